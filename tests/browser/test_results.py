@@ -89,3 +89,28 @@ def test_a_failed_script_names_its_error_and_a_bar_stands_once(open_lab, model, 
     assert "KeyError" in page.locator(".result.error").inner_text()
     assert len(lab.outputs(1)) == 1
     screenshot(lab, "results-failed", 1)
+
+
+def test_scripts_that_only_read_run_without_a_question_until_a_click_ends_that(open_lab, model, screenshot):
+    for code in ("sum(rows)", "max(rows)"):
+        model.reply().call("notebook_execute", code=code, backend="kernel", notebook_id="user").end()
+    model.reply("Six, and three.").end()
+    lab = start(open_lab, model, CHAT, chat=CHAT, setup="\nrows = [1, 2, 3]\n")
+    out = lab.output(1)
+    lab.button("Always…", 1).click()
+    out.get_by_text("Run what has no findings and touches no files, in this session").wait_for()
+    screenshot(lab, "reading-always", 1)
+    out.get_by_role("button", name="ask again").click()
+    page = end(lab)
+    asked, unasked = page.locator(".row > summary").all()
+    assert "ran without asking" not in asked.inner_text()
+    assert "ran without asking: no findings, touches no files" in unasked.inner_text()
+    screenshot(lab, "reading", 1)
+    lab.page.set_viewport_size({"width": 800, "height": 1000})
+    lab.theme(DARK)
+    screenshot(lab, "reading-800-dark", 1)
+    out.get_by_role("button", name="Ask about each script again").click()
+    out.get_by_role("button", name="Ask about each script again").wait_for(state="detached")
+    model.reply().call("notebook_execute", code="min(rows)", backend="kernel", notebook_id="user").end()
+    lab.run_cell(2, wait=False)
+    lab.output(2).locator(".q").wait_for()

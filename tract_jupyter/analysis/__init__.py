@@ -9,6 +9,7 @@
   which bindings precede a use. `origins`: findings about objects that earlier code made.
 * Judging it: `rules`, a class each, which see the code through `view`; `tables`, what well-known calls do, as data;
   `paths`, where a file lies. `pages`: the manual.
+* `reading` with `reading_calls`: code that only reads; the user may let it run without a question.
 * `limits`: of text, findings and time, so that nobody waits.
 
 Analysis explains; it contains nothing. It parses and never imports or executes what it looks at. Knows no other room.

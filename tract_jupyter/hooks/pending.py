@@ -384,7 +384,8 @@ class Pending:
     def _frozen(self, fields_json: str) -> Question:
         pinned = fingerprint(*self.binding()[:4])
         subject = self.subject
-        return Question(fields_json, pinned, pinned if subject is None else fingerprint(*subject[:4]))
+        is_values = subject is not None and not subject.rule  # a rule covers different texts
+        return Question(fields_json, pinned, fingerprint(*subject[:4]) if subject and is_values else pinned)
 
     @property
     def fingerprint(self) -> str:

@@ -43,8 +43,9 @@ class _Loaded:
     until_greeted: ExitStack = field(default_factory=ExitStack)
 
     def restore_names(self, _info: object) -> None:
-        """Put `tract` and `tools` back if the last cell removed them."""
+        """Put `tract` and `tools` back if the last cell removed them; after `%reset`, ask about each script again."""
         restore(self.notebook, self.names)
+        self.notebook.end_rules_after_reset()
 
 
 def load(shell: InteractiveShell) -> None:

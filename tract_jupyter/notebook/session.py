@@ -9,13 +9,14 @@ import os
 import tempfile
 import threading
 import types
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from tract_jupyter.exceptions import LLMError, StoreError
+from tract_jupyter.exceptions import LLMError, StoreError, TractError
 from tract_jupyter.notebook.chat.standing import TurnsOnDisplay
 from tract_jupyter.notebook.front_end import FrontEnd
 from tract_jupyter.notebook.waiting import WaitingLine
@@ -255,6 +256,12 @@ class NotebookSession:
         notebooks = self.tract.scripts.notebooks
         notebooks.user_namespace, notebooks.user_cells = self.shell.user_ns, self._ran.all
 
+    def end_rules_after_reset(self) -> None:
+        """Have the user asked about each script again, if `%reset` forgot the variables."""
+        with suppress(TractError):  # told where the store is used
+            if self._ran.is_reset() and self._tract is not None:
+                self._tract.review.grants.end_rules()
+
     @property
     def is_open(self) -> bool:
         """True if the tract has been used."""
@@ -468,7 +475,12 @@ class RanCells:
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
         self._start = 0
-        self._witness = self._hidden_method()
+        self._witness = self._told = self._hidden_method()
+
+    def is_reset(self) -> bool:
+        """Return True if `%reset` ran since the last call."""
+        before, self._told = self._told, self._hidden_method()
+        return before is not self._told
 
     def all(self) -> list[str]:
         """Return the cells that ran since the kernel began or since `%reset`, without the one that calls this."""

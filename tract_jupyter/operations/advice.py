@@ -19,7 +19,7 @@ from tract_jupyter.review import CodeBlock, ValueRow, ValueTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tract_jupyter.analysis import AnalysisResult, Capabilities, KnownNames
+    from tract_jupyter.analysis import AnalysisResult, Capabilities, KernelNames, KnownNames
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
 
 
@@ -194,6 +194,16 @@ class Advice:
         if not cells_before:
             return self.analyzer.analyze(code, tools=tools, known_names=known_names)
         return self._session.analyze(code, tools=tools, cells_before=cells_before)
+
+    def why_not_reading(self, block: CodeBlock, kernel: KernelNames) -> str:
+        """Return why code may do more than read; empty if it has no findings, and only reads."""
+        from tract_jupyter.analysis import why_not_reading
+
+        if self.off:
+            return "rules of the analysis are switched off"
+        if block.findings:
+            return "it has findings"
+        return str(why_not_reading(block.code, kernel))
 
     def ability(self, block: CodeBlock) -> str:
         """Return what code can do, in a sentence; it says so if a file that it writes exists."""

@@ -34,6 +34,8 @@ class Subject(NamedTuple):
         values: the validated values, without those that the author calls volatile.
         actor: who asks for it.
         ignored: the values that are volatile, as they are now: a standing approval does not look at them.
+        rule: in words, what a standing approval covers that is about a kind of code and not about values. It is for
+            this session and this actor. Empty for all others.
     """
 
     kind: str
@@ -42,6 +44,7 @@ class Subject(NamedTuple):
     values: Mapping[str, Any]
     actor: str = ""
     ignored: Mapping[str, Any] = MappingProxyType({})
+    rule: str = ""
 
 
 class Question(NamedTuple):

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.exceptions import GrantError
 from tract_jupyter.models import canonical_json, digest
-from tract_jupyter.review.decision import personal_channels
+from tract_jupyter.review.decision import decision_context, personal_channels
 from tract_jupyter.review.process import this_process
 from tract_jupyter.review.signed_store import SignedStore
 from tract_jupyter.storage import StoredGrant, now_text, read_moment
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 
 NOT_SIGNED = "not signed by you"
+_NO_PERSON = "only a person gives a standing approval: in a panel, at a prompt or in their own code"
 _ANYTHING = "*"
 
 
@@ -223,11 +224,11 @@ class Grants:
         if subject is None:
             raise GrantError(f"{pending.title!r} is asked about each time; approve it once")
         if how.channel not in personal_channels():
-            raise GrantError(
-                "only a person gives a standing approval: in a panel, at a prompt or in their own code"
-            )
+            raise GrantError(_NO_PERSON)
         if pending.doubt:
             raise GrantError(f"{pending.doubt} Approve it once, or let it be asked again")
+        if subject.rule and (scope != "session" or pattern or whom not in {None, "this"}):
+            raise GrantError(f"{subject.rule!r} is for this session and for {subject.actor} only")
         grant = self._new(subject, scope, uses, pattern or {}, whom or "this", how.decided_by)
         return lambda connection: self._rows.insert(connection, grant)
 
@@ -267,6 +268,35 @@ class Grants:
     def all(self) -> list[Grant]:
         """Return every grant, oldest first."""
         return [self._shown(row) for row in self._stored.all()]
+
+    def begin_rule(self, subject: Subject) -> None:
+        """Have a kind of code run without a question in this session.
+
+        Raises:
+            GrantError: no user decides this.
+        """
+        how = decision_context()
+        if how.channel not in personal_channels():
+            raise GrantError(_NO_PERSON)
+        if not self.has_rule():
+            grant = self._new(subject, "session", None, {}, "this", how.decided_by)
+            with self._database.write() as connection:
+                self._rows.insert(connection, grant)
+
+    def end_rules(self) -> int:
+        """Revoke what covers a kind of code in this session, as scripts that only read. Returns how many there were."""
+        with self._database.write() as connection:
+            ended = [
+                row
+                for row in self._rows.live(connection, "script", "kernel")
+                if self._state(row) == "live" and self._rows.revoke(connection, row.grant_id)
+            ]
+        return len(ended)
+
+    def has_rule(self) -> bool:
+        """Return True if a standing approval of this session covers a kind of code."""
+        with self._database.read() as connection:
+            return any(self._state(row) == "live" for row in self._rows.live(connection, "script", "kernel"))
 
     def revoke(self, grant_id: str) -> Grant:
         """Revoke a grant, by its id or the beginning of it.
@@ -319,6 +349,7 @@ class Grants:
                 "ignored": sorted(subject.ignored),
                 "actor": subject.actor,
                 "whom": whom,
+                **({"rule": subject.rule} if subject.rule else {}),
             }
         )
         return self._stored.sign(
@@ -393,6 +424,6 @@ def _ignored(pattern_json: str) -> tuple[str, ...]:
 def _in_words(pattern_json: str) -> str:
     try:
         what = json.loads(pattern_json)
-        return pattern_text(what["pattern"], what["approved"])
+        return str(what.get("rule") or pattern_text(what["pattern"], what["approved"]))
     except _DAMAGED:
         return _UNREADABLE

@@ -222,6 +222,8 @@ def _explained(request: ReviewRequest, word: str) -> str:
     verb = "approve" if approve is None else action_word(approve)
     if subject is None or word == _EDIT:
         return _EXPLAINED[word].format(verb=verb)
+    if subject.rule:
+        return f"{verb}, and in this session: {subject.rule}"
     ignored = ", ".join(
         f"{name} (now {show_value(value, _SHOWN)})" for name, value in subject.ignored.items()
     )
@@ -244,7 +246,8 @@ def _words(ticket: Ticket) -> dict[str, ReviewAction | str]:
     words: dict[str, ReviewAction | str] = {action_word(action): action for action in request.actions}
     own = [] if request.fields is None or not len(request.fields) else [_EDIT]
     if request.subject is not None:  # a session is that of the process that asked
-        own += [_ALWAYS] if ticket.pending.runs_elsewhere else [_SESSION, _ALWAYS]
+        lasting = [] if request.subject.rule else [_ALWAYS]
+        own += lasting if ticket.pending.runs_elsewhere else [_SESSION, *lasting]
     names = {action.name for action in request.actions}
     offered = own if request.action("approve") is not None else []
     return {**words, **{word: word for word in offered if word not in words and word not in names}}

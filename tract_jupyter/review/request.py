@@ -306,7 +306,11 @@ _CHOICE = {
     **dict.fromkeys(("ours", "theirs", "decided"), (str, type(None))),
     "sides": [_TEXT],
 }
-_SUBJECT = {**dict.fromkeys(("kind", "name", "definition_hash", "actor"), _TEXT), "values": {}, "ignored": {}}
+_SUBJECT = {
+    **dict.fromkeys(("kind", "name", "definition_hash", "actor", "rule"), _TEXT),
+    "values": {},
+    "ignored": {},
+}
 _REQUEST = {
     **dict.fromkeys(("pending_id", "title", "summary", "why", "fingerprint", "note"), _TEXT),
     "actions": [_ACTION],

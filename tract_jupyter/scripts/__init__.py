@@ -8,8 +8,9 @@
   `call_log`: keeps a second run from repeating a call. `check`: finds calls that can never work. `pendings`: a program
   that waits, and is gone on with.
 * `tools`: the tools by which a model runs scripts. `instructions`: what it is told about them.
+* `known`: the types of the kernel's variables, for scripts that only read.
 
-Knows `toolkit`, `hooks`, `review`, `sandbox`, `storage`, and `prompts` for what models are told of scripts.
+Knows `toolkit`, `hooks`, `review`, `sandbox`, `storage`, `analysis`, `llm` and `prompts`.
 """
 
 from __future__ import annotations

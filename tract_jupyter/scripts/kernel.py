@@ -22,6 +22,7 @@ from tract_jupyter.exceptions import ScriptFailedError, ToolDeniedError, ToolExe
 from tract_jupyter.models import counted
 from tract_jupyter.prompts import FIGURES
 from tract_jupyter.review import captured
+from tract_jupyter.scripts.known import KernelVariables, scripts_own
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
 from tract_jupyter.scripts.script import MAIN, OWN
 from tract_jupyter.scripts.stopper import ScriptStopped
@@ -197,6 +198,17 @@ class ScriptNotebooks:
         for cells, script in reversed(self._ran.get(identity, ())):
             code.insert(cells, script)
         return code
+
+    def known(self, notebook_id: str) -> KernelVariables:
+        """Return what is known of the variables of a notebook, without running any code of theirs."""
+        identity = USER if notebook_id == OWN else notebook_id
+        scripts = [code for _, code in self._ran.get(identity, ())]
+        cells = self.user_cells() if identity == USER else []
+        if identity == USER:
+            namespace = self.user_namespace or {}
+        else:
+            namespace = self._notebooks.get(identity) or dict(self._given())
+        return KernelVariables(namespace, scripts_own(scripts, cells))
 
     def sizes(self) -> dict[str, int]:
         """Return the number of variables of each, by id."""

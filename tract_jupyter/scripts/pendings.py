@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
+from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from tract_jupyter.exceptions import TractError, TrustError
 from tract_jupyter.hooks import FieldPending, action, value_rows
 from tract_jupyter.hooks.builtin import Field
-from tract_jupyter.models import PendingStatus
+from tract_jupyter.models import PendingStatus, digest
 from tract_jupyter.models.schema import Parameter, Parameters
 from tract_jupyter.review import CodeBlock, CodeRange, Subject, ValueRow, ValueTable, findings_text, origins
 from tract_jupyter.scripts.script import OWN, Script
 from tract_jupyter.storage import interruptible
-from tract_jupyter.toolkit import ToolPending
+from tract_jupyter.toolkit import CHAT, ToolPending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +23,15 @@ if TYPE_CHECKING:
 
 RUN_SCRIPT: Final = "run_script"
 """The operation of `PendingScript`, as its requests and rows name it."""
+READS: Final = "Run what has no findings and touches no files, in this session"
+"""The rule of the standing approval for scripts that only read, as the user sees it."""
+
+
+def reading_scripts() -> Subject:
+    """Return the subject of that approval: scripts of the model of the chat only."""
+    return Subject("script", "kernel", digest({"rule": READS}), {}, CHAT, rule=READS)
+
+
 _SAME: Final = ("code", "call", "first_line", "notebook_id", "tract")
 """The parts of a script's state by which it is known to stand at the same call."""
 
@@ -127,10 +136,13 @@ class PendingScriptCall(ToolPending):
         if not known["tract"]:
             del known["tract"]
         saved = self.script["snapshot"]
-        digest = hashlib.sha256(saved.encode()).hexdigest()
         rows = (
             *value_rows(known, {}),
-            ValueRow("snapshot", "saved program", f"sha256 {digest}, {len(saved):,} characters"),
+            ValueRow(
+                "snapshot",
+                "saved program",
+                f"sha256 {sha256(saved.encode()).hexdigest()}, {len(saved):,} characters",
+            ),
         )
         return (*super().tables(), ValueTable("Where the script stands", rows, "nothing"))
 
@@ -156,7 +168,7 @@ class PendingScriptCall(ToolPending):
 class PendingScript(FieldPending):
     """A script for the kernel, where nothing contains it. Nothing of it runs before it is approved.
 
-    Whoever is asked may change the code first. It is asked about each time: no standing approval covers it.
+    The user may change the code first. One standing approval covers it, if it has no findings and only reads (`READS`).
 
     Args:
         code: all of it.
@@ -171,6 +183,7 @@ class PendingScript(FieldPending):
     in_view = frozenset({"code", "notebook_id"})
 
     def __init__(self, code: str, *, notebook_id: str, acts_in: Any = None, **options: Any) -> None:
+        self._reads: tuple[str, bool] | None = None
         super().__init__(RUN_SCRIPT, fields={"code": code, "notebook_id": notebook_id}, **options)
         self._acts_in = self.tract if acts_in is None else acts_in
         self._executor = self._acts_in.executor
@@ -188,8 +201,21 @@ class PendingScript(FieldPending):
         return Subject("script", "kernel", "", self.fields)
 
     @property
-    def subject(self) -> None:
-        """None: a script for the kernel is asked about each time."""
+    def subject(self) -> Subject | None:
+        """The rule that covers this code; None if it may do more than read, or if it is not the chat's own."""
+        code = self.fields["code"]
+        if self._reads is None or self._reads[0] != code:
+            self._reads = code, not self._why_not_reading()
+        if not self._reads[1] or self.caution or self.doubt:
+            return None
+        return reading_scripts()
+
+    def _why_not_reading(self) -> str:
+        """Return why the user is asked about the code each time; empty if a standing approval may cover it."""
+        if self._acts_in is not self.tract or self.actor != CHAT:
+            return "it is not of the model of this conversation"
+        kernel = self._acts_in.scripts.notebooks.known(self.fields["notebook_id"])
+        return str(self.tract.operations.advice.why_not_reading(self.code_blocks()[0], kernel))
 
     def why(self) -> str:
         """Return why a person is asked."""

@@ -96,12 +96,15 @@ class _ScriptTools:
         )  # fmt: skip
         own, notes = pending.pending_id, call_notes()
         doubt = "" if notes is None else notes.doubt
-        with reviewer.claimed(pending) as asked:
-            pending = asked
-            # a request that is still open, under its old id, was never approved: nothing of it ran
-            pending.caution = "" if doubt == BEGUN_BEFORE and pending.pending_id != own else doubt
+        if doubt or pending.subject is None or not reviewer.granted(pending):
+            with reviewer.claimed(pending) as asked:
+                pending = asked
+                # a request that is still open, under its old id, was never approved: nothing of it ran
+                pending.caution = "" if doubt == BEGUN_BEFORE and pending.pending_id != own else doubt
+                note_question(pending)
+                reviewer.decide_now(pending)
+        else:
             note_question(pending)
-            reviewer.decide_now(pending)
         if pending.status is not PendingStatus.APPROVED:
             return ToolResult("notebook_execute", success=False, error=refused(refusal(pending)), denied=True)
         told: dict[str, Any] = pending.result.to_dict()

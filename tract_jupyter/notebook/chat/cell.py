@@ -378,6 +378,10 @@ class _Acts:
             self.starts_new = True
             self.stop.set()
             return None
+        if action == "ask":
+            self.tract.review.grants.end_rules()
+            self.log.asks_again = True
+            return self.log.view()
         raise OperationError("%tract chat resume goes on with it")
 
     def start_new(self, view: DrawnTurn) -> DrawnTurn:

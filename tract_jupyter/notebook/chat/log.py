@@ -83,6 +83,7 @@ class TurnLog:
         is_last: nothing was said after this turn.
         has_earlier: it had its answer, which stays where no other one comes.
         continues: the earlier conversation that continues, in the first turn of a kernel; empty otherwise.
+        asks_again: the user switched it off here that scripts run without a question.
         clock: gives seconds, from any beginning.
         go_on: what is typed to go on with it.
         show_again: what is typed to draw it again.
@@ -100,6 +101,7 @@ class TurnLog:
     is_last: bool = True
     has_earlier: bool = False
     continues: str = ""
+    asks_again: bool = False
     clock: Callable[[], float] = time.monotonic
     go_on: str = GO_ON
     show_again: str = SHOW
@@ -261,7 +263,7 @@ class TurnLog:
                 self._turn_id, tuple(parts), self._phase, waiting, self._ended, self.model, tuple(self._usages),
                 self._step, self.most_steps, seconds, self.replayed, is_last=self.is_last, waited=self._wait(),
                 go_on=self.go_on, named=self.named, stays=self._stays,
-                continues=bool(self.continues),
+                continues=bool(self.continues), asks_again=self.asks_again,
             )  # fmt: skip
 
     # ---

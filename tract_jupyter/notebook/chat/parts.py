@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 RUNS_SCRIPTS: Final = "notebook_execute"
 """The tool that runs scripts, which have a row of their own."""
+UNASKED: Final = "ran without asking: no findings, touches no files"
 _THOUGHT: Final = 20_000
 _FIRST_WORDS: Final = 100
 _LEAST_CONTEXT: Final = 2_000
@@ -227,6 +228,11 @@ class CallPart:
         return self.ended.decision or (None if self.asked is None else self.asked.decision)
 
     @property
+    def is_unasked(self) -> bool:
+        """True if its script ran in the kernel without a question, because it only reads."""
+        return self.is_script and self.decision is not None and self.decision.channel == "grant"
+
+    @property
     def arguments(self) -> Mapping[str, Any]:
         """What it was made with: as the model wrote it, but for what a person changed."""
         return {**self.call.arguments, **self._edits}
@@ -295,7 +301,8 @@ class CallPart:
             title = call_title(self.call.name, self.arguments)
             row, name = self._call_row(limit, title), f": {title}" if title else f" {self.call.name}"
         decision = None if self.state == "stopped" else self.decision  # what was open then was withdrawn
-        return row if decision is None else _with_decision(row, decision, name)
+        row = row if decision is None else _with_decision(row, decision, name)
+        return row._replace(aside=UNASKED) if self.is_unasked else row
 
     def _call_row(self, limit: int, title: str) -> RowParts:
         brief, text = brief_arguments(self.arguments)

@@ -59,6 +59,7 @@ class DrawnTurn:
         named: what it is called.
         stays: it was asked again, and has its answer from before as long as nothing comes.
         continues: it is the first turn in this kernel, and the conversation is from before.
+        asks_again: the user switched it off here that scripts run without a question.
     """
 
     turn_id: str = ""
@@ -80,6 +81,7 @@ class DrawnTurn:
     named: str = "turn"
     stays: bool = False
     continues: bool = False
+    asks_again: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -138,10 +140,14 @@ class DrawnTurn:
             return ("stop", *self._new())
         if self.is_undone or not self.turn_id:
             return ()
-        return ("undo", "fork", *self._new()) if self.is_last else ("fork",)
+        return ("undo", "fork", *self._new(), *self._ask()) if self.is_last else ("fork", *self._ask())
 
     def _new(self) -> tuple[Action, ...]:
         return ("new",) if self.continues else ()
+
+    def _ask(self) -> tuple[Action, ...]:
+        is_unasked = any(isinstance(part, CallPart) and part.is_unasked for part in self.parts)
+        return ("ask",) if is_unasked and not self.asks_again else ()
 
     def _state_html(self) -> str:
         if self.waiting and self.ended is None:

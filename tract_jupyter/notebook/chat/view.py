@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 if TYPE_CHECKING:
     from tract_jupyter.review import Ticket
 
-Action = Literal["stop", "undo", "fork", "new"]
+Action = Literal["stop", "undo", "fork", "new", "ask"]
 """What can be done with a turn."""
 
 ACTIONS: Final[dict[Action, str]] = {
@@ -17,6 +17,7 @@ ACTIONS: Final[dict[Action, str]] = {
     "undo": "Undo this turn",
     "fork": "Fork from here",
     "new": "Start a new conversation",
+    "ask": "Ask about each script again",
 }
 """The words on the button of each action."""
 

@@ -471,9 +471,12 @@ def _one_by_one(tract: Tract, count: int, quarantined: Grid) -> GridView | None:
 
 def _grants(notebook: NotebookSession, rest: list[str]) -> GridView:
     tract = notebook.tract
+    if rest in (["reading", "on"], ["reading", "off"]):
+        return _switch_reading(tract, is_on=rest[1] == "on")
     if rest and (rest[0] != "revoke" or len(rest) != _SEVERAL):
         raise OperationError(
-            f"%tract grants lists them, %tract grants revoke ID takes one back; got {' '.join(rest)!r}"
+            "%tract grants lists them, %tract grants revoke ID takes one back, %tract grants reading on lets scripts "
+            f"that only read run; got {' '.join(rest)!r}"
         )
     if rest:
         grant = tract.review.grants.revoke(rest[1])
@@ -483,6 +486,19 @@ def _grants(notebook: NotebookSession, rest: list[str]) -> GridView:
     heads = ("Id", "What", "Version", "Covers", "For", "Scope", "Used", "By", "Since", "State")
     grid = Grid(heads, tuple(map(_grant_row, grants)), code=frozenset({"Id", "Version", "Covers"}))
     return GridView("Standing approvals", () if grants else (nothing,), (grid,))
+
+
+def _switch_reading(tract: Tract, *, is_on: bool) -> GridView:
+    """Switch it on or off that scripts of the chat that only read run without a question."""
+    from tract_jupyter.scripts import READS, reading_scripts
+
+    if is_on:
+        tract.review.grants.begin_rule(reading_scripts())
+        return GridView(
+            f"On: {READS}. The model gets what these scripts print. %tract grants reading off ends it"
+        )
+    was_on = tract.review.grants.end_rules()
+    return GridView("Off: you are asked about each script in the kernel" if was_on else "It is off already")
 
 
 def _grant_row(grant: Grant) -> tuple[str, ...]:
@@ -509,7 +525,9 @@ def _grant_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str,
     """Return what may follow `%tract grants` and the words that are `given`."""
     tract = notebook.tract
     if not given:
-        return [("revoke", "option")]
+        return [("revoke", "option"), ("reading", "option")]
+    if given == ["reading"]:
+        return [("on", "option"), ("off", "option")]
     if given != ["revoke"]:
         return []
     return [(grant.grant_id[:8], "grant") for grant in tract.review.grants.all() if grant.state != "revoked"]
@@ -525,7 +543,12 @@ COMMANDS = (
         whole_line=True,
         tells_waiting=True,
     ),
-    Command("grants [revoke ID]", "list standing approvals, or revoke one", _grants, (_grant_words,)),
+    Command(
+        "grants [revoke ID | reading on|off]",
+        "list standing approvals, revoke one, or let scripts that only read run",
+        _grants,
+        (_grant_words,),
+    ),
     Command(
         "review NAME",
         "review a stored operation or handler that is not active, or was never reviewed",

@@ -213,6 +213,8 @@ const PATTERN_HELP = "In a pattern * and ? stand for characters other than /, **
 
 // "Always…": for whom, how often, for how long, and for which values.
 function standing(offer, id) {
+  const help = "The model gets what these scripts print. It ends with the kernel, %reset or %tract grants reading off.";
+  if (offer.rule) return { rows: [ELEMENT("div", { class: "wide" }, offer.rule), ELEMENT("small", { class: "wide" }, help)], collect: () => [["scope", '"session"']], restored: () => {} };
   const scope = ELEMENT("select", { id: `${id}.scope`, name: "scope", "aria-label": "How long" },
     ...offer.scopes.map(([name, label]) => ELEMENT("option", { value: name }, label)));
   const uses = ELEMENT("input", { id: `${id}.uses`, name: "uses", type: "number", min: 1, step: 1, placeholder: "any number of", "aria-label": "For the next" });

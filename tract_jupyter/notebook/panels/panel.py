@@ -184,8 +184,10 @@ def standing_form(subject: Subject | None, *, elsewhere: bool) -> dict[str, Any]
 
     A session is that of the process that asked, so where that is `elsewhere`, it cannot be given here.
     """
-    if subject is None:
+    if subject is None or (subject.rule and elsewhere):
         return None
+    if subject.rule:
+        return {"rule": subject.rule}
     scopes = [(name, label) for name, label in _SCOPES.items() if not (elsewhere and name == "session")]
     return {
         "scopes": scopes,

@@ -99,6 +99,8 @@ def standing_text(ticket: Ticket) -> str:
     ]
     if subject is None or not given:
         return ""
+    if subject.rule:
+        return f"Switched on: {subject.rule}. %tract grants lists and revokes it."
     covered = pattern_text(given[-1].get("pattern") or {}, subject.values)
     covered = covered if len(covered) <= _MAX_PATTERN else f"{covered[:_MAX_PATTERN]}…"
     uses = given[-1].get("uses")

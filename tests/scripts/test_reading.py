@@ -1,0 +1,257 @@
+"""Scripts of the kernel that only read run without a question, if the user switched that on. All others are asked about."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.review.fakes import FakeChannel, click
+from tests.scripts.reading import MORE_THAN_READING, ORDINARY, PATCHED, PATCHES, SETUP
+from tract_jupyter import Tract
+from tract_jupyter.analysis import CodeAnalyzer, why_not_reading
+from tract_jupyter.exceptions import GrantError
+from tract_jupyter.review import MODEL_REVIEWER, deciding
+from tract_jupyter.scripts import READS, KernelVariables, reading_scripts
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("pandas")
+
+CHAT = "agent:chat"
+
+
+def kept(namespace):
+    """The user's values, as text: a library may arrange a table's columns in another way."""
+    tables = [namespace[name] for name in ("df", "regions")]
+    others = [namespace[name] for name in ["arr", "rows", "words", "settings", "text", "total"]]
+    return repr([[table.to_dict(), table.dtypes.to_dict(), table.index.names] for table in tables]), repr(
+        others
+    )
+
+
+@pytest.fixture(scope="module")
+def namespace():
+    """The variables of a notebook."""
+    made = {}
+    exec(SETUP, made)  # what the notebook's user ran
+    return made
+
+
+@pytest.fixture(scope="module")
+def analyzer():
+    return CodeAnalyzer()
+
+
+def why(code, namespace, analyzer):
+    if analyzer.analyze(code, cells_before=[SETUP]).findings:
+        return "it has findings"
+    return why_not_reading(code, KernelVariables(namespace))
+
+
+@pytest.mark.parametrize("code", ORDINARY.values(), ids=ORDINARY)
+def test_an_ordinary_script_only_reads(code, namespace, analyzer):
+    assert why(code, namespace, analyzer) == ""
+    before = kept(namespace)
+    exec(code, dict(namespace))  # it passed
+    assert kept(namespace) == before
+    assert namespace["account"].log == []
+
+
+@pytest.mark.parametrize("code", MORE_THAN_READING.values(), ids=MORE_THAN_READING)
+def test_a_script_that_may_do_more_is_asked_about(code, namespace):
+    assert why_not_reading(code, KernelVariables(namespace))
+    assert namespace["account"].log == []  # finding that out runs nothing
+
+
+def test_names_that_were_given_another_meaning_are_asked_about():
+    """In a process of its own: what is changed stays changed."""
+    for name, patch in PATCHES.items():
+        code = f"""
+from tests.scripts.reading import SETUP
+from tract_jupyter.analysis import why_not_reading
+from tract_jupyter.scripts import KernelVariables
+made = {{}}
+exec(SETUP, made)
+assert not why_not_reading({PATCHED[name]!r}, KernelVariables(made))
+exec({patch!r}, made)
+why = why_not_reading({PATCHED[name]!r}, KernelVariables(made))
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", f"{code}import os; os._exit(0 if why else 7)"], check=False, timeout=60
+        )
+        assert done.returncode == 0, name
+
+
+def test_a_package_that_is_not_loaded_is_asked_about(namespace, monkeypatch):
+    monkeypatch.delitem(sys.modules, "statistics")
+    assert "not loaded yet" in why_not_reading("import statistics", KernelVariables(namespace))
+
+
+def test_a_module_that_lies_beside_the_notebook_is_asked_about(namespace, tmp_path, monkeypatch):
+    (tmp_path / "seaborn.py").write_text("def lineplot(x): return 1")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "seaborn", raising=False)
+    __import__("seaborn")
+    assert "not loaded yet" in why_not_reading("import seaborn as sns", KernelVariables(namespace))
+    monkeypatch.delitem(sys.modules, "seaborn")
+
+
+@pytest.mark.parametrize("code", ["x = 1\n" * 20_000, "x = (" * 500, "(" * 5_000, "x = 1 +", "\0"])
+def test_what_cannot_be_read_is_asked_about(code, namespace):
+    assert why_not_reading(code, KernelVariables(namespace))
+
+
+# --- the switch
+
+
+@pytest.fixture
+def call(tract):
+    def execute(code, actor=CHAT, backend="kernel"):
+        arguments = {"code": code, "backend": backend, "notebook_id": "user"}
+        return tract.executor.execute("notebook_execute", arguments, actor=actor)
+
+    return execute
+
+
+@pytest.fixture
+def on(tract):
+    """A notebook with variables, where the user switched it on."""
+    tract.scripts.notebooks.user_namespace = {"n": [1, 2, 3]}
+    tract.reviewer.channel = FakeChannel()
+    tract.review.grants.begin_rule(reading_scripts())
+    return tract
+
+
+def asked(tract):
+    return list(dict.fromkeys(request.code[0].code for request, _ in tract.reviewer.channel.shown))
+
+
+def test_it_is_off_by_default(tract, call):
+    tract.scripts.notebooks.user_namespace = {"n": [1, 2, 3]}
+    tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"))
+    assert call("sum(n)").output["result"] == "6"
+    assert asked(tract) == ["sum(n)"]
+    assert not tract.review.grants.has_rule()
+
+
+def test_a_script_that_only_reads_runs_and_is_recorded_as_a_decision(on, call):
+    assert call("sum(n)").output["result"] == "6"
+    assert asked(on) == []
+    (made,) = on.review.decisions()
+    (grant,) = on.review.grants.all()
+    assert (made.channel, made.decided_by, made.error) == ("grant", f"grant:{grant.grant_id}", None)
+    assert made.signature
+    assert made.finished_at is not None
+    assert (grant.covers, grant.scope, grant.uses, grant.whom, grant.state) == (
+        READS,
+        "session",
+        1,
+        CHAT,
+        "live",
+    )
+
+
+def test_two_scripts_are_two_questions(on, call):
+    call("sum(n)")
+    call("max(n)")
+    first, second = on.review.decisions()
+    assert first.fingerprint != second.fingerprint
+    assert first.identity != second.identity
+
+
+def test_all_others_are_asked_about(on, call):
+    for code in ["n.append(4)", "open('x')", "tools.status()", "import os", "del n", "n = 1"]:
+        on.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject"))
+        assert call(code).denied
+        assert asked(on) == [code]
+    assert on.scripts.notebooks.user_namespace["n"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "actor", ["agent:1", "agent:chat/x", "agent:chat:main", "orchestrator", "mcp", "policy:x"]
+)
+def test_only_the_model_of_the_conversation_has_it(on, call, actor):
+    on.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject"))
+    assert call("sum(n)", actor=actor).denied
+    assert asked(on) == ["sum(n)"]
+
+
+def test_a_script_keeps_its_own_names(on, call):
+    assert call("best = max(n)").success
+    assert call("best = best + 1\nbest").output["result"] == "4"
+    on.scripts.notebooks.user_cells = lambda: ["print(best)"]
+    on.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject"))
+    assert call("best = 0").denied  # a cell of the user's uses it
+
+
+def test_a_rule_that_is_switched_off_ends_it(on, call):
+    from tract_jupyter.operations import Advice
+
+    on.operations.advice = Advice(off=["TJ201"])
+    on.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject"))
+    assert call("sum(n)").denied
+
+
+def test_switched_off_each_is_asked_about_again(on, call):
+    assert on.review.grants.end_rules() == 1
+    assert on.review.grants.end_rules() == 0
+    on.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject"))
+    assert call("sum(n)").denied
+
+
+def test_it_ends_with_the_process(on, call, monkeypatch):
+    monkeypatch.setattr("tract_jupyter.review.grants.this_process", lambda: "another")
+    on.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject"))
+    assert call("sum(n)").denied
+
+
+def test_no_model_switches_it_on(tract):
+    with deciding(MODEL_REVIEWER, "model:x"), pytest.raises(GrantError, match="only a person"):
+        tract.review.grants.begin_rule(reading_scripts())
+
+
+@pytest.fixture
+def ask(tract, monkeypatch):
+    """Have the user click with these arguments when a script is asked about."""
+    from tract_jupyter.review import decision
+
+    monkeypatch.setattr(decision, "_PERSONAL", decision._PERSONAL | {"fake"})
+    tract.scripts.notebooks.user_namespace = {"n": [1, 2, 3]}
+
+    def clicking(code, **arguments):
+        tract.reviewer.channel = FakeChannel(
+            lambda ticket: click(ticket, "approve", **arguments), lambda ticket: click(ticket, "reject")
+        )
+        return tract.executor.execute(
+            "notebook_execute", {"code": code, "backend": "kernel", "notebook_id": "user"}, actor=CHAT
+        )
+
+    return clicking
+
+
+def test_it_is_switched_on_where_a_script_is_approved(tract, ask, call):
+    assert ask("sum(n)", scope="session").output["result"] == "6"
+    assert call("max(n)").output["result"] == "3"
+    assert asked(tract) == ["sum(n)"]
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments"),
+    [
+        ("sum(n)", {"scope": "always"}),
+        ("sum(n)", {"scope": "session", "whom": "anybody"}),
+        ("sum(n)", {"scope": "session", "edits": {"code": "import os"}}),
+        ("n.append(1)", {"scope": "session"}),
+    ],
+    ids=["for good", "for anybody", "for a changed script that does more", "for a script that does more"],
+)
+def test_it_is_not_given_for_more(tract, ask, code, arguments):
+    ask(code, **arguments)
+    assert not tract.review.grants.has_rule()
+    assert tract.scripts.notebooks.user_namespace["n"] == [1, 2, 3]
+
+
+def test_another_store_gives_none(on, own_store, call):
+    with Tract.open(url=own_store) as other:
+        assert not other.review.grants.has_rule()

@@ -1,0 +1,522 @@
+"""Code that only reads: what passes here may run without a question, if the user switched that on.
+
+Everything that is not known to change nothing is refused, with the reason: this is a list of what passes. It reads the
+text of the code, and asks the kernel for the types of its variables. It runs nothing.
+
+A value is data, a function, a module, a part of a figure, or an estimator. Data are the built-in types, arrays, and
+tables of pandas. `own` says if the script may change them: the script made them itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from tract_jupyter.analysis.reading_calls import (
+    CONTAINER,
+    DATA,
+    NEW,
+    NOT_OWN,
+    PLOT,
+    WHOLE,
+    Calls,
+    KernelNames,
+    NotReadingError,
+    Value,
+    refuse,
+)
+from tract_jupyter.analysis.source import parse
+from tract_jupyter.analysis.tables import reading as known
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_MOST_ROUNDS: Final = 10
+_MOST_CODE: Final = 20_000
+_SHADOWING: Final = frozenset(dir(builtins))
+
+
+def why_not_reading(code: str, kernel: KernelNames) -> str:
+    """Return why code may do more than read; empty if it only reads, as far as can be known.
+
+    Args:
+        code: plain Python.
+        kernel: where it would run.
+    """
+    if len(code) > _MOST_CODE:
+        return "it is too long"
+    try:
+        tree = parse(code)
+        reader = _Reader(kernel)
+        for _ in range(_MOST_ROUNDS):
+            before = reader.state()
+            reader.statements(tree.body)
+            if reader.state() == before:
+                return ""
+    except NotReadingError as why:
+        return str(why)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return "its text cannot be read as Python"
+    return "its variables change too often"
+
+
+READING_FUNCTIONS: Final = {
+    module: frozenset().union(*groups.values()) for module, groups in known.FUNCTIONS.items()
+}
+"""The functions that code may use, by module."""
+
+
+class _Reader(Calls):
+    """Follows the values of a script. It runs over the script until nothing changes: what it knows only shrinks."""
+
+    def __init__(self, kernel: KernelNames) -> None:
+        self.kernel = kernel
+        self._names: dict[str, Value] = {}
+        self._has_foreign = False  # something of the user's was put into a container
+        self._depth = 0  # of functions
+
+    def state(self) -> tuple[dict[str, Value], bool]:
+        """Return what is known so far."""
+        return dict(self._names), self._has_foreign
+
+    # --- statements
+
+    def statements(self, body: Iterable[ast.stmt]) -> None:
+        """Follow statements in order."""
+        for one in body:
+            self._statement(one)
+
+    def _statement(self, node: ast.stmt) -> None:
+        method = getattr(self, f"_do_{type(node).__name__.lower()}", None)
+        if method is None:
+            refuse(node, f"{type(node).__name__.lower()} statements are not known to only read")
+        method(node)
+
+    def _do_expr(self, node: ast.Expr) -> None:
+        self.value(node.value)
+
+    def _do_pass(self, node: ast.Pass) -> None:
+        pass
+
+    _do_break = _do_continue = _do_pass
+
+    def _do_assign(self, node: ast.Assign) -> None:
+        for target in node.targets:
+            self._assign(target, self.value(node.value), node.value)
+
+    def _do_annassign(self, node: ast.AnnAssign) -> None:
+        self.value(node.annotation)
+        if node.value is not None:
+            self._assign(node.target, self.value(node.value), node.value)
+
+    def _do_augassign(self, node: ast.AugAssign) -> None:
+        added = self.data(node.value)
+        target = node.target
+        if isinstance(target, ast.Name):
+            now = self.data(target)
+            self.check_values(target, now)
+            self._bind(target, replace(now, own=min(now.own, max(added.own, CONTAINER))))
+            self.note_foreign(added)
+        else:
+            self.check_own(target, self.data(target), WHOLE)
+            self._store(target, added)
+
+    def _do_if(self, node: ast.If | ast.While) -> None:
+        self.data(node.test)
+        self.statements([*node.body, *node.orelse])
+
+    _do_while = _do_if
+
+    def _do_for(self, node: ast.For) -> None:
+        self._assign_elements(node.target, node.iter)
+        self.statements([*node.body, *node.orelse])
+
+    def _do_return(self, node: ast.Return) -> None:
+        if node.value is not None:
+            self.data(node.value)
+
+    def _do_assert(self, node: ast.Assert) -> None:
+        self.data(node.test)
+        if node.msg is not None:
+            self.data(node.msg)
+
+    def _do_raise(self, node: ast.Raise) -> None:
+        for one in (node.exc, node.cause):
+            if one is not None:
+                self.value(one)
+
+    def _do_try(self, node: ast.Try) -> None:
+        self.statements(node.body)
+        for handler in node.handlers:
+            if handler.type is not None:
+                for one in handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]:
+                    if not isinstance(one, ast.Name) or self.value(one).group != "error":
+                        refuse(handler, "it catches something else than a built-in error")
+            if handler.name:
+                self._bind(ast.Name(handler.name, lineno=handler.lineno), DATA)
+            self.statements(handler.body)
+        self.statements([*node.orelse, *node.finalbody])
+
+    def _do_functiondef(self, node: ast.FunctionDef) -> None:
+        if node.decorator_list:
+            refuse(node, "a decorated function is not known to only read")
+        self._bind(ast.Name(node.name, lineno=node.lineno), Value("local"))
+        self._parameters(node.args)
+        if node.returns is not None:
+            self.value(node.returns)
+        self._depth += 1
+        self.statements(node.body)
+        self._depth -= 1
+
+    def _do_import(self, node: ast.Import) -> None:
+        for one in node.names:
+            module = one.name if one.asname else one.name.partition(".")[0]
+            self._check_loaded(node, one.name)
+            self._bind(ast.Name(one.asname or module, lineno=node.lineno), Value("module", name=module))
+
+    def _do_importfrom(self, node: ast.ImportFrom) -> None:
+        for one in node.names:
+            module = node.module or ""
+            if node.level or one.name == "*":
+                refuse(node, "an import of this form is not known to only read")
+            self._check_loaded(node, module)
+            self._bind(
+                ast.Name(one.asname or one.name, lineno=node.lineno), self._member(node, module, one.name)
+            )
+
+    def _check_loaded(self, node: ast.AST, module: str) -> None:
+        is_known = any(one == module or one.startswith(f"{module}.") for one in known.FUNCTIONS)
+        if not is_known or not self.kernel.is_loaded(module):
+            refuse(node, f"it imports {module}, which is not known, or not loaded yet")
+
+    # --- assignments
+
+    def _assign(self, target: ast.expr, value: Value, node: ast.expr | None = None) -> None:
+        if isinstance(target, ast.Name):
+            self._bind(target, value)
+        elif isinstance(target, ast.Starred):
+            self._assign(target.value, self.part(value))
+        elif isinstance(target, ast.Tuple | ast.List):
+            given = node.elts if isinstance(node, ast.Tuple | ast.List) else ()
+            is_same = len(given) == len(target.elts) and not any(
+                isinstance(one, ast.Starred) for one in (*given, *target.elts)
+            )
+            for at, one in enumerate(target.elts):
+                part = given[at] if is_same else None
+                self._assign(one, self.part(value) if part is None else self.value(part), part)
+        else:
+            self._store(target, value)
+
+    def part(self, value: Value) -> Value:
+        if value.kind == "plot":
+            return PLOT
+        if value.kind != "data":
+            raise NotReadingError("it unpacks something that is no data")
+        is_whole = value.own == WHOLE and not value.is_table and not self._has_foreign
+        return NEW if is_whole else DATA
+
+    def _assign_elements(self, target: ast.expr, iterated: ast.expr) -> None:
+        """Assign the elements of what is iterated over; those of `zip` and `enumerate` each for itself."""
+        called = iterated.func if isinstance(iterated, ast.Call) else None
+        function = self.value(called) if isinstance(called, ast.Name) else None
+        is_plain = isinstance(iterated, ast.Call) and not any(
+            isinstance(one, ast.Starred) for one in iterated.args
+        )
+        if (
+            is_plain
+            and function is not None
+            and isinstance(target, ast.Tuple)
+            and isinstance(iterated, ast.Call)
+        ):
+            self.no_keywords(iterated, {"strict", "start"})
+            if function.name == "builtins.zip" and len(iterated.args) == len(target.elts):
+                for one, given in zip(target.elts, iterated.args, strict=True):
+                    self._assign_elements(one, given)
+                return
+            if function.name == "builtins.enumerate" and len(target.elts) == 2 and iterated.args:  # noqa: PLR2004
+                self._assign(target.elts[0], NEW)
+                self._assign_elements(target.elts[1], iterated.args[0])
+                return
+        value = self.value(iterated)
+        if value.kind not in {"data", "plot"}:
+            refuse(iterated, "it iterates over something that is no data")
+        self._assign(target, self.part(value))
+
+    def _bind(self, target: ast.Name, value: Value) -> None:
+        """Give a name a value. All values of a name in the script, and of the user's, must be of one kind."""
+        name = target.id
+        if name.startswith("_") or name in _SHADOWING:
+            refuse(target, f"it gives {name} a value")
+        before = self._names.get(name)
+        kind = self.kernel.kind(name)
+        if kind:  # an inner variable, too: the script may mean either
+            users = self._of_kernel(target, name, kind)
+            is_same = users == value and value.kind in {"module", "function"}
+            if not (self._depth or is_same or self.kernel.is_free(name)):
+                refuse(target, f"it gives your variable {name} a new value")
+            before = before or users
+        if before is not None and (before.kind, before.name) != (value.kind, value.name):
+            refuse(target, f"{name} stands for things of several kinds")
+        if before is not None:
+            value = replace(
+                value, own=min(before.own, value.own), is_table=before.is_table and value.is_table
+            )
+        self._names[name] = value
+
+    def _store(self, target: ast.expr, value: Value) -> None:
+        """Store into a subscript or an attribute of an object: the script must have made the object."""
+        if value.kind != "data":
+            refuse(target, "it stores something that is no data")
+        if isinstance(target, ast.Attribute):
+            base = self.data(target.value)
+            if target.attr not in {"columns", "index", "name"} or not base.is_table:
+                refuse(target, f"it sets the attribute {target.attr}")
+            self.check_own(target, base, CONTAINER)
+        elif isinstance(target, ast.Subscript):
+            self._index(target.slice)
+            inner = target.value
+            if isinstance(inner, ast.Attribute) and inner.attr in {"loc", "iloc", "at", "iat"}:
+                self.check_values(target, self.data(inner.value))
+            elif isinstance(target.slice, ast.Constant) and isinstance(target.slice.value, str):
+                self.check_own(target, self.data(inner), CONTAINER)  # a table gets another column
+            else:
+                self.check_values(target, self.data(inner))
+        else:
+            refuse(target, "it assigns to something that is not known")
+        self.note_foreign(value)
+
+    def note_foreign(self, value: Value) -> None:
+        if value.own != WHOLE:
+            self._has_foreign = True
+
+    def check_own(self, node: ast.AST, value: Value, least: int) -> None:
+        if value.kind != "data" or min(value.own, self.most_own(value)) < least:
+            refuse(node, "it may change an object that the script did not make")
+
+    def check_values(self, node: ast.AST, value: Value) -> None:
+        """Check that the script may change values: a table that it made may have those of another one."""
+        self.check_own(node, value, WHOLE if value.is_table else CONTAINER)
+
+    def most_own(self, value: Value) -> int:
+        return CONTAINER if self._has_foreign and not value.is_table else WHOLE
+
+    # --- expressions
+
+    def data(self, node: ast.expr) -> Value:
+        value = self.value(node)
+        if value.kind != "data":
+            refuse(node, "something that is no data is used as data")
+        return value
+
+    def value(self, node: ast.expr) -> Value:
+        method = getattr(self, f"_of_{type(node).__name__.lower()}", None)
+        if method is None:
+            refuse(node, f"{type(node).__name__} is not known to only read")
+        value: Value = method(node)
+        return value
+
+    def _of_constant(self, _node: ast.Constant) -> Value:
+        return NEW
+
+    def _of_name(self, node: ast.Name) -> Value:
+        name = node.id
+        if name in self._names:
+            return self._names[name]
+        if name.startswith("_") or name in {"In", "Out"}:
+            refuse(node, f"it reads {name}")
+        kind = self.kernel.kind(name)
+        if kind:
+            return self._of_kernel(node, name, kind)
+        if name in known.ERRORS and self.kernel.is_original("builtins", name):
+            return Value("function", name=f"builtins.{name}", group="error")
+        if name in known.BUILTINS and self.kernel.is_original("builtins", name):
+            return Value("function", name=f"builtins.{name}", group="builtin")
+        return refuse(node, f"{name} is not known")
+
+    def _of_kernel(self, node: ast.AST, name: str, kind: str) -> Value:
+        word, _, full = kind.partition(" ")
+        if word in {"data", "table"}:
+            return Value("data", is_table=word == "table")
+        if word == "module":
+            return Value("module", name=full)
+        if word == "function":
+            module, _, function = full.rpartition(".")
+            return self._member(node, module, function)
+        return refuse(node, f"the type of your variable {name} is not known to only read")
+
+    def _member(self, node: ast.AST, module: str, name: str) -> Value:
+        """Return what a module has by that name."""
+        inner = f"{module}.{name}"
+        if any(one == inner or one.startswith(f"{inner}.") for one in known.FUNCTIONS):
+            if not self.kernel.is_loaded(inner):
+                refuse(node, f"{inner} is not loaded yet")
+            return Value("module", name=inner)
+        for group, names in known.FUNCTIONS.get(module, {}).items():
+            if name in names:
+                if not self.kernel.is_loaded(module) or not self.kernel.is_original(module, name):
+                    refuse(node, f"{inner} was replaced, or is not loaded yet")
+                return NEW if group == "constant" else Value("function", name=inner, group=group)
+        return refuse(node, f"{inner} is not known to only read")
+
+    def _of_attribute(self, node: ast.Attribute) -> Value:
+        base, name = self.value(node.value), node.attr
+        if base.kind == "module":
+            return self._member(node, base.name, name)
+        if self.kernel.is_replaced(name):
+            refuse(node, f"the attribute {name} of a library was replaced")
+        if base.kind == "plot" and name in known.PLOT_ATTRIBUTES:
+            return PLOT
+        if base.kind == "model" and name.endswith("_") and not name.startswith("_"):
+            return DATA
+        if base.kind == "data" and name == "plot":
+            self.check_plots(node)
+            return Value("plotter")
+        is_known = name in known.ATTRIBUTES or (not name.startswith("_") and self.kernel.is_column(name))
+        if base.kind != "data" or not is_known:
+            refuse(node, f"the attribute {name} is not known to only read")
+        return DATA
+
+    def _index(self, node: ast.expr) -> None:
+        for one in node.elts if isinstance(node, ast.Tuple) else [node]:
+            value = self.value(one)
+            if value.kind not in {"data", "local"}:
+                refuse(node, "something that is no data is used as an index")
+
+    def _of_slice(self, node: ast.Slice) -> Value:
+        for one in (node.lower, node.upper, node.step):
+            if one is not None:
+                self.data(one)
+        return NEW
+
+    def _of_subscript(self, node: ast.Subscript) -> Value:
+        base = self.value(node.value)
+        self._index(node.slice)
+        if base.kind == "plot":
+            return PLOT
+        if base.kind != "data":
+            refuse(node, "it takes a part of something that is no data")
+        if base.is_table and isinstance(node.slice, ast.List | ast.Compare):
+            return Value("data", CONTAINER, is_table=True)
+        if base.is_table and isinstance(node.slice, ast.BinOp | ast.UnaryOp) and _is_mask(node.slice):
+            return Value("data", CONTAINER, is_table=True)
+        return self.part(base)
+
+    def _of_binop(self, node: ast.BinOp) -> Value:
+        left, right = self.data(node.left), self.data(node.right)
+        return Value("data", WHOLE if left.own == right.own == WHOLE else CONTAINER)
+
+    def _of_unaryop(self, node: ast.UnaryOp) -> Value:
+        self.data(node.operand)
+        is_new = isinstance(node.op, ast.Not) or isinstance(node.operand, ast.Constant)
+        return NEW if is_new else Value("data", CONTAINER if isinstance(node.op, ast.USub) else NOT_OWN)
+
+    def _of_boolop(self, node: ast.BoolOp) -> Value:
+        return self._joined(node, [self.data(one) for one in node.values])
+
+    def _of_compare(self, node: ast.Compare) -> Value:
+        for one in (node.left, *node.comparators):
+            value = self.value(one)
+            if value.kind not in {"data", "plot"} and value.group not in {"builtin", "new", "shared"}:
+                refuse(node, "it compares something that is no data")
+        return NEW
+
+    def _of_ifexp(self, node: ast.IfExp) -> Value:
+        self.data(node.test)
+        return self._joined(node, [self.value(node.body), self.value(node.orelse)])
+
+    def _joined(self, node: ast.AST, values: Sequence[Value]) -> Value:
+        if len({(one.kind, one.name) for one in values}) != 1:
+            refuse(node, "it joins things of several kinds")
+        return replace(
+            values[0], own=min(one.own for one in values), is_table=all(one.is_table for one in values)
+        )
+
+    def _of_namedexpr(self, node: ast.NamedExpr) -> Value:
+        if self._depth:  # in a comprehension, it belongs to the code around it
+            refuse(node, "it assigns within an inner expression")
+        value = self.value(node.value)
+        self._bind(node.target, value)
+        return value
+
+    def _of_tuple(self, node: ast.Tuple | ast.List | ast.Set) -> Value:
+        return self._made_of(node, node.elts)
+
+    _of_list = _of_set = _of_tuple
+
+    def _of_dict(self, node: ast.Dict) -> Value:
+        return self._made_of(node, [one for one in (*node.keys, *node.values) if one is not None])
+
+    def _made_of(self, node: ast.AST, parts: Iterable[ast.expr]) -> Value:
+        """Return a new container. One of plots is a plot; data and plots do not mix."""
+        own, kinds = WHOLE, set()
+        for one in parts:
+            value = self.value(one.value if isinstance(one, ast.Starred) else one)
+            kinds.add(value.kind)
+            own = min(own, WHOLE if value.own == WHOLE and self.most_own(value) == WHOLE else CONTAINER)
+        if kinds == {"plot"}:
+            return PLOT
+        if kinds - {"data"}:
+            refuse(node, "it puts something that is no data into a container")
+        return Value("data", own)
+
+    def _comprehension(self, generators: Iterable[ast.comprehension], *made: ast.expr) -> Value:
+        self._depth += 1
+        for one in generators:
+            if one.is_async:
+                refuse(one.iter, "it is asynchronous")
+            self._assign_elements(one.target, one.iter)
+            for test in one.ifs:
+                self.data(test)
+        values = [self.value(one) for one in made]
+        self._depth -= 1
+        if {one.kind for one in values} == {"plot"}:
+            return PLOT
+        if any(one.kind != "data" for one in values):
+            refuse(made[0], "it collects something that is no data")
+        return Value("data", WHOLE if all(one.own == WHOLE for one in values) else CONTAINER)
+
+    def _of_listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Value:
+        return self._comprehension(node.generators, node.elt)
+
+    _of_setcomp = _of_generatorexp = _of_listcomp
+
+    def _of_dictcomp(self, node: ast.DictComp) -> Value:
+        return self._comprehension(node.generators, node.key, node.value)
+
+    def _of_joinedstr(self, node: ast.JoinedStr) -> Value:
+        for one in node.values:
+            if isinstance(one, ast.FormattedValue):
+                self.data(one.value)
+                if one.format_spec is not None:
+                    self.value(one.format_spec)
+        return NEW
+
+    def _of_lambda(self, node: ast.Lambda) -> Value:
+        self._parameters(node.args)
+        self._depth += 1
+        self.data(node.body)
+        self._depth -= 1
+        return Value("local")
+
+    def _parameters(self, given: ast.arguments) -> None:
+        for one in (*given.defaults, *given.kw_defaults):
+            if one is not None:
+                self.data(one)
+        self._depth += 1
+        for name in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg):
+            if name is not None:
+                if name.annotation is not None:
+                    self.value(name.annotation)
+                self._bind(ast.Name(name.arg, lineno=name.lineno), DATA)
+        self._depth -= 1
+
+
+def _is_mask(node: ast.expr) -> bool:
+    """Return True for `(a > 1) & (b < 2)` and `~(a > 1)`: the index is a table of truth values."""
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.BitAnd | ast.BitOr) and _is_mask(node.left) and _is_mask(node.right)
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.Invert) and _is_mask(node.operand)
+    return isinstance(node, ast.Compare)

@@ -1,0 +1,384 @@
+"""Calls in code that only reads: which functions and methods are known, and what they return."""
+
+from __future__ import annotations
+
+import ast
+import string
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+
+from tract_jupyter.analysis.tables import reading as known
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NOT_OWN, CONTAINER, WHOLE = 0, 1, 2  # what the script may change: nothing, the container, its content too
+
+
+class KernelNames(Protocol):
+    """What is known of the kernel in which the code would run."""
+
+    def kind(self, name: str) -> str:
+        """Return what a variable holds.
+
+        `data`, `table`, `module MODULE`, `function MODULE.NAME`; `other` for anything else, empty if there is none.
+        """
+        ...
+
+    def is_loaded(self, module: str) -> bool:
+        """Return True if a module is loaded, and comes from where packages are installed."""
+        ...
+
+    def is_original(self, module: str, name: str) -> bool:
+        """Return True if a function of a module is the module's own."""
+        ...
+
+    def is_replaced(self, attribute: str) -> bool:
+        """Return True if a class of the known libraries has another attribute of that name than it came with."""
+        ...
+
+    def is_column(self, name: str) -> bool:
+        """Return True if an attribute of that name is a column of a table, and nothing else."""
+        ...
+
+    def is_free(self, name: str) -> bool:
+        """Return True if a script may give a variable that exists a new value: only scripts used it so far."""
+        ...
+
+
+class NotReadingError(Exception):
+    """Raised for anything that is not known to only read."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of an expression: its kind, whose it is, and the name of a function or module."""
+
+    kind: str  # data, function, local, module, plot, plotter, model
+    own: int = NOT_OWN
+    is_table: bool = False
+    name: str = ""
+    group: str = ""
+
+
+DATA: Final = Value("data")
+NEW: Final = Value("data", WHOLE)
+PLOT: Final = Value("plot")
+
+
+def refuse(node: ast.AST, why: str) -> NoReturn:
+    """Refuse the code.
+
+    Raises:
+        NotReadingError: always.
+    """
+    raise NotReadingError(f"line {getattr(node, 'lineno', 1)}: {why}")
+
+
+class Calls:
+    """The calls of a script. `reading` has the statements and the other expressions."""
+
+    kernel: KernelNames
+
+    def value(self, node: ast.expr) -> Value:
+        """Return the value of an expression."""
+        raise NotImplementedError
+
+    def data(self, node: ast.expr) -> Value:
+        """Return the value of an expression that is data."""
+        raise NotImplementedError
+
+    def part(self, value: Value) -> Value:
+        """Return an element of a value."""
+        raise NotImplementedError
+
+    def check_own(self, node: ast.AST, value: Value, least: int) -> None:
+        """Check that the script may change an object."""
+        raise NotImplementedError
+
+    def check_values(self, node: ast.AST, value: Value) -> None:
+        """Check that the script may change values of an object."""
+        raise NotImplementedError
+
+    def most_own(self, value: Value) -> int:
+        """Return the most that the script may change of an object."""
+        raise NotImplementedError
+
+    def note_foreign(self, value: Value) -> None:
+        """Note that a value was put into a container."""
+        raise NotImplementedError
+
+    def _of_call(self, node: ast.Call) -> Value:
+        function = node.func
+        if isinstance(function, ast.Attribute):
+            base = self.value(function.value)
+            if base.kind != "module":
+                return self._method(node, base, function.attr)
+        called = self.value(function)
+        if called.kind == "local":
+            self._given(node, most=100)
+            return DATA
+        if called.kind == "plotter":
+            return self._drawn(node)
+        if called.kind != "function":
+            refuse(node, "it calls something that is not known")
+        if called.group in {"builtin", "error"}:
+            return self._builtin(node, called.name.removeprefix("builtins."))
+        module, _, name = called.name.rpartition(".")
+        most = known.FUNCTIONS[module][called.group][name]
+        given = self._given(
+            node, most=most, allows={"plot": {"plot"}, "new": {"model"}}.get(called.group, ())
+        )
+        # a function of the script may return anything
+        is_calling = any(one.kind == "local" for one in given)
+        return self._result("view" if is_calling and called.group == "new" else called.group, node)
+
+    def _result(self, group: str, node: ast.Call) -> Value:
+        is_shared = any(one.arg == "copy" for one in node.keywords)
+        if group == "plot":
+            return PLOT
+        if group == "model":
+            return Value("model", WHOLE)
+        if group in {"view", "element"} or is_shared:
+            return DATA
+        if (
+            group == "empty"
+            and not node.keywords
+            and all(self.value(one).group == "builtin" for one in node.args)
+        ):
+            return NEW
+        made = {"numbers": NEW, "table": Value("data", WHOLE, is_table=True)}
+        return made.get(group, Value("data", CONTAINER, is_table=group == "shared"))
+
+    def _builtin(self, node: ast.Call, name: str) -> Value:
+        if name == "isinstance":
+            for one in node.args:
+                for each in one.elts if isinstance(one, ast.Tuple) else [one]:
+                    self.value(each)
+            return NEW
+        if name == "type" and len(node.args) != 1:
+            refuse(node, "it makes a class")
+        if name == "display":
+            self.no_keywords(node, set())  # `raw=True` shows a text as HTML
+        values = self._given(
+            node, most=100, is_starred=name in known.STARRED,
+            allows={"plot"} if name in {"display", "len", "list", "zip", "enumerate", "type", "print"} else set(),
+        )  # fmt: skip
+        if name in {"zip", "enumerate"} and any(one.kind == "plot" for one in values):
+            refuse(node, "it pairs plots with something")
+        if name == "list" and values and values[0].kind == "plot":
+            return PLOT
+        if name in known.SCALARS or name in known.ERRORS:
+            return NEW
+        if name in {"min", "max", "sum", "type", "display", "print"}:
+            return DATA
+        is_whole = all(one.kind == "data" and one.own == self.most_own(one) == WHOLE for one in values)
+        is_new = name == "range" or (is_whole and name not in {"abs", "round"})
+        return NEW if is_new else Value("data", CONTAINER)
+
+    def _method(self, node: ast.Call, base: Value, name: str) -> Value:
+        if self.kernel.is_replaced(name):
+            refuse(node, f"{name} of a library was replaced")
+        if base.kind == "plot" and name in known.PLOT_METHODS:
+            self._given(node, most=known.PLOT_METHODS[name], allows={"plot"})
+            return PLOT
+        if base.kind == "plotter" and name in known.PLOT_KINDS:
+            return self._drawn(node)
+        if base.kind == "model" and name in known.MODEL_METHODS:
+            self._given(node, most=known.MODEL_METHODS[name])
+            return replace(base) if name == "fit" else DATA
+        if base.kind == "function" and name in known.CLASS_METHODS:
+            if base.name not in {"datetime.datetime", "datetime.date", "builtins.dict"}:
+                refuse(node, f"{name} is not known here")
+            self._given(node, most=2)
+            return NEW if base.name.startswith("datetime") else Value("data", CONTAINER)
+        if base.kind != "data":
+            refuse(node, f"{name} is not known to only read")
+        return self._data_method(node, base, name)
+
+    def _data_method(self, node: ast.Call, base: Value, name: str) -> Value:
+        special = {
+            "format": self._formatted,
+            "query": self._queried,
+            **dict.fromkeys(known.PLOTTING_METHODS, self._drawn),
+        }
+        if name in special:
+            return special[name](node)
+        if name in known.CALLBACK_METHODS:
+            return self._callbacks(node, name)
+        if name in known.CHANGING_METHODS and not (name == "add" and base.is_table):
+            self.check_own(node, base, CONTAINER)
+            for value in self._given(node, most=3):
+                self.note_foreign(value)
+            return self.part(base)
+        if name in known.NEW_METHODS:
+            return self._of_new_method(node, base, name)
+        if name not in known.VIEW_METHODS:
+            refuse(node, f"{name} is not known to only read")
+        self._given(node, most=known.VIEW_METHODS[name], base=base)
+        if name == "copy" and not node.args and not node.keywords:
+            return Value("data", WHOLE if base.is_table else CONTAINER, base.is_table)
+        is_part = name == "drop" and base.is_table
+        return Value("data", CONTAINER if is_part else NOT_OWN, is_part)
+
+    def _of_new_method(self, node: ast.Call, base: Value, name: str) -> Value:
+        given = self._given(node, most=known.NEW_METHODS[name], base=base)
+        if name in known.ELEMENTS or any(one.arg == "copy" for one in node.keywords):
+            return DATA
+        if base.is_table or name in known.PANDAS_METHODS:
+            return Value("data", WHOLE, is_table=True)
+        return DATA if any(one.kind == "local" for one in given) else Value("data", CONTAINER)
+
+    def no_keywords(self, call: ast.Call, but: set[str]) -> None:
+        """Check that a call has no arguments by name, `but` for these."""
+        for one in call.keywords:
+            if one.arg not in but:
+                refuse(call, f"the argument {one.arg} is not known here")
+            self.data(one.value)
+
+    def check_plots(self, node: ast.AST) -> None:
+        """Check that drawing loads no package."""
+        if not self.kernel.is_loaded("matplotlib.pyplot"):
+            refuse(node, "matplotlib is not loaded yet")
+
+    def _given(
+        self,
+        node: ast.Call,
+        *,
+        most: int,
+        allows: Iterable[str] = (),
+        base: Value | None = None,
+        is_starred: bool = False,
+    ) -> list[Value]:
+        """Check the arguments of a call, and return their values."""
+        if len(node.args) > most:
+            refuse(node, "so many arguments by position may name an object to write into")
+        fine = {"data", "local", *allows}
+        values = []
+        for one in node.args:
+            if isinstance(one, ast.Starred) and not is_starred:
+                refuse(node, "the arguments of a call are not written out")
+            values.append(self._argument(one.value if isinstance(one, ast.Starred) else one, fine))
+        for keyword in node.keywords:
+            values += self._keyword(node, keyword, fine, base)
+        return values
+
+    def _keyword(
+        self, node: ast.Call, keyword: ast.keyword, fine: set[str], base: Value | None
+    ) -> list[Value]:
+        name = keyword.arg
+        if name is None or name in known.REFUSED_KEYWORDS:
+            refuse(node, f"the argument {name or '**'} is not known to only read")
+        is_true = isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+        if name.lower().startswith(known.OVERWRITING) and not (is_true and name.lower().startswith("copy")):
+            refuse(node, f"the argument {name} may change what is given")
+        if name in known.CHECKED_KEYWORDS:
+            self._callback(keyword.value)
+            return []
+        if name == "inplace":
+            is_off = isinstance(keyword.value, ast.Constant) and keyword.value.value is False
+            if not is_off:
+                self.check_values(node, base or DATA)
+            return []
+        return [self._argument(keyword.value, {*fine, "plot"} if name == "ax" else fine)]
+
+    def _argument(self, node: ast.expr, fine: Iterable[str]) -> Value:
+        value = self.value(node)
+        is_plain = value.group == "builtin" or value.name.startswith(
+            ("numpy.float", "numpy.int", "numpy.bool", "math.")
+        )
+        if value.kind not in fine and not is_plain:
+            refuse(node, "something that is no data is given to a call")
+        return value
+
+    def _drawn(self, node: ast.Call) -> Value:
+        self.check_plots(node)
+        for one in node.keywords:
+            if one.arg == "kind" and not (
+                isinstance(one.value, ast.Constant) and one.value.value in known.PLOT_KINDS
+            ):
+                refuse(node, "the kind of the plot is not known")
+        if node.args and not all(isinstance(one, ast.Constant) for one in node.args):
+            refuse(node, "the arguments of the plot are not written out")
+        self._given(node, most=2)
+        return PLOT
+
+    def _callbacks(self, node: ast.Call, name: str) -> Value:
+        """Check the calls of `agg`, `apply`, `map` and the like: they call methods by their names."""
+        if len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred):
+            only = node.args[0]
+            value = self.value(only)
+            if name == "map" and value.kind == "data":
+                return Value("data", CONTAINER)
+            if value.kind == "function" and value.name.startswith(("numpy.", "math.")) and name != "pipe":
+                return DATA
+        for one in node.args:
+            self._callback(one)
+        parts = [*node.args, *(one.value for one in node.keywords)]
+        is_named = not any(isinstance(one, ast.Lambda | ast.Name) for part in parts for one in ast.walk(part))
+        is_container = bool(node.keywords) or any(isinstance(one, ast.List | ast.Dict) for one in node.args)
+        for keyword in node.keywords:
+            if keyword.arg in known.CALLBACK_OPTIONS:
+                self.data(keyword.value)
+            elif name in {"agg", "aggregate"} and keyword.arg and isinstance(keyword.value, ast.Tuple):
+                column, *rest = keyword.value.elts
+                self.data(column)
+                for each in rest:
+                    self._callback(each)
+            elif keyword.arg in known.CHECKED_KEYWORDS:
+                self._callback(keyword.value)
+            else:
+                refuse(node, f"the argument {keyword.arg or '**'} of {name} is not known to only read")
+        return Value(
+            "data", CONTAINER if name in {"agg", "aggregate"} and is_named and is_container else NOT_OWN
+        )
+
+    def _callback(self, node: ast.expr) -> None:
+        if isinstance(node, ast.Constant):
+            if node.value not in known.AGGREGATIONS:
+                refuse(node, "it calls a method by a name that is not known")
+        elif isinstance(node, ast.List | ast.Tuple):
+            for one in node.elts:
+                self._callback(one)
+        elif isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                if key is None:
+                    refuse(node, "the arguments of a call are not written out")
+                self.data(key)
+                self._callback(value)
+        else:
+            function = self.value(node)
+            if function.kind != "local" and function.group != "builtin":
+                refuse(node, "it calls a function that is not known")
+
+    def _formatted(self, node: ast.Call) -> Value:
+        """Check `"{} {x:.2f}".format(...)`: a field that reads attributes is not known."""
+        function = node.func
+        text = function.value if isinstance(function, ast.Attribute) else None
+        if not (isinstance(text, ast.Constant) and isinstance(text.value, str)):
+            refuse(node, "the format is not written out")
+        for _, field, spec, _ in string.Formatter().parse(text.value):
+            if (field and not field.isidentifier() and not field.isdigit()) or (spec and "{" in spec):
+                refuse(node, "the format reads attributes")
+        self._given(node, most=100)
+        return NEW
+
+    def _queried(self, node: ast.Call) -> Value:
+        """Check `df.query("a > 1 and b == 'x'")`: comparisons of columns and constants only."""
+        only = node.args[0] if len(node.args) == 1 and not node.keywords else None
+        if not (isinstance(only, ast.Constant) and isinstance(only.value, str)):
+            refuse(node, "the query is not written out")
+        try:
+            tree = ast.parse(only.value.strip(), mode="eval")
+        except SyntaxError:
+            refuse(node, "the query is not known to only read")
+        for one in ast.walk(tree):
+            if not isinstance(one, _QUERY):
+                refuse(node, "the query is not known to only read")
+        return Value("data", CONTAINER, is_table=True)
+
+
+_QUERY: Final = (
+    ast.Expression, ast.Compare, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Name, ast.Constant, ast.List, ast.Tuple,
+    ast.cmpop, ast.boolop, ast.operator, ast.unaryop, ast.expr_context,
+)  # fmt: skip

@@ -1,0 +1,378 @@
+"""What is known of the variables of this kernel, for scripts that run without a question: their types, nothing else.
+
+Types are compared by identity, since a class can give itself any name. Of the user's objects only the built-in types,
+arrays and tables are looked into, up to a bound. No code of the user's runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import datetime as dt
+import decimal
+import re
+import sys
+import sysconfig
+from functools import lru_cache
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.analysis import READING_FUNCTIONS, parse, words
+from tract_jupyter.llm import why_not_sent
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+_SCALARS: Final = frozenset(
+    {
+        int, float, complex, bool, str, bytes, type(None), range, dt.date, dt.datetime, dt.time,
+        dt.timedelta, decimal.Decimal,
+    }
+)  # fmt: skip
+_PLAIN: Final = frozenset({int, float, bool, str, type(None)})
+_LISTS: Final = frozenset({list, tuple, set, frozenset})
+_MOST_VALUES: Final = 100_000  # in the containers of one variable; ten times as many cells of objects
+_MOST_TEXT: Final = 100_000  # characters of a variable's texts that are searched for a key
+_DEEPEST: Final = 20
+_DTYPES: Final = words("""
+    StringDtype DatetimeTZDtype PeriodDtype BooleanDtype Int8Dtype Int16Dtype Int32Dtype Int64Dtype UInt8Dtype
+    UInt16Dtype UInt32Dtype UInt64Dtype Float32Dtype Float64Dtype CategoricalDtype
+""")
+"""The types of columns that pandas adds to those of numpy, and that hold no objects of the user's."""
+_CLASSES: Final = {
+    "pandas": (
+        "core.frame.DataFrame", "core.series.Series", "core.indexes.base.Index", "core.indexes.multi.MultiIndex",
+        "core.indexes.datetimes.DatetimeIndex", "core.indexes.range.RangeIndex",
+        "core.groupby.generic.DataFrameGroupBy", "core.groupby.generic.SeriesGroupBy", "core.window.rolling.Rolling",
+        "core.window.expanding.Expanding", "core.resample.Resampler", "core.strings.accessor.StringMethods",
+        "core.indexes.accessors.CombinedDatetimelikeProperties", "core.arrays.categorical.CategoricalAccessor",
+        "plotting._core.PlotAccessor", "core.indexing._LocIndexer", "core.indexing._iLocIndexer",
+    ),
+    "matplotlib": ("axes._axes.Axes", "figure.Figure", "text.Text", "patches.Rectangle", "axis.Axis", "spines.Spine"),
+}  # fmt: skip
+"""The classes whose attributes a script may use: each must be as it came."""
+
+
+class _ForeignError(Exception):
+    """Raised for a value whose type is not known."""
+
+
+class KernelVariables:
+    """What is known of a namespace of this kernel: `tract_jupyter.analysis.reading.KernelNames`.
+
+    Args:
+        namespace: the variables.
+        scripts_own: names that only scripts used so far.
+    """
+
+    def __init__(self, namespace: Mapping[str, Any], scripts_own: Collection[str] = ()) -> None:
+        self._namespace = namespace
+        self._scripts_own = scripts_own
+        self._kinds: dict[str, str] = {}
+        self._columns: set[str] | None = None
+
+    def kind(self, name: str) -> str:
+        """Return what a variable holds."""
+        if name not in self._namespace:
+            return ""
+        if name not in self._kinds:
+            self._kinds[name] = _kind(name, self._namespace[name])
+        return self._kinds[name]
+
+    def is_loaded(self, module: str) -> bool:
+        """Return True if a module is loaded, and comes from where packages are installed."""
+        loaded = sys.modules.get(module)
+        return type(loaded) is ModuleType and _is_installed(loaded)
+
+    def is_original(self, module: str, name: str) -> bool:
+        """Return True if a function of a module is the module's own."""
+        loaded = sys.modules.get(module)
+        value = _MISSING if loaded is None else vars(loaded).get(name, _MISSING)
+        if module == "builtins" and self._namespace.get("__builtins__", builtins) not in (
+            builtins,
+            vars(builtins),
+        ):
+            return False
+        if module != "builtins":
+            return value is not _MISSING and _is_of(value, module.partition(".")[0])
+        if name == "display":
+            return getattr(value, "__module__", "") == "IPython.core.display_functions" and _is_of(
+                value, "IPython"
+            )
+        return value is _BUILTINS.get(name, _MISSING)
+
+    def is_replaced(self, attribute: str) -> bool:
+        """Return True if a class of the known libraries has another attribute of that name than it came with."""
+        for root, cls in _classes():
+            for one in cls.__mro__:
+                if attribute in vars(one):
+                    if one.__module__.partition(".")[0] == root and not _is_of(vars(one)[attribute], root):
+                        return True
+                    break
+        return False
+
+    def is_column(self, name: str) -> bool:
+        """Return True if an attribute of that name is a column of a table, and nothing else."""
+        if self._columns is None:
+            frame = _member("pandas", "core.frame.DataFrame")
+            self._columns = {
+                column
+                for key, value in list(self._namespace.items())
+                if frame is not None and type(value) is frame and self.kind(key) == "table"
+                for column in value.columns
+                if type(column) is str
+            }
+        return name in self._columns and not any(hasattr(cls, name) for _, cls in _classes())
+
+    def is_free(self, name: str) -> bool:
+        """Return True if a script may give a variable that exists a new value: only scripts used it so far."""
+        return name in self._scripts_own
+
+
+_MISSING: Final = object()
+_BUILTINS: Final = {name: value for name, value in vars(builtins).items() if not name.startswith("_")}
+"""The builtins when this package was imported."""
+
+
+def _kind(name: str, value: Any) -> str:
+    if type(value) is ModuleType:
+        is_itself = sys.modules.get(value.__name__) is value
+        return f"module {value.__name__}" if is_itself else "other"
+    function = _listed(value)
+    if function:
+        return f"function {function}"
+    texts: list[str] = []
+    try:
+        is_table = _look(name, value, _Budget(), texts, 0)
+    except _ForeignError:
+        return "other"
+    except Exception:  # noqa: BLE001 # a library that cannot say what it holds is not known
+        return "other"
+    if sum(map(len, texts)) > _MOST_TEXT or why_not_sent("\n".join(texts)):
+        return "other"
+    return "table" if is_table else "data"
+
+
+def _listed(value: Any) -> str:
+    """Return the name of a function that a script may use, as `math.sqrt`; empty for anything else."""
+    if not callable(value):
+        return ""
+    for module, names in READING_FUNCTIONS.items():
+        loaded = sys.modules.get(module)
+        if loaded is not None:
+            for name in names:
+                if vars(loaded).get(name, _MISSING) is value:
+                    return f"{module}.{name}"
+    return ""
+
+
+class _Budget:
+    """How many values are still looked at."""
+
+    def __init__(self, most: int = _MOST_VALUES) -> None:
+        self._left = most
+
+    def take(self, count: int) -> None:
+        """Take so many.
+
+        Raises:
+            _ForeignError: there are not so many left.
+        """
+        self._left -= count
+        if self._left < 0:
+            raise _ForeignError
+
+
+def _look(name: str, value: Any, budget: _Budget, texts: list[str], depth: int) -> bool:
+    """Look at a value and what it holds; return True for a table or an array.
+
+    Raises:
+        _ForeignError: something in it is of a type that is not known.
+    """
+    budget.take(1)
+    kind = type(value)
+    if kind is str:
+        texts.append(f"{name} = {value!r}")
+    if kind in _SCALARS or _is_scalar(kind):
+        _check_zone(getattr(value, "tzinfo", None))
+        return False
+    if depth > _DEEPEST:
+        raise _ForeignError
+    if kind in _LISTS:
+        budget.take(len(value))
+        for one in value:
+            _look(name, one, budget, texts, depth + 1)
+        return False
+    if kind is dict:
+        budget.take(len(value))
+        for key, one in value.items():
+            _look(name, key, budget, texts, depth + 1)
+            _look(str(key) if type(key) is str else name, one, budget, texts, depth + 1)
+        return False
+    if kind is _member("numpy", "ndarray"):
+        if value.dtype.hasobject:
+            raise _ForeignError
+        return True
+    _check_table(value, kind, budget)
+    return True
+
+
+def _check_zone(zone: Any) -> None:
+    """Check a time zone: one of the user's own has code that each use of the time calls.
+
+    Raises:
+        _ForeignError: it is of another type than those of the standard library.
+    """
+    if zone is not None and type(zone) not in {dt.timezone, _member("zoneinfo", "ZoneInfo")}:
+        raise _ForeignError
+
+
+def _is_scalar(kind: type) -> bool:
+    """Return True for the scalar types of numpy and pandas."""
+    pandas, generic = sys.modules.get("pandas"), _member("numpy", "generic")
+    if generic is not None and issubclass(kind, generic):
+        return any(one is kind for one in vars(sys.modules["numpy"]).values())
+    names = ("Timestamp", "Timedelta", "Period", "Interval")
+    missing = {type(getattr(pandas, name, None)) for name in ("NaT", "NA")} if pandas else set()
+    return pandas is not None and (kind in missing or kind in {getattr(pandas, one, None) for one in names})
+
+
+def _check_table(value: Any, kind: type, budget: _Budget) -> None:
+    """Check a table, series or index of pandas.
+
+    Raises:
+        _ForeignError: it is none, or holds objects of other types, or carries attributes of the user's.
+    """
+    pandas = sys.modules.get("pandas")
+    indexes = set() if pandas is None else _indexes(pandas)
+    if pandas is None or kind not in {pandas.DataFrame, pandas.Series, *indexes}:
+        raise _ForeignError
+    is_own = any(not one.startswith("_") for one in vars(value))  # `df.describe = ...`
+    if is_own or (kind not in indexes and value.attrs) or not _is_known_freq(value):
+        raise _ForeignError
+    for name in () if kind is pandas.DataFrame else value.names if kind in indexes else (value.name,):
+        _look("", name, budget, [], _DEEPEST - 1)
+    axes = value.levels if kind is pandas.MultiIndex else () if kind in indexes else value.axes
+    for axis in axes:
+        _check_table(axis, type(axis), budget)
+    if kind is pandas.DataFrame:
+        for at, dtype in enumerate(value.dtypes):
+            if not _is_plain(dtype):
+                _check_cells(dtype, value.iloc[:, at], budget)
+    elif kind is not pandas.MultiIndex and not _is_plain(value.dtype):
+        _check_cells(value.dtype, value, budget)
+
+
+def _is_known_freq(value: Any) -> bool:
+    """Return True if the steps of an index are of pandas: the user may have a class of steps."""
+    freq = getattr(value, "freq", None)
+    return freq is None or _member("pandas", f"_libs.tslibs.offsets.{type(freq).__name__}") is type(freq)
+
+
+def _indexes(pandas: Any) -> set[type]:
+    names = (
+        "Index MultiIndex RangeIndex CategoricalIndex DatetimeIndex TimedeltaIndex PeriodIndex IntervalIndex"
+    )
+    return {getattr(pandas, name) for name in names.split()}
+
+
+def _is_plain(dtype: Any) -> bool:
+    """Return True for a type of numpy that holds no objects, and for the text type of pandas."""
+    numpy = sys.modules["numpy"]
+    if isinstance(dtype, numpy.dtype):
+        return not dtype.hasobject
+    kind = type(dtype)
+    home = sys.modules.get(kind.__module__)
+    is_of_pandas = (
+        kind.__module__.partition(".")[0] == "pandas" and getattr(home, kind.__name__, None) is kind
+    )
+    if not is_of_pandas:
+        raise _ForeignError
+    if kind.__name__ not in _DTYPES:
+        raise _ForeignError
+    return kind.__name__ != "CategoricalDtype"
+
+
+def _check_cells(dtype: Any, column: Any, budget: _Budget) -> None:
+    """Check each object in a column, or each category."""
+    if hasattr(dtype, "categories"):
+        _check_table(dtype.categories, type(dtype.categories), budget)
+        return
+    budget.take(len(column) // 10)  # a cell takes less time than a value in a list
+    cells = column.to_numpy()
+    for one in () if set(map(type, cells)) <= _PLAIN else cells:
+        if type(one) not in _PLAIN:
+            _look("", one, _Budget(1), [], _DEEPEST)
+
+
+def _is_of(value: Any, root: str) -> bool:
+    """Return True if a function, class or property is a package's own: its code is in a module of that package."""
+    for part in () if isinstance(value, FunctionType | type) else ("__func__", "fget", "func", "_accessor"):
+        inner = getattr(value, part, None)
+        if inner is not None and inner is not value:
+            return _is_of(inner, root)
+    if isinstance(value, FunctionType):
+        home = str(value.__globals__.get("__name__", ""))
+        return home.partition(".")[0] == root or value.__code__.co_filename.startswith("<__array_function__")
+    if isinstance(value, type):
+        made = [one for one in (vars(value).get("__init__"), vars(value).get("__new__")) if one is not None]
+        return value.__module__.partition(".")[0] in {root, "builtins"} and all(
+            _is_of(one, root) for one in made
+        )
+    if isinstance(value, BuiltinFunctionType) or type(value).__name__ == "cython_function_or_method":
+        return True
+    if callable(value) and "(vectorized)" in str(getattr(value, "__name__", "")):
+        return False  # `numpy.frompyfunc` made it of a function
+    return type(value).__module__.partition(".")[0] in {root, "builtins", "numpy", "pandas", "functools"}
+
+
+def _classes() -> Iterator[tuple[str, type]]:
+    """Yield the classes of the libraries that are loaded, each with the name of its package."""
+    for root, paths in _CLASSES.items():
+        if root in sys.modules:
+            for path in paths:
+                cls = _member(root, path)
+                if isinstance(cls, type):
+                    yield root, cls
+
+
+def _member(root: str, path: str) -> Any:
+    """Return a member of a loaded module, by its path; None if there is none."""
+    module, _, name = f"{root}.{path}".rpartition(".")
+    loaded = sys.modules.get(module)
+    return None if loaded is None else vars(loaded).get(name)
+
+
+def _is_installed(module: ModuleType) -> bool:
+    origin = getattr(getattr(module, "__spec__", None), "origin", None)
+    if origin in {"built-in", "frozen"}:
+        return True
+    return isinstance(origin, str) and any(Path(origin).is_relative_to(folder) for folder in _folders())
+
+
+@lru_cache(maxsize=1)
+def _folders() -> tuple[str, ...]:
+    """Return the folders of the standard library and of installed packages."""
+    import site
+
+    paths = sysconfig.get_paths()
+    return (
+        *{paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")},
+        site.getusersitepackages(),
+    )
+
+
+_WORD: Final = re.compile(r"[^\W\d]\w*")
+
+
+def scripts_own(scripts: Collection[str], cells: Collection[str]) -> frozenset[str]:
+    """Return the names that scripts gave a value, and that no cell of the user's mentions."""
+    given: set[str] = set()
+    for code in scripts:
+        for node in ast.walk(parse(code)):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                given.add(node.id)
+            elif isinstance(node, ast.FunctionDef):
+                given.add(node.name)
+    return frozenset(given - {word for cell in cells for word in _WORD.findall(cell)})
