@@ -28,8 +28,8 @@ def main(folder: Path | None) -> None:
     from playwright.sync_api import sync_playwright
 
     from tests.browser.chromium import ARGUMENTS, Chromium, find_chromium
-    from tests.browser.quickstart import Quickstart
     from tests.browser.server import LabServer
+    from tests.browser.tutorials import Walk, find_cell
 
     with (
         tempfile.TemporaryDirectory() as place,
@@ -37,16 +37,14 @@ def main(folder: Path | None) -> None:
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(ARGUMENTS))
-        walk = Quickstart(Chromium(browser).page(SIZE), server)
-        lab = walk.lab.open()
+        walk = Walk(Chromium(browser).page(SIZE), server, "quickstart")
+        lab = walk.lab
         lab.page.evaluate(_NO_SIDEBAR)
-        walk.run_up_to(walk.clean)
-        walk.chat()
-        question = walk.ask_again()
-        walk.show(walk.clean)
+        walk.run_to(find_cell(walk.cells, "in June?"), asked=True)
+        walk.show(find_cell(walk.cells, "Clean this table"))
         picture = (folder or DOCS) / "picture.png"
         lab.page.locator(".jp-WindowedPanel-outer").first.screenshot(path=picture, animations="disabled")
-        walk.finish(question)
+        walk.finish()
         if folder is not None:
             lab.save()
             shutil.copy(lab.path, folder)
