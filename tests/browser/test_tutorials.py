@@ -6,12 +6,13 @@ from tests.browser.tutorials import SIZE, TUTORIALS, Walk
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(TUTORIALS.keys() - {"quickstart"}))  # that one has a test of its own
+@pytest.mark.parametrize("name", sorted(TUTORIALS.keys() - {"quickstart"}))  # see test_quickstart.py
 def test_the_clicks_of_a_tutorial_lead_to_the_results_that_its_text_describes(
     lab_server, browser, name, screenshot
 ):
     walk = Walk(browser.page(SIZE), lab_server, name)
-    walk.finish()
-    screenshot(walk.lab, f"tutorial-{name}")
-    walk.lab.leave()
-    browser.keep(walk.lab.page)
+    try:
+        walk.finish()
+    finally:  # if it fails, too
+        screenshot(walk.lab, f"tutorial-{name}")
+        walk.lab.close()

@@ -164,7 +164,7 @@ def find_cell(cells: list[nbformat.NotebookNode], part: str) -> int:
 
 
 class Walk:
-    """A tutorial, opened in JupyterLab with the files beside it.
+    """A tutorial that is open in JupyterLab.
 
     Attributes:
         lab: the open notebook.
@@ -191,7 +191,7 @@ class Walk:
         raise AssertionError(f"cell {number} is over")
 
     def finish(self) -> None:
-        """Run what is left of the notebook."""
+        """Run the rest of the notebook."""
         for _ in self._steps:
             pass
 
@@ -210,9 +210,10 @@ class Walk:
             seen = " ".join(self.lab.output(number).inner_text().split())
             assert [words for words in told.shows if words not in seen] == [], seen
             yield number, None
+        assert self.lab.page.locator("section.q").count() == 0, "the text leaves a question open"
 
     def show(self, number: int) -> None:
-        """Scroll a cell to the top. Move the pointer away, so that no row stays open under it."""
+        """Scroll a cell to the top, and move the pointer away from it."""
         self.lab.page.mouse.move(1, 1)
         self.lab.cell(number).evaluate("cell => cell.scrollIntoView({ block: 'start' })")
 
@@ -236,7 +237,7 @@ class Walk:
         button.evaluate("one => one.closest('section.q').scrollIntoView({ block: 'nearest' })")
 
     def _make(self, number: int, click: Click) -> None:
-        """Click, type what the text tells to type, and look at the result."""
+        """Click, fill the field, and check the result."""
         if click.button:
             self._button(number, click).click()
         out = self.lab.output(number)
@@ -249,7 +250,9 @@ class Walk:
         for words in click.shows:
             from playwright.sync_api import expect
 
-            result = out.locator(".result img") if words == FIGURE else out.get_by_text(words).filter(visible=True)
+            result = (
+                out.locator(".result img") if words == FIGURE else out.get_by_text(words).filter(visible=True)
+            )
             expect(result.first).to_be_in_viewport(ratio=1, timeout=PATIENCE)
 
     def _button(self, number: int, click: Click) -> Locator:
