@@ -28,8 +28,6 @@ SIZE = (1280, 800)
 """The window, in pixels, in which each result is on the screen."""
 PATIENCE = 20_000  # milliseconds for a question, a button or a result
 
-IN_VIEW = "button => button.closest('section.q').scrollIntoView({ block: 'nearest' })"
-
 
 @dataclass(frozen=True)
 class Click:
@@ -226,15 +224,13 @@ class Walk:
             out.get_by_text(click.asked).first.wait_for(timeout=PATIENCE)
         if not click.button:
             return
-        label = self.lab.button(click.button, number).first
+        button = self._button(number, click)
         try:
-            label.wait_for(timeout=PATIENCE)
-            label.evaluate(IN_VIEW)  # then it can be read
-            self._button(number, click).wait_for(timeout=PATIENCE)
+            button.wait_for(timeout=PATIENCE)
         except Exception as error:
             labels = out.get_by_role("button").all_inner_texts()
             raise AssertionError(f"{click.button!r} does not work: {labels} {out.inner_text()}") from error
-        label.evaluate(IN_VIEW)
+        button.evaluate("button => button.closest('section.q').scrollIntoView({ block: 'nearest' })")
 
     def _make(self, number: int, click: Click) -> None:
         """Click, fill the field, and check the result."""
