@@ -18,7 +18,7 @@ from typing import Final
 DOCS: Final = Path(__file__).resolve().parent
 sys.path.append(str(DOCS.parent))
 
-SIZE: Final = (1000, 1370)
+SIZE: Final = (1000, 1225)
 """Of the window, in pixels."""
 _NO_SIDEBAR: Final = "() => window.jupyterapp.commands.execute('application:toggle-left-area')"
 
@@ -28,8 +28,8 @@ def main(folder: Path | None) -> None:
     from playwright.sync_api import sync_playwright
 
     from tests.browser.chromium import ARGUMENTS, Chromium, find_chromium
-    from tests.browser.quickstart import Quickstart
     from tests.browser.server import LabServer
+    from tests.browser.tutorials import Walk, find_cell
 
     with (
         tempfile.TemporaryDirectory() as place,
@@ -37,16 +37,15 @@ def main(folder: Path | None) -> None:
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(ARGUMENTS))
-        walk = Quickstart(Chromium(browser).page(SIZE), server)
-        lab = walk.lab.open()
+        walk = Walk(Chromium(browser).page(SIZE), server, "quickstart")
+        lab = walk.lab
         lab.page.evaluate(_NO_SIDEBAR)
-        walk.run_up_to(walk.clean)
-        walk.chat()
-        question = walk.ask_again()
-        walk.show(walk.clean)
+        cell = find_cell(walk.cells, "Clean this table")
+        walk.run_to(cell)
+        walk.show(cell)
         picture = (folder or DOCS) / "picture.png"
         lab.page.locator(".jp-WindowedPanel-outer").first.screenshot(path=picture, animations="disabled")
-        walk.finish(question)
+        walk.finish()
         if folder is not None:
             lab.save()
             shutil.copy(lab.path, folder)

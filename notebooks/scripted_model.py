@@ -82,8 +82,6 @@ clean["species"] = clean["species"].str.strip().str.lower().replace(names)
 
 IN_PLACE = f'{RENAMED}clean.to_csv("data/sightings.csv", index=False)'
 
-IN_MEMORY = f"{RENAMED}print(len(clean), 'rows,', clean['species'].nunique(), 'species')"
-
 PLOT = """\
 top = 3
 months = clean["date"].dt.strftime("%B")
@@ -93,13 +91,15 @@ counts[leading].plot.bar(figsize=(8, 2.7), xlabel="", ylabel="birds counted", ro
 plt.legend(title="", loc="upper left", bbox_to_anchor=(1, 1))
 plt.show()"""
 
+COPY_AND_PLOT = f"{RENAMED}{PLOT}"
+
 JUNE = """\
 june = clean[clean["date"].dt.month == 6].groupby("species")["count"].sum().nlargest(3)
 june.to_dict()"""
 
 
-def cleaning(turn: Turn) -> Reply:  # noqa: PLR0911 # a line for each step
-    """Clean the table, and plot it: it looks first, tries to save, and takes no for an answer."""
+def cleaning(turn: Turn) -> Reply:
+    """Clean the table, and plot it: it looks first, tries to save, and works on a copy if that is rejected."""
     if turn.is_new(LOOK):
         return in_notebook("I look at the table first.", LOOK)
     if not turn.ran(LOOK):
@@ -107,27 +107,24 @@ def cleaning(turn: Turn) -> Reply:  # noqa: PLR0911 # a line for each step
     if turn.is_new(IN_PLACE):
         found = "**Twelve spellings are wrong**, in 57 rows, and 23 rows have no date."
         return in_notebook(f"{found} I correct the names, drop those rows and save the file.", IN_PLACE)
-    if not turn.ran(IN_PLACE) and turn.is_new(IN_MEMORY):
-        return in_notebook(
-            "Understood: the file stays as it is. I clean a copy, and keep it as `clean`.", IN_MEMORY
+    saved = turn.ran(IN_PLACE)
+    plot = PLOT if saved else COPY_AND_PLOT
+    if turn.is_new(plot):
+        copy = (
+            "" if saved else "Understood: the file stays as it is. I clean a copy, and keep it as `clean`. "
         )
-    if not (turn.ran(IN_PLACE) or turn.ran(IN_MEMORY)):
-        return nothing_done(turn.told[IN_MEMORY])
-    if turn.is_new(PLOT):
-        return in_notebook("Now the three species that were counted most, by month.", PLOT)
-    plotted = "The plot is below. " if turn.ran(PLOT) else "You did not want the plot, so there is none. "
+        return in_notebook(f"{copy}Now the three species that were counted most, by month.", plot)
+    if not (saved or turn.ran(plot)):
+        return nothing_done(turn.told[plot])
+    plotted = "The plot is above. " if turn.ran(plot) else "You did not want the plot, so there is none. "
     changed = (
         "You changed my code before it ran; I go by yours. "
-        if "changed_by_the_person" in turn.told[PLOT]
+        if "changed_by_the_person" in turn.told[plot]
         else ""
     )
-    saved = (
-        "and the file has the clean rows now."
-        if turn.ran(IN_PLACE)
-        else "and `data/sightings.csv` is untouched."
-    )
+    file = "and the file has the clean rows now." if saved else "and `data/sightings.csv` is untouched."
     told = "Great tits lead in spring and in June; **barn swallows** come in April and lead in May and July."
-    return Reply(f"{plotted}{changed}{told}\n\n`clean` has 409 rows and 8 species, {saved}")
+    return Reply(f"{plotted}{changed}{told}\n\n`clean` has 409 rows and 8 species, {file}")
 
 
 def june(turn: Turn) -> Reply:

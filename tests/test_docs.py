@@ -13,6 +13,7 @@ import pytest
 
 from tests import reference
 from tests import test_structure as structure
+from tests.browser.tutorials import TUTORIALS, find_cell
 from tract_jupyter.notebook import parse_cell
 
 ROOT = Path(__file__).parent.parent
@@ -281,9 +282,40 @@ def test_examples_name_no_model_that_ends():
 
 
 def test_notebooks_are_committed_without_outputs():
-    for path in (ROOT / "notebooks").glob("*.ipynb"):
+    for path in TUTORIAL_PATHS:
         cells = nbformat.read(path, as_version=4).cells
         assert not [c for c in cells if c.cell_type == "code" and (c.outputs or c.execution_count)], path.name
+
+
+TUTORIAL_PATHS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+TIMES = {"twice": 2, "three times": 3, "four times": 4}
+TO_TYPE = {"Change the code"}  # opens an editor, and decides nothing
+
+
+def text_above(cells, number):
+    """Return the text of the last cell with text above a cell, on one line."""
+    *_, text = (cell.source for cell in cells[:number] if cell.cell_type == "markdown")
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("path", TUTORIAL_PATHS, ids=lambda path: path.stem)
+def test_the_text_of_a_tutorial_names_each_click(path):
+    cells = nbformat.read(path, as_version=4).cells
+    for cell in TUTORIALS[path.stem]:
+        text = text_above(cells, find_cell(cells, cell.source))
+        assert [
+            click.button for click in cell.clicks if click.button and f"**{click.button}**" not in text
+        ] == []
+        assert [click.types for click in cell.clicks if click.types.strip(' "') not in text] == []
+        decisions = [click for click in cell.clicks if click.button and click.button not in TO_TYPE]
+        told = re.search(rf"\bask (?:you )?({'|'.join(TIMES)})", text)
+        assert not told or len(decisions) == TIMES[told[1]]
+
+
+def test_the_quickstart_takes_at_most_five_clicks():
+    clicks = [click for cell in TUTORIALS["quickstart"] for click in cell.clicks if click.button]
+    assert len(clicks) <= 5
+    assert all(click.shows or click.types for click in clicks)  # each result is looked for on the screen
 
 
 def test_the_readme_can_be_read_at_once():
@@ -299,5 +331,5 @@ def test_every_page_and_notebook_has_its_chapter_of_the_site():
     ]
     named = [page for pages in chapters.values() for page in pages]
     pages = {path.relative_to(ROOT).with_suffix("").as_posix() for path in PAGES}
-    notebooks = {f"notebooks/{path.stem}" for path in (ROOT / "notebooks").glob("*.ipynb")}
+    notebooks = {f"notebooks/{path.stem}" for path in TUTORIAL_PATHS}
     assert sorted(named) == sorted((pages | notebooks) - {"README"})

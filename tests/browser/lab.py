@@ -23,12 +23,13 @@ TIMEOUT = 90.0  # seconds, of a machine that does other things too; opening, run
 
 _READER = """reads => {
   clearInterval(window.tractReader);
+  let last = null; // at the edge of the view it may be cut by a part of a pixel
   const isUnread = (part) => part.getClientRects().length > 0 && !part.dataset.line.split(" ").every((key) => tractSeen.has(key));
   const readOn = () => {
     for (const panel of document.querySelectorAll("[data-testid=tract-panel], [data-testid=tract-batch]")) {
       if (!panel.querySelector("button[aria-disabled=true], .select:disabled")) continue;
       const part = [...panel.querySelectorAll("[data-line]")].find(isUnread);
-      if (part) { part.scrollIntoView({ block: "nearest" }); return; }
+      if (part) { part.scrollIntoView({ block: part === last ? "center" : "nearest" }); last = part; return; }
       const fold = panel.querySelector(".unfold[aria-expanded=false]");
       if (fold) { fold.click(); return; }
     }

@@ -1,12 +1,5 @@
 """A run with operations around the main call, in a real JupyterLab: shown, decided about by a click, stopped."""
 
-import shutil
-from pathlib import Path
-
-import nbformat
-import pytest
-
-TUTORIAL = Path(__file__).parent.parent.parent / "notebooks" / "runs.ipynb"
 LOAD = "%load_ext tract_jupyter"
 SETUP = """import json, time
 from tract_jupyter.runs.profile import OperationProfile, run_operation
@@ -140,19 +133,3 @@ def test_the_stop_button_aborts_the_run(open_lab, screenshot):
     screenshot(lab, "run-stopped-late", 5)
     assert lab.run_cell(6)
     assert lab.text(6).count("aborted") == 2
-
-
-@pytest.mark.slow
-def test_the_tutorial_on_runs(open_lab, screenshot):
-    cells = [cell for cell in nbformat.read(TUTORIAL, as_version=4).cells if cell.cell_type == "code"]
-    lab = open_lab(*(cell.source for cell in cells), viewport=(1100, 1500))
-    shutil.copy(TUTORIAL.parent / "scripted_model.py", lab.path.parent)
-    for index, cell in enumerate(cells):
-        asks = "--profile careful" in cell.source
-        lab.run_cell(index, wait=not asks)
-        if asks:
-            lab.button("Approve without running", index).click()
-            assert lab.wait_cell(index), lab.text(index)
-            assert "the barn swallow" in lab.text(index)
-        assert "Error" not in lab.text(index)
-        screenshot(lab, f"runs-{index:02}", index)

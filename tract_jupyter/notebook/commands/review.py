@@ -482,7 +482,7 @@ def _grants(notebook: NotebookSession, rest: list[str]) -> GridView:
         grant = tract.review.grants.revoke(rest[1])
         return GridView(f"Revoked: {grant.kind} {grant.name} ({_covered(grant)}) is asked about again")
     grants = tract.review.grants.all()
-    nothing = 'None yet. "Don\'t ask again…" in a panel gives one.'
+    nothing = 'None yet. "Always…" in a request gives one.'
     heads = ("Id", "What", "Version", "Covers", "For", "Scope", "Used", "By", "Since", "State")
     grid = Grid(heads, tuple(map(_grant_row, grants)), code=frozenset({"Id", "Version", "Covers"}))
     return GridView("Standing approvals", () if grants else (nothing,), (grid,))

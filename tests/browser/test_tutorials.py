@@ -1,0 +1,18 @@
+"""The tutorials: a user makes the clicks that the text describes, and sees the results that it describes."""
+
+import pytest
+
+from tests.browser.tutorials import SIZE, TUTORIALS, Walk
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(TUTORIALS.keys() - {"quickstart"}))  # see test_quickstart.py
+def test_the_clicks_of_a_tutorial_lead_to_the_results_that_its_text_describes(
+    lab_server, browser, name, screenshot
+):
+    walk = Walk(browser.page(SIZE), lab_server, name)
+    try:
+        walk.finish()
+    finally:  # if it fails, too
+        screenshot(walk.lab, f"tutorial-{name}")
+        walk.lab.close()
