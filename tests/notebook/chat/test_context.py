@@ -210,7 +210,7 @@ def test_a_secret_of_a_cell_is_not_sent(source, output, is_certain):
         "." * 5_990 + KEY,
         b"." * 5_990 + KEY.encode(),
         Long("." * 2_990 + KEY + "." * 5_000),
-        Long("." * 6_000 + f"password = {KEY[8:]}" + "." * 2_990),
+        Long("." * 6_000 + f" password = {KEY[8:]} " + "." * 2_990),
         Long("." * 5_000 + PEM + "." * 2_000),
         ["." * 72 + KEY],
         {"a": "." * 72 + KEY},
