@@ -217,9 +217,7 @@ def _plain(value: Any) -> tuple[str, str]:
         said = f"{kind}, {counted(len(value), 'item')}"
         return said, f"{said}:\n" + "\n".join(f"- {one}" for one in items) + more
     if type(value) is dict:
-        pairs = [
-            f"{_cell(key)}: {_shortened(_bounded(one))}" for key, one in islice(value.items(), _FEW)
-        ]
+        pairs = [f"{_cell(key)}: {_shortened(_bounded(one))}" for key, one in islice(value.items(), _FEW)]
         more = f"\n… and {len(value) - _FEW:,} more" if len(value) > _FEW else ""
         said = f"{kind}, {counted(len(value), 'key')}"
         return said, f"{said}:\n" + "\n".join(f"- {one}" for one in pairs) + more
