@@ -53,7 +53,7 @@ def _checked(context: SentContext, *, send_anyway: bool) -> SentContext:
 
 
 def _end_of(text: str, limit: int) -> int:
-    """Return a place near `limit` to cut a text. It is not within a secret, so that `_checked` recognizes the secret."""
+    """Return a place near `limit` to cut a text. It is outside of secrets, which `_checked` finds then."""
     secrets = find_secrets(text[: limit + _LONGEST_SECRET])
     return next((one.end for one in secrets if one.start < limit < one.end), limit)
 
