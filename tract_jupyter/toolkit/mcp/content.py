@@ -32,8 +32,8 @@ _BEGINNINGS: Final = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "JVBERi0", "UEsD
 _LINE: Final = r"(?:[A-Za-z0-9+/_-]++|\\{1,8}/|%2[BFbf])"
 _RUN: Final = re.compile(
     rf"(?:data:(?P<kind>[\w.+/;=-]{{0,200}}?);base64,\s{{0,9}}|(?<![A-Za-z0-9+/_-])(?=[A-Za-z0-9+/_\\%-]{{40}}))"
-    rf"(?P<data>{_LINE}++(?:(?<=[A-Za-z0-9+/_-]{{60}})[ \t]*(?:\r?\n|(?:\\{{1,8}}[nr]){{1,2}})[ \t>|]{{0,20}}{_LINE}++)*+"
-    r"(?:=|%3[Dd]){0,2})",
+    rf"(?P<data>{_LINE}++(?:(?<=[A-Za-z0-9+/_-]{{60}})[ \t]*(?:\r?\n|(?:\\{{1,8}}[nr]){{1,2}})[ \t>|]{{0,20}}"
+    rf"{_LINE}++)*+(?:=|%3[Dd]){{0,2}})",
     re.ASCII | re.IGNORECASE,
 )
 """Base64 in a text: a data URI, or a long word, also of several lines."""
