@@ -173,7 +173,6 @@ def _renamed(schema: Any, rename: Rename, rename_in: RenameIn) -> Any:
         rename: returns another name.
         rename_in: returns a value of a schema with other names.
     """
-
     renamed = partial(_renamed, rename=rename, rename_in=rename_in)
     if isinstance(schema, list):
         return list(map(renamed, schema))
