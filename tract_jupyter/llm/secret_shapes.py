@@ -147,8 +147,10 @@ def _is_random(value: str, least: int = 12) -> bool:
     return is_base64 and all(any(map(one, value)) for one in _CLASSES)
 
 
-def _is_key(value: str) -> bool:
-    return _is_random(value) and re.fullmatch(r"[\w.~+/=%-]+", value, re.ASCII) is not None
+def _is_key(value: str, least: int = 12) -> bool:
+    """Return True if a value is random. A long one has all kinds of characters, unlike a hash."""
+    has_all = least < _LONG or all(any(map(one, value)) for one in _CLASSES)
+    return has_all and _is_random(value, least) and re.fullmatch(r"[\w.~+/=%-]+", value, re.ASCII) is not None
 
 
 def _grade_of_brand(found: re.Match[str]) -> Grade | None:
@@ -250,11 +252,18 @@ def _is_named(found: re.Match[str], name: str) -> bool:  # noqa: PLR0911 # one f
         return False
     operator = found["operator"]
     if ">" in operator and "=" not in operator and ":" not in operator:
-        return found["plain"] is not None and found.string.startswith("<", found.end("plain"))
-    if operator.strip() == ",":
-        return found["quoted"] is not None and (_is_random(found["quoted"], 16) or _is_set(found))
-    if operator.strip(" \t"):
+        return (
+            found["plain"] is not None
+            and re.match(r"\s*<", found.string[found.end("plain") :][:40]) is not None
+        )
+    if operator.strip(" \t\n|,"):
         return True
+    if (found["quoted"] and found["quote"] != "`" and _is_random(found["quoted"], 16)) or _is_key(
+        found["plain"] or "", _LONG
+    ):
+        return True
+    if "," in operator:
+        return found["quoted"] is not None and _is_set(found)
     if name.startswith("--") or found["word"].lower() in {"requirepass", "masterauth"}:
         return True
     if found["password"] and found["quote"] != "`" and _is_mixed(found["quoted"] or ""):
@@ -361,22 +370,23 @@ _VALUES: Final = re.compile(
     r"|admin|deploy"
     r"|webhook|subscription|consumer|session|pre-?shared)[-_ ]?(?:access[-_ ]?)?key|shared[-_ ]?access[-_ ]?(?:key"
     r"|signature)"
-    r"|(?-i:(?<=[A-Z0-9]_)(?:KEY|PAT))|(?P<vague>(?<=_)auth|(?-i:(?<=_)(?:SALT|PEPPER))))"
+    r"|(?-i:(?<=[A-Z0-9]_)KEY)|(?P<vague>(?<=_)auth|(?-i:(?<=_)(?:PAT|SALT|PEPPER))))"
     r"s?(?P<suffix>\d{1,3}(?!\w)|[-_]\w{1,30}+|(?-i:[A-Z][a-z]\w{0,30}+))?"
     # closing quotes, and what separates a name from its value
     r"(?:\s?[\"'`])?\s?\]?"
     r"(?P<operator>,?\s{0,20}[\"']?value[\"']?\s{0,3}[:=]\s{0,3}"
-    r"|\s{0,3}:\s?[&\w.\[\]|? ]{1,40}(?<!\s)\s?=(?!=)\s{0,3}"  # with a type
-    r"|\s{0,3}(?:=>|:=|[=!]==?|[:=](?!=))\s{0,3}(?:[|>][+-]?\s{0,3}\n)?(?:\s{0,40}(?:-\s{1,3})?(?<=\s))?"
-    r"|\)?\s{0,3}(?:or|\?\?|\|\|)\s{1,3}|</?\w{1,20}>\s{0,20}<\w{1,20}>|>|[ \t]{1,8}(?:is[ \t:]{1,4})?"
+    r"|\s{0,3}:\s?[&\w.\[\]()|?, ]{1,60}(?<!\s)\s?=(?!=)\s{0,3}"  # with a type
+    r"|\s{0,3}(?:=>|<-|(?:\|\||\?\?|[:+])=|[=!]==?|[:=](?!=))\s{0,3}(?:[|>][+-]?\s{0,3}\n)?(?:\s{0,40}(?:-\s{1,3})?(?<=\s))?"
+    r"|\)?\s{0,3}(?:or|\?\?|\|\|)\s{1,3}|</?\w{1,20}>\s{0,20}<\w{1,20}>|>\s{0,40}"
+    r"|[ \t]?\|[ \t]{0,3}|[ \t]{1,8}(?:is[ \t:]{1,4})?"
     r"|\s?,\s{0,20})"
     # what follows is only looked at: another name may begin within it
     r"(?=(?P<wrap>(?:(?:[\w.:]{0,30}(?:Secret\w{0,10}|String|Str|Token|Password|Key|Credential)|str|bytes"
     r"|bytearray|list|tuple|set|from"
-    r"|String::from|Some|new)?[(\[]\s{0,20}){0,3}(?:[\"'][^\"'\n]{0,5}[\"'],\s{0,20}){0,3})"
+    r"|String::from|Some|new)?(?:\[\w{1,20}\])?[(\[]\s{0,20}){0,3}(?:[\"'][^\"'\n]{0,5}[\"'],\s{0,20}){0,3})"
     r"[rbufRBUF@]{0,2}(?:(?:\"\"\"|''')\s{0,20}|(?P<quote>[\"'`]))"
     r"(?P<quoted>(?:(?!(?P=quote))[^\\\n]|\\.){1,200}+)"
-    r"|(?P<plain>[#@^*!?=+~%|]?[^\s\"'\\,;&<>(){}\[\]`|]{1,200}+)(?P<call>[(\[])?)",
+    r"|(?P<plain>(?:[#@^*!?=+~%|]|[,;(&](?=[\w/+-]{12,60}+(?![=(.])))?[^\s\"'\\,;&<>(){}\[\]`|]{1,200}+)(?P<call>[(\[])?)",
     re.ASCII | re.IGNORECASE,
 )
 _REST: Final = re.compile(r"(?:[^\s\"'\\,;&<>(){}\[\]`|]|,(?=[\w-]{12}))*")
@@ -461,15 +471,17 @@ _SHAPES: Final = (
 # --- escapes
 
 _ESCAPE: Final = re.compile(
-    r"%(?:25)*[0-9A-Fa-f]{2}|(?<!\\)\\++(?:u00[0-9A-Fa-f]{2}|x[0-9A-Fa-f]{2}|[\"'/nrt])|&(?:amp;)*(?:quot|apos|amp"
-    r"|lt|gt|#\d{1,3}|#x[0-9A-Fa-f]{1,2});|=3D",
+    r"%(?:25)*[0-9A-Fa-f]{2}|(?<!\\)\\++(?:u00[0-9A-Fa-f]{2}|x[0-9A-Fa-f]{2}|[\"'/nrt])"
+    r"|&(?:amp;)*(?:quot|apos|amp|lt|gt|#\d{1,3}|#x[0-9A-Fa-f]{1,2});|=3D|[\xa0\u2007\u202f\u3000\uff1d\uff1a\u201c\u201d\u2018\u2019]",
     re.ASCII,
 )
-_LETTERS: Final = {"n": "\n", "r": "\r", "t": "\t"}
+_PLAIN: Final = dict(
+    zip("nrt\xa0\u2007\u202f\u3000\uff1d\uff1a\u201c\u201d\u2018\u2019", "\n\r\t    =:\"\"''", strict=True)
+)
 
 
 def _unescaped(text: str) -> tuple[str, Callable[[int], int]]:
-    """Return a text without escapes of addresses, JSON and HTML, and a function from its places to those of `text`."""
+    """Return a text without escapes, wide signs and curly quotes, and a function from its places to those of `text`."""
     pieces, here, there, length, end = [], [0], [0], 0, 0
     for found in _ESCAPE.finditer(text):
         start, after = found.span()
@@ -490,7 +502,7 @@ def _character(escape: str) -> str:
     if escape[0] == "&":
         return html.unescape(f"&{escape.replace('amp;', '')[1:]}" if escape.count(";") > 1 else escape)[:1]
     last = escape.lstrip("\\")
-    return _LETTERS.get(last) or (last if len(last) == 1 else chr(int(escape[-2:], 16)))
+    return _PLAIN.get(last) or (last if len(last) == 1 else chr(int(escape[-2:], 16)))
 
 
 def find_secrets(text: str) -> list[FoundSecret]:

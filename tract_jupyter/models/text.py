@@ -104,7 +104,8 @@ def distinct(text: str) -> tuple[str, str]:
 
     In doubt is a character that cannot be shown, and one that looks like another or like nothing: other spaces and
     hyphens, marks on letters of another alphabet, Cyrillic letters among Latin ones. The note names each, with its
-    column from 1. Texts that differ only in such characters have the same marks and other notes; it is empty if there are none.
+    column from 1. It is empty if there are none. Texts that differ only in such characters have the same marks, and
+    different notes.
     """
     places = _doubtful(text)
     if not places:
