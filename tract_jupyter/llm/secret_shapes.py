@@ -4,7 +4,7 @@ A certain secret is not sent. The user decides about a doubtful one. A mere part
 stars, matters where text is written. Prose, tables, identifiers, hashes and placeholders are no secrets.
 
 The search runs twice: on the text, and on the text without the escapes of addresses, JSON and HTML. So patterns are
-written for plain text. They begin with a fixed text and repeat bounded or exclusive classes. So the time is linear.
+written for plain text. They begin with a fixed text and repeat bounded or exclusive classes, so the time is linear.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ _BRANDED: Final = {  # also within a word
     r"|pat-[a-z]{2}\d-[0-9a-f-]{36}|ops_eyJ[\w-]{40,}|duffel_live_[\w-]{30,}|EZAK[A-Za-z0-9]{50,}|rdme_[a-z0-9]{50,}",
     "age": r"AGE-SECRET-KEY-1[A-Z0-9]{50,}",
 }
-_TOKENS: Final = {  # only where a word begins
-    "OpenAI and those alike": r"sk-(?:[a-z]{2,8}-){0,2}(?:[a-z]{1,4}\d{1,3}-)?[A-Za-z0-9]{15}[\w-]*"
+_TOKENS: Final = {  # only at the start of a word
+    "OpenAI and others": r"sk-(?:[a-z]{2,8}-){0,2}(?:[a-z]{1,4}\d{1,3}-)?[A-Za-z0-9]{15}[\w-]*"
     r"|sess-[A-Za-z0-9]{30,}"
     r"|sk-(?=[\w-]{0,40}\d)(?=[\w-]{0,40}[A-Z])(?=[\w-]{0,40}[a-z])[\w-]{16,}",
     "models": r"(?:r8|fw|rpa|flp)_(?=[A-Za-z]{0,60}\d)[A-Za-z0-9]{20,}|fc-[0-9a-f]{32}(?!\w)"
@@ -380,7 +380,7 @@ _VALUES: Final = re.compile(
     r"|\)?\s{0,3}(?:or|\?\?|\|\|)\s{1,3}|</?\w{1,20}>\s{0,20}<\w{1,20}>|>\s{0,40}"
     r"|[ \t]?\|[ \t]{0,3}|[ \t]{1,8}(?:is[ \t:]{1,4})?"
     r"|\s?,\s{0,20})"
-    # what follows is only looked at: another name may begin within it
+    # the rest is a lookahead: another name may begin within it
     r"(?=(?P<wrap>(?:(?:[\w.:]{0,30}(?:Secret\w{0,10}|String|Str|Token|Password|Key|Credential)|str|bytes"
     r"|bytearray|list|tuple|set|from"
     r"|String::from|Some|new)?(?:\[\w{1,20}\])?[(\[]\s{0,20}){0,3}(?:[\"'][^\"'\n]{0,5}[\"'],\s{0,20}){0,3})"
@@ -481,7 +481,7 @@ _PLAIN: Final = dict(
 
 
 def _unescaped(text: str) -> tuple[str, Callable[[int], int]]:
-    """Return a text without escapes, wide signs and curly quotes, and a function from its places to those of `text`."""
+    """Return a plain form of a text, and a function that maps its places to places of the text."""
     pieces, here, there, length, end = [], [0], [0], 0, 0
     for found in _ESCAPE.finditer(text):
         start, after = found.span()

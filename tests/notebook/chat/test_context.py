@@ -28,7 +28,6 @@ class Long:
         return self.text
 
 
-
 def test_a_message_gives_back_what_was_sent_with_it():
     sent = [
         SentContext("df", "3 rows", "a | b\n1 | 2"),
