@@ -102,7 +102,7 @@ def printable(text: str, limit: int | None = None) -> str:
 def distinct(text: str) -> tuple[str, str]:
     """Return a text that nothing else looks like: with a mark for each character in doubt, and a note about them.
 
-    In doubt is a character that cannot be shown, and one that looks like another or like nothing: other spaces and
+    In doubt is a character without a glyph, and one that looks like another or like nothing: other spaces and
     hyphens, marks on letters of another alphabet, Cyrillic letters among Latin ones. The note names each, with its
     column from 1. It is empty if there are none. Texts that differ only in such characters have the same marks, and
     different notes.

@@ -24,7 +24,7 @@ _LONGEST_WORD: Final = 500
 _MOST_BYTES: Final = 10**15
 _LEAST_NAMED: Final = 64
 _LEAST_UNNAMED: Final = 200
-_SHORTEST_LINE, _LONGEST_LINE = 60, 100
+_SHORTEST_LINE, _FEWEST_LINES = 56, 3
 _WRAPPERS: Final = ("result", "content")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 _BEGINNINGS: Final = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "JVBERi0", "UEsDB", "SUkq", "T2dnUw", "SUQz")
@@ -32,8 +32,8 @@ _BEGINNINGS: Final = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "JVBERi0", "UEsD
 _LINE: Final = r"(?:[A-Za-z0-9+/_-]++|\\{1,8}/|%2[BFbf])"
 _RUN: Final = re.compile(
     rf"(?:data:(?P<kind>[\w.+/;=-]{{0,200}}?);base64,\s{{0,9}}|(?<![A-Za-z0-9+/_-])(?=[A-Za-z0-9+/_\\%-]{{40}}))"
-    rf"(?P<data>{_LINE}++(?:(?<=[A-Za-z0-9+/_-]{{60}})[ \t]*(?:\r?\n|(?:\\{{1,8}}[nr]){{1,2}})[ \t>|]{{0,20}}"
-    rf"{_LINE}++)*+(?:=|%3[Dd]){{0,2}})",
+    rf"(?P<data>{_LINE}++(?:(?<=[A-Za-z0-9+/_-]{{56}})[ \t]*+(?:\r?\n|(?:\\{{1,8}}[nr]){{1,2}}|(?<=[ \t]))"
+    rf"[ \t>|]{{0,20}}{_LINE}++)*+(?:=|%3[Dd]){{0,2}})",
     re.ASCII | re.IGNORECASE,
 )
 """Base64 in a text: a data URI, or a long word, also of several lines."""
@@ -220,12 +220,12 @@ def _bytes_of(data: Any) -> str:
 
 
 def _without_data(value: Any, key: str = "", kind: str = "") -> Any:
-    """Return a value with a description in place of base64: in texts, in JSON within texts, and in names.
+    """Return a value with a description instead of base64: in texts, in JSON within texts, and in names.
 
     Args:
         value: JSON data.
         key: the name of the value.
-        kind: its media type.
+        kind: the media type next to it.
     """
     if isinstance(value, list):
         return [_without_data(one, key, kind) for one in value]
@@ -259,11 +259,9 @@ def _described_runs(text: str) -> str:
 def _described_run(found: re.Match[str]) -> str:
     kind, data = found["kind"], found["data"]
     plain = re.sub(r"\\{1,8}([/nr])", lambda one: "/" if one[1] == "/" else "\n", unquote(data))
-    lines = [line.strip(" \t>|") for line in plain.split()]
-    is_wrapped = {len(line) for line in lines[:-1]} == {len(lines[0])} and len(lines[-1]) <= len(
-        lines[0]
-    ) <= _LONGEST_LINE
-    if len(lines) > 1 and not is_wrapped:
+    lines = re.split(r"[\s>|]+", plain)
+    is_wrapped = len(lines) >= _FEWEST_LINES and {len(one) for one in lines[:-1]} == {len(lines[0])}
+    if len(lines) > 1 and not (is_wrapped and len(lines[-1]) <= len(lines[0])):
         return "".join(map(_described_runs, re.split(r"(\s+|\\{1,8}[nr])", found[0])))
     joined = "".join(lines)
     is_file = kind is not None or joined.startswith(_BEGINNINGS)
