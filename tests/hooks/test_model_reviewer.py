@@ -149,6 +149,7 @@ def test_keys_stay_out_and_long_words_are_shortened(tract, names):
     client = Reviewing("clear")
     tract.user("The key is sk-abcdefghijklmnop1234567890abcd.")
     tract.user("a long story " * 1_000)
+    tract.user("." * 990 + " sk-abcdefghijklmnop1234567890abcd " + "." * 2_000)
     look_of(tract, names, client)
     assert "sk-abc" not in client.texts
     assert "[redacted]" in client.texts

@@ -43,6 +43,21 @@ CASES = {
                           {"properties": {"a b": "1"}}, {"properties": {"a_b": "1"}}),
     "in other keys": (schema({"rows": {"type": "array", "items": {**OBJECT, "additionalProperties": True}}, "é": text()}),
                       {"rows": [{"ü x": "1"}], "é": "1"}, {"rows": [{"ü x": "1"}], "_": "1"}),
+    "a key of free-form data": (schema({"a b": text(), "data": {**OBJECT, "additionalProperties": True}, "any": {}}),
+        {"a b": "1", "data": {"a_b": {"a_b": 1}}, "any": [{"a_b": 1}]}, {"a_b": "1", "data": {"a_b": {"a_b": 1}}, "any": [{"a_b": 1}]}),
+    "a key on another level": (schema({"a b": schema({"c": {**OBJECT, "additionalProperties": {"type": "integer"}}})}),
+        {"a b": {"c": {"a_b": 1}}}, {"a_b": {"c": {"a_b": 1}}}),
+    "an additional property": (schema({"q": {**OBJECT, "additionalProperties": schema({"a b": text()})}}),
+        {"q": {"a_b": {"a b": "1"}}}, {"q": {"a_b": {"a_b": "1"}}}),
+    "a pattern": (schema({"q": {**OBJECT, "patternProperties": {"^x": schema({"a b": text()})}}}), {"q": {"x": {"a b": "1"}}}, {"q": {"x": {"a_b": "1"}}}),
+    "items in order": (schema({"q": {"type": "array", "prefixItems": [schema({"a b": text()}), {}], "items": schema({"é": text()})}}),
+        {"q": [{"a b": "1"}, {"a_b": "1"}, {"é": "1"}]}, {"q": [{"a_b": "1"}, {"a_b": "1"}, {"_": "1"}]}),
+    "a reference to itself": (schema({"q": {"$ref": "#/$defs/node"}}, **{"$defs": {"node": schema({"a b": {"$ref": "#/$defs/node"}, "v": {}})}}),
+        {"q": {"a b": {"a b": {"v": {"a_b": 1}}}}}, {"q": {"a_b": {"a_b": {"v": {"a_b": 1}}}}}),
+    "an anchor": (schema({"q": {"$ref": "#here"}}, **{"$defs": {"x": {"$anchor": "here", **schema({"a b": text()})}}}), {"q": {"a b": "1"}}, {"q": {"a_b": "1"}}),
+    "all of": ({"allOf": [schema({"a b": text()}), schema({"data": {}})], **OBJECT, "properties": {}}, {"a b": "1", "data": {"a_b": 1}}, {"a_b": "1", "data": {"a_b": 1}}),
+    "a condition": (schema({"k": text()}, **{"if": {"required": ["k"]}, "then": {"properties": {"a b": {}}}}), {"k": "1", "a b": {"a_b": 1}}, {"k": "1", "a_b": {"a_b": 1}}),
+    "both names": (schema({"a b": text()}), {"a b": "1", "a_b": "2"}, {"a b": "1", "a_b": "2"}),
     "allowed": (schema({"a.b-c_D9": text()}), {"a.b-c_D9": "1"}, {"a.b-c_D9": "1"}),
 }  # fmt: skip
 
@@ -120,3 +135,22 @@ def test_a_tool_of_the_user_is_called_by_such_a_model():
             assert tract.chat("Area?", tools="self").text == "Nine."
         assert tract.compile().messages[2].content == "9.0"
         assert tract.compile().messages[1].tool_calls[0].arguments == {"größe": 3}
+
+
+def test_values_in_a_schema_follow_it():
+    row = schema(
+        {"a b": text(), "data": {"default": {"a_b": 1, "a b": 2}}},
+        default={"a b": "1", "data": {"a b": 1}},
+        examples=[{"a b": "2"}],
+    )
+    tool = {
+        "type": "function",
+        "function": {"name": "find", "parameters": schema({"q": row, "r": {"enum": [{"a b": 1}]}})},
+    }
+    given = AnthropicClient("m", api_key="k").as_sent(HELLO, tools=[tool])["tools"][0]["input_schema"][
+        "properties"
+    ]
+    assert given["q"]["default"] == {"a_b": "1", "data": {"a b": 1}}
+    assert given["q"]["examples"] == [{"a_b": "2"}]
+    assert given["q"]["properties"]["data"] == {"default": {"a_b": 1, "a b": 2}}
+    assert given["r"] == {"enum": [{"a b": 1}]}

@@ -11,7 +11,7 @@ from tests.llm.providers import Answer, chunk, provider, sse
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import LLMRequestError
 
-KEY = "sk-abcdefghijklmnopqrstuvwx0042"
+KEY = "sk-abcdefghijklmnopqrstuvwxZqJw"  # its end is no part of a time or a hash
 
 
 @pytest.fixture

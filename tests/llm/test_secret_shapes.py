@@ -27,6 +27,9 @@ def pem(kind, lines=8, joined="\n"):
 HEX = "0123456789abcdef"
 UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
+R = drawn(24)
+SK = f"sk-ant-api03-{drawn(40)}"
+
 CERTAIN = {
     "OpenSSH": pem("OPENSSH PRIVATE KEY"), "PKCS 8": pem("PRIVATE KEY"), "PKCS 1": pem("RSA PRIVATE KEY"),
     "EC": pem("EC PRIVATE KEY", 3), "DSA": pem("DSA PRIVATE KEY"), "encrypted": pem("ENCRYPTED PRIVATE KEY"),
@@ -70,6 +73,27 @@ CERTAIN = {
     "Twilio": "SK" + drawn(32, HEX), "Twilio token": f"TWILIO_AUTH_TOKEN={drawn(32, HEX)}", "Mailgun": "key-" + drawn(32, HEX), "Telegram": "123456789:AA" + drawn(33),
     "JWT": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abcdefghijk", "netrc": "machine api.example.com\n  login me\n  password c0rrect\n", "netrc in a line": "machine a.b login me password hunter2",
     "netrc default": "default login me password hunter2", "pgpass": "db.example.com:5432:*:me:hunter2", "Vault": "hvs." + drawn(24), "Docker Hub": "dckr_pat_" + drawn(27),
+    "an address's escape": f"x%3D{SK}", "two escapes": f"x%253D{SK}", "JSON's escape": f"x\\u003d{SK}", "a hex escape": f"x\\x3d{SK}", "HTML's escape": f"x&#61;{SK}",
+    "escaped name and value": f"api_key%22%3A%22{R}", "escaped quotes": f"&quot;password&quot;: &quot;{R}&quot;", "escaped blank": f"Bearer%20{R}", "escaped sign": f"password\\u003d{R}",
+    "behind _": f"_{SK}", "behind letters": f"mykey{SK}", "user of an address": f"https://{R}@host/x", "user with a colon": f"https://{R}:@host",
+    "two blanks": f"Bearer  {R}", "tab": f"Bearer\t{R}", "two strings": f"'Bearer ' + '{R}'", "other scheme": f"Authorization: Splunk {R}", "no scheme": f"authorization: {R}",
+    "cookie": f"Cookie: a=b; sessionid={R}", "curl -u": f"curl -s https://x -u user:{R}", "curl's long option": f"curl --user 'me:{R}' https://x", "curl on lines": f"curl \\\n  -u me:{R} \\\n x",
+    "mysql": f"mysql -u root -p{R} db", "sshpass": f"sshpass -p {R} ssh x", "docker": f"docker login -u me -p {R}", "redis": f"redis-cli -a {R}", "auth": f"get(x, auth=('me', '{R}'))",
+    "login": f"smtp.login('me@x', '{R}')", "set_password": f"user.set_password('{R}')", "keyring": f"keyring.set_password('a', 'b', '{R}')", "PowerShell": f"ConvertTo-SecureString '{R}' -AsPlainText",
+    "pass": f"DB_PASS={R}", "camel case": f"smtpPass: '{R}'", "joined": f"DBPASS={R}", "base": f"SECRET_KEY_BASE={R}", "stage": f"API_KEY_PROD={R}", "service": f"TOKEN_GITHUB={R}", "number": f"password2={R}",
+    "three quotes": f'API_KEY = """{R}"""', "three quotes on lines": f"API_KEY = '''\n{R}\n'''", "list": f"API_KEYS = ['x', '{R}', '{R}']", "list on lines": f"tokens = [\n  '{R}',\n]", "SecretStr": f"api_key=SecretStr('{R}')",
+    "qualified SecretStr": f"password=pydantic.SecretStr('{R}')", "setdefault": f"os.environ.setdefault('API_TOKEN', '{R}')", "setenv": f"monkeypatch.setenv('API_KEY', '{R}')", "define": f"define('DB_PASSWORD', '{R}');",
+    "environ on lines": f"environ['API_TOKEN'] = (\n    '{R}'\n)", "default": f"os.getenv('API_KEY', '{R}')", "or": f"os.getenv('API_KEY') or '{R}'", "a type": f"password: str = '{R}'", "Rust": f'let token: &str = "{R}";',
+    "Dockerfile": f"ENV API_TOKEN {R}", "csh": f"setenv API_TOKEN {R}", "SQL": f"CREATE USER x IDENTIFIED BY '{R}'", "other SQL": f"ALTER ROLE x PASSWORD '{R}'", "redis.conf": f"requirepass {R}",
+    **{f"value with {sign}": f"password={sign}{R}" for sign in "/!#@~?^+$"}, "quoted (": f"password='({R}'", "quoted <": f"password='<{R}'", "quoted &": f"password: '&{R}'", "comparison": f"if password == '{R}':",
+    "YAML items": f"password:\n  - {R}", "YAML block": f"secret: |\n  {R}", "JSON on lines": f'"password":\n      "{R}"', "plist": f"<key>ApiKey</key>\n<string>{R}</string>", "attribute": f'<property name="password">{R}</property>',
+    "Go's MySQL": f"me:{R}@tcp(127.0.0.1:3306)/db", "Oracle": f"jdbc:oracle:thin:me/{R}@host:1521", "WireGuard": f"PrivateKey = {drawn(43)}=", "Ethereum": f"PRIVATE_KEY=0x{drawn(64, HEX)}",
+    "Annotated": f"api_key: Annotated[str, Field()] = '{R}'", "generic": f"api_key=Secret[str]('{R}')", **{f"plain {sign}": f"password={sign}{R}" for sign in ",;(&"}, "blank": f"apikey {R}",
+    "hard blanks": f"password\xa0=\xa0{R}", "wide sign": f"password\uff1d{R}", "curly quotes": f"token=\u201c{R}\u201d", "table": f"| password | {R} |", "CSV": f"password,{R}", "XML on lines": f"<Password>\n  {R}\n</Password>",
+    "R": f"password<-'{R}'", "Lisp": f'(setq token "{R}")', "Ruby": f"ENV['API_KEY'] ||= '{R}'", "aws configure": f"aws configure set aws_secret_access_key {drawn(40)}",
+    "NVIDIA": "nvapi-" + drawn(64), "Tavily": "tvly-dev-" + drawn(32), "Cerebras": "csk-" + drawn(48), "Fireworks": "fw_" + drawn(24), "Pinecone": "pcsk_" + drawn(60), "Firecrawl": "fc-" + drawn(32, HEX),
+    "LlamaCloud": "llx-" + drawn(48), "Together": "tgp_v1_" + drawn(43), "Gemini": "AQ.Ab8" + drawn(40), "Runpod": "rpa_" + drawn(40), "Jina": "jina_" + drawn(60), "Resend": f"re_{drawn(8)}_{drawn(24)}",
+    "Brevo": "xkeysib-" + drawn(64, HEX), "Pulumi": "pul-" + drawn(40, HEX), "Vercel": "vck_" + drawn(56), "Discord hook": "https://discord.com/api/webhooks/123456789012345678/" + drawn(68), "Terraform": drawn(14) + ".atlasv1." + drawn(60),
     "behind a CJK word": "密钥" + "ghp_" + drawn(36), "within a comment": f"# token={drawn(24)} (old)",
 }  # fmt: skip
 DOUBTFUL = {
@@ -77,6 +101,9 @@ DOUBTFUL = {
     "environment": "DB_PASSWORD=hunter22", "YAML": "password: hunter22", "letters in YAML": "db:\n  password: correcthorse\n", "letters in the environment": "PGPASSWORD=correcthorse",
     "digits": 'password = "12345678"', "symbols": "password: Tr!cky-One", "passphrase": "passphrase = 'correct horse battery staple'", "secret": "client_secret: abc123xyz",
     "UUID": "API_KEY=550e8400-e29b-41d4", "default of PostgreSQL": "postgres://postgres:postgres@localhost/db", "weak address": "postgres://user:password@localhost/db",
+    "pass": "DB_PASS=hunter22", "curl": "curl -u me:hunter22 x", "SecretStr": "password=SecretStr('hunter22')", "setdefault": "setdefault('DB_PASSWORD', 'hunter22')", "a slash": "password=/hunter22",
+    "!": "password=!hunter22", "#": "password=#hunter2", "a dollar inside": "password='p$ssw0rd1'", "prose": "my password is hunter22", "Dockerfile": "ENV DB_PASSWORD hunter22",
+    "escape": "password%3Dhunter22", "auth": "auth=('me', 'hunter22')", "comparison": "if password == 'hunter22'", "another quote": 'password = "pa\'ss1word"', "XML": "<password>hunter22</password>",
     "option": "--password hunter22", "bearer": "Authorization: Bearer abc-def1", "JSON": '{"password": "hunter2"}',
 }  # fmt: skip
 HARMLESS = {
@@ -109,6 +136,10 @@ HARMLESS = {
     "a form": '<input type="password" name="password" id="password1"> <label for="token">Token</label>',
     "translations": '{"password": "Enter your password", "token": "Your token", "secret": "Geheimnis"}',
     "a notebook": json.dumps({"cells": [{"id": drawn(8, HEX), "source": ["import pandas as pd\n", "df.head()"]}]}),
+    "code with escapes": r"re.sub('\\d+%2d', '&quot;') \u003d token%3D1 C:\new\token\x1b", "SRI": f'"integrity": "sha512-{drawn(86)}=="', "names with such words": f"cache_key-{drawn(32, HEX)} high_{drawn(24)} perf_hf_{drawn(10)}",
+    "values of other names": f"token_count: a1b2c3d4e5f6g7, secret_name=a1b2c3d4e5f6g7, password_url: a1b2c3d4e5f6g7, token_address: 0x{drawn(40, HEX)}, lockToken: {drawn(16)}, bypass={drawn(16)}",
+    "pass as a word": "pass `-pix_fmt1` or pass 'tzinfos', pass: 12, PASS: test_a1, all_pass=True, surpass='covid19vaccine'", "constants": "encryption_key=TEST_ENCRYPTION_KEY1, password=self.x1", "regexes": "token = r'[a-z]+\\d1x', secret='(?:a1b2|c3)'",
+    "commands": "docker run -u 1000:1000 -p 8080:80 x1; curl -u $USER:$PASS x; mkdir -p abc123def456; mysql -P 3306", "hosts": "https://user@host ssh://deploy1@host git+https://example.com/a@v1", "a schema": '{"Password": {\n  "maxLength": 8}, "required": ["password", "token1"]}',
     "an image": "data:image/png;base64," + base64.b64encode(_RANDOM.randbytes(3_000)).decode(),
 }  # fmt: skip
 
@@ -148,6 +179,8 @@ def test_places_and_lines():
     "sk-", "sk-a1", "token=", "token=a1b2c3", "password: ", "password", "eyJ", "eyJaaaaaa.", "a", "a1", "bearer ", "Bearer a1b2c3 ", "api_key", "'", "\\", "://", "://a:", "://a:b@",
     "-----BEGIN PRIVATE KEY-----\n", "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG\n", "-", "machine a login b ", "password a ", "Private-Lines: 1\n", "A1b2", "\n", " ", "KEY=", "A_KEY=a",
     "token value: ", '"d":', "1:", "a.", "a-", 'secret": "', "basic aaaaaaaa", "[", "0a", "EAA", "=",
+    "%3D", "%25", "\\n", "&amp;", "curl ", "curl -u a:", "mysql -p", "auth('a',", "set_password('a','", "cookie: a", "authorization: a ", "password: str", "password_a_", "password:\n", "token=['a1b2c3', ", "Secret(", "a.Secret",
+    "://aaaaaaaaaaaa", "T3BlbkFJ", "sk-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "a1B2c3D4e5F6g7", ":aaaa", '"""', "password='''\n", "<key>", "token:a=", "password=/", "http ", "docker login ", "password,",
 ])  # fmt: skip
 def test_the_time_is_linear(piece):
     text = piece * (100_000 // len(piece))

@@ -1,5 +1,7 @@
 """Text of unknown origin is shown so that nothing hides in it."""
 
+# ruff: noqa: RUF001 # such characters are the cases
+
 from __future__ import annotations
 
 import unicodedata
@@ -53,6 +55,27 @@ def test_a_text_in_doubt_has_marks_and_a_note():
     )  # fmt: skip
     assert "and 48 more (sha256 of the text: " in distinct("\u200b" * 80)[1]
     assert distinct_repr({"a": "b\u2800c\ufe0f"}) == "{'a': 'b\\u2800c\\ufe0f'}"
+
+
+@pytest.mark.parametrize(("text", "other"), [
+    ("i\u0307", "i"), ("o\u0338", "ø"), ("a\u0335", "a"), ("1\u0338", "1"), ("-\u0305", "-"), ("д\u0306", "д"), ("é\u0323\u0301", "é"), ("か\u309a", "か"), ("a\u05b0", "a"),
+    ("מ\u0301", "מ"), ("م\u064f\u064f", "م\u064f"), ("e\u0301", "é"), ("a\u20e3", "a"), ("a\u0489", "a"), ("İ\u0307", "İ"), ("ß\u0304", "ß"),
+    *(("a" + sign + "b", "a-b") for sign in "\u2010\u2011\u2012\u2212\u02d7\ufe63"), ("a\u2015b", "a—b"), ("a\u2024b", "a.b"), ("a\u2236b", "a:b"), ("a\u2215b", "a/b"), ("a\u037eb", "a;b"),
+    ("a\u201ab", "a,b"), ("ǃ", "!"), ("∣", "|"), ("ʼ", "’"), ("ﬁ", "fi"), ("ⅳ", "iv"), ("\U0001d68a", "a"), ("ℯ", "e"), ("ɡo", "go"),
+    ("pаypal", "paypal"), ("сор", "cop"), ("Αdmin", "Admin"), ("ΑΒΕ", "ABE"), ("μs", "µs"), ("gօօgle", "google"), ("ᎪᎡ", "AR"),
+])  # fmt: skip
+def test_of_two_texts_that_look_alike_one_has_a_mark(text, other):
+    assert distinct(text)[1]
+    assert not distinct(other)[1] or distinct(text) != distinct(other)
+    assert distinct_repr(text) != distinct_repr(other)
+
+
+@pytest.mark.parametrize("text", [
+    "é ü ñ ø Å ą ő Việt Nam Łódź İstanbul", "У нас в доме сор, а он рос", "Αθήνα και ο νους", "αβγ Δt λmax σ2 10 µs", "שָׁלוֹם עֲלֵיכֶם", "مُحَمَّدٌ", "नमस्ते हिन्दी", "สวัสดีที่นี่", "がぎ ハ パ",
+    "한국어", "ԱՐԵՎ արև", "தமிழ் বাংলা ខ្មែរ བོད་", "10–20 — “don’t” … №5 ½ ² ™", "（ｆｕｌｌ）", "1\ufe0f\u20e3 ❤\ufe0f", "Հայերեն", "→ ✓ · • × ≤",
+])  # fmt: skip
+def test_usual_text_of_many_languages_has_no_mark(text):
+    assert distinct(text) == (text, "")
 
 
 def test_the_line_ends_of_windows_are_line_ends():

@@ -16,6 +16,23 @@ DATA = base64.b64encode(bytes(range(256)) * 60).decode()
 OWL = {"type": "text", "text": "1. The barn owl nests in May."}
 PIXEL = {"type": "image", "data": DATA, "mimeType": "image/png"}
 SHOWN = "[image, image/png, 15,360 bytes]"
+WRAPPED = "\n".join(DATA[at : at + 76] for at in range(0, len(DATA), 76))
+TEXTS = [
+    DATA,
+    f"Here it is: {DATA}\nDone.",
+    WRAPPED,
+    f"```\n{WRAPPED}\n```",
+    "> " + WRAPPED.replace("\n", "\n> "),
+    WRAPPED.replace("\n", " "),
+    "\n".join(DATA[at : at + 120] for at in range(0, len(DATA), 120)),
+    f"![x](data:image/png;base64,{DATA}) and ![y](data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP)",
+    f"url(data:image/svg+xml;charset=utf-8;base64,{DATA})",
+    f"data:image/png;base64,{DATA.replace('+', '%2B').replace('/', '%2F')}",
+    f"oh {json.dumps({'a': DATA})}".replace("/", "\\/"),
+    "it is " + json.dumps(WRAPPED),
+    base64.urlsafe_b64encode(bytes(range(256)) * 8).decode().rstrip("="),
+    f"<img src={DATA}>",
+]
 HIDDEN = "[base64, image/png, 15,360 bytes, not shown]"
 
 
@@ -94,6 +111,11 @@ def test_code_gets_the_value_and_the_model_the_content(tract, tmp_path, answer, 
         {"data": "1,2,3\n" * 200},
         {"ids": ["a1B2" * 10] * 100},
         {"path": "/srv/Data/2026/" * 30 + "x.csv"},
+        "see /srv/Data/2026/" + "Some-Folder_7/" * 30 + "x.csv",
+        "ACGT" * 5_000,
+        "0123456789abcdef" * 16 + " f.txt\n" + "word\n" * 300,
+        "\n".join(f"aB{index:038d}" for index in range(100)),
+        {"a" * 300: "a" * 300},
     ],
 )
 def test_what_only_looks_like_data_stays(tract, tmp_path, value):
@@ -109,6 +131,10 @@ def test_what_only_looks_like_data_stays(tract, tmp_path, value):
         {"nested": [{"deeper": {"image": DATA}}]},
         {"whatever": base64.urlsafe_b64encode(bytes(range(256)) * 8).decode().rstrip("=")},
         {"mime_type": "audio/wav", "whatever": base64.b64encode(b"ABC" * 100).decode()},
+        {DATA: 1},
+        {"text": f"![x](data:image/png;base64,{DATA})"},
+        {"text": json.dumps({"a": DATA})},
+        *TEXTS,
     ],
 )
 def test_no_data_reaches_the_model(tract, tmp_path, value):
@@ -116,6 +142,44 @@ def test_no_data_reaches_the_model(tract, tmp_path, value):
     assert given == value
     assert "[base64, " in told
     assert len(told) < 120
+
+
+@pytest.mark.parametrize("value", TEXTS)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda value: {"content": [text(value)]},
+        lambda value: {"content": [text(value)], "structuredContent": {"hits": 1}},
+        lambda value: {"content": [{"type": "resource", "resource": {"uri": "a://b", "text": value}}]},
+    ],
+    ids=["alone", "beside", "resource"],
+)
+def test_no_data_in_a_text_reaches_the_model(tract, tmp_path, value, answer):
+    _, told = answered(tract, tmp_path, answer(value))
+    assert "[base64, " in told
+    assert len(told) < 120
+
+
+@pytest.mark.parametrize("value", TEXTS)
+@pytest.mark.parametrize("part", ["content", "structuredContent"])
+def test_no_data_in_an_error_reaches_the_model(tract, tmp_path, value, part):
+    content = (
+        {"content": [text(value)]} if part == "content" else {"content": [], part: {"error": value, value: 1}}
+    )
+    tract.mcp.add(
+        "raw",
+        scripted(tmp_path, [{"name": "f", "inputSchema": NO_ARGUMENTS}], {"f": {**content, "isError": True}}),
+    )
+    error = tract.executor.execute("raw.f", {}).error
+    assert "[base64, " in error
+    assert len(error) < 240
+    tract.close()
+
+
+def test_names_that_are_data_do_not_replace_each_other(tract, tmp_path):
+    value = {DATA: 1, DATA[4:] + "AAAA": 2}
+    _, told = answered(tract, tmp_path, {"content": [], "structuredContent": value})
+    assert list(json.loads(told).values()) == [1, 2]
 
 
 def test_what_is_printed_of_a_value_is_what_the_model_gets(tract, tmp_path):

@@ -163,7 +163,7 @@ def _request(pending: Any, said: PersonsWords) -> list[dict[str, Any]] | str:
         return "the call is too long to be shown to a model as a whole"
     if redacted(call, secrets) != call:
         return "the call holds something like a key"
-    sent = [redacted(_as_text(text), secrets) for text in words]
+    sent = [_as_text(cut_middle(redacted(text, secrets), _LONGEST_WORDS)) for text in words]
     about = {name: redacted(value, secrets) for name, value in view.items()}
     fence = (f"CALL-{sha256(call.encode())[:12]}", call)
     return [
@@ -176,13 +176,13 @@ def words_of(tract: Any, said: PersonsWords) -> list[str]:
     """Return what the person said themselves in the conversation that the current branch holds, oldest first.
 
     What was sent beside a message (variables, files, outputs) is left out, and so is what was said elsewhere. The
-    newest ten messages count, each shortened in the middle.
+    newest ten messages count.
     """
     head = tract.head  # named, so that no policy takes it for a compile that somebody asked for
     messages = () if head is None else tract.compile(at_commit=head).messages
     found = [one.content for one in messages if one.role == "user" and one.content in said]
     words = [parse_message(text)[1].strip() for text in found[-_MOST_WORDS:]]
-    return [cut_middle(text, _LONGEST_WORDS) for text in words if text]
+    return [text for text in words if text]
 
 
 def _as_text(value: Any) -> str:

@@ -58,6 +58,31 @@ _HIDDEN = re.compile(
     f"|(?<=[{_IDEOGRAPHS}])[\ufe00-\ufe02\U000e0100-\U000e01ef])[{_SELECTORS}]"
 )
 _INDISTINCT = re.compile(f"{_ALWAYS}|\ufffd|(?!{_KEYCAP}|(?<=[{_TEXT_EMOJI}])\ufe0f)[{_SELECTORS}]")
+# Signs and letters that look like one of ASCII, or like a more usual one. Dashes and curly quotes are longer or bent.
+_ALIKE = frozenset(
+    "\u2010\u2011\u2012\u2015\u2212\u02d7\u2043\u06d4\u201a\u2236\ua789\u02d0\u0589\u05c3\u2044\u2215\u2571\u29f8\u2216\u29f5\u29f9"
+    "\u01c3\u2223\u01c0\u2758\u223c\u02dc\u2053\u02b9\u02bb\u02bc\u02bd\u2032\u2035\u2217\u204e\u066d\u02c2\u02c3\u02c4\u02c6\u02cd"
+    "\ua78a\u2219\u22c5\u2027\u0261\u0251\u0269"
+)
+_TAGS = (
+    "<font>",
+    "<compat>",
+    "<small>",
+    "<noBreak>",
+)  # of characters that differ from their decomposition in nothing
+_PLAIN = frozenset("…№")  # but for these
+# letters of other alphabets that look like letters of ASCII, and U+03BC, which looks like U+00B5
+_LETTERS = {
+    "CYRILLIC": frozenset("аеорсухіјѕһԁԛԝѵӏАВЕКМНОРСТУХІЈЅԌԚԜҮӀ"),
+    "GREEK": frozenset("ονμϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧ"),
+    "ARMENIAN": frozenset("օսոհցզյՕՍԼ"),
+    "CHEROKEE": frozenset(
+        "\u13a0\u13a1\u13a2\u13aa\u13ab\u13ac\u13b3\u13b7\u13bb\u13c0"
+        "\u13c3\u13cf\u13d9\u13da\u13de\u13df\u13e2\u13e6"
+    ),
+    "LISU": frozenset(map(chr, range(0xA4D0, 0xA4F8))),
+}
+_WORD = re.compile(r"[^\W\d_]+")
 _JAMO = range(0x1161, 0x1200)  # vowels and final consonants, which join the letter before
 _MARK = "\ufffd"
 _MOST_NOTED = 32
@@ -77,9 +102,10 @@ def printable(text: str, limit: int | None = None) -> str:
 def distinct(text: str) -> tuple[str, str]:
     """Return a text that nothing else looks like: with a mark for each character in doubt, and a note about them.
 
-    In doubt is a character without a glyph, and one that looks like another or like nothing: other spaces, marks that
-    also exist in one letter, a selector that changes nothing. The note names each, with its column from 1.
-    Texts that differ only in such characters have the same marks and other notes; it is empty if there are none.
+    In doubt is a character without a glyph, and one that looks like another or like nothing: other spaces and
+    hyphens, marks on letters of another alphabet, Cyrillic letters among Latin ones. The note names each, with its
+    column from 1. It is empty if there are none. Texts that differ only in such characters have the same marks, and
+    different notes.
     """
     places = _doubtful(text)
     if not places:
@@ -116,7 +142,44 @@ def _doubtful(text: str) -> list[int]:
     places |= {at for at, char in enumerate(text) if not char.isprintable() and char not in "\t\n"}
     if not unicodedata.is_normalized("NFC", text):
         places |= {at for at, char in enumerate(text) if _is_combined(char)}
-    return sorted(places)
+    return sorted(places.union(_loose_marks(text), _alike(text)))
+
+
+def _loose_marks(text: str) -> Iterator[int]:
+    """Yield the places of marks on characters of another alphabet, and of marks that repeat the one before."""
+    base = before = ""
+    for at, char in enumerate(text):
+        if unicodedata.category(char) not in {"Mn", "Me"}:
+            base = char
+        elif _is_selector(char) or (char == "\u20e3" and before == "\ufe0f"):  # a keycap
+            pass
+        elif char == before or _alphabet(char) != _alphabet(base):
+            yield at
+        before = char
+
+
+def _is_selector(char: str) -> bool:
+    return "\ufe00" <= char <= "\ufe0f" or char >= "\U000e0100"
+
+
+def _alphabet(char: str) -> str:
+    return unicodedata.name(char, "").partition(" ")[0] if char else ""
+
+
+def _alike(text: str) -> Iterator[int]:
+    """Yield the places of characters that look like others."""
+    for at, char in enumerate(text):
+        is_variant = unicodedata.decomposition(char).startswith(_TAGS) and char not in _PLAIN
+        if char in _ALIKE or (is_variant and unicodedata.normalize("NFKC", char).isascii()):
+            yield at
+    for alphabet, letters in _LETTERS.items():
+        if letters.isdisjoint(text):
+            continue
+        has_others = any(char not in letters and _alphabet(char) == alphabet for char in set(text))
+        for word in _WORD.finditer(text):
+            is_mixed = any(map(str.isascii, word[0]))
+            if is_mixed or (not has_others and letters.issuperset(word[0])):
+                yield from (at for at in range(*word.span()) if text[at] in letters)
 
 
 def _is_combined(char: str) -> bool:

@@ -15,6 +15,17 @@ from tract_jupyter.models import MOST_TEXT, SentContext, message_with, parse_mes
 from tract_jupyter.notebook.chat import cell_context, file_context, variable_context
 
 KEY = "sk-" + "a1B2" * 12
+PEM = "-----BEGIN PRIVATE KEY-----\n" + f"{'MIIEvQ' * 10}\n" * 50 + "-----END PRIVATE KEY-----\n"
+
+
+class Long:
+    """A value with this repr."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __repr__(self):
+        return self.text
 
 
 def test_a_message_gives_back_what_was_sent_with_it():
@@ -190,6 +201,30 @@ def test_a_secret_of_a_cell_is_not_sent(source, output, is_certain):
     else:
         (sent,) = cell_context(shell, ["1"], send_anyway=True)
         assert source in sent.text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "." * 5_990 + KEY,
+        b"." * 5_990 + KEY.encode(),
+        Long("." * 2_990 + KEY + "." * 5_000),
+        Long("." * 6_000 + f" password = {KEY[8:]} " + "." * 2_990),
+        Long("." * 5_000 + PEM + "." * 2_000),
+        ["." * 72 + KEY],
+        {"a": "." * 72 + KEY},
+        {"." * 72 + KEY: 1},
+    ],
+    ids=["text", "bytes", "first half", "second half", "block", "item", "value", "name"],
+)
+def test_a_secret_is_found_where_a_text_is_cut(value):
+    with pytest.raises(OperationError, match="something like a key"):
+        variable_context({"x": value}, ["x"])
+
+
+def test_a_secret_that_is_left_out_is_no_hindrance():
+    (sent,) = variable_context({"x": Long("." * 6_000 + KEY + "." * 6_000)}, ["x"])
+    assert KEY[:8] not in sent.text
 
 
 def test_texts_of_the_folder_are_sent_and_images_attached(workspace):

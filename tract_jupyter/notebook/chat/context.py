@@ -14,8 +14,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import AttachmentError, OperationError, nearest
-from tract_jupyter.llm import why_not_sent
-from tract_jupyter.models import SentContext, counted, cut_middle, safe_repr, shortened
+from tract_jupyter.llm import find_secrets, why_not_sent
+from tract_jupyter.models import SentContext, counted, left_out, printable, safe_repr, shortened
 from tract_jupyter.storage import raise_in
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ _MOST_COLUMNS: Final = 40
 _CELL: Final = 80
 _FEW: Final = 20
 _KIB: Final = 1024
+_LONGEST_SECRET: Final = 8_000
+_LONGEST_NAME: Final = 100  # of a secret, with what separates them
 
 
 def _checked(context: SentContext, *, send_anyway: bool) -> SentContext:
@@ -48,6 +50,32 @@ def _checked(context: SentContext, *, send_anyway: bool) -> SentContext:
             remedy = "" if is_certain else ". Check the line. If it holds no secret, add --send-anyway"
             raise OperationError(f"{context.name} {why} of the request, so nothing was sent{remedy}")
     return context
+
+
+def _end_of(text: str, limit: int) -> int:
+    """Return a place near `limit` to cut a text. It is outside of secrets, which `_checked` finds then."""
+    secrets = find_secrets(text[: limit + _LONGEST_SECRET])
+    return next((one.end for one in secrets if one.start < limit < one.end), limit)
+
+
+def _cut(text: str) -> str:
+    """Return the beginning and the end of a text that is too long, without cutting a secret."""
+    if len(text) <= _LONGEST:
+        return text
+    end, start = _end_of(text, _LONGEST // 2), len(text) - _LONGEST // 2
+    before = max(0, start - _LONGEST_SECRET)
+    for one in find_secrets(text[before:]):
+        named = before + one.start - _LONGEST_NAME
+        if named < start < before + one.end:
+            start = max(0, named)
+    return text if end >= start else text[:end] + left_out(start - end) + text[start:]
+
+
+def _shortened(text: str) -> str:
+    """Return the beginning of a text that is too long for a cell, without cutting a secret."""
+    if len(text) <= _CELL:
+        return printable(text)
+    return printable(text, _end_of(text, _CELL - 1)).rstrip() + "…"
 
 
 # --- variables
@@ -129,7 +157,7 @@ def _described(value: Any) -> tuple[str, str]:
         made = getattr(sys.modules.get(library), kind, None)
         if made is not None and type(value) is made:
             what, text = describe(value)
-            return what, cut_middle(text, _LONGEST)
+            return what, _cut(text)
     return _plain(value)
 
 
@@ -178,28 +206,28 @@ def _plain(value: Any) -> tuple[str, str]:
     kind = type(value).__name__
     if isinstance(value, str | bytes):
         size = counted(len(value), "character" if isinstance(value, str) else "byte")
-        text = value[:_LONGEST] if isinstance(value, str) else repr(value[:_LONGEST])
+        start = value[: _LONGEST + _LONGEST_SECRET]
+        end = _end_of(start if isinstance(start, str) else start.decode("latin-1"), _LONGEST)
+        text = start[:end] if isinstance(start, str) else repr(start[:end])
         rest = "" if len(value) <= _LONGEST else f"\n… cut after {_LONGEST:,} of {size}"
         return f"{kind}, {size}", f"{kind}, {size}:\n{text}{rest}"
     if type(value) in {list, tuple, set, frozenset}:
-        items = [shortened(_bounded(one), _CELL) for one in islice(value, _FEW)]
+        items = [_shortened(_bounded(one)) for one in islice(value, _FEW)]
         more = f"\n… and {len(value) - _FEW:,} more" if len(value) > _FEW else ""
         said = f"{kind}, {counted(len(value), 'item')}"
         return said, f"{said}:\n" + "\n".join(f"- {one}" for one in items) + more
     if type(value) is dict:
-        pairs = [
-            f"{_cell(key)}: {shortened(_bounded(one), _CELL)}" for key, one in islice(value.items(), _FEW)
-        ]
+        pairs = [f"{_cell(key)}: {_shortened(_bounded(one))}" for key, one in islice(value.items(), _FEW)]
         more = f"\n… and {len(value) - _FEW:,} more" if len(value) > _FEW else ""
         said = f"{kind}, {counted(len(value), 'key')}"
         return said, f"{said}:\n" + "\n".join(f"- {one}" for one in pairs) + more
-    return kind, f"{kind}:\n{cut_middle(safe_repr(value), _LONGEST)}"
+    return kind, f"{kind}:\n{_cut(safe_repr(value))}"
 
 
 def _bounded(value: Any) -> str:
     """Return the beginning of a value's repr, without that of all it holds."""
     if isinstance(value, str | bytes):
-        return repr(value[: 2 * _CELL])
+        return repr(value[: _CELL + _LONGEST_SECRET])
     if type(value) in {list, tuple, set, frozenset, dict}:
         return f"{type(value).__name__} of {len(value):,}"
     return safe_repr(value)
@@ -238,7 +266,7 @@ def _missing(count: int, rows: int) -> str:
 
 def _cell(value: Any) -> str:
     text = value if isinstance(value, str) else safe_repr(value)
-    return " ".join(shortened(text, _CELL).split())
+    return " ".join(_shortened(text).split())
 
 
 def _rows(names: Sequence[Any], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
@@ -356,11 +384,11 @@ def _numbers(name: str, here: int) -> Iterable[int]:
 def _cell_of(shell: InteractiveShell, sources: list[str], number: int) -> SentContext:
     source = sources[number]
     output, error = _output_of(shell, number), _error_of(shell, number)
-    text = f"In [{number}]:\n{cut_middle(source, _LONGEST)}"
+    text = f"In [{number}]:\n{_cut(source)}"
     if output:
-        text += f"\n\nOut [{number}]:\n{cut_middle(output, _LONGEST)}"
+        text += f"\n\nOut [{number}]:\n{_cut(output)}"
     if error:
-        text += f"\n\nError in [{number}]:\n{cut_middle(error, _LONGEST)}"
+        text += f"\n\nError in [{number}]:\n{_cut(error)}"
     lines = counted(source.count("\n") + 1, "line")
     parts = filter(None, [lines, output and "its output", error and f"its {_error_name(error)}"])
     return SentContext(f"cell [{number}]", " and ".join(parts), text)

@@ -11,6 +11,7 @@ import json
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import unquote
 
 from tract_jupyter.exceptions import AttachmentError, McpResultError
 from tract_jupyter.models import AttachedFile, check_together, one_line, shortened
@@ -23,10 +24,21 @@ _LONGEST_WORD: Final = 500
 _MOST_BYTES: Final = 10**15
 _LEAST_NAMED: Final = 64
 _LEAST_UNNAMED: Final = 200
+_SHORTEST_LINE, _FEWEST_LINES = 56, 3
 _WRAPPERS: Final = ("result", "content")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 _BEGINNINGS: Final = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "JVBERi0", "UEsDB", "SUkq", "T2dnUw", "SUQz")
 """The first characters of PNG, JPEG, GIF, WebP and WAV, PDF, ZIP, TIFF, Ogg and MP3 files in base64."""
+_LINE: Final = r"(?:[A-Za-z0-9+/_-]++|\\{1,8}/|%2[BFbf])"
+_RUN: Final = re.compile(
+    rf"(?:data:(?P<kind>[\w.+/;=-]{{0,200}}?);base64,\s{{0,9}}|(?<![A-Za-z0-9+/_-])(?=[A-Za-z0-9+/_\\%-]{{40}}))"
+    rf"(?P<data>{_LINE}++(?:(?<=[A-Za-z0-9+/_-]{{56}})[ \t]*+(?:\r?\n|(?:\\{{1,8}}[nr]){{1,2}}|(?<=[ \t]))"
+    rf"[ \t>|]{{0,20}}{_LINE}++)*+(?:=|%3[Dd]){{0,2}})",
+    re.ASCII | re.IGNORECASE,
+)
+"""Base64 in a text: a data URI, or a long word, also of several lines."""
+_IN_DATA: Final = re.compile(r"[A-Za-z0-9+]{40}|/{6}")
+"""In data, but not in a path or a name of many words."""
 _HEX: Final = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _DATA_KEY: Final = re.compile(r"(?i)(.*_)?(data|blob|bytes|base_?64|b64|b64_json|image|audio|thumbnail|icon)")
 _TYPE_KEY: Final = re.compile(r"(?i)(mime|media|content)_?type")
@@ -134,7 +146,7 @@ def _is_same(text: str, value: Any) -> bool:
 
 
 def _text(blocks: Sequence[Any], *, hides: bool = False) -> str:
-    """Return the blocks as one text; `hides` the data within texts that are JSON."""
+    """Return the blocks as one text; `hides` the data in their texts."""
     return "\n".join(_block(block, hides=hides) for block in blocks)
 
 
@@ -148,11 +160,11 @@ def _kind(block: Any) -> str:
 def _block(block: Any, *, hides: bool) -> str:
     match _kind(block):
         case "text":
-            return _hidden(block["text"]) if hides else str(block["text"])
+            return str(_without_data(block["text"]) if hides else block["text"])
         case "image" | "audio" as kind:
             return _bracketed(kind, block.get("mimeType"), _bytes_of(block.get("data")))
         case "resource":
-            return _resource(block.get("resource"))
+            return _resource(block.get("resource"), hides=hides)
         case "resource_link":
             size = block.get("size")
             size = f"{size:,} bytes" if isinstance(size, int) and 0 < size < _MOST_BYTES else None
@@ -164,12 +176,13 @@ def _block(block: Any, *, hides: bool) -> str:
             return _bracketed(f"a block of type {kind!r}", "not shown")
 
 
-def _resource(resource: Any) -> str:
+def _resource(resource: Any, *, hides: bool) -> str:
     if not isinstance(resource, dict):
         return _bracketed("resource", "without content")
     named = f"resource {_word(resource.get('uri'))}"
     if isinstance(resource.get("text"), str):
-        return f"{_bracketed(named, resource.get('mimeType'))}\n{resource['text']}"
+        text = _without_data(resource["text"]) if hides else resource["text"]
+        return f"{_bracketed(named, resource.get('mimeType'))}\n{text}"
     return _bracketed(named, resource.get("mimeType"), _bytes_of(resource.get("blob")))
 
 
@@ -206,20 +219,8 @@ def _bytes_of(data: Any) -> str:
 # --- data
 
 
-def _hidden(text: str) -> str:
-    """Return a text that is JSON without the data in it; any other text as it is."""
-    if len(text) < _LEAST_NAMED or text.lstrip()[:1] not in {"{", "["}:
-        return text
-    try:
-        value = json.loads(text)
-        shown = _without_data(value)
-    except (ValueError, RecursionError):
-        return text
-    return text if shown == value else _as_text(shown)
-
-
 def _without_data(value: Any, key: str = "", kind: str = "") -> Any:
-    """Return a value with a description instead of each text in base64.
+    """Return a value with a description instead of base64: in texts, in JSON within texts, and in names.
 
     Args:
         value: JSON data.
@@ -230,15 +231,47 @@ def _without_data(value: Any, key: str = "", kind: str = "") -> Any:
         return [_without_data(one, key, kind) for one in value]
     if isinstance(value, dict):
         kind = next((str(one) for name, one in value.items() if _TYPE_KEY.fullmatch(name)), "")
-        return {name: _without_data(one, name, kind) for name, one in value.items()}
+        shown: dict[str, Any] = {}
+        for name, one in value.items():
+            described = _described_runs(name)
+            shown[f"{described} {len(shown)}" if described in shown else described] = _without_data(
+                one, name, kind
+            )
+        return shown
     if not isinstance(value, str):
         return value
-    head, comma, data = value.partition(";base64,")
-    if comma and head.startswith("data:"):
-        return _bracketed("base64", head.removeprefix("data:"), _bytes_of(data), "not shown")
     least = _LEAST_NAMED if _DATA_KEY.fullmatch(key) else _LEAST_UNNAMED
-    is_data = len(value) >= least and _is_base64(value, is_named=least == _LEAST_NAMED or bool(kind))
-    return _bracketed("base64", kind, _bytes_of(value), "not shown") if is_data else value
+    if len(value) >= least and _is_base64(value, is_named=least == _LEAST_NAMED or bool(kind)):
+        return _bracketed("base64", kind, _bytes_of(value), "not shown")
+    if value.lstrip()[:1] in {"{", "["} and len(value) >= _LEAST_NAMED:
+        with suppress(ValueError, RecursionError):
+            given = json.loads(value)
+            shown = _without_data(given)
+            return value if shown == given else _as_text(shown)
+    return _described_runs(value)
+
+
+def _described_runs(text: str) -> str:
+    """Return a text with a description in place of each part that is base64."""
+    return _RUN.sub(_described_run, text)
+
+
+def _described_run(found: re.Match[str]) -> str:
+    kind, data = found["kind"], found["data"]
+    plain = re.sub(r"\\{1,8}([/nr])", lambda one: "/" if one[1] == "/" else "\n", unquote(data))
+    lines = re.split(r"[\s>|]+", plain)
+    is_wrapped = len(lines) >= _FEWEST_LINES and {len(one) for one in lines[:-1]} == {len(lines[0])}
+    if len(lines) > 1 and not (is_wrapped and len(lines[-1]) <= len(lines[0])):
+        return "".join(map(_described_runs, re.split(r"(\s+|\\{1,8}[nr])", found[0])))
+    joined = "".join(lines)
+    is_file = kind is not None or joined.startswith(_BEGINNINGS)
+    if kind is None and len(joined) < (_LEAST_NAMED if is_file else _LEAST_UNNAMED):
+        return found[0]
+    if not is_file and not (
+        _IN_DATA.search(joined) and _is_base64(joined[: len(joined) // 4 * 4], is_named=False)
+    ):
+        return found[0]
+    return _bracketed("base64", kind, _bytes_of(joined), "not shown")
 
 
 def _is_base64(text: str, *, is_named: bool) -> bool:
@@ -249,6 +282,8 @@ def _is_base64(text: str, *, is_named: bool) -> bool:
     """
     first, *others = lines = text.splitlines()
     if any(len(line) != len(first) for line in others[:-1]):  # MIME wraps into lines of one length
+        return False
+    if others and not is_named and len(first) < _SHORTEST_LINE:
         return False
     data = "".join(lines)
     if not _BASE64.fullmatch(data) or _HEX.fullmatch(data) or len(data) % 4 == 1:
