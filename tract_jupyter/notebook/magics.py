@@ -110,7 +110,7 @@ def _told_once(error: TractError) -> Exception:
     """Return the exception that a magic raises. An error that a display shows already keeps its own line."""
     if isinstance(error, RunFailedError):
         in_one_line(error, f"Run {error.run.run_id[:8]} {error.run.status}: see above.")
-    return error if hasattr(error, "_render_traceback_") else UsageError(str(error))
+    return error if "_render_traceback_" in vars(error) else UsageError(str(error))
 
 
 @magics_class
