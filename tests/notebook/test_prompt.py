@@ -43,7 +43,8 @@ def test_what_cannot_be_read_is_asked_again(kernel):
 
 def test_waiting_for_an_activation_can_be_turned_down(kernel):
     result = kernel.run("%%tract_operation other --wait\nx: int = 1\n", typed=("reject", "no need"))
-    assert "no need" in result.error
+    assert result.error == "Activate operation other: rejected"
+    assert "no need" in result.text
     assert "other" not in kernel.run("%tract ops").text
 
 
