@@ -145,9 +145,8 @@ def test_several_are_decided_in_one_panel(open_lab, screenshot, theme, request):
     for number in (0, 1):
         cells.nth(number).get_by_role("checkbox").check()
     rows.nth(0).locator(".fold").click()
-    board.get_by_text("No action of 2 operations runs").wait_for(state="attached")  # once all was on display
     rows.nth(0).locator(".fold").click()
-    lab.button("Approve 2 × note without running", 4).click()
+    lab.button("Run 2 × note", 4).click()
     board.locator(".same > label[data-status=approved]").nth(1).wait_for()
     lab.wait_output(4, "Inbox: 2 of 4 decided")  # a message of its own, after what the rows say
     saved = next(o["data"] for o in lab.outputs(4) if "application/vnd.jupyter.widget-view+json" in o["data"])
@@ -163,7 +162,7 @@ def test_several_are_decided_in_one_panel(open_lab, screenshot, theme, request):
     lab.button("Reject 2", 4).click()
     lab.output(4).locator("[data-testid=tract-batch-record]").wait_for()  # all are decided
     text = lab.wait_output(4, "Inbox: 4 of 4 decided")
-    assert text.count("approved by") == 2
+    assert text.count("add chosen by") == 2
     assert text.count("not <b>now</b>") == 2
     screenshot(lab, f"review-inbox-record-{request.node.callspec.id}", 4)
     records = lab.output(2).locator("[data-testid=tract-record]")
@@ -188,7 +187,7 @@ def test_another_notebook_decides_what_a_cell_awaits(open_lab, screenshot):
     other = open_lab(SHARED, "%tract inbox", "%tract inbox")
     other.run_cell(0)
     other.run_cell(1)
-    other.output(1).get_by_text("which carries the decision out").wait_for()
+    other.output(1).get_by_text("which carries the decision out").wait_for(state="attached")
     screenshot(other, "review-elsewhere", 1)
     other.button("Run add", 1).click()
     other.wait_output(1, "add chosen by")

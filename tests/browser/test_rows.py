@@ -45,6 +45,11 @@ FOLD_SIDEBAR = "window.jupyterapp.commands.execute('application:toggle-left-area
 TALLEST, UNFOLDED, WITH_REASON = 94, 480, 136
 
 
+def defined_in_code(name):
+    """A cell that defines the operation with a text that the user did not type as a cell."""
+    return f"get_ipython().run_cell_magic('tract_operation', '{name} --ask', {COUNT.partition(chr(10))[2]!r})"
+
+
 def height(element):
     return element.bounding_box()["height"]
 
@@ -78,7 +83,7 @@ def test_a_question_has_three_lines(sized, screenshot):
     lab.run_cell(0)
     lab.run_cell(1)
     row = lab.output(1).locator(".q")
-    row.get_by_text("lines first").wait_for()
+    row.locator(".do > .primary[aria-disabled=false]").wait_for()  # the user typed the code in this cell
     assert height(row) <= TALLEST
     assert not poor_contrast(lab.output(1))
     screenshot(lab, f"{name}-definition", 1)
@@ -111,7 +116,9 @@ def test_a_question_has_three_lines(sized, screenshot):
 
 
 def test_a_call_is_changed_in_its_place(sized, screenshot):
-    lab, name = sized(LOAD, TOOLS, "calls = [call(1, 'save_plot', path='figures/species.png')]\n" + ASK)
+    lab, name = sized(
+        LOAD, TOOLS, "calls = [call(1, 'save_plot', path='figures/species.png', top=11)]\n" + ASK
+    )
     lab.run_cell(0)
     lab.run_cell(1)
     lab.run_cell(2, wait=False)
@@ -125,7 +132,7 @@ def test_a_call_is_changed_in_its_place(sized, screenshot):
     assert height(row) <= TALLEST
     lab.button("Run save_plot", 2).click()
     assert lab.wait_cell(2)
-    assert "changed top: 10 → 12" in lab.text(2)
+    assert "changed top: 11 → 12" in lab.text(2)
 
 
 def test_what_a_closed_notebook_asked_is_no_more_in_the_title(open_lab):
@@ -140,7 +147,7 @@ def test_what_a_closed_notebook_asked_is_no_more_in_the_title(open_lab):
 
 def test_by_keyboard_alone(open_lab, screenshot):
     lab = open_lab(
-        LOAD, COUNT, COUNT.replace("word_count", "other"), COUNT.replace("word_count", "third"),
+        LOAD, *map(defined_in_code, ("word_count", "other", "third")),
         viewport=(1000, 1500), reads=False,
     )  # fmt: skip
     for cell in range(4):
