@@ -53,15 +53,15 @@ def test_change_a_value_and_approve(open_lab, screenshot, theme, request):
     lab.change(2, "regions", '["eu", 7]')
     output.get_by_text("2 values changed").wait_for()
     screenshot(lab, f"review-edit-{request.node.callspec.id}", 2)
-    approve(lab, 2)
+    lab.button("Run ship", 2).click()
     output.get_by_role("alert").get_by_text(
         "should be a valid string"
     ).wait_for()  # the kernel says what does not fit
-    assert output.get_by_label("regions=").input_value() == '["eu", 7]'
+    assert output.locator(".edits").get_by_label("regions", exact=True).input_value() == '["eu", 7]'
     screenshot(lab, f"review-edit-refused-{request.node.callspec.id}", 2)
     lab.change(2, "regions", '["eu"]')
-    approve(lab, 2)
-    text = lab.wait_output(2, "approved by")
+    lab.button("Run ship", 2).click()
+    text = lab.wait_output(2, "ship chosen by")
     assert "changed replicas: 2 → 12345678901234567891" in text
     assert "changed regions: [] → ['eu']" in text
     assert "changed target" not in text
@@ -87,8 +87,8 @@ def test_an_approval_that_stands(open_lab, screenshot, theme, request):
     output.get_by_role("combobox", name="target", exact=True).select_option("pattern")
     output.get_by_label("Pattern for target").fill("prod/*")
     screenshot(lab, f"review-standing-{request.node.callspec.id}", 2)
-    lab.button("Approve without running, and don\u2019t ask again", 2).click()
-    text = lab.wait_output(2, "approved by")
+    lab.button("Run ship, and don\u2019t ask again", 2).click()
+    text = lab.wait_output(2, "ship chosen by")
     assert "Not asked again in this session, for the next 3: target: prod/*" in text
     assert "; for anybody. %tract grants" in text
     screenshot(lab, f"review-stands-{request.node.callspec.id}", 2)
@@ -115,7 +115,7 @@ def test_a_value_that_the_kernel_cannot_read_leaves_the_panel_usable(open_lab):
     lab = open_lab(LOAD, DEPLOY, "p = %tract_fire deploy target=prod", "print(p.status, p.fields['regions'])")
     for cell in range(3):
         lab.run_cell(cell)
-    regions = lab.output(2).get_by_label("regions=")
+    regions = lab.output(2).locator(".edits").get_by_label("regions", exact=True)
     lab.change(2, "regions", f"[{'1' * 5_000}]")  # valid JSON, and more digits than Python reads
     for _ in range(2):
         approve(lab, 2)

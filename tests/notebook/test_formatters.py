@@ -1,5 +1,6 @@
 """IPython shows the value types as views, and forgets it again."""
 
+import re
 import subprocess
 import sys
 
@@ -42,6 +43,37 @@ def test_a_reply_is_shown_as_its_run_if_there_was_one(registered, tract):
     registered.namespace.update(plain=plain, told=told)
     assert repr(plain) in registered.run("plain").text
     assert f"Run {told.run.run_id[:8]}: done" in registered.run("told").text
+
+
+RESULTS = {
+    "compress": (lambda t: t.compress(content="Short."), "Main: 3 commits became 1 summary"),
+    "plan": (lambda t: t.preview_compress(content="Short."), "3 messages become 1 summary: "),
+    "expand": (
+        lambda t: t.expand(t.compress(content="S.").summary_commits[0]),
+        "Main: a summary became 3 messages",
+    ),
+    "gc": (lambda t: t.gc(), "Removed 0 commits"),
+    "merge": (lambda t: t.merge("side"), "Main: merged side (1 commit)"),
+    "rebase": (lambda t: (t.switch("side"), t.rebase("main"))[1], "Side: stands on main"),
+}
+
+
+@pytest.mark.parametrize("case", RESULTS)
+def test_a_result_is_shown_as_a_sentence_without_its_hashes(registered, tract, case):
+    tract.user("One")
+    tract.assistant("Two " * 40)
+    tract.branch("side")
+    tract.user("Beside")
+    tract.switch("main")
+    tract.user("Three")
+    make, told = RESULTS[case]
+    registered.namespace["value"] = value = make(tract)
+    result = registered.run(SHOW)
+    assert result.text.startswith(told)
+    assert len(result.text) < 400
+    assert not re.search(r"[0-9a-f]{9,}", result.text)
+    assert 'role="heading"' in result.html
+    assert str(value)[0] in registered.run("print(value)").text
 
 
 def test_models_are_shown_as_a_table_without_keys(registered, monkeypatch):

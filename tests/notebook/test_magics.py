@@ -6,6 +6,9 @@ import re
 import pytest
 from IPython.core.completer import provisionalcompleter
 
+from tract_jupyter.notebook.panels import request_view
+from tract_jupyter.review import shown_above, shown_code
+
 CELL = '''%%tract_operation citation_check --activate
 """Verify source URLs."""
 urls: Annotated[list[str], "URLs to verify"]
@@ -49,6 +52,45 @@ def test_without_activate_it_only_waits(shell):
     assert not shell.namespace["tract"].status().operations
     assert shell.namespace["tract"].status().waiting == 1
     assert "[pending] Activate" in shell.run("%tract inbox").text
+
+
+def waiting(word):
+    """The cell without --activate, with code that no other one has: what was typed once counts in this process."""
+    own = CELL.replace('"true"', f'"true {word}"').replace("Raise.", f"Raise {word}.")
+    return own.replace(" --activate", "")
+
+
+IN_CODE = f"get_ipython().run_cell_magic('tract_operation', 'citation_check', {waiting('a').partition(chr(10))[2]!r})"
+AS_JSON = """%%tract_operation tidy --json
+{"name": "tidy", "description": "Tidy", "actions": {"go": {"description": "Go", "code": "pending.approve()"}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("cell", "is_read"),
+    [
+        (waiting("b"), True), (IN_CODE, False), (AS_JSON, False), (waiting("c\u200b"), False),
+    ],
+)  # fmt: skip
+def test_what_the_user_typed_in_the_cell_is_on_display(shell, cell, is_read):
+    assert shell.run(cell).ok
+    tract = shell.namespace["tract"]
+    (stored,) = tract.review.inbox()
+    ticket = tract.reviewer.show_again(tract.reviewer.asked_here(stored.pending_id))
+    assert ticket.needed
+    assert (shown_above(ticket.needed) == ticket.needed) is is_read
+    assert set(request_view(ticket)["shown"]) == (ticket.needed if is_read else set())
+
+
+def test_typed_code_is_not_read_again_when_it_is_fired(shell):
+    shell.run(waiting("d"))
+    tract = shell.namespace["tract"]
+    (stored,) = tract.review.inbox()
+    tract.reviewer.asked_here(stored.pending_id).approve()
+    ticket = tract.reviewer.show(tract.fire("citation_check", {"urls": ["a"]}, review=True))
+    code = {piece.key for block in ticket.request.code for piece in shown_code(block).pieces()} - {""}
+    assert shown_above(ticket.needed) == code & ticket.needed
+    assert ticket.needed - code  # its values are new
 
 
 def test_running_it_again_says_that_nothing_changed(shell):

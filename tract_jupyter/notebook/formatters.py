@@ -113,6 +113,19 @@ def _show_models(models: Models, **_: object) -> dict[str, str]:
 _PENDING: Final = ("tract_jupyter.hooks.pending", "Pending")
 
 
+def _show_result(result: object, **_: object) -> dict[str, str]:
+    """Show a result as its sentence, and its commits by the beginnings of their hashes."""
+    from tract_jupyter.notebook.views.html import GridView
+
+    told = str(result)
+    heads = [getattr(result, name, None) for name in ("old_head", "new_head")]
+    moved = " → ".join(head[:_HASH] for head in heads if head)
+    return GridView(told[:1].upper() + told[1:], (f"HEAD {moved}",) if moved else ())._repr_mimebundle_()
+
+
+_HASH: Final = 8
+
+
 def _show_fork(fork: Fork, **_: object) -> dict[str, str]:
     from tract_jupyter.runs import ForkTable
 
@@ -155,6 +168,15 @@ def tools_view(tools: ToolsModule, prefix: str = "", **_: object) -> dict[str, s
         return None
 
 
+_COMPRESSION: Final = (
+    "CompressPlan",
+    "CompressResult",
+    "ExpandResult",
+    "GCResult",
+    "ToolDropResult",
+    "ToolCompactResult",
+)
+_MERGES: Final = ("MergeResult", "RebaseResult", "ImportResult")
 _FORMATTERS: Final = {
     ("tract_jupyter.tract", "Tract"): tract_view,
     ("tract_jupyter.toolkit.stubs", "ToolsModule"): tools_view,
@@ -163,6 +185,9 @@ _FORMATTERS: Final = {
     ("tract_jupyter.llm.registry", "Models"): _show_models,
     ("tract_jupyter.models.context", "CompiledContext"): _show_context,
     ("tract_jupyter.models.diff", "DiffResult"): _show_diff,
+    **{("tract_jupyter.models.compression", name): _show_result for name in _COMPRESSION},
+    **{("tract_jupyter.models.merge", name): _show_result for name in _MERGES},
+    ("tract_jupyter.models.spawn", "CollapseResult"): _show_result,
     ("tract_jupyter.runs.model", "Run"): _show_run,
     ("tract_jupyter.runs.turn", "RunResponse"): _show_response,
 }

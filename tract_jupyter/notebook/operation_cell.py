@@ -18,7 +18,7 @@ from tract_jupyter.notebook.script_cell import shown_above
 from tract_jupyter.notebook.views.html import Grid, GridView, View, escaped
 from tract_jupyter.notebook.views.styles import output_html
 from tract_jupyter.operations import known_names_of, spec_diff
-from tract_jupyter.review import CodeBlock, block_text, by_rule
+from tract_jupyter.review import CodeBlock, block_text, by_rule, count_as_shown
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
@@ -51,22 +51,24 @@ def define(
     parsed = parse_cell(name, text, form).with_options(ask=ask, sandbox=sandbox)
     try:
         pending = _begin(notebook.tract, parsed, activate=activate)
+        if pending is not None:
+            if form == "python" and notebook.is_typed(text):
+                count_as_shown(pending.review_request())
+            notebook.tract.reviewer.show(pending)
     except SpecError as error:
         raise parsed.in_cell(error) from None
     return _activated_or_stop(pending) if wait else None
 
 
 def _begin(tract: Tract, parsed: ParsedCell, *, activate: bool) -> Pending | None:
-    """Activate or show for review; return what is left to decide."""
+    """Activate, or propose; return what is left to decide."""
     if _is_active(tract, parsed.spec):
         display(GridView(f"Operation {parsed.spec.name} is already active in exactly this version."))
         return None
     if activate:
         _activate(tract, parsed)
         return None
-    pending = tract.operations.propose(parsed.spec, triggered_by="a cell")
-    tract.reviewer.show(pending)
-    return pending
+    return tract.operations.propose(parsed.spec, triggered_by="a cell")
 
 
 async def _activated_or_stop(pending: Pending | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from IPython.display import display, update_display
 
@@ -29,6 +29,7 @@ class WaitingLine:
     Attributes:
         is_used: True if the cell that runs has used the tract.
         is_told: True if the cell itself says how many questions wait.
+        cell_text: the text of the cell that runs, as the user typed it.
     """
 
     def __init__(self, notebook: NotebookSession) -> None:
@@ -39,9 +40,11 @@ class WaitingLine:
         self._button: WaitingButton | None = None
         self.is_used = False
         self.is_told = False
+        self.cell_text = ""
 
-    def begin(self, _info: object = None) -> None:
+    def begin(self, info: Any = None) -> None:
         """Look at a cell that is about to run."""
+        self.cell_text = getattr(info, "raw_cell", None) or ""
         self._cell = self._notebook.shell.execution_count
         self.is_used = self.is_told = False
 

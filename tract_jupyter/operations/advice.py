@@ -207,10 +207,11 @@ class Advice:
 
     def ability(self, block: CodeBlock) -> str:
         """Return what code can do, in a sentence; it says so if a file that it writes exists."""
-        from tract_jupyter.analysis import capabilities_of
+        from tract_jupyter.analysis import RiskLevel, capabilities_of
 
         reach = _as_dict(capabilities_of(block.code))
-        verb = "change" if _APPENDS.search(block.code) else "overwrite"
+        is_sure = any(f.code == "TJ202" and f.level >= RiskLevel.MEDIUM for f in block.findings)
+        verb = "change" if _APPENDS.search(block.code) and not is_sure else "overwrite"
         files = frozenset(
             f"{verb}:{path}" if kind == "write" and _exists(path) else f"{kind}:{path}"
             for kind, _, path in (entry.partition(":") for entry in reach["files"])

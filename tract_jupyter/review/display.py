@@ -37,6 +37,7 @@ TOO_LONG = (
 _SHORT = 300
 _AT_LINE_ENDS = re.compile(rf".{{0,{LONGEST_PIECE - 2}}}?(?:\\n|\n)|.{{1,{LONGEST_PIECE}}}", re.DOTALL)
 _SALT = secrets.token_bytes(16)  # or a text could be prepared whose keys are those of another one
+_TYPED: set[str] = set()
 
 
 class DisplayedPiece(NamedTuple):
@@ -70,7 +71,7 @@ class ShownCode(NamedTuple):
 
 
 class ShownRow(NamedTuple):
-    """A named value. Joined, the pieces of each part are the text of it."""
+    """A named value. Joined, the pieces of each part are the text of it. No approval depends on a default."""
 
     name: tuple[DisplayedPiece, ...]
     type: tuple[DisplayedPiece, ...]
@@ -145,6 +146,16 @@ def needed_pieces(request: ReviewRequest) -> Iterator[DisplayedPiece]:
         yield from shown_choice(choice, request.pending_id).pieces()
 
 
+def count_as_shown(request: ReviewRequest) -> None:
+    """Count a request as on display: all of it stands in the cell that the user has typed and run."""
+    _TYPED.update(piece.key for piece in needed_pieces(request))
+
+
+def shown_above(needed: frozenset[str]) -> frozenset[str]:
+    """Return the keys that are on display already, since the user typed their text."""
+    return needed & _TYPED
+
+
 def showable(request: ReviewRequest) -> ReviewRequest:
     """Return the request; shortened, and without anything that would run it, if it is too long to be shown."""
     if not _is_too_long(request):
@@ -187,6 +198,7 @@ def _row(table: ValueTable, row: ValueRow, pending_id: str) -> ShownRow:
     bound = {"nothing": (), "values": ("name", "value")}.get(
         table.binds, ("name", "type", "value", "description")
     )
+    bound = () if row.is_default else bound
     return ShownRow(
         *(
             _keyed(_cut(getattr(row, part)), *((part, *of) if part in bound else ()))

@@ -58,7 +58,8 @@ class CodeBlock:
 class ValueRow:
     """A named value with its type and meaning; `of` makes one that shows all of a value.
 
-    `hidden` names the characters that are marks in its texts.
+    `hidden` names the characters that are marks in its texts. `is_default` says that it is a plain value which nobody
+    gave: it is folded, and an approval does not need it on display.
     """
 
     name: str
@@ -67,15 +68,18 @@ class ValueRow:
     description: str = ""
     is_cut: bool = False
     hidden: str = ""
+    is_default: bool = False
 
     @classmethod
-    def of(cls, name: str, type_: str, value: Any, description: str = "") -> ValueRow:
+    def of(
+        cls, name: str, type_: str, value: Any, description: str = "", *, is_default: bool = False
+    ) -> ValueRow:
         """Return a row with the whole value; with its beginning, if no page could show it."""
         if isinstance(value, str | bytes | list) and len(value) > MOST_CHARACTERS:
             return cls(name, type_, show_value(value), description, is_cut=True)
         try:
             canonical_json(value)
-            return cls(name, type_, distinct_repr(value), description)
+            return cls(name, type_, distinct_repr(value), description, is_default=is_default)
         except Exception:  # noqa: BLE001 # its repr may raise anything; and what no fingerprint can hold is not whole
             return cls(name, type_, safe_repr(value), description, is_cut=True)
 
@@ -202,6 +206,12 @@ class ReviewRequest:
     def action(self, name: str) -> ReviewAction | None:
         """Return the offered action of that name."""
         return next((action for action in self.actions if action.name == name), None)
+
+    @property
+    def main_action(self) -> ReviewAction | None:
+        """The action that is offered first: the one that runs something, if there is only one; else approving."""
+        first = next((action for action in self.actions if action.style == "approve"), None)
+        return first or self.action("approve")
 
 
 def _make_printable(what: object, *names: str) -> None:

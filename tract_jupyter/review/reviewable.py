@@ -163,6 +163,11 @@ class Reviewable(Protocol):
         """Return everything that is shown, as data."""
         ...
 
+    @property
+    def offered_actions(self) -> frozenset[str]:
+        """The names of all that can be done about it, or read of it."""
+        ...
+
     def execute_tool(self, name: str, arguments: dict[str, Any]) -> Any:
         """Carry out an offered action."""
         ...

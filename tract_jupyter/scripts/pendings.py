@@ -10,7 +10,7 @@ from tract_jupyter.hooks import FieldPending, action, value_rows
 from tract_jupyter.hooks.builtin import Field
 from tract_jupyter.models import PendingStatus, digest
 from tract_jupyter.models.schema import Parameter, Parameters
-from tract_jupyter.review import CodeBlock, CodeRange, Subject, ValueRow, ValueTable, findings_text, origins
+from tract_jupyter.review import CodeBlock, CodeRange, Subject, ValueRow, ValueTable, origins
 from tract_jupyter.scripts.script import OWN, Script
 from tract_jupyter.storage import interruptible
 from tract_jupyter.toolkit import CHAT, ToolPending
@@ -219,13 +219,12 @@ class PendingScript(FieldPending):
 
     def why(self) -> str:
         """Return why a person is asked."""
-        found = findings_text(self.code_blocks())
         reach = "In this kernel it can do whatever you can."
         calls = "You are asked again before it calls a tool that can change something."
         author = self._executor.asker(self.actor)
         if author == self.actor and author.startswith("agent:"):
             author = "The model"
-        return f"{author} wrote this code. {reach} {calls} {found}".rstrip()
+        return f"{author} wrote this code. {reach} {calls}"
 
     def summary(self) -> str:
         """Return what the code can do, as far as its text tells."""

@@ -37,6 +37,7 @@ from tract_jupyter.notebook.chat.view import TurnBlock
 from tract_jupyter.notebook.chat.work import AgentWork, inner_rows
 from tract_jupyter.notebook.views.html import escaped
 from tract_jupyter.prompts import ended_reading, ended_running, not_run
+from tract_jupyter.review import approval_terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -239,7 +240,8 @@ class CallPart:
 
     @property
     def _edits(self) -> Mapping[str, Any]:
-        edits = {} if self.decision is None else self.decision.arguments.get("edits")
+        made = self.decision
+        edits = {} if made is None else approval_terms(made.action, made.arguments).get("edits")
         return edits if isinstance(edits, dict) else {}
 
     @property

@@ -78,9 +78,9 @@ function inputsOf(parameters, id) {
 
 // Values to change before approving, of which those that differ are sent. A short one has its input in the line of values,
 // where a click on it opens it; the others stand in `rows`. `told` is called when one has changed.
-function editing(parameters, id, line, body, told) {
+function editing(parameters, id, line, body, told, defaults = []) {
   const fields = [];
-  const rows = [];
+  const rows = [], folded = [];
   const shownOf = (name) => [...line.querySelectorAll(".value")].find((one) => one.dataset.name === name);
   for (const parameter of parameters) {
     const code = body.querySelector(`.code[data-name="${CSS.escape(parameter.name)}"]`);
@@ -94,7 +94,7 @@ function editing(parameters, id, line, body, told) {
       rows.push(fields.at(-1).row);
     } else {
       const [control, row] = labelled(parameter, `${id}.edit.${parameter.name}`, false);
-      rows.push(row);
+      (defaults.includes(parameter.name) ? folded : rows).push(row);
       if (!control) continue;
       const before = held(control);
       control.addEventListener("input", told);
@@ -114,6 +114,9 @@ function editing(parameters, id, line, body, told) {
   const restored = () => { for (const field of fields) field.close(); };
   // Where the line is cut, all of them stand in the form.
   const settle = (isCut) => { for (const field of fields) field.settle(isCut); };
+  if (folded.length)
+    rows.push(ELEMENT("details", { class: "more", "data-part": "change defaults" },
+      ELEMENT("summary", {}, ELEMENT("i", { class: "chev" }), `Change ${many(folded.length, "value")} at ${folded.length > 1 ? "their" : "its"} default`), ...folded));
   return { rows, changed, collect, restored, settle };
 }
 

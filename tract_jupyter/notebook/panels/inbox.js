@@ -105,7 +105,7 @@ function render({ model, el }) {
     const ready = rows().filter(isReady), chosen = selected(), idle = chosen.filter((row) => row.runs_nothing).length;
     count.textContent = chosen.length ? `${chosen.length} selected` : "Select all";
     approve.textContent = chosen.length ? labelOf(chosen) : "Approve selected";
-    approve.classList.toggle("caution", chosen.some((row) => ["high", "critical"].includes(row.worst)));
+    approve.classList.toggle("caution", chosen.some((row) => row.is_risky));
     reject.textContent = `Reject ${chosen.length}…`;
     send.textContent = `Reject ${refused().length}`;
     approve.hidden = reject.hidden = !chosen.length;
@@ -372,6 +372,7 @@ function render({ model, el }) {
 
   const draw = () => {
     const view = model.get("view");
+    for (const row of view.rows) row.shown.forEach((key) => SEEN.add(key)); // the user typed it
     isDrawn = true;
     const focused = root.contains(document.activeElement) ? document.activeElement : null;
     const open = view.rows.filter((row) => row.is_open);

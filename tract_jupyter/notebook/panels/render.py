@@ -17,6 +17,7 @@ from tract_jupyter.notebook.views.styles import output_html
 from tract_jupyter.review import (
     CHOICES,
     SHORT_FINGERPRINT,
+    approval_terms,
     bound_lines,
     how_to_decide,
     outcome_text,
@@ -86,7 +87,9 @@ def changed_values(ticket: Ticket) -> list[ValueChange]:
         before = {p.name: p.default for p in request.fields or ()}
         changes += [
             ValueChange(name, show_value(before.get(name)), show_value(value))
-            for name, value in (decision.arguments.get("edits") or {}).items()
+            for name, value in (
+                approval_terms(decision.action, decision.arguments).get("edits") or {}
+            ).items()
         ]
     return changes
 
@@ -94,9 +97,8 @@ def changed_values(ticket: Ticket) -> list[ValueChange]:
 def standing_text(ticket: Ticket) -> str:
     """Return the standing approval that was given (the last one, if one failed before), empty if there is none."""
     subject = ticket.request.subject
-    given = [
-        decision.arguments for _, decision in ticket.decided if decision.arguments.get("scope") in _HOW_LONG
-    ]
+    made = [approval_terms(decision.action, decision.arguments) for _, decision in ticket.decided]
+    given = [terms for terms in made if terms.get("scope") in _HOW_LONG]
     if subject is None or not given:
         return ""
     if subject.rule:
@@ -167,9 +169,8 @@ def body_html(ticket: Ticket, *, why: bool = True, asked_by: bool = True) -> str
     named, script = asked_code(request)
     is_text = script is not None and script.language == "text"
     parts = [code_html(script, named)] if script is not None and not is_text else []
-    parts.append(f"<p>{escaped(request.summary)}</p>" if request.summary else "")
-    if why and request.why and ticket.status.is_open:
-        parts.append(f'<p class="why"><b>Why you are asked:</b> {escaped(request.why)}</p>')
+    is_told = ticket.status.is_open and script is not None and not is_text  # in the first line
+    parts.append(f"<p>{escaped(request.summary)}</p>" if request.summary and not is_told else "")
     parts += [choice_html(choice, request.pending_id) for choice in request.choices]
     blocks = [block for block in request.code if block is not script]
     parts += [code_html(block) for block in blocks if asked_by or block.binds != "nothing"]
@@ -187,8 +188,15 @@ def body_html(ticket: Ticket, *, why: bool = True, asked_by: bool = True) -> str
         parts.append(f'<pre class="{css}">{escaped(request.note)}</pre>')
     standing = standing_text(ticket)
     parts.append(f'<p class="note">{escaped(standing)}</p>' if standing else "")
-    parts.append(f'<p class="dim">{foot_html(ticket)}</p>')
-    return "".join(parts)
+    foot = f'<p class="dim">{foot_html(ticket)}</p>'
+    if ticket.status.is_open:
+        said = (
+            f'<p class="why"><b>Why you are asked:</b> {escaped(request.why)}</p>'
+            if why and request.why
+            else ""
+        )
+        foot = _folded("about", "ⓘ Why you are asked, and what an approval counts for", said + foot)
+    return "".join([*parts, foot])
 
 
 def asked_code(request: ReviewRequest) -> tuple[str, CodeBlock | None]:
@@ -378,8 +386,10 @@ def _brief_html(ticket: Ticket) -> str:
         return f'<code class="cut">{values_in_brief(subject.values)}</code>'
     named, script = _shown_code(ticket)
     if script is not None:
-        edits = {} if decision is None else decision.arguments.get("edits") or {}
-        return f'<code class="cut">{escaped(code_in_a_line(str(edits.get(named, script.code))))}</code>'
+        edits = (
+            {} if decision is None else approval_terms(decision.action, decision.arguments).get("edits") or {}
+        )
+        return f'<span class="cut dim">{escaped(code_in_brief(str(edits.get(named, script.code))))}</span>'
     lines = sum(block.code.count("\n") + 1 for block in ticket.request.code if block.binds != "nothing")
     worst = worst_finding(ticket.request.code)
     said = [
@@ -397,10 +407,13 @@ def _shown_code(ticket: Ticket) -> tuple[str, CodeBlock | None]:
 _SHORT, _LINE = 80, 240  # characters of a value, and of a line
 
 
-def code_in_a_line(code: str) -> str:
-    """Return the beginning of code as a line that shows where its lines end."""
-    lines = filter(None, map(str.strip, printable(code).split("\n")))
-    return " ⏎ ".join(lines)[:_LINE]
+def code_in_brief(code: str) -> str:
+    """Return what code says that it does: its first comment, in quotation marks; else its only line, or how many."""
+    lines = [line for line in map(str.strip, printable(code).split("\n")) if line]
+    comment = next((line.lstrip("#! ") for line in lines if line.startswith("#")), "")
+    if comment:
+        return f"“{_one_line(comment)}”"
+    return _one_line(lines[0]) if len(lines) == 1 else f"{counted(len(lines), 'line')} of code"
 
 
 def values_in_brief(values: Mapping[str, Any]) -> str:
@@ -462,6 +475,14 @@ def _output_html(title: str, text: str) -> str:
 
 def _values_html(table: ValueTable, pending_id: str) -> str:
     """Return all values; a long one scrolls. What only explains, or only carrying it out needs, is folded."""
+    kept = [row for row in table.rows if not row.is_default]
+    left = tuple(replace(row, is_default=False) for row in table.rows if row.is_default)
+    if left:
+        names = one_line(", ".join(row.name for row in left), _LINE)
+        named = f"{counted(len(left), 'value')} at {'their' if len(left) > 1 else 'its'} default: {names}"
+        folded = _values_html(replace(table, title="", rows=left, binds="nothing", summary=""), pending_id)
+        rest = _values_html(replace(table, rows=tuple(kept)), pending_id) if kept or table.summary else ""
+        return rest + _folded(f"{table.title} defaults", named, folded)
     rows = shown_rows(table, pending_id)
     name, value, meaning = table.heads
     cells = {name: "name", "Type": "type", value: "value", meaning: "description"}

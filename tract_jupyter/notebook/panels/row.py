@@ -6,11 +6,12 @@ What stands on display there counts as such: each value is in pieces with keys, 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.analysis import RULES, RiskLevel
 from tract_jupyter.models import counted
-from tract_jupyter.notebook.panels.render import asked_code, asker_html, code_in_a_line, row_html
+from tract_jupyter.notebook.panels.render import asked_code, asker_html, code_in_brief, row_html
 from tract_jupyter.notebook.views.html import escaped, pieces_html
 from tract_jupyter.review import by_rule, lines_text, shown_code, shown_rows
 
@@ -91,10 +92,10 @@ def risk_html(request: ReviewRequest, worst: RuleFindings | None) -> str:
     return f'{chip}<span class="cut dim">{escaped(said)} ({jump})</span>'
 
 
-def is_risky(request: ReviewRequest) -> bool:
-    """Return True if a finding is of level high or critical: then no button is filled."""
+def is_risky(request: ReviewRequest, level: RiskLevel = RiskLevel.MEDIUM) -> bool:
+    """Return True if a finding is of that level or worse: from "overwrites a file" on, no button is filled."""
     worst = _worst(request)
-    return worst is not None and worst.level >= RiskLevel.HIGH
+    return worst is not None and worst.level >= level
 
 
 def values_line(request: ReviewRequest) -> tuple[str, bool]:
@@ -102,13 +103,31 @@ def values_line(request: ReviewRequest) -> tuple[str, bool]:
     if request.choices:
         return escaped(" · ".join(choice.title for choice in request.choices)), False
     tables = [table for table in request.tables if table.binds == "values"]
-    rows = [row for table in tables for row in shown_rows(table, request.pending_id)]
-    if not rows:
+    defaults = default_names(request)
+    kept = [replace(table, rows=tuple(r for r in table.rows if not r.is_default)) for table in tables]
+    rows = [row for table in kept for row in shown_rows(table, request.pending_id)]
+    if not rows and not defaults:
         return _without_values(request), False
     rows.sort(key=lambda row: _text(row.value) == "None")  # what was left out comes last
     size = sum(len(piece.text) for row in rows for piece in (*row.name, *row.value))
     is_brief = size > _LONGEST
-    return " ".join(_value_html(row.name, row.value, is_brief=is_brief) for row in rows), is_brief
+    shown = [_value_html(row.name, row.value, is_brief=is_brief) for row in rows]
+    if defaults:
+        more = f"{len(defaults)} more" if rows else counted(len(defaults), "value")
+        said = f"{more} at {'their' if len(defaults) > 1 else 'its'} default"
+        shown.append(f'<small class="dim" title="{escaped(", ".join(defaults))}">{said}</small>')
+    return " ".join(shown), is_brief
+
+
+def default_names(request: ReviewRequest) -> list[str]:
+    """Return the names of the values at their default, which stand folded."""
+    return [
+        row.name
+        for table in request.tables
+        if table.binds == "values"
+        for row in table.rows
+        if row.is_default
+    ]
 
 
 def first_sentence(text: str) -> str:
@@ -138,7 +157,7 @@ def _is_short(request: ReviewRequest) -> bool:
 def _without_values(request: ReviewRequest) -> str:
     _, script = asked_code(request)
     if script is not None:
-        return f"<code>{escaped(code_in_a_line(script.code))}</code>"
+        return escaped(code_in_brief(script.code))
     summaries = [first_sentence(table.summary) for table in reversed(request.tables) if table.summary]
     if summaries:  # what it can do, and then what it did when it was tried
         return escaped(" · ".join(summaries))
