@@ -7,7 +7,7 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 
 from tract_jupyter.notebook.panels import request_view
-from tract_jupyter.review import shown_above, shown_code
+from tract_jupyter.review import shown_code
 
 CELL = '''%%tract_operation citation_check --activate
 """Verify source URLs."""
@@ -54,43 +54,66 @@ def test_without_activate_it_only_waits(shell):
     assert "[pending] Activate" in shell.run("%tract inbox").text
 
 
-def waiting(word):
-    """The cell without --activate, with code that no other one has: what was typed once counts in this process."""
-    own = CELL.replace('"true"', f'"true {word}"').replace("Raise.", f"Raise {word}.")
-    return own.replace(" --activate", "")
-
-
-IN_CODE = f"get_ipython().run_cell_magic('tract_operation', 'citation_check', {waiting('a').partition(chr(10))[2]!r})"
+WAITING = CELL.replace(" --activate", "")
+BODY = CELL.partition("\n")[2]
+MAGIC = f"get_ipython().run_cell_magic('tract_operation', 'citation_check', {BODY!r})"
+NESTED = f"get_ipython().run_cell({WAITING!r}, store_history=True)"
+NESTED_TWICE = f"get_ipython().run_cell('1', store_history=True)\n{NESTED}"
 AS_JSON = """%%tract_operation tidy --json
 {"name": "tidy", "description": "Tidy", "actions": {"go": {"description": "Go", "code": "pending.approve()"}}}
 """
 
 
 @pytest.mark.parametrize(
-    ("cell", "is_read"),
+    ("cell", "is_typed"),
     [
-        (waiting("b"), True), (IN_CODE, False), (AS_JSON, False), (waiting("c\u200b"), False),
+        (WAITING, True), (MAGIC, False), (NESTED, False), (NESTED_TWICE, False), (AS_JSON, False),
+        (WAITING.replace("Raise.", "Raise\u200b."), False),
     ],
 )  # fmt: skip
-def test_what_the_user_typed_in_the_cell_is_on_display(shell, cell, is_read):
+def test_only_what_the_user_typed_in_the_cell_counts_as_read(shell, cell, is_typed):
     assert shell.run(cell).ok
     tract = shell.namespace["tract"]
     (stored,) = tract.review.inbox()
-    ticket = tract.reviewer.show_again(tract.reviewer.asked_here(stored.pending_id))
-    assert ticket.needed
-    assert (shown_above(ticket.needed) == ticket.needed) is is_read
-    assert set(request_view(ticket)["shown"]) == (ticket.needed if is_read else set())
+    asked = tract.reviewer.asked_here(stored.pending_id)
+    ticket = tract.reviewer.show_again(asked)
+    assert bool(ticket.needed) is not is_typed
+    assert ("data-line" in request_view(ticket)["body_html"]) is not is_typed
+    asked.approve()
+    assert code_is_read(tract, {"urls": ["a"]} if asked.spec.fields else {}) is is_typed
 
 
-def test_typed_code_is_not_read_again_when_it_is_fired(shell):
-    shell.run(waiting("d"))
+def code_is_read(tract, fields):
+    """Fire the operation; return True if its code need not be read. Its values are always read."""
+    (name,) = tract.operations.registry.operation_names
+    ticket = tract.reviewer.show(tract.fire(name, fields, review=True))
+    pieces = [piece for block in ticket.request.code for piece in shown_code(block).pieces()]
+    code = {piece.key for piece in pieces} - {""}
+    assert ticket.needed >= code
+    assert bool(ticket.needed - code) is bool(fields)
+    return not code
+
+
+@pytest.mark.parametrize(
+    ("cell", "is_typed"), [(CELL, True), (MAGIC.replace("check'", "check --activate'"), False)]
+)
+def test_activated_code_is_read_when_it_is_fired_unless_the_user_typed_it(shell, cell, is_typed):
+    assert shell.run(cell).ok
+    assert code_is_read(shell.namespace["tract"], {"urls": ["a"]}) is is_typed
+
+
+def test_the_same_code_is_read_if_a_model_proposes_it_later(shell):
+    shell.run(WAITING)
     tract = shell.namespace["tract"]
     (stored,) = tract.review.inbox()
-    tract.reviewer.asked_here(stored.pending_id).approve()
-    ticket = tract.reviewer.show(tract.fire("citation_check", {"urls": ["a"]}, review=True))
-    code = {piece.key for block in ticket.request.code for piece in shown_code(block).pieces()} - {""}
-    assert shown_above(ticket.needed) == code & ticket.needed
-    assert ticket.needed - code  # its values are new
+    typed = tract.reviewer.asked_here(stored.pending_id)
+    typed.reject("later")
+    pending = tract.operations.propose(typed.spec, actor="agent:model")
+    assert tract.reviewer.show(pending).needed
+    pending.named(pending.fingerprint).approve()
+    assert not code_is_read(tract, {"urls": ["a"]})
+    shell.run(WAITING)  # it is active already, and the user has typed it now
+    assert code_is_read(tract, {"urls": ["b"]})
 
 
 def test_running_it_again_says_that_nothing_changed(shell):

@@ -18,14 +18,14 @@ from tract_jupyter.notebook.script_cell import shown_above
 from tract_jupyter.notebook.views.html import Grid, GridView, View, escaped
 from tract_jupyter.notebook.views.styles import output_html
 from tract_jupyter.operations import known_names_of, spec_diff
-from tract_jupyter.review import CodeBlock, block_text, by_rule, count_as_shown
+from tract_jupyter.review import CodeBlock, block_text, by_rule
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
     from tract_jupyter.hooks import Pending
     from tract_jupyter.notebook.session import NotebookSession
-    from tract_jupyter.operations import Advice, OperationSpec
+    from tract_jupyter.operations import Advice, OperationSpec, PendingActivation
     from tract_jupyter.tract import Tract
 
 
@@ -51,16 +51,16 @@ def define(
     parsed = parse_cell(name, text, form).with_options(ask=ask, sandbox=sandbox)
     try:
         pending = _begin(notebook.tract, parsed, activate=activate)
+        if form == "python" and notebook.is_typed(text):
+            notebook.tract.operations.count_as_typed(parsed.spec, pending)
         if pending is not None:
-            if form == "python" and notebook.is_typed(text):
-                count_as_shown(pending.review_request())
             notebook.tract.reviewer.show(pending)
     except SpecError as error:
         raise parsed.in_cell(error) from None
     return _activated_or_stop(pending) if wait else None
 
 
-def _begin(tract: Tract, parsed: ParsedCell, *, activate: bool) -> Pending | None:
+def _begin(tract: Tract, parsed: ParsedCell, *, activate: bool) -> PendingActivation | None:
     """Activate, or propose; return what is left to decide."""
     if _is_active(tract, parsed.spec):
         display(GridView(f"Operation {parsed.spec.name} is already active in exactly this version."))

@@ -244,7 +244,7 @@ class NotebookSession:
         return self._advice
 
     def is_typed(self, text: str) -> bool:
-        """Return True if a text stands in the cell that runs now, and hides nothing from the user who typed it."""
+        """Return True if a text is part of the cell that the user runs, and has no hidden characters."""
         from tract_jupyter.models import distinct
 
         return bool(text.strip()) and text.strip() in self.waiting.cell_text and not distinct(text)[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.exceptions import ParameterError, TractError
@@ -92,7 +93,8 @@ class DynamicPending(FieldPending):
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """Return the code of each action, with findings."""
-        return blocks_of(type(self), self.tract)
+        is_typed = self.spec_hash in self.tract.operations.typed
+        return tuple(replace(block, is_typed=is_typed) for block in blocks_of(type(self), self.tract))
 
     def why(self) -> str:
         """Explain why a person decides, who fired it, and what the analysis found."""

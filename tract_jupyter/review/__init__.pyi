@@ -29,12 +29,10 @@ from .display import Occurrence as Occurrence
 from .display import RuleFindings as RuleFindings
 from .display import ShownLine as ShownLine
 from .display import by_rule as by_rule
-from .display import count_as_shown as count_as_shown
 from .display import in_short as in_short
 from .display import lines_text as lines_text
 from .display import needed_pieces as needed_pieces
 from .display import showable as showable
-from .display import shown_above as shown_above
 from .display import shown_choice as shown_choice
 from .display import shown_code as shown_code
 from .display import shown_rows as shown_rows

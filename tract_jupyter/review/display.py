@@ -37,7 +37,6 @@ TOO_LONG = (
 _SHORT = 300
 _AT_LINE_ENDS = re.compile(rf".{{0,{LONGEST_PIECE - 2}}}?(?:\\n|\n)|.{{1,{LONGEST_PIECE}}}", re.DOTALL)
 _SALT = secrets.token_bytes(16)  # or a text could be prepared whose keys are those of another one
-_TYPED: set[str] = set()
 
 
 class DisplayedPiece(NamedTuple):
@@ -71,7 +70,7 @@ class ShownCode(NamedTuple):
 
 
 class ShownRow(NamedTuple):
-    """A named value. Joined, the pieces of each part are the text of it. No approval depends on a default."""
+    """A named value. Joined, the pieces of each part are its text. A value at its default has no keys."""
 
     name: tuple[DisplayedPiece, ...]
     type: tuple[DisplayedPiece, ...]
@@ -104,7 +103,7 @@ class ShownChoice(NamedTuple):
 def shown_code(block: CodeBlock) -> ShownCode:
     """Cut all of a block of code into pieces. What cannot be seen, or would turn the text around, is a mark."""
     place: tuple[object, ...] = ("code", block.header, block.description, block.first_line, block.code)
-    place = () if block.binds == "nothing" else place
+    place = () if block.binds == "nothing" or block.is_typed else place
     lines = [distinct(line) for line in _lines(block.code)]
     cut = [_chunks(text) for text, _ in lines]
     pieces = iter(_keyed([text for line in cut for text in line], *place))
@@ -144,16 +143,6 @@ def needed_pieces(request: ReviewRequest) -> Iterator[DisplayedPiece]:
             yield from (piece for piece in row.pieces() if piece.key)
     for choice in request.choices:
         yield from shown_choice(choice, request.pending_id).pieces()
-
-
-def count_as_shown(request: ReviewRequest) -> None:
-    """Count a request as on display: all of it stands in the cell that the user has typed and run."""
-    _TYPED.update(piece.key for piece in needed_pieces(request))
-
-
-def shown_above(needed: frozenset[str]) -> frozenset[str]:
-    """Return the keys that are on display already, since the user typed their text."""
-    return needed & _TYPED
 
 
 def showable(request: ReviewRequest) -> ReviewRequest:
@@ -198,7 +187,7 @@ def _row(table: ValueTable, row: ValueRow, pending_id: str) -> ShownRow:
     bound = {"nothing": (), "values": ("name", "value")}.get(
         table.binds, ("name", "type", "value", "description")
     )
-    bound = () if row.is_default else bound
+    bound = () if row.is_default or table.is_typed else bound
     return ShownRow(
         *(
             _keyed(_cut(getattr(row, part)), *((part, *of) if part in bound else ()))

@@ -30,7 +30,8 @@ class CodeBlock:
     `header` is the line before the first, if any. Lines count from `first_line`. `marked` is the line that asked, if
     that is what the block is about. `analysis_note` says what the findings alone do not: that there are none, or which
     rules did not look. `binds` says whether an approval is about the code, or whether it only explains. A `text` is no
-    code: it is the value that has the name which the title is.
+    code: it is the value that has the name which the title is. `is_typed` is True if the user typed the code in a cell:
+    an approval does not need it on display again.
     """
 
     title: str
@@ -43,6 +44,7 @@ class CodeBlock:
     marked: int | None = None
     analysis_note: str = ""
     binds: Literal["code", "nothing"] = "code"
+    is_typed: bool = False
 
     def __post_init__(self) -> None:
         _make_printable(self, "title", "description", "analysis_note")
@@ -98,6 +100,7 @@ class ValueTable:
     `binds` says what of it an approval is about: the names and values, the rows with all that they say (they are a
     definition, which somebody proposes), or nothing, where they only explain. `summary` says in a sentence what such
     rows say in detail. `heads` are the headings of names, values and descriptions, where they are something else.
+    `is_typed` is that of `CodeBlock`.
     """
 
     title: str
@@ -105,6 +108,7 @@ class ValueTable:
     binds: Literal["values", "rows", "nothing"] = "values"
     summary: str = ""
     heads: tuple[str, str, str] = ("Name", "Value", "Meaning")
+    is_typed: bool = False
 
     def __post_init__(self) -> None:
         _make_printable(self, "title", "summary")

@@ -372,7 +372,6 @@ function render({ model, el }) {
 
   const draw = () => {
     const view = model.get("view");
-    for (const row of view.rows) row.shown.forEach((key) => SEEN.add(key)); // the user typed it
     isDrawn = true;
     const focused = root.contains(document.activeElement) ? document.activeElement : null;
     const open = view.rows.filter((row) => row.is_open);

@@ -34,7 +34,6 @@ from tract_jupyter.review import (
     needed_pieces,
     process_text,
     show_value,
-    shown_above,
     shown_code,
     shown_rows,
     this_process,
@@ -110,8 +109,7 @@ class InboxRow:
     @property
     def must_be_opened(self) -> bool:
         """True if it can be decided only after its body was opened: code that nobody has read or typed yet."""
-        needed = self.ticket.needed
-        return self.ticket.pending.operation in _CODE and shown_above(needed) != needed
+        return self.ticket.pending.operation in _CODE and bool(self.ticket.needed)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the panel's script draws; all HTML in it is escaped."""
@@ -140,7 +138,6 @@ class InboxRow:
             "is_brief": is_brief,
             "has_code": any(block.binds != "nothing" for block in request.code),
             "needed": len(ticket.needed) if ticket.status.is_open else 0,
-            "shown": sorted(shown_above(ticket.needed)) if ticket.status.is_open else [],
             "runs_nothing": ticket.pending.runs_nothing(self.main.name),
             "worst": "" if worst is None else worst.value,
             "is_risky": is_risky(request),

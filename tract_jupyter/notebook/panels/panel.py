@@ -27,7 +27,7 @@ from tract_jupyter.notebook.panels.render import (
 )
 from tract_jupyter.notebook.panels.row import default_names, is_risky, row_view
 from tract_jupyter.notebook.views.html import asset
-from tract_jupyter.review import Answer, show_value, shown_above, whom_in_words
+from tract_jupyter.review import Answer, show_value, whom_in_words
 
 if TYPE_CHECKING:
     from tract_jupyter.models.schema import Parameter, Parameters
@@ -340,7 +340,6 @@ def request_view(ticket: Ticket, *, asked_by: bool = True) -> dict[str, Any]:
         "is_open": ticket.status.is_open,
         "body_html": body_html(ticket, asked_by=asked_by),
         "needed": len(ticket.needed) if ticket.status.is_open else 0,
-        "shown": sorted(shown_above(ticket.needed)) if ticket.status.is_open else [],
         "defaults": default_names(ticket.request),
         "keep_inputs": bool(ticket.request.note),
         "actions": action_forms(ticket),

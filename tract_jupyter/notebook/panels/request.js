@@ -228,7 +228,6 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
   const stopClock = clock(tellAge);
 
   const drawOpen = (view) => {
-    for (const key of view.shown) SEEN.add(key); // the user typed it
     const keep = view.keep_inputs || view.late;
     const [values, opened, wasOpen] = keep ? [typed(), folds(), part] : [new Map(), new Set(), ""];
     const hadFocus = q.contains(document.activeElement);
