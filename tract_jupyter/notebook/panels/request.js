@@ -237,7 +237,10 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     line.innerHTML = view.with_html;
     scroll.innerHTML = view.body_html;
     drawn = build(view);
-    const withLine = ELEMENT("div", { class: "with" }, line, ...(drawn.own?.rows ?? []));
+    const atDefault = view.defaults.length; // beside the line, so that it never cuts a value
+    const rest = `${view.with_html ? `${atDefault} more` : many(atDefault, "value")} at ${atDefault > 1 ? "their" : "its"} default`;
+    const hint = atDefault ? [ELEMENT("small", { class: "rest cut", title: view.defaults.join(", ") }, rest)] : [];
+    const withLine = ELEMENT("div", { class: "with" }, line, ...hint, ...(drawn.own?.rows ?? []));
     if (drawn.edits.rows.length)
       scroll.append(ELEMENT("div", { class: "edits", role: "group", "aria-label": "Change values" },
         ELEMENT("h4", { class: "sub" }, "Change values ", ELEMENT("small", {}, "checked again and recorded")), ...drawn.edits.rows));

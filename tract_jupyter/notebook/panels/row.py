@@ -103,20 +103,14 @@ def values_line(request: ReviewRequest) -> tuple[str, bool]:
     if request.choices:
         return escaped(" · ".join(choice.title for choice in request.choices)), False
     tables = [table for table in request.tables if table.binds == "values"]
-    defaults = default_names(request)
     kept = [replace(table, rows=tuple(r for r in table.rows if not r.is_default)) for table in tables]
     rows = [row for table in kept for row in shown_rows(table, request.pending_id)]
-    if not rows and not defaults:
+    if not rows and not default_names(request):
         return _without_values(request), False
     rows.sort(key=lambda row: _text(row.value) == "None")  # what was left out comes last
     size = sum(len(piece.text) for row in rows for piece in (*row.name, *row.value))
     is_brief = size > _LONGEST
-    shown = [_value_html(row.name, row.value, is_brief=is_brief) for row in rows]
-    if defaults:
-        more = f"{len(defaults)} more" if rows else counted(len(defaults), "value")
-        said = f"{more} at {'their' if len(defaults) > 1 else 'its'} default"
-        shown.append(f'<small class="dim" title="{escaped(", ".join(defaults))}">{said}</small>')
-    return " ".join(shown), is_brief
+    return " ".join(_value_html(row.name, row.value, is_brief=is_brief) for row in rows), is_brief
 
 
 def default_names(request: ReviewRequest) -> list[str]:
