@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.consulting import Consultation
     from tract_jupyter.models import LLMClient
     from tract_jupyter.models.schema import Parameters
-    from tract_jupyter.review import Asked, CodeBlock, Decision, ValueRow
+    from tract_jupyter.review import Asked, CodeBlock, Decision, RunsIn, ValueRow
     from tract_jupyter.storage import StoredDecision, StoredPending
 
 OnTimeout = Literal["wait", "deny", "stop"]
@@ -524,6 +524,11 @@ class Pending:
         return type(self)
 
     # --- what a reviewer is shown
+
+    @property
+    def runs_in(self) -> RunsIn:
+        """The place where its code runs; empty if it has none."""
+        return ""
 
     @property
     def is_destructive(self) -> bool:

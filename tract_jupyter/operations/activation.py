@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.schema import Parameter
     from tract_jupyter.operations.advice import Advice
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
+    from tract_jupyter.review import RunsIn
 
 
 class Proposal(Pending):
@@ -166,6 +167,11 @@ class PendingActivation(Proposal):
     def summary(self) -> str:
         """Return the author's own description."""
         return self._spec().description
+
+    @property
+    def runs_in(self) -> RunsIn:
+        """The sandbox if all of its actions run there; else the kernel."""
+        return "sandbox" if self._spec().is_sandboxed else "kernel"
 
     def definition(self) -> CheckedSpec:
         """Return the spec, read and checked just before it is activated."""

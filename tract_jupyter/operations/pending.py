@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.schema import Parameters
     from tract_jupyter.operations.advice import Advice
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
-    from tract_jupyter.review import CodeBlock
+    from tract_jupyter.review import CodeBlock, RunsIn
 
 
 class DynamicPending(FieldPending):
@@ -72,6 +72,11 @@ class DynamicPending(FieldPending):
     def resumable(self) -> bool:
         """True if another process could carry it out: everything it runs is in its spec."""
         return self._execute_fn is None
+
+    @property
+    def runs_in(self) -> RunsIn:
+        """The sandbox if all of its actions run there; else the kernel."""
+        return "sandbox" if self.spec.is_sandboxed else "kernel"
 
     def check_fields(self) -> None:
         """Check the fields as `fire` does, whatever code put into them since.

@@ -93,6 +93,7 @@ from .review import WRITER as WRITER
 from .review import Review as Review
 from .reviewable import Asked as Asked
 from .reviewable import Reviewable as Reviewable
+from .reviewable import RunsIn as RunsIn
 from .reviewable import outcome_text as outcome_text
 from .reviewer import Reviewer as Reviewer
 from .settings import Setting as Setting

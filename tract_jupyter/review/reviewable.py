@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from tract_jupyter.review.decision import NO_ACTION
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from tract_jupyter.review.decision import Decision, Question, Subject
     from tract_jupyter.review.request import ReviewRequest
     from tract_jupyter.storage import StoredDecision, StoredPending
+
+RunsIn: TypeAlias = Literal["", "kernel", "sandbox"]
+"""The place where the code of a request runs; empty if it has no code."""
 
 
 class Asked(Protocol):
@@ -108,6 +111,11 @@ class Reviewable(Protocol):
     @property
     def resumable(self) -> bool:
         """True if another process could carry it out."""
+        ...
+
+    @property
+    def runs_in(self) -> RunsIn:
+        """The place where its code runs; empty if it has none."""
         ...
 
     @property

@@ -18,7 +18,7 @@ from tract_jupyter.toolkit import CHAT, ToolPending
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.review import Asked
+    from tract_jupyter.review import Asked, RunsIn
 
 
 RUN_SCRIPT: Final = "run_script"
@@ -127,6 +127,11 @@ class PendingScriptCall(ToolPending):
         whole = CodeBlock(title, script["code"], first_line=script["first_line"], marked=marked)
         return (*super().code_blocks(), whole)
 
+    @property
+    def runs_in(self) -> RunsIn:
+        """The sandbox: only its scripts pause at a call."""
+        return "sandbox"
+
     def asking_block(self) -> None:
         """Return None: the asking line is marked in the script."""
 
@@ -216,6 +221,11 @@ class PendingScript(FieldPending):
             return "it is not of the model of this conversation"
         kernel = self._acts_in.scripts.notebooks.known(self.fields["notebook_id"])
         return str(self.tract.operations.advice.why_not_reading(self.code_blocks()[0], kernel))
+
+    @property
+    def runs_in(self) -> RunsIn:
+        """The kernel."""
+        return "kernel"
 
     def why(self) -> str:
         """Return why a person is asked."""

@@ -140,9 +140,8 @@ def of_script(tract, code, notebook_id="user"):
 
 def test_a_script_stands_there_as_its_code(tract):
     view = of_script(tract, "rows = tools.status()\n\nprint(rows)")
-    assert view["with_html"] == "2 lines of code"
-    assert view["body_html"].count("Can call the tool status") == 0  # the first line says it
-    assert "Can call the tool status" in view["risk_html"]
+    assert view["with_html"] == "Can call the tool status"
+    assert "Can call the tool status" not in view["body_html"] + view["risk_html"]  # it is said once
     assert view["needed"] == 3
     assert view["is_short"]
     assert view["body_html"].startswith('<div class="code"')
@@ -154,12 +153,15 @@ def test_a_script_stands_there_as_its_code(tract):
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        ("import os\n# Count <all> rows.\nx = 1", "“Count &lt;all&gt; rows.”"), ("print(1)", "print(1)"),
-        ("x = '# no comment'\ny = 2", "2 lines of code"), ("#\nx = 1\ny = 2", "3 lines of code"),
+        ("import os\n# Count <all> rows.\nx = 1", "“Count &lt;all&gt; rows.”"), ("print(1)", "Run a script"),
+        ("x = '# no comment'\ny = 2", "Run a script"), ("#!x\n#\n## Plot\nx = 1", "“Plot”"),
     ],
 )  # fmt: skip
 def test_code_is_named_by_its_first_comment_and_never_repeated(tract, code, told):
-    assert of_script(tract, code)["with_html"] == told
+    view = of_script(tract, code)
+    assert f">{told}</b>" in view["headline_html"]
+    assert 'aria-label="runs in your kernel"' in view["headline_html"]
+    assert code not in view["headline_html"] + view["with_html"]
 
 
 def test_a_script_that_was_changed_shows_what_ran(tract):
@@ -198,7 +200,8 @@ def test_a_script_that_writes_over_a_file_says_so_once(tract, tmp_path, monkeypa
     for name in ("sightings.csv", "notes.txt"):
         (tmp_path / name).write_text("1")
     view = of_script(tract, code)
-    assert said in view["risk_html"]
+    assert said.removesuffix(" (") in view["with_html"]
+    assert ">line " in view["risk_html"] or said.startswith("Can write")
     overwrites = "overwrite" in said
     assert view["is_risky"] is overwrites  # no button is filled then
     assert not view["is_destructive"]

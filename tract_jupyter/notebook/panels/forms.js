@@ -122,26 +122,37 @@ function editing(parameters, id, line, body, told, defaults = []) {
 
 // Code with a button under it: an input takes its place, with what was asked in it.
 function inCode(parameter, id, code, told) {
-  const control = ELEMENT("textarea", { id, name: parameter.name, class: "script", rows: parameter.text.split("\n").length, spellcheck: "false", "aria-label": parameter.label, hidden: true }, parameter.text);
+  const control = ELEMENT("textarea", { id, name: parameter.name, rows: 1, spellcheck: "false", autocapitalize: "off", "aria-label": parameter.label }, parameter.text);
   const before = held(control);
   const press = ELEMENT("button", { type: "button", class: "plain", "data-after-reading": true });
   const { what } = code.dataset; // "code" or "text"
+  const lines = ELEMENT("div", { class: "code", "aria-hidden": "true" });
+  const editor = ELEMENT("div", { class: "editor", hidden: true }, lines, control);
+  const difference = ELEMENT("div", { class: "code", role: "region", "aria-label": "Your change" });
+  const changes = ELEMENT("div", { hidden: true }, ELEMENT("div", { class: "sub" }, "Your change"), difference);
   const isChanged = () => held(control) !== before;
+  const drawLines = () => {
+    lines.replaceChildren(...codeLines(control.value, what === "code"));
+    changes.hidden = editor.hidden || !isChanged();
+    if (!changes.hidden) difference.replaceChildren(...changedLines(before, control.value));
+  };
   const show = (on) => {
-    control.hidden = !on;
+    editor.hidden = !on;
     code.hidden = on;
+    drawLines();
     press.textContent = on ? "Undo the change" : `Change the ${what}`;
   };
   press.addEventListener("click", () => {
     if (press.getAttribute("aria-disabled") === "true") return;
-    const isOpen = !control.hidden;
+    const isOpen = !editor.hidden;
     control.value = before;
     show(!isOpen);
     told();
     (isOpen ? press : control).focus({ preventScroll: true });
   });
-  control.addEventListener("input", told);
-  code.after(control, press);
+  control.addEventListener("input", () => { drawLines(); told(); });
+  if (what === "code") control.addEventListener("keydown", indenting(control));
+  code.after(editor, changes, press);
   show(false);
   return { parameter, control, isChanged, show, close: () => show(isChanged()), settle: () => {} };
 }

@@ -261,6 +261,7 @@ def _kind(annotation: Any) -> tuple[str, list[Any] | None]:
 REQUEST_SCRIPTS = (
     "panels/common.js",
     "panels/rows.js",
+    "panels/editor.js",
     "panels/forms.js",
     "panels/choices.js",
     "panels/request.js",

@@ -285,6 +285,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     q.dataset.status = view.status;
     q.dataset.pendingId = view.pending_id;
     q.setAttribute("aria-label", view.title);
+    q.classList.toggle("on-code", view.is_code);
     waits(view.pending_id, place, view.is_open);
     kernel.shows(id, view.is_open);
     if (view.is_open) drawOpen(view); else drawDecided(view);
