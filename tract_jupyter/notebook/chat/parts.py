@@ -337,14 +337,12 @@ class CallPart:
             f"{counted(count, 'tool call')} in one script" if isinstance(count, int) and count else "a script"
         )
         what = self._script_title(script, called)
-        brief, place = (
-            script_brief(script, code),
-            str(script.get("backend") or self.arguments.get("backend") or ""),
-        )
+        brief, place = script_brief(script, code), str(self.arguments.get("backend") or "")
+        said = f'<span class="ui">{escaped(brief)}</span>' if brief.startswith("“") else escaped(brief)
         answer = "" if ended is None else ended.text
         tokens = 0 if ended is None else ended.tokens
         return RowParts(
-            self.state, what, "", f"{place_html(place)}{escaped(brief)}", brief, self._badge,
+            self.state, what, "", f"{place_html(place)} {said}", brief, self._badge,
             aside=script_saved(script), seconds=self._seconds,
             body=inner_rows(self.work, limit) + self._change
             + script_html(code, script, answer, tokens, limit) + self._how_to_decide,

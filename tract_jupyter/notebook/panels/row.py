@@ -83,7 +83,7 @@ def headline_html(ticket: Ticket) -> str:
 
 
 def risk_html(request: ReviewRequest, worst: RuleFindings | None) -> str:
-    """Return the worst finding as a chip and a sentence; a summary if there is none. Code has its own in the next line."""
+    """Return the worst finding as a chip and a sentence, or the summary. Code has its summary in the next line."""
     is_code = _asks_about_code(request)
     if worst is None:
         has_code = any(block.binds == "code" and block.language == "python" for block in request.code)
