@@ -346,27 +346,42 @@ def ask_for_scripts(open_lab, *codes):
 
 def test_short_code_is_on_display_at_once_and_changed_in_its_place(open_lab, screenshot):
     lab, row = ask_for_scripts(open_lab, "top = 3\nnames = ['a', 'b']\nprint(top, names)")
-    row.locator("div.code").wait_for()
+    row.locator("div.code[data-name]").wait_for()
     row.get_by_text("All 3 lines were shown").wait_for()  # nobody has unfolded anything
     row.locator(".do > .primary[aria-disabled=false]").wait_for()
-    assert row.locator(".with").inner_text() == "3 lines of code"
+    assert row.locator(".with").inner_text().startswith("No use of files")
+    assert row.locator(".what > b").inner_text() == "Run a script"
+    assert row.get_by_role("img", name="runs in your kernel").is_visible()
     screenshot(lab, "row-script", 3)
     lab.button("Change the code", 3).click()
     code = row.get_by_role("textbox", name="code")
-    assert not row.locator("div.code").is_visible()  # it stands there once
+    assert not row.locator("div.code[data-name]").is_visible()  # it stands there once
     code.fill(code.input_value().replace("top = 3", "top = 5"))
     row.get_by_text("Code changed").wait_for()
+    lines = row.locator(".editor > .code > div")
+    assert lines.all_inner_texts() == ["1\ntop = 5", "2\nnames = ['a', 'b']", "3\nprint(top, names)"]
+    assert lines.nth(1).locator(".s").all_inner_texts() == ["'a'", "'b'"]
+    change = row.get_by_role("region", name="Your change")
+    assert change.locator(".del, .add").all_inner_texts() == ["\u2212 1\ntop = 3", "+ 1\ntop = 5"]
+    code.press("Home")
+    code.press("Tab")
+    assert code.input_value().splitlines()[-1] == "    print(top, names)"
+    code.press("Shift+Tab")
+    assert code.input_value().splitlines()[-1] == "print(top, names)"
     screenshot(lab, "row-script-changed", 3)
     assert code.evaluate("one => one.scrollHeight <= one.clientHeight + 1")
     assert row.locator(".scroll").evaluate("one => one.scrollHeight <= one.clientHeight + 1")
     assert not poor_contrast(lab.output(3))
     lab.button("Undo the change", 3).click()
-    assert row.locator("div.code").is_visible()
+    assert row.locator("div.code[data-name]").is_visible()
     lab.button("Change the code", 3).click()
     code.fill(code.input_value().replace("top = 3", "top = 7"))
     lab.button("Run", 3).click()
     assert lab.wait_cell(3)
     assert lab.execute("print(top)") == "7\n"
+    done = lab.output(3).locator("details.row").first
+    done.locator("summary").first.click()
+    assert "top = 7" in done.locator(".diff .add").last.inner_text()
 
 
 def test_long_code_stays_folded_and_says_what_passed_too_fast(open_lab):

@@ -287,7 +287,7 @@ TERMS = "approval:"
 
 
 def approval_terms(action: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the terms of a decision: changed values (`edits`), and for what it stands (`scope` and the others)."""
+    """Return the terms of a decision: the changed values (`edits`), and how long it holds (`scope` and the others)."""
     terms: Any = arguments if action == "approve" else arguments.get(TERMS)
     return terms if isinstance(terms, dict) else {}
 
@@ -306,7 +306,7 @@ def with_terms(action: str, arguments: Mapping[str, Any], terms: Mapping[str, An
 
 @whole_context
 def on_terms(terms: Mapping[str, Any]) -> Iterator[None]:
-    """Have what is decided within the block decided on these terms."""
+    """Decide everything within the block on these terms."""
     token = deciding_now.set(decision_context()._replace(terms=terms))
     try:
         yield

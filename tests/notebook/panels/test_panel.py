@@ -141,7 +141,7 @@ def of_script(tract, code, notebook_id="user"):
 def test_a_script_stands_there_as_its_code(tract):
     view = of_script(tract, "rows = tools.status()\n\nprint(rows)")
     assert view["with_html"] == "Can call the tool status"
-    assert "Can call the tool status" not in view["body_html"] + view["risk_html"]  # it is said once
+    assert "Can call the tool status" not in view["body_html"] + view["risk_html"]
     assert view["needed"] == 3
     assert view["is_short"]
     assert view["body_html"].startswith('<div class="code"')
