@@ -260,7 +260,7 @@ def test_pages_by_keyboard_alone(open_lab, screenshot):
     for place in ("3 to 4 of 5", "5 to 5 of 5"):
         lab.page.keyboard.press("Enter")  # the focus stays on the button
         board.get_by_text(place).wait_for()
-    assert board.get_by_role("checkbox", name="Operation note", exact=True).count() == 1
+    assert board.get_by_role("checkbox", name="Operation note runs in your kernel", exact=True).count() == 1
     lab.button("Previous page", 3).focus()  # there is no next page, so it was on the badge
     for place in ("3 to 4 of 5", "1 to 2 of 5"):
         lab.page.keyboard.press("Enter")

@@ -178,12 +178,10 @@ def body_html(ticket: Ticket, *, why: bool = True, asked_by: bool = True) -> str
     parts.append(f"<p>{escaped(request.summary)}</p>" if request.summary and not is_told else "")
     parts += [choice_html(choice, request.pending_id) for choice in request.choices]
     blocks = [block for block in request.code if block is not script]
-    asking = [block for block in blocks if block.binds == "nothing" and block.marked is not None]
-    parts += [
-        code_html(block, listed=not is_open)
-        for block in blocks
-        if block not in asking or (asked_by and not is_open)
-    ]
+    is_aside = is_open and ticket.pending.is_definition  # the line that asks explains a call, not a definition
+    asking = [block for block in blocks if is_aside and block.binds == "nothing" and block.marked is not None]
+    kept = [block for block in blocks if block not in asking and (asked_by or block.binds != "nothing")]
+    parts += [code_html(block, listed=not is_open) for block in kept]
     parts += [code_html(script, named)] if script is not None and is_text else []
     # what a text stands for comes before the values that go with it
     tables = sorted(request.tables, key=lambda table: not table.summary) if is_text else request.tables
