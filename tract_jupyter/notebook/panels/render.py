@@ -178,7 +178,9 @@ def body_html(ticket: Ticket, *, why: bool = True, asked_by: bool = True) -> str
     parts.append(f"<p>{escaped(request.summary)}</p>" if request.summary and not is_told else "")
     parts += [choice_html(choice, request.pending_id) for choice in request.choices]
     blocks = [block for block in request.code if block is not script]
-    is_aside = is_open and ticket.pending.is_definition  # the line that asks explains a call, not a definition
+    is_aside = (
+        is_open and ticket.pending.is_definition
+    )  # the line that asks explains a call, not a definition
     asking = [block for block in blocks if is_aside and block.binds == "nothing" and block.marked is not None]
     kept = [block for block in blocks if block not in asking and (asked_by or block.binds != "nothing")]
     parts += [code_html(block, listed=not is_open) for block in kept]
