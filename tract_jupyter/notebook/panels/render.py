@@ -187,9 +187,9 @@ def body_html(ticket: Ticket, *, why: bool = True, asked_by: bool = True) -> str
     parts += [code_html(script, named)] if script is not None and is_text else []
     # what a text stands for comes before the values that go with it
     tables = sorted(request.tables, key=lambda table: not table.summary) if is_text else request.tables
-    about = [
-        table for table in tables if is_open and table.binds == "nothing" and table.summary
-    ]  # in the row
+    has_values = any(table.binds == "values" and table.rows for table in tables)
+    is_said = is_open and not has_values  # the row has the summaries then
+    about = [table for table in tables if is_said and table.binds == "nothing" and table.summary]
     parts += [_values_html(table, request.pending_id) for table in tables if table not in about]
     parts.append(_changes_html(ticket))
     parts.append(_result_html(ticket))
