@@ -15,6 +15,7 @@ from tract_jupyter.notebook.panels.code import code_html, findings_html, is_list
 from tract_jupyter.notebook.views.diff import side_by_side, texts_side_by_side, two_columns
 from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, exact_time, pieces_html, time_html
 from tract_jupyter.notebook.views.styles import output_html
+from tract_jupyter.operations import ACCESS
 from tract_jupyter.review import (
     CHOICES,
     SHORT_FINGERPRINT,
@@ -187,9 +188,9 @@ def body_html(ticket: Ticket, *, why: bool = True, asked_by: bool = True) -> str
     parts += [code_html(script, named)] if script is not None and is_text else []
     # what a text stands for comes before the values that go with it
     tables = sorted(request.tables, key=lambda table: not table.summary) if is_text else request.tables
-    has_values = any(table.binds == "values" and table.rows for table in tables)
-    is_said = is_open and not has_values  # the row has the summaries then
-    about = [table for table in tables if is_said and table.binds == "nothing" and table.summary]
+    about = [
+        table for table in tables if is_open and table.title.startswith(ACCESS)
+    ]  # the row says it in a sentence
     parts += [_values_html(table, request.pending_id) for table in tables if table not in about]
     parts.append(_changes_html(ticket))
     parts.append(_result_html(ticket))
