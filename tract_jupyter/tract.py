@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tract_jupyter.agents import Agents
-    from tract_jupyter.context import Damage
+    from tract_jupyter.context import DamageList
     from tract_jupyter.hooks import OnTimeout, Pending
     from tract_jupyter.hooks.builtin import ToolResults
     from tract_jupyter.llm import Account, Cassette, Models, Tracks
@@ -443,15 +443,16 @@ class Tract(HookedContext):
         """Return where the tract stands. Reads only."""
         return self._parts.status()
 
-    def verify(self) -> list[Damage]:
+    def verify(self) -> DamageList:
         """Check every hash, also those of runs, every link, and the counts of branches; return what is damaged.
 
         An empty list says that all is well. Of an SQLite file every page is checked, too, and that its tables are as
         they were made, with nothing added.
         """
+        from tract_jupyter.context import DamageList
         from tract_jupyter.runs import verify_tract
 
-        return verify_tract(self._repository)
+        return DamageList(verify_tract(self._repository))
 
     # --- operations, handlers, decisions
 

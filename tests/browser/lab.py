@@ -268,7 +268,7 @@ class Lab:
         field.press("Enter")
 
     def change(self, cell: int, name: str, value: str) -> None:
-        """Change a value of the first question of a cell's output: in its line, or in the form where the line is cut."""
+        """Change a value of the first question of a cell's output: in its line, or in the form beneath."""
         question = self.output(cell).locator("section.q").first
         in_line = question.get_by_role("button", name=f"Change {name}", exact=True)
         in_form = question.locator(".edits .in:not([hidden])").get_by_label(name, exact=True)
@@ -279,8 +279,11 @@ class Lab:
         else:
             self.unfold(cell)
             field = in_form
+            if not field.is_visible():  # it is at its default
+                question.locator("details[data-part='change defaults'] > summary").click()
         field.fill(value)
-        field.press("Enter")
+        if in_line.is_visible() or not in_form.is_visible():
+            field.press("Enter")
 
     # Document and looks
 

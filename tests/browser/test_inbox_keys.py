@@ -143,7 +143,7 @@ def test_a_key_that_is_held_down_decides_once(open_lab):
     boxes = board.locator(".select")
     for number in range(3):  # what is unfolded is read by whoever reads on
         board.locator(".fold").nth(number).click()
-    board.locator(".item .act", has_text="Approve").nth(2).wait_for()
+    board.locator(".item .act", has_text="Run").nth(2).wait_for()
     lab.page.wait_for_function(ALL_SEEN)
     boxes.first.focus()
     lab.page.keyboard.down("Control")

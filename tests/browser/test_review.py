@@ -53,15 +53,15 @@ def test_change_a_value_and_approve(open_lab, screenshot, theme, request):
     lab.change(2, "regions", '["eu", 7]')
     output.get_by_text("2 values changed").wait_for()
     screenshot(lab, f"review-edit-{request.node.callspec.id}", 2)
-    approve(lab, 2)
+    lab.button("Run ship", 2).click()
     output.get_by_role("alert").get_by_text(
         "should be a valid string"
     ).wait_for()  # the kernel says what does not fit
-    assert output.get_by_label("regions=").input_value() == '["eu", 7]'
+    assert output.locator(".edits").get_by_label("regions", exact=True).input_value() == '["eu", 7]'
     screenshot(lab, f"review-edit-refused-{request.node.callspec.id}", 2)
     lab.change(2, "regions", '["eu"]')
-    approve(lab, 2)
-    text = lab.wait_output(2, "approved by")
+    lab.button("Run ship", 2).click()
+    text = lab.wait_output(2, "ship chosen by")
     assert "changed replicas: 2 → 12345678901234567891" in text
     assert "changed regions: [] → ['eu']" in text
     assert "changed target" not in text
@@ -87,8 +87,8 @@ def test_an_approval_that_stands(open_lab, screenshot, theme, request):
     output.get_by_role("combobox", name="target", exact=True).select_option("pattern")
     output.get_by_label("Pattern for target").fill("prod/*")
     screenshot(lab, f"review-standing-{request.node.callspec.id}", 2)
-    lab.button("Approve without running, and don\u2019t ask again", 2).click()
-    text = lab.wait_output(2, "approved by")
+    lab.button("Run ship, and don\u2019t ask again", 2).click()
+    text = lab.wait_output(2, "ship chosen by")
     assert "Not asked again in this session, for the next 3: target: prod/*" in text
     assert "; for anybody. %tract grants" in text
     screenshot(lab, f"review-stands-{request.node.callspec.id}", 2)
@@ -115,7 +115,7 @@ def test_a_value_that_the_kernel_cannot_read_leaves_the_panel_usable(open_lab):
     lab = open_lab(LOAD, DEPLOY, "p = %tract_fire deploy target=prod", "print(p.status, p.fields['regions'])")
     for cell in range(3):
         lab.run_cell(cell)
-    regions = lab.output(2).get_by_label("regions=")
+    regions = lab.output(2).locator(".edits").get_by_label("regions", exact=True)
     lab.change(2, "regions", f"[{'1' * 5_000}]")  # valid JSON, and more digits than Python reads
     for _ in range(2):
         approve(lab, 2)
@@ -145,9 +145,8 @@ def test_several_are_decided_in_one_panel(open_lab, screenshot, theme, request):
     for number in (0, 1):
         cells.nth(number).get_by_role("checkbox").check()
     rows.nth(0).locator(".fold").click()
-    board.get_by_text("No action of 2 operations runs").wait_for(state="attached")  # once all was on display
     rows.nth(0).locator(".fold").click()
-    lab.button("Approve 2 × note without running", 4).click()
+    lab.button("Run 2 × note", 4).click()
     board.locator(".same > label[data-status=approved]").nth(1).wait_for()
     lab.wait_output(4, "Inbox: 2 of 4 decided")  # a message of its own, after what the rows say
     saved = next(o["data"] for o in lab.outputs(4) if "application/vnd.jupyter.widget-view+json" in o["data"])
@@ -163,7 +162,7 @@ def test_several_are_decided_in_one_panel(open_lab, screenshot, theme, request):
     lab.button("Reject 2", 4).click()
     lab.output(4).locator("[data-testid=tract-batch-record]").wait_for()  # all are decided
     text = lab.wait_output(4, "Inbox: 4 of 4 decided")
-    assert text.count("approved by") == 2
+    assert text.count("add chosen by") == 2
     assert text.count("not <b>now</b>") == 2
     screenshot(lab, f"review-inbox-record-{request.node.callspec.id}", 4)
     records = lab.output(2).locator("[data-testid=tract-record]")
@@ -188,7 +187,7 @@ def test_another_notebook_decides_what_a_cell_awaits(open_lab, screenshot):
     other = open_lab(SHARED, "%tract inbox", "%tract inbox")
     other.run_cell(0)
     other.run_cell(1)
-    other.output(1).get_by_text("which carries the decision out").wait_for()
+    other.output(1).get_by_text("which carries the decision out").wait_for(state="attached")
     screenshot(other, "review-elsewhere", 1)
     other.button("Run add", 1).click()
     other.wait_output(1, "add chosen by")
@@ -261,7 +260,7 @@ def test_pages_by_keyboard_alone(open_lab, screenshot):
     for place in ("3 to 4 of 5", "5 to 5 of 5"):
         lab.page.keyboard.press("Enter")  # the focus stays on the button
         board.get_by_text(place).wait_for()
-    assert board.get_by_role("checkbox", name="Operation note", exact=True).count() == 1
+    assert board.get_by_role("checkbox", name="Operation note runs in your kernel", exact=True).count() == 1
     lab.button("Previous page", 3).focus()  # there is no next page, so it was on the badge
     for place in ("3 to 4 of 5", "1 to 2 of 5"):
         lab.page.keyboard.press("Enter")

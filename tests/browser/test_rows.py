@@ -45,6 +45,11 @@ FOLD_SIDEBAR = "window.jupyterapp.commands.execute('application:toggle-left-area
 TALLEST, UNFOLDED, WITH_REASON = 94, 480, 136
 
 
+def defined_in_code(name):
+    """A cell that defines the operation with a text that the user did not type as a cell."""
+    return f"get_ipython().run_cell_magic('tract_operation', '{name} --ask', {COUNT.partition(chr(10))[2]!r})"
+
+
 def height(element):
     return element.bounding_box()["height"]
 
@@ -78,7 +83,7 @@ def test_a_question_has_three_lines(sized, screenshot):
     lab.run_cell(0)
     lab.run_cell(1)
     row = lab.output(1).locator(".q")
-    row.get_by_text("lines first").wait_for()
+    row.locator(".do > .primary[aria-disabled=false]").wait_for()  # the user typed the code in this cell
     assert height(row) <= TALLEST
     assert not poor_contrast(lab.output(1))
     screenshot(lab, f"{name}-definition", 1)
@@ -111,7 +116,9 @@ def test_a_question_has_three_lines(sized, screenshot):
 
 
 def test_a_call_is_changed_in_its_place(sized, screenshot):
-    lab, name = sized(LOAD, TOOLS, "calls = [call(1, 'save_plot', path='figures/species.png')]\n" + ASK)
+    lab, name = sized(
+        LOAD, TOOLS, "calls = [call(1, 'save_plot', path='figures/species.png', top=11)]\n" + ASK
+    )
     lab.run_cell(0)
     lab.run_cell(1)
     lab.run_cell(2, wait=False)
@@ -125,7 +132,7 @@ def test_a_call_is_changed_in_its_place(sized, screenshot):
     assert height(row) <= TALLEST
     lab.button("Run save_plot", 2).click()
     assert lab.wait_cell(2)
-    assert "changed top: 10 → 12" in lab.text(2)
+    assert "changed top: 11 → 12" in lab.text(2)
 
 
 def test_what_a_closed_notebook_asked_is_no_more_in_the_title(open_lab):
@@ -140,7 +147,7 @@ def test_what_a_closed_notebook_asked_is_no_more_in_the_title(open_lab):
 
 def test_by_keyboard_alone(open_lab, screenshot):
     lab = open_lab(
-        LOAD, COUNT, COUNT.replace("word_count", "other"), COUNT.replace("word_count", "third"),
+        LOAD, *map(defined_in_code, ("word_count", "other", "third")),
         viewport=(1000, 1500), reads=False,
     )  # fmt: skip
     for cell in range(4):
@@ -339,27 +346,42 @@ def ask_for_scripts(open_lab, *codes):
 
 def test_short_code_is_on_display_at_once_and_changed_in_its_place(open_lab, screenshot):
     lab, row = ask_for_scripts(open_lab, "top = 3\nnames = ['a', 'b']\nprint(top, names)")
-    row.locator("div.code").wait_for()
+    row.locator("div.code[data-name]").wait_for()
     row.get_by_text("All 3 lines were shown").wait_for()  # nobody has unfolded anything
     row.locator(".do > .primary[aria-disabled=false]").wait_for()
-    assert row.locator(".with").inner_text() == "top = 3 ⏎ names = ['a', 'b'] ⏎ print(top, names)"
+    assert row.locator(".with").inner_text().startswith("No use of files")
+    assert row.locator(".what > b").inner_text() == "Run a script"
+    assert row.get_by_role("img", name="runs in your kernel").is_visible()
     screenshot(lab, "row-script", 3)
     lab.button("Change the code", 3).click()
     code = row.get_by_role("textbox", name="code")
-    assert not row.locator("div.code").is_visible()  # it stands there once
+    assert not row.locator("div.code[data-name]").is_visible()  # it stands there once
     code.fill(code.input_value().replace("top = 3", "top = 5"))
     row.get_by_text("Code changed").wait_for()
+    lines = row.locator(".editor > .code > div")
+    assert lines.all_inner_texts() == ["1\ntop = 5", "2\nnames = ['a', 'b']", "3\nprint(top, names)"]
+    assert lines.nth(1).locator(".s").all_inner_texts() == ["'a'", "'b'"]
+    change = row.get_by_role("region", name="Your change")
+    assert change.locator(".del, .add").all_inner_texts() == ["\u2212 1\ntop = 3", "+ 1\ntop = 5"]
+    code.press("Home")
+    code.press("Tab")
+    assert code.input_value().splitlines()[-1] == "    print(top, names)"
+    code.press("Shift+Tab")
+    assert code.input_value().splitlines()[-1] == "print(top, names)"
     screenshot(lab, "row-script-changed", 3)
     assert code.evaluate("one => one.scrollHeight <= one.clientHeight + 1")
     assert row.locator(".scroll").evaluate("one => one.scrollHeight <= one.clientHeight + 1")
     assert not poor_contrast(lab.output(3))
     lab.button("Undo the change", 3).click()
-    assert row.locator("div.code").is_visible()
+    assert row.locator("div.code[data-name]").is_visible()
     lab.button("Change the code", 3).click()
     code.fill(code.input_value().replace("top = 3", "top = 7"))
     lab.button("Run", 3).click()
     assert lab.wait_cell(3)
     assert lab.execute("print(top)") == "7\n"
+    done = lab.output(3).locator("details.row").first
+    done.locator("summary").first.click()
+    assert "top = 7" in done.locator(".diff .add").last.inner_text()
 
 
 def test_long_code_stays_folded_and_says_what_passed_too_fast(open_lab):

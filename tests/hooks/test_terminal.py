@@ -88,10 +88,8 @@ def test_an_approval_can_stand_for_these_values(tract, pending, scope):
 def test_the_words_say_for_whom_it_stands_and_what_it_does_not_look_at(tract, spec, capsys):
     fields = {"n": {"type": "int", "default": 3}, "at": {"type": "str", "default": "noon", "volatile": True}}
     tract.register_operation(spec("pending.approve()", fields=fields))
-    tract.operations.fire("citation_check", actor="agent:a", review=True).review(Typist("always"))
-    said = (
-        "always: approve, and never ask agent:a again for these values; it will not look at at (now 'noon')"
-    )
+    tract.operations.fire("citation_check", actor="agent:a", review=True).review(Typist("always", ""))
+    said = "always: verify, and never ask agent:a again for these values; it will not look at at (now 'noon')"
     assert said in capsys.readouterr().out
     assert tract.review.grants.all()[0].whom == "agent:a"
 

@@ -30,7 +30,7 @@ LINES = (
     "run --prompt", "pin main", "skip main", "unpin main", "run --dry a", "prompt $x$ --profile p", "profiles", "profile p", "ops", "tools", "tools status", "mcp",
     "agents", "autonomy", "autonomy manual", "policies", "policies log", "policies now", "orchestrator", "reviewer", "reviewer log",
     "inbox", "decide", "grants", "review p", "trust", "record", "rules", "rules TJ101", "help", "help log", "checkout HEAD",
-    "switch -", "chat undo", "undo", "undo --yes", "redo",
+    "switch -", "chat undo", "undo", "undo --yes", "redo", "compress",
 )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """IPython shows the value types as views, and forgets it again."""
 
+import re
 import subprocess
 import sys
 
@@ -40,8 +41,80 @@ def test_a_reply_is_shown_as_its_run_if_there_was_one(registered, tract):
     tract.configure_llm(ScriptedClient("Yes.", "No."))
     plain, told = tract.chat("Well?"), tract.chat("Really?", on_event=lambda _: None)
     registered.namespace.update(plain=plain, told=told)
-    assert repr(plain) in registered.run("plain").text
+    assert registered.run("plain").text == "Out[0]: Yes.\n"
     assert f"Run {told.run.run_id[:8]}: done" in registered.run("told").text
+
+
+RESULTS = {
+    "compress": (lambda t: t.compress(content="Short."), "Main: 3 commits became 1 summary"),
+    "plan": (lambda t: t.preview_compress(content="Short."), "3 messages become 1 summary: "),
+    "expand": (
+        lambda t: t.expand(t.compress(content="S.").summary_commits[0]),
+        "Main: a summary became 3 messages",
+    ),
+    "gc": (lambda t: t.gc(), "Removed 0 commits"),
+    "merge": (lambda t: t.merge("side"), "Main: merged side (1 commit)"),
+    "rebase": (lambda t: (t.switch("side"), t.rebase("main"))[1], "Side: stands on main"),
+}
+
+
+@pytest.mark.parametrize("case", RESULTS)
+def test_a_result_is_shown_as_a_sentence_without_its_hashes(registered, tract, case):
+    tract.user("One")
+    tract.assistant("Two " * 40)
+    tract.branch("side")
+    tract.user("Beside")
+    tract.switch("main")
+    tract.user("Three")
+    make, told = RESULTS[case]
+    registered.namespace["value"] = value = make(tract)
+    result = registered.run(SHOW)
+    assert result.text.startswith(told)
+    assert len(result.text) < 400
+    assert not re.search(r"[0-9a-f]{9,}", result.text)
+    assert 'role="heading"' in result.html
+    assert str(value)[0] in registered.run("print(value)").text
+
+
+@pytest.mark.parametrize(
+    "shown",
+    """t.status(); t.user("One"); t.verify(); t.history.log(); t.list_branches(); t.reflog(); t.events(); t.tags.list()
+    t.preview_undo(); t.undo(); t.costs(); t.costs.turns(); t.costs.set_budget(usd=1); t.costs.of_rewrite(t.head)
+    t.runs.roots(); t.runs.events(t.runs.roots()[0].run_id); t.runs.preview(); t.runs(); t.loop.turns()
+    t.session.list_tracts(); t.session.timeline(); t.orchestrate("now"); t.orchestrator.config; t.scripts.run("1 + 1")
+    t.scripts.savings; t.preview_merge("side"); t.merge("side"); t.compress(content="S"); t.gc(); t.policies.list()
+    t.review.decisions(); t.executor.tools(); t.executor.execute("status", {}); t.agents.limits; t.tool_turns.turns()
+    t.compile_records.newest(); t.cassette.record(p); t.fork(at="HEAD", name="f"); t.get_commit("HEAD"); t.compile()
+    t.runs; t.session; t.orchestrator; t.scripts; t.cassette; t.costs; t.review; t.review.grants; t.review.trust
+    t.hooks; t.operations; t.agents; t.models; t.policies; t.loop; t.tags; t.history; t.workspace; t.mcp; t.profiles
+    t.forks; t.family; t.autonomy; t.compile_records""".replace("\n", ";").split(";"),
+)
+def test_each_result_has_a_short_display_without_whole_hashes(registered, tract, tmp_path, shown):
+    tract.configure_llm(ScriptedClient("One.", "Two.", "Three."))
+    tract.user("Question", tags=["a"])
+    tract.branch("side")
+    tract.user("Beside")
+    tract.switch("main")
+    tract.chat("Really?", on_event=lambda _: None)
+    registered.namespace.update(t=tract, p=tmp_path / "cassette.json")
+    result = registered.run(f"value = {shown.strip()}\n{SHOW}")
+    if registered.namespace["value"] in ([], None):
+        return  # nothing to show
+    assert result.ok
+    assert 'role="heading"' in result.html or "tract" in result.html
+    assert " at 0x" not in result.html
+    assert not re.search(r"[0-9a-f]{32,}", re.sub('title="[^"]*"|data-[a-z-]+="[^"]*"', "", result.html))
+
+
+def test_other_lists_and_dicts_are_shown_as_ever(registered):
+    class Own(list):
+        def _repr_mimebundle_(self, **_):
+            return {"text/html": "<b>own</b>"}
+
+    registered.namespace["Own"] = Own
+    assert not registered.run("[1, 2]").html
+    assert not registered.run("{'a': []}").html
+    assert registered.run("display(Own([1]))").html == "<b>own</b>"
 
 
 def test_models_are_shown_as_a_table_without_keys(registered, monkeypatch):

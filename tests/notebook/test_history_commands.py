@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.hooks.fakes import ScriptedClient
+
 
 @pytest.fixture
 def talk(shell):
@@ -161,3 +163,28 @@ def test_the_log_tells_events_only_when_asked(talk):
     for told in ("merged aside into main", "just now", "user"):
         assert told in result.html
         assert told in result.text
+
+
+def test_compress_says_first_what_it_would_replace_and_what_it_costs(talk):
+    tract = talk.namespace["tract"]
+    tract.configure_llm(ScriptedClient("A greeting."))
+    before = tract.head
+    first = talk.namespace["b"].short_hash
+    told = talk.run(f"%tract compress {first}").text
+    assert "2 messages become 1 summary" in told
+    assert "tokens" in told
+    assert "Hello there" in told  # how the messages begin
+    assert f"Nothing has changed yet: %tract compress {first} --yes does it" in told
+    assert tract.head == before
+    assert "2 commits became 1 summary" in talk.run(f"%tract compress {first} --yes").text
+    assert "A greeting." in talk.run("%tract compile").text
+    talk.run("%tract undo --yes")
+    assert tract.head == before
+
+
+def test_compress_refuses_what_it_cannot_do(talk):
+    assert "compress [FROM [TO]]" in talk.run("%tract compress a b c").error
+    assert talk.run("%tract compress abcdefab").error
+    before = talk.namespace["tract"].head
+    assert talk.run("%tract compress --yes").error  # there is no model to write it
+    assert talk.namespace["tract"].head == before

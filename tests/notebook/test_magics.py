@@ -6,6 +6,9 @@ import re
 import pytest
 from IPython.core.completer import provisionalcompleter
 
+from tract_jupyter.notebook.panels import request_view
+from tract_jupyter.review import shown_code
+
 CELL = '''%%tract_operation citation_check --activate
 """Verify source URLs."""
 urls: Annotated[list[str], "URLs to verify"]
@@ -49,6 +52,68 @@ def test_without_activate_it_only_waits(shell):
     assert not shell.namespace["tract"].status().operations
     assert shell.namespace["tract"].status().waiting == 1
     assert "[pending] Activate" in shell.run("%tract inbox").text
+
+
+WAITING = CELL.replace(" --activate", "")
+BODY = CELL.partition("\n")[2]
+MAGIC = f"get_ipython().run_cell_magic('tract_operation', 'citation_check', {BODY!r})"
+NESTED = f"get_ipython().run_cell({WAITING!r}, store_history=True)"
+NESTED_TWICE = f"get_ipython().run_cell('1', store_history=True)\n{NESTED}"
+AS_JSON = """%%tract_operation tidy --json
+{"name": "tidy", "description": "Tidy", "actions": {"go": {"description": "Go", "code": "pending.approve()"}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("cell", "is_typed"),
+    [
+        (WAITING, True), (MAGIC, False), (NESTED, False), (NESTED_TWICE, False), (AS_JSON, False),
+        (WAITING.replace("Raise.", "Raise\u200b."), False),
+    ],
+)  # fmt: skip
+def test_only_what_the_user_typed_in_the_cell_counts_as_read(shell, cell, is_typed):
+    assert shell.run(cell).ok
+    tract = shell.namespace["tract"]
+    (stored,) = tract.review.inbox()
+    asked = tract.reviewer.asked_here(stored.pending_id)
+    ticket = tract.reviewer.show_again(asked)
+    assert bool(ticket.needed) is not is_typed
+    assert ("data-line" in request_view(ticket)["body_html"]) is not is_typed
+    asked.approve()
+    assert code_is_read(tract, {"urls": ["a"]} if asked.spec.fields else {}) is is_typed
+
+
+def code_is_read(tract, fields):
+    """Fire the operation; return True if its code need not be read. Its values are always read."""
+    (name,) = tract.operations.registry.operation_names
+    ticket = tract.reviewer.show(tract.fire(name, fields, review=True))
+    pieces = [piece for block in ticket.request.code for piece in shown_code(block).pieces()]
+    code = {piece.key for piece in pieces} - {""}
+    assert ticket.needed >= code
+    assert bool(ticket.needed - code) is bool(fields)
+    return not code
+
+
+@pytest.mark.parametrize(
+    ("cell", "is_typed"), [(CELL, True), (MAGIC.replace("check'", "check --activate'"), False)]
+)
+def test_activated_code_is_read_when_it_is_fired_unless_the_user_typed_it(shell, cell, is_typed):
+    assert shell.run(cell).ok
+    assert code_is_read(shell.namespace["tract"], {"urls": ["a"]}) is is_typed
+
+
+def test_the_same_code_is_read_if_a_model_proposes_it_later(shell):
+    shell.run(WAITING)
+    tract = shell.namespace["tract"]
+    (stored,) = tract.review.inbox()
+    typed = tract.reviewer.asked_here(stored.pending_id)
+    typed.reject("later")
+    pending = tract.operations.propose(typed.spec, actor="agent:model")
+    assert tract.reviewer.show(pending).needed
+    pending.named(pending.fingerprint).approve()
+    assert not code_is_read(tract, {"urls": ["a"]})
+    shell.run(WAITING)  # it is active already, and the user has typed it now
+    assert code_is_read(tract, {"urls": ["b"]})
 
 
 def test_running_it_again_says_that_nothing_changed(shell):

@@ -14,7 +14,8 @@ from tests.review.rigging import Attacker, add_writer, call, in_the_inbox_of, pr
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import GrantError
 from tract_jupyter.models import PendingStatus
-from tract_jupyter.operations import RemotePending
+from tract_jupyter.operations import ActionDef, OperationSpec, RemotePending
+from tract_jupyter.review import TERMS
 from tract_jupyter.toolkit import ToolDefinition, Traits
 
 FIELDS = {"n": {"type": "Any", "default": 0}, "at": {"type": "str", "default": "", "volatile": True}}
@@ -495,3 +496,56 @@ def test_a_grant_says_which_fields_it_does_not_look_at(t, fire, give):
     subject = t.fire("citation_check", {"n": 1, "at": "noon"}, review=True).subject
     assert (dict(subject.values), dict(subject.ignored), subject.actor) == ({"n": 1}, {"at": "noon"}, "user")
     assert fire(1, at="midnight").status is PendingStatus.APPROVED
+
+
+# --- an operation with an action of its own
+
+
+@pytest.fixture
+def counter(t):
+    """An operation that counts when its only action runs."""
+    code = "pending.fields['n'] += by; pending.approve()"
+    count = ActionDef("count", "", {"by": "int"}, code, defaults={"by": 1})
+    fields = {"n": {"type": "int"}}
+    t.register_operation(OperationSpec("tally", "", fields, {"count": count}, unhandled="ask"))
+    return lambda n=0: t.fire("tally", {"n": n}, review=True)
+
+
+def test_it_stands_for_the_action_that_was_chosen(t, counter):
+    asked = counter()
+    press(t, t.reviewer.show(asked), "count", by=5, **{TERMS: {"scope": "session", "uses": 2}})
+    assert (asked.status, asked.fields["n"]) == (PendingStatus.APPROVED, 5)
+    (grant,) = t.review.grants.all()
+    assert (grant.action, dict(grant.arguments)) == ("count", {"by": 5})
+    again = t.fire("tally", {"n": 0})
+    assert (again.status, again.fields["n"]) == (PendingStatus.APPROVED, 5)
+    assert again.decision.decided_by == f"grant:{grant.grant_id}"
+
+
+def test_values_are_changed_before_an_action_of_its_own_runs(t, counter):
+    asked = counter()
+    press(t, t.reviewer.show(asked), "count", **{TERMS: {"edits": {"n": 40}}})
+    assert asked.fields["n"] == 41
+    assert asked.decision.arguments[TERMS] == {"edits": {"n": 40}}
+
+
+@pytest.mark.parametrize(
+    ("terms", "told"),
+    [
+        ({"scope": "for good"}, "scope"), ({"uses": 2}, "say scope="), ({"n": 2}, "unknown"),
+        ({"edits": {"n": "many"}}, "valid integer"),
+    ],
+)  # fmt: skip
+def test_terms_that_do_not_fit_are_refused_and_nothing_runs(t, counter, terms, told):
+    asked = counter()
+    press(t, t.reviewer.show(asked), "count", **{TERMS: terms})
+    assert asked.status is PendingStatus.PENDING
+    assert told in t.reviewer.channel.notes[-1]
+    assert asked.fields["n"] == 0
+    assert not t.review.grants.all()
+
+
+def test_only_a_person_gives_one_for_an_action_too(t, counter):
+    with pytest.raises(GrantError, match="only a person"):
+        counter().execute_tool("count", {TERMS: {"scope": "always"}})
+    assert not t.review.grants.all()

@@ -54,6 +54,7 @@ from .tokens import default_counter as default_counter
 from .undo import QuestionNote as QuestionNote
 from .undo import UndoStep as UndoStep
 from .verification import Damage as Damage
+from .verification import DamageList as DamageList
 from .verification import verify as verify
 from .versioned import VersionedContext as VersionedContext
 from .writer import Writer as Writer

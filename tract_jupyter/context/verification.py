@@ -28,6 +28,13 @@ class Damage:
     problem: str
 
 
+class DamageList(list[Damage]):
+    """The damage that a verification found; empty if there is none."""
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self else "No damage: all hashes and links are right"
+
+
 def verify(database: Database, commits: CommitRows, refs: RefRows) -> list[Damage]:
     """Return everything that is damaged in a tract and its database; an empty list if all is well. Reads only.
 

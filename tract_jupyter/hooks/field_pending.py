@@ -8,7 +8,7 @@ from tract_jupyter.hooks.introspection import gated
 from tract_jupyter.hooks.pending import Pending
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.models.schema import Parameters
-from tract_jupyter.review import Subject
+from tract_jupyter.review import Subject, approval_terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,8 +90,8 @@ class FieldPending(Pending):
         Raises:
             ParameterError: the new values do not fit.
         """
-        fields, edits = self.fields, arguments.get("edits")
-        if edits and action == "approve":  # another action may have an argument of that name
+        fields, edits = self.fields, approval_terms(action, arguments).get("edits")
+        if edits:
             super().check_fields()  # what is no dict has no fields to change
             fields = self._with_values(self.field_parameters.validate({**self._values, **edits}))
         return self._changed(fields, keep=keep)

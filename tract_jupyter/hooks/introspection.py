@@ -229,7 +229,8 @@ def field_tables(pending: Describable) -> tuple[ValueTable, ...]:
             {**known, **pending.fields}, {}, about
         )  # in this order, whatever the store makes of it
     else:
-        rows = value_rows(pending.fields, {p.name: p for p in getattr(pending, "field_parameters", ())})
+        declared = {p.name: p for p in getattr(pending, "field_parameters", ())}
+        rows = value_rows(pending.fields, declared, trusted=getattr(pending, "trusts_defaults", True))
     return (ValueTable("Fields", rows),) if rows else ()
 
 
@@ -263,18 +264,43 @@ def _as_stored(value: Any) -> Any:
 
 
 def value_rows(
-    values: Mapping[str, Any], declared: Mapping[str, Parameter], about: Mapping[str, str] = _NO_WORDS
+    values: Mapping[str, Any],
+    declared: Mapping[str, Parameter],
+    about: Mapping[str, str] = _NO_WORDS,
+    *,
+    trusted: bool = True,
 ) -> tuple[ValueRow, ...]:
-    """Return a row for each value, with its declared type and meaning where there is one."""
+    """Return a row for each value, with its declared type and meaning where there is one.
+
+    Args:
+        values: the values.
+        declared: what is declared of them.
+        about: the meanings of values that are not declared.
+        trusted: whether the user, or this package, vouches for the declared defaults.
+    """
     return tuple(
         ValueRow.of(
             name,
             type_text(declared[name].annotation) if name in declared else type(value).__name__,
             value,
             declared[name].description if name in declared else about.get(name, ""),
+            is_default=name in declared and _is_default(declared[name], value, trusted=trusted),
         )
         for name, value in values.items()
     )
+
+
+_WORD: Final = re.compile(r"[\w-]{1,24}", re.ASCII)
+
+
+def _is_default(parameter: Parameter, value: Any, *, trusted: bool) -> bool:
+    """Return True for a plain value that is the default: nothing; a number, yes, no or a word, if that is trusted."""
+    if parameter.required or (type(value), value) != (type(parameter.default), parameter.default):
+        return False
+    if value in _NOTHING:
+        return True
+    is_word = isinstance(value, str) and _WORD.fullmatch(value) is not None
+    return trusted and (is_word or isinstance(value, bool | int | float))
 
 
 def review_actions(pending: Describable) -> tuple[ReviewAction, ...]:

@@ -41,12 +41,15 @@ from tract_jupyter.review import (
     Subject,
     TextChoice,
     ValueTable,
+    approval_terms,
     ask_until_decided,
     calling_site,
     deciding_by_default,
     decision_context,
     fingerprint,
+    on_terms,
     outcome_text,
+    own_arguments,
     showable,
 )
 from tract_jupyter.storage import interruptible, whole_context
@@ -59,7 +62,7 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.consulting import Consultation
     from tract_jupyter.models import LLMClient
     from tract_jupyter.models.schema import Parameters
-    from tract_jupyter.review import Asked, CodeBlock, Decision, ValueRow
+    from tract_jupyter.review import Asked, CodeBlock, Decision, RunsIn, ValueRow
     from tract_jupyter.storage import StoredDecision, StoredPending
 
 OnTimeout = Literal["wait", "deny", "stop"]
@@ -291,9 +294,23 @@ class Pending:
             known = ", ".join(sorted(self.offered_actions))
             raise SpecError(f"{self.operation!r} offers no action {name!r}.{nearest(str(name), self.offered_actions)} "
                             f"Offered are: {known}")  # fmt: skip
-        values = introspection.action_parameters(self.owner_of_action(name), name).validate(arguments)
-        with deciding_by_default("tool"):
+        has_terms = name != "approve" and isinstance(arguments, dict)
+        terms = approval_terms(name, arguments) if has_terms else {}
+        own = own_arguments(arguments) if terms else arguments
+        values = introspection.action_parameters(self.owner_of_action(name), name).validate(own)
+        with deciding_by_default("tool"), self.on_terms(terms):
             return self.carry_out_action(name, values)
+
+    def on_terms(self, terms: Mapping[str, Any]) -> AbstractContextManager[None]:
+        """Have an action of its own decided on terms that `approve` could have: `edits`, `scope` and the others.
+
+        Raises:
+            ParameterError: `approve` has no such terms.
+        """
+        if not terms:
+            return nullcontext()
+        introspection.action_parameters(type(self), "approve").validate(terms)
+        return on_terms(terms)
 
     def carry_out_action(self, name: str, arguments: dict[str, Any]) -> Any:
         """Carry an offered action out, with validated arguments."""
@@ -507,6 +524,11 @@ class Pending:
         return type(self)
 
     # --- what a reviewer is shown
+
+    @property
+    def runs_in(self) -> RunsIn:
+        """The place where its code runs; empty if it has none."""
+        return ""
 
     @property
     def is_destructive(self) -> bool:

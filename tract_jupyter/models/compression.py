@@ -178,6 +178,11 @@ class ExpandResult:
     """Of the whole context."""
     tokens_after: int
 
+    def __str__(self) -> str:
+        restored = counted(len(self.restored), "message")
+        tokens = f"{self.tokens_before:,} → {self.tokens_after:,} tokens"
+        return f"{self.branch}: a summary became {restored} again, {tokens}"
+
 
 @dataclass(frozen=True, slots=True)
 class GCResult:
@@ -229,6 +234,9 @@ class ToolDropResult:
         """The commits that are now skipped."""
         return tuple(commit_hash for turn in self.turns for commit_hash in turn.commits)
 
+    def __str__(self) -> str:
+        return f"skipped {counted(len(self.turns), 'tool turn')}, {self.tokens:,} tokens fewer"
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCompactResult:
@@ -240,3 +248,6 @@ class ToolCompactResult:
     """The edit of each."""
     tokens: int
     """The tokens by which the context shrinks."""
+
+    def __str__(self) -> str:
+        return f"shortened {counted(len(self.commits), 'tool result')}, {self.tokens:,} tokens fewer"

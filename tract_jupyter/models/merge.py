@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tract_jupyter.exceptions import HistoryError
 from tract_jupyter.models.content import text_of
+from tract_jupyter.models.text import counted
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -160,6 +161,12 @@ class MergeResult:
         """The conflicts that need a decision."""
         return tuple(conflict for conflict in self.conflicts if conflict.is_blocking)
 
+    def __str__(self) -> str:
+        verb = "would merge" if self.head is None else "merged"
+        incoming = counted(len(self.incoming), "commit")
+        blocking = f", {counted(len(self.blocking), 'conflict')}" if self.blocking else ""
+        return f"{self.target_branch}: {verb} {self.source_branch} ({incoming}){blocking}"
+
 
 class RebaseType(StrEnum):
     """The outcome of a rebase: copied commits, a branch moved forward, or nothing to do."""
@@ -188,6 +195,12 @@ class RebaseResult:
     conflicts: tuple[Conflict, ...] = ()
     resolutions: dict[str, Resolution] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        if self.rebase_type is RebaseType.UP_TO_DATE:
+            return f"{self.branch}: stands on {self.target_branch} already"
+        copied = f" with {counted(len(self.copies), 'copied commit')}" if self.copies else ""
+        return f"{self.branch}: stands on {self.target_branch} now{copied}"
+
 
 @dataclass(frozen=True, slots=True)
 class ImportIssue:
@@ -214,6 +227,10 @@ class ImportResult:
     def commits(self) -> tuple[str, ...]:
         """The commits that were written."""
         return tuple(self.copies.values())
+
+    def __str__(self) -> str:
+        skipped = f", left out {counted(len(self.skipped), 'commit')}" if self.skipped else ""
+        return f"imported {counted(len(self.copies), 'commit')}{skipped}"
 
 
 Resolver: TypeAlias = (

@@ -101,6 +101,10 @@ class CollapseResult:
         """The argument of `Session.get_child_tract`."""
         return self.commit.commit_hash
 
+    def __str__(self) -> str:
+        child = f"{self.child_id[:8]} ({self.child_tokens:,} tokens)"
+        return f"collapsed {child} into {self.commit.short_hash}: {self.commit.message}"
+
 
 @dataclass(frozen=True, slots=True)
 class Curation:

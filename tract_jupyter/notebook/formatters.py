@@ -10,6 +10,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from IPython.core.interactiveshell import InteractiveShell
 
     from tract_jupyter.hooks import Pending
@@ -94,7 +96,7 @@ def _show_run(run: Run, **_: object) -> dict[str, str]:
 
 
 def _show_response(response: RunResponse, **_: object) -> dict[str, str]:
-    return {"text/plain": repr(response)} if response.run is None else _show_run(response.run)
+    return {"text/plain": str(response)} if response.run is None else _show_run(response.run)
 
 
 def _show_models(models: Models, **_: object) -> dict[str, str]:
@@ -111,6 +113,32 @@ def _show_models(models: Models, **_: object) -> dict[str, str]:
 
 
 _PENDING: Final = ("tract_jupyter.hooks.pending", "Pending")
+
+
+def _show_value(value: object, **_: object) -> dict[str, str]:
+    from tract_jupyter.notebook.views.values import value_view
+
+    return value_view(value)._repr_mimebundle_()
+
+
+def _show_part(part: object, **_: object) -> dict[str, str]:
+    from tract_jupyter.notebook.views.values import part_view
+
+    return part_view(part)._repr_mimebundle_()
+
+
+def _show_list(values: list[object], **_: object) -> Any:
+    """Show a list of values of this package as a table; None for any other list, which IPython shows then."""
+    from tract_jupyter.notebook.views.values import is_shown, list_view
+
+    if values and is_shown(values[0]) and {type(value) for value in values} == {type(values[0])}:
+        return list_view(values)._repr_mimebundle_()
+    if not values and type(values).__module__.startswith("tract_jupyter."):
+        from tract_jupyter.notebook.views.html import GridView
+
+        return GridView(repr(values))._repr_mimebundle_()
+    own = None if type(values) is list else getattr(values, "_repr_mimebundle_", None)
+    return None if own is None else own()
 
 
 def _show_fork(fork: Fork, **_: object) -> dict[str, str]:
@@ -155,7 +183,93 @@ def tools_view(tools: ToolsModule, prefix: str = "", **_: object) -> dict[str, s
         return None
 
 
+_VALUES: Final = {
+    "agents.budgets": "TreeLimits",
+    "agents.registry": "Agent AgentCall",
+    "context.spawn": "InheritedContext",
+    "context.tags": "TagInfo",
+    "context.undo": "UndoStep",
+    "context.verification": "Damage",
+    "hooks.bus": "HookEvent",
+    "llm.cassette": "CassetteReport",
+    "llm.connections": "Credential ModelConnection",
+    "llm.prices": "ModelPrice",
+    "llm.spending": "CostReport SpendingBudget",
+    "loop.stored": "PastTurn",
+    "models.attachment": "AttachedFile",
+    "models.budget": "TokenBudget",
+    "models.commit": "BranchInfo CommitInfo",
+    "models.compression": "CompressPlan CompressResult ExpandResult GCResult ToolCompactResult ToolDropResult ToolTurn",
+    "models.merge": "ImportResult MergeResult RebaseResult",
+    "models.spawn": "CollapseResult SpawnInfo TimelineEntry TractInfo",
+    "models.status": "StatusInfo",
+    "models.turn": "ChatResponse",
+    "operations.rehearsal": "Rehearsal",
+    "operations.spec": "OperationSpec",
+    "operations.writing": "WrittenOperation",
+    "orchestrator.config": "OrchestratorConfig",
+    "orchestrator.result": "OrchestratorResult",
+    "policy.policies": "Preview",
+    "review.decision": "Decision",
+    "review.first_look": "LookRecord",
+    "review.grants": "Grant",
+    "runs.costs": "RewriteCost TurnCost",
+    "runs.events": "RunEvent",
+    "runs.preview": "PromptPreview",
+    "runs.profile.model": "OperationProfile",
+    "runs.store": "ProfileEntry",
+    "runs.verification": "RunRoot",
+    "scripts.result": "ScriptResult",
+    "storage.journal": "CompileRecord Event",
+    "storage.questions": "StoredDecision StoredPending",
+    "storage.refs": "Move",
+    "toolkit.definitions": "ToolDefinition",
+    "toolkit.results": "ToolResult",
+    "toolkit.savings": "Savings",
+}
+"""The modules of values, and their names. A list of them is a table (`_show_list`)."""
+_PARTS: Final = {
+    "agents.agents": "Agents",
+    "context.compile": "CompileRecords",
+    "context.log": "History",
+    "context.spawn": "Family",
+    "context.tags": "Tags",
+    "llm.cassette": "Cassette",
+    "loop.loop": "ToolLoop",
+    "operations.hooks": "Hooks",
+    "operations.lifecycle": "Operations",
+    "orchestrator.own": "TractOrchestrator",
+    "policy.policies": "Policies",
+    "review.grants": "Grants",
+    "review.review": "Review",
+    "review.trust": "Trust",
+    "runs.costs": "Costs",
+    "runs.forks": "Forks",
+    "runs.service": "Runs",
+    "runs.store": "Profiles",
+    "scripts.runner": "Scripts",
+    "session": "Session",
+    "toolkit.autonomy": "Autonomy",
+    "toolkit.mcp.tools": "McpTools",
+    "toolkit.workspace": "Workspace",
+}
+"""The parts of a tract, which are shown with their methods."""
+
+
+def _show_dict(values: dict[object, object], **_: object) -> Any:
+    """Show a dict with values of this package as a table of these; None for any other dict."""
+    return None if type(values) is not dict else _show_list(list(values.values()))
+
+
+def _named(names: Mapping[str, str], show: Callable[..., Any]) -> dict[tuple[str, str], Callable[..., Any]]:
+    return {(f"tract_jupyter.{module}", name): show for module in names for name in names[module].split()}
+
+
 _FORMATTERS: Final = {
+    **_named(_VALUES, _show_value),
+    **_named(_PARTS, _show_part),
+    ("builtins", "list"): _show_list,
+    ("builtins", "dict"): _show_dict,
     ("tract_jupyter.tract", "Tract"): tract_view,
     ("tract_jupyter.toolkit.stubs", "ToolsModule"): tools_view,
     ("tract_jupyter.runs.forks", "Fork"): _show_fork,

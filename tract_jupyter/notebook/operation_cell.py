@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.hooks import Pending
     from tract_jupyter.notebook.session import NotebookSession
-    from tract_jupyter.operations import Advice, OperationSpec
+    from tract_jupyter.operations import Advice, OperationSpec, PendingActivation
     from tract_jupyter.tract import Tract
 
 
@@ -51,22 +51,24 @@ def define(
     parsed = parse_cell(name, text, form).with_options(ask=ask, sandbox=sandbox)
     try:
         pending = _begin(notebook.tract, parsed, activate=activate)
+        if form == "python" and notebook.is_typed(text):
+            notebook.tract.operations.count_as_typed(parsed.spec, pending)
+        if pending is not None:
+            notebook.tract.reviewer.show(pending)
     except SpecError as error:
         raise parsed.in_cell(error) from None
     return _activated_or_stop(pending) if wait else None
 
 
-def _begin(tract: Tract, parsed: ParsedCell, *, activate: bool) -> Pending | None:
-    """Activate or show for review; return what is left to decide."""
+def _begin(tract: Tract, parsed: ParsedCell, *, activate: bool) -> PendingActivation | None:
+    """Activate, or propose; return what is left to decide."""
     if _is_active(tract, parsed.spec):
         display(GridView(f"Operation {parsed.spec.name} is already active in exactly this version."))
         return None
     if activate:
         _activate(tract, parsed)
         return None
-    pending = tract.operations.propose(parsed.spec, triggered_by="a cell")
-    tract.reviewer.show(pending)
-    return pending
+    return tract.operations.propose(parsed.spec, triggered_by="a cell")
 
 
 async def _activated_or_stop(pending: Pending | None) -> None:

@@ -243,6 +243,12 @@ class NotebookSession:
             self._advice = config.advice()
         return self._advice
 
+    def is_typed(self, text: str) -> bool:
+        """Return True if a text is part of the cell that the user runs, and has no hidden characters."""
+        from tract_jupyter.models import distinct
+
+        return bool(text.strip()) and text.strip() in self.waiting.cell_text and not distinct(text)[1]
+
     def ran_code(self) -> list[str]:
         """Return the cells and scripts that ran with the notebook's variables, the oldest first."""
         if self._tract is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from IPython.display import display, update_display
 
@@ -29,6 +29,7 @@ class WaitingLine:
     Attributes:
         is_used: True if the cell that runs has used the tract.
         is_told: True if the cell itself says how many questions wait.
+        cell_text: the text of the cell that the user runs; not of a cell that code runs within it.
     """
 
     def __init__(self, notebook: NotebookSession) -> None:
@@ -39,14 +40,20 @@ class WaitingLine:
         self._button: WaitingButton | None = None
         self.is_used = False
         self.is_told = False
+        self.cell_text = ""
+        self._outer: Any = None
 
-    def begin(self, _info: object = None) -> None:
+    def begin(self, info: Any = None) -> None:
         """Look at a cell that is about to run."""
+        if self._outer is None:
+            self._outer, self.cell_text = info, getattr(info, "raw_cell", None) or ""
         self._cell = self._notebook.shell.execution_count
         self.is_used = self.is_told = False
 
-    def end(self, _result: object = None) -> None:
+    def end(self, result: Any = None) -> None:
         """Say what the cell that has run leaves open."""
+        if result is None or result.info is self._outer:
+            self._outer, self.cell_text = None, ""
         if not self.is_used or not self._cell:
             return
         if self._display_id:  # it stood at the end of an earlier cell

@@ -73,7 +73,7 @@ def abilities(findings: Iterable[Finding], reach: Mapping[str, frozenset[str]]) 
     if hosts and "?" not in hosts:
         found = [said for said in found if said != "use the network"]
         found.insert(0, f"contact {_few(hosts, 'host')}")
-    exact = {file.partition(" ")[0] for file in files}
+    exact = {entry.partition(":")[0] for entry in reach.get("files", ())}
     found = [said for said in found if not exact & _SAID_BY_FILES.get(said, set())] + files
     tools = sorted(reach.get("tools", ()))
     found += [f"call the {'tool' if len(tools) == 1 else 'tools'} {_few(tools, 'tool')}"] if tools else []
@@ -105,11 +105,18 @@ def _files(entries: Iterable[str]) -> list[str]:
     for entry in sorted(entries):
         verb, _, path = entry.partition(":")
         by_verb.setdefault(verb, []).append(path)
-    return [
-        f"{verb} {'any file' if '?' in by_verb[verb] else _few(by_verb[verb], 'file')}"
-        for verb in _BY_FILE
-        if verb in by_verb
-    ]
+    read, there = set(by_verb.get("read", ())), {*by_verb.get("overwrite", ()), *by_verb.get("change", ())}
+    by_verb["read"] = sorted(read - there)
+    return [_done_to(verb, paths, there, read) for verb in _BY_FILE if (paths := by_verb.get(verb))]
+
+
+def _done_to(verb: str, paths: Sequence[str], there: set[str], read: set[str]) -> str:
+    """Return what is done to files; of those that are `there`, also that they exist, and whether they are read."""
+    said = f"{verb} {'any file' if '?' in paths else _few(paths, 'file')}"
+    if not there.issuperset(paths):
+        return said
+    exist, are = ("exist", "are") if len(paths) > 1 else ("exists", "is")
+    return f"{said}, which {exist}{f' and {are} read here' if read.issuperset(paths) else ''}"
 
 
 def _context(names: Iterable[str]) -> list[str]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.analysis import Category, Finding, RiskLevel, Span
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.schema import Parameter
     from tract_jupyter.operations.advice import Advice
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
+    from tract_jupyter.review import RunsIn
 
 
 class Proposal(Pending):
@@ -147,6 +149,8 @@ class PendingActivation(Proposal):
         self._active = active
         self._approved = approved or active
         self._before: tuple[str, ...] | None = None
+        self.is_typed = False
+        """True if the user typed all of it in a cell, so that it need not be read again."""
 
     @property
     def spec(self) -> OperationSpec:
@@ -163,6 +167,11 @@ class PendingActivation(Proposal):
     def summary(self) -> str:
         """Return the author's own description."""
         return self._spec().description
+
+    @property
+    def runs_in(self) -> RunsIn:
+        """The sandbox if all of its actions run there; else the kernel."""
+        return "sandbox" if self._spec().is_sandboxed else "kernel"
 
     def definition(self) -> CheckedSpec:
         """Return the spec, read and checked just before it is activated."""
@@ -271,7 +280,11 @@ class PendingActivation(Proposal):
         if self._approved is not None:
             which = "active" if self._approved is self._active else "last approved"
             blocks = [*changes_block(which, spec_diff(self._approved, spec)), *blocks]
-        return tuple(blocks)
+        return tuple(replace(block, is_typed=self.is_typed) for block in blocks)
+
+    def more_tables(self) -> tuple[ValueTable, ...]:
+        """Return the definition's other parts."""
+        return tuple(replace(table, is_typed=self.is_typed) for table in super().more_tables())
 
     def tables(self) -> tuple[ValueTable, ...]:
         """Show the fields, and what the code can access: all of it, or what the last approved version could not."""
@@ -282,7 +295,8 @@ class PendingActivation(Proposal):
         )
         rehearsal = self.rehearsal
         rehearsed = () if rehearsal is None else (rehearsal.table(spec),)
-        return (*rehearsed, *(table for table in (fields, reach) if table.rows))
+        tables = (*rehearsed, *(table for table in (fields, reach) if table.rows))
+        return tuple(replace(table, is_typed=self.is_typed) for table in tables)
 
     def _ability(self) -> str:
         """Return what it can do, in a sentence; of another version, compared with the one approved last."""

@@ -9,7 +9,7 @@ import re
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.operations.abilities import abilities, ability_text
@@ -88,12 +88,16 @@ def gained(old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset
     return {kind: names for kind, names in found.items() if names}
 
 
+ACCESS: Final = "What it can access"
+"""The beginning of the title of a table of access."""
+
+
 def reach_table(
     old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset[str]], summary: str = ""
 ) -> ValueTable:
     """Show that to a reviewer, under a sentence that sums it up; say so if nothing is new."""
     found = gained(old, new)
-    title = "What it can access" if old is None else "What it can access that the approved version could not"
+    title = ACCESS if old is None else f"{ACCESS} that the approved version could not"
     rows = tuple(ValueRow(kind, _MEANING[kind], _listed(found[kind])) for kind in _MEANING if found.get(kind))
     nothing = ValueRow("nothing new", "", "It can access nothing that the approved version could not.")
     return ValueTable(title, rows or ((nothing,) if old is not None else ()), "nothing", summary)
@@ -207,10 +211,11 @@ class Advice:
 
     def ability(self, block: CodeBlock) -> str:
         """Return what code can do, in a sentence; it says so if a file that it writes exists."""
-        from tract_jupyter.analysis import capabilities_of
+        from tract_jupyter.analysis import RiskLevel, capabilities_of
 
         reach = _as_dict(capabilities_of(block.code))
-        verb = "change" if _APPENDS.search(block.code) else "overwrite"
+        is_sure = any(f.code == "TJ202" and f.level >= RiskLevel.MEDIUM for f in block.findings)
+        verb = "change" if _APPENDS.search(block.code) and not is_sure else "overwrite"
         files = frozenset(
             f"{verb}:{path}" if kind == "write" and _exists(path) else f"{kind}:{path}"
             for kind, _, path in (entry.partition(":") for entry in reach["files"])

@@ -170,6 +170,8 @@ class Operations:
         self.carry_grants = False
         """True if standing approvals carry over to a new version that can access no more than the old one."""
         self.registry.waiting = self.waiting
+        self.typed: set[str] = set()
+        """The hashes of the specs that the user typed in cells of this process."""
         self._advice: Advice | None = None
 
     @property
@@ -301,6 +303,16 @@ class Operations:
         )
         return self._firing.keep(pending) if pending.status.is_open else pending
 
+    def count_as_typed(self, spec: OperationSpec, pending: PendingActivation | None) -> None:
+        """Count the code as read: the user typed it in a cell.
+
+        It holds for this activation and for firings of this version. If anybody else proposes the same code, the user
+        reads it.
+        """
+        self.typed.add(CheckedSpec.of(spec).spec_hash)
+        if pending is not None:
+            pending.is_typed = True
+
     def rehearse(self, spec: OperationSpec) -> Rehearsal:
         """Run an operation's actions in the sandbox on values drawn from the types of its fields: say what they do.
 
@@ -386,6 +398,8 @@ class Operations:
         requests = frozenset() if is_own else given.volatile
         spec = given if is_own else given.with_volatile(())
         is_model = actor != "user"
+        if not is_own:
+            self.typed.discard(spec.spec_hash)
         active = self.registry.get_spec(spec.name) if is_model else self.registry.reviewed_spec(spec.name)
         if active is not None and active.spec_hash in {spec.spec_hash, given.spec_hash}:
             raise SpecError(

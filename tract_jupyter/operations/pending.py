@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.exceptions import ParameterError, TractError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.schema import Parameters
     from tract_jupyter.operations.advice import Advice
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
-    from tract_jupyter.review import CodeBlock
+    from tract_jupyter.review import CodeBlock, RunsIn
 
 
 class DynamicPending(FieldPending):
@@ -72,6 +73,11 @@ class DynamicPending(FieldPending):
         """True if another process could carry it out: everything it runs is in its spec."""
         return self._execute_fn is None
 
+    @property
+    def runs_in(self) -> RunsIn:
+        """The sandbox if all of its actions run there; else the kernel."""
+        return "sandbox" if self.spec.is_sandboxed else "kernel"
+
     def check_fields(self) -> None:
         """Check the fields as `fire` does, whatever code put into them since.
 
@@ -92,7 +98,8 @@ class DynamicPending(FieldPending):
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """Return the code of each action, with findings."""
-        return blocks_of(type(self), self.tract)
+        is_typed = self.spec_hash in self.tract.operations.typed
+        return tuple(replace(block, is_typed=is_typed) for block in blocks_of(type(self), self.tract))
 
     def why(self) -> str:
         """Explain why a person decides, who fired it, and what the analysis found."""

@@ -20,7 +20,9 @@ from tract_jupyter.operations.spec import spec_from_json
 from tract_jupyter.review import (
     ACTIVATE,
     Question,
+    approval_terms,
     is_waited_for,
+    own_arguments,
     process_text,
     request_from_dict,
     this_process,
@@ -132,7 +134,9 @@ class RemotePending(FieldPending):
         action = self.request.action(name)
         if action is None or name in {"approve", "reject"}:
             return super().execute_tool(name, arguments)
-        return self.through_gate(name, action.parameters.validate(arguments), self._hand_over)
+        with self.on_terms(approval_terms(name, arguments)):
+            given = action.parameters.validate(own_arguments(arguments))
+            return self.through_gate(name, given, self._hand_over)
 
     def run_approved(self) -> None:
         """Leave it to the process that asked."""

@@ -125,12 +125,14 @@ class DecisionContext(NamedTuple):
         decided_by: a login name, or `handler:<name>`, `model:<name>`, `grant:<id>`, `nobody`.
         shown: the fingerprint of what they were shown; None for code, which looks at the pending itself.
         reason: why, where whoever decides says so of an approval, too: it is kept and signed with the decision.
+        terms: what comes with an action of the operation's own, as in `approval_terms`.
     """
 
     channel: str
     decided_by: str
     shown: str | None = None
     reason: str = ""
+    terms: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def is_personal(self) -> bool:
@@ -204,7 +206,8 @@ def in_code() -> Iterator[None]:
     Only a handler or a model is answerable for everything that it sets off.
     """
     now = deciding_now.get()
-    token = deciding_now.set(now if now is not None and now.channel in _ANSWERABLE else None)
+    is_kept = now is not None and now.channel in _ANSWERABLE
+    token = deciding_now.set(now._replace(terms={}) if now is not None and is_kept else None)
     try:
         yield
     finally:
@@ -272,6 +275,40 @@ NO_ACTION = "no action ran"
 
 def without_grant(action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a decision without those that make an approval a standing one."""
-    if action != "approve":
-        return dict(arguments)
-    return {name: value for name, value in arguments.items() if name not in _GRANTING}
+    terms = approval_terms(action, arguments)
+    kept = {name: value for name, value in terms.items() if name not in _GRANTING}
+    if action == "approve":
+        return kept
+    return with_terms(action, own_arguments(arguments), kept)
+
+
+TERMS = "approval:"
+"""The key of an approval's terms among the arguments of an operation's own action. No parameter can have this name."""
+
+
+def approval_terms(action: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the terms of a decision: the changed values (`edits`), and how long it holds (`scope` and the others)."""
+    terms: Any = arguments if action == "approve" else arguments.get(TERMS)
+    return terms if isinstance(terms, dict) else {}
+
+
+def own_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an action without the terms of the approval."""
+    return {name: value for name, value in arguments.items() if name != TERMS}
+
+
+def with_terms(action: str, arguments: Mapping[str, Any], terms: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an action together with the terms of the approval."""
+    if action == "approve":
+        return {**arguments, **terms}
+    return {**arguments, **({TERMS: dict(terms)} if terms else {})}
+
+
+@whole_context
+def on_terms(terms: Mapping[str, Any]) -> Iterator[None]:
+    """Decide everything within the block on these terms."""
+    token = deciding_now.set(decision_context()._replace(terms=terms))
+    try:
+        yield
+    finally:
+        deciding_now.reset(token)

@@ -70,7 +70,7 @@ class ShownCode(NamedTuple):
 
 
 class ShownRow(NamedTuple):
-    """A named value. Joined, the pieces of each part are the text of it."""
+    """A named value. Joined, the pieces of each part are its text. A value at its default has no keys."""
 
     name: tuple[DisplayedPiece, ...]
     type: tuple[DisplayedPiece, ...]
@@ -103,7 +103,7 @@ class ShownChoice(NamedTuple):
 def shown_code(block: CodeBlock) -> ShownCode:
     """Cut all of a block of code into pieces. What cannot be seen, or would turn the text around, is a mark."""
     place: tuple[object, ...] = ("code", block.header, block.description, block.first_line, block.code)
-    place = () if block.binds == "nothing" else place
+    place = () if block.binds == "nothing" or block.is_typed else place
     lines = [distinct(line) for line in _lines(block.code)]
     cut = [_chunks(text) for text, _ in lines]
     pieces = iter(_keyed([text for line in cut for text in line], *place))
@@ -187,6 +187,7 @@ def _row(table: ValueTable, row: ValueRow, pending_id: str) -> ShownRow:
     bound = {"nothing": (), "values": ("name", "value")}.get(
         table.binds, ("name", "type", "value", "description")
     )
+    bound = () if row.is_default or table.is_typed else bound
     return ShownRow(
         *(
             _keyed(_cut(getattr(row, part)), *((part, *of) if part in bound else ()))

@@ -22,7 +22,15 @@ from tract_jupyter.exceptions import (
     TractError,
 )
 from tract_jupyter.models import PendingStatus, brief_repr, plain, printable
-from tract_jupyter.review.decision import RECORDED, Decision, decision_context, in_code, without_grant
+from tract_jupyter.review.decision import (
+    RECORDED,
+    TERMS,
+    Decision,
+    approval_terms,
+    decision_context,
+    in_code,
+    without_grant,
+)
 from tract_jupyter.storage import uninterrupted, whole_context
 
 if TYPE_CHECKING:
@@ -169,6 +177,8 @@ class Gate:
     def _decide(self, pending: Reviewable, action: str, arguments: dict[str, Any]) -> Decision | None:
         """Store the decision; None if somebody else was faster."""
         now = decision_context()
+        if now.terms and action != "approve":
+            arguments = {**arguments, TERMS: dict(now.terms)}
         if not pending.status.is_open:
             raise PendingStateError(
                 f"{action!r} came too late for {pending!r}: it is decided already; the first decision counts"
@@ -216,7 +226,7 @@ class Gate:
         try:
             question = pending.freeze()  # anew, whatever is remembered: this is what an approval is about
         except ContentError:
-            if not arguments.get("edits"):
+            if not approval_terms(action, arguments).get("edits"):
                 raise
             question = None
         if shown is not None and (question is None or question.fingerprint != shown):

@@ -27,7 +27,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.exceptions import GrantError
 from tract_jupyter.models import canonical_json, digest
-from tract_jupyter.review.decision import decision_context, personal_channels
+from tract_jupyter.review.decision import (
+    approval_terms,
+    decision_context,
+    own_arguments,
+    personal_channels,
+)
 from tract_jupyter.review.process import this_process
 from tract_jupyter.review.signed_store import SignedStore
 from tract_jupyter.storage import StoredGrant, now_text, read_moment
@@ -168,6 +173,8 @@ class Grant:
         whom: who may use it, in words: `agent:a`, `agent:a and its children`, `anybody`.
         ignores: the names of the values that it does not look at.
         state: `live`, `used up`, `revoked`, `of another session`, or `not signed by you`.
+        action: the action that it carries out: `approve`, or one of the operation's own.
+        arguments: the arguments of that action.
     """
 
     grant_id: str
@@ -183,6 +190,8 @@ class Grant:
     whom: str
     ignores: tuple[str, ...]
     state: str
+    action: str
+    arguments: Mapping[str, Any]
 
 
 class GrantStore(SignedStore[StoredGrant]):
@@ -212,10 +221,11 @@ class Grants:
         Raises:
             GrantError: it cannot be given, or not in this way.
         """
-        scope, uses = arguments.get("scope"), arguments.get("uses")
-        pattern, whom = arguments.get("pattern"), arguments.get("whom")
-        if action != "approve" or scope is None or scope == "once":
-            if action == "approve" and (uses is not None or pattern is not None or whom is not None):
+        terms = approval_terms(action, arguments)
+        scope, uses = terms.get("scope"), terms.get("uses")
+        pattern, whom = terms.get("pattern"), terms.get("whom")
+        if scope is None or scope == "once":
+            if uses is not None or pattern is not None or whom is not None:
                 raise GrantError(
                     "uses, pattern and whom are those of a grant; say scope='session' or 'always' too"
                 )
@@ -229,7 +239,8 @@ class Grants:
             raise GrantError(f"{pending.doubt} Approve it once, or let it be asked again")
         if subject.rule and (scope != "session" or pattern or whom not in {None, "this"}):
             raise GrantError(f"{subject.rule!r} is for this session and for {subject.actor} only")
-        grant = self._new(subject, scope, uses, pattern or {}, whom or "this", how.decided_by)
+        chosen = (action, {} if action == "approve" else own_arguments(arguments))
+        grant = self._new(subject, scope, uses, pattern or {}, whom or "this", how.decided_by, chosen)
         return lambda connection: self._rows.insert(connection, grant)
 
     def use(self, pending: Reviewable) -> Grant | None:
@@ -242,7 +253,8 @@ class Grants:
         for stored in live:
             if self._state(stored) != "live" or not _covers(stored, subject):
                 continue
-            if _is_for(stored, subject.actor):
+            chosen = json.loads(stored.pattern_json)["action"]
+            if _is_for(stored, subject.actor) and chosen in pending.offered_actions:
                 with self._database.write() as connection:
                     if self._rows.use(connection, stored.grant_id):
                         return self._shown(stored)
@@ -279,7 +291,7 @@ class Grants:
         if how.channel not in personal_channels():
             raise GrantError(_NO_PERSON)
         if not self.has_rule():
-            grant = self._new(subject, "session", None, {}, "this", how.decided_by)
+            grant = self._new(subject, "session", None, {}, "this", how.decided_by, ("approve", {}))
             with self._database.write() as connection:
                 self._rows.insert(connection, grant)
 
@@ -332,8 +344,9 @@ class Grants:
     # ---
 
     def _new(
-        self, subject: Subject, scope: str, uses: int | None, pattern: Mapping[str, Any], whom: Whom, by: str
-    ) -> StoredGrant:
+        self, subject: Subject, scope: str, uses: int | None, pattern: Mapping[str, Any], whom: Whom, by: str,
+        chosen: tuple[str, dict[str, Any]],
+    ) -> StoredGrant:  # fmt: skip
         unknown = [name for name in pattern if name not in subject.values]
         if unknown:
             raise GrantError(
@@ -349,6 +362,8 @@ class Grants:
                 "ignored": sorted(subject.ignored),
                 "actor": subject.actor,
                 "whom": whom,
+                "action": chosen[0],
+                "arguments": chosen[1],
                 **({"rule": subject.rule} if subject.rule else {}),
             }
         )
@@ -376,7 +391,7 @@ class Grants:
             covers=_in_words(stored.pattern_json), scope=stored.scope, uses=stored.uses,
             most_uses=stored.most_uses, granted_by=stored.granted_by, created_at=read_moment(stored.created_at),
             whom=_whom_in_words(stored.pattern_json), ignores=_ignored(stored.pattern_json),
-            state=self._state(stored),
+            state=self._state(stored), **_chosen(stored.pattern_json),
         )  # fmt: skip
 
 
@@ -412,6 +427,14 @@ def _whom_in_words(pattern_json: str) -> str:
         return whom_in_words(what["actor"], what["whom"])
     except _DAMAGED:
         return _UNREADABLE
+
+
+def _chosen(pattern_json: str) -> dict[str, Any]:
+    try:
+        what = json.loads(pattern_json)
+        return {"action": str(what["action"]), "arguments": dict(what["arguments"])}
+    except _DAMAGED:
+        return {"action": _UNREADABLE, "arguments": {}}
 
 
 def _ignored(pattern_json: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from tract_jupyter.models import canonical_json, printable
 from tract_jupyter.models.schema import Parameters, type_text
 from tract_jupyter.review.answers import carry_out
 from tract_jupyter.review.channel import Ticket
-from tract_jupyter.review.decision import Answer
+from tract_jupyter.review.decision import Answer, with_terms
 from tract_jupyter.review.request import show_value
 from tract_jupyter.review.text import how_to_decide, request_text
 
@@ -89,14 +89,14 @@ def _asked(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | None:
     chosen = _ask_word(ticket, read, may_wait=may_wait)
     if chosen is None or isinstance(chosen, Answer):
         return chosen
-    if chosen == _EDIT:
-        edits = _ask_edits(ticket, read)
-        return Answer("approve", {"edits": edits} if edits else {}, round_id)
+    terms: dict[str, Any] = {}
     if isinstance(chosen, str):
-        return Answer("approve", {"scope": chosen}, round_id)
+        edits = _ask_edits(ticket, read) if chosen == _EDIT else {}
+        terms = {"scope": chosen} if chosen != _EDIT else {"edits": edits} if edits else {}
+        chosen = _main_action(ticket)
     arguments = {parameter.name: _ask_value(ticket, parameter, read) for parameter in chosen.parameters}
     given = {name: value for name, value in arguments.items() if value is not ...}
-    return Answer(chosen.name, given, round_id)
+    return Answer(chosen.name, with_terms(chosen.name, given, terms), round_id)
 
 
 def _ask_word(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | ReviewAction | str | None:
@@ -152,11 +152,20 @@ def read_line(ticket: Ticket, line: str) -> Answer:
     if isinstance(chosen, str):
         if rest:
             raise OperationError(f"{chosen} takes no values, got {rest[:60]!r}")
-        return Answer("approve", {"scope": chosen}, ticket.round_id)
+        main = _main_action(ticket)
+        given = _arguments(main, "") if main.name != "approve" else {}
+        return Answer(main.name, with_terms(main.name, given, {"scope": chosen}), ticket.round_id)
     if chosen.name == "approve" and not len(chosen.parameters):
         edits = _values(rest, ticket.request.fields or ())
         return Answer("approve", {"edits": edits} if edits else {}, ticket.round_id)
     return Answer(chosen.name, _arguments(chosen, rest), ticket.round_id)
+
+
+def _main_action(ticket: Ticket) -> ReviewAction:
+    """Return the action that `edit`, `session` and `always` are about: they are offered only if there is one."""
+    main = ticket.request.main_action
+    assert main is not None  # noqa: S101 # see `_words`
+    return main
 
 
 def _arguments(action: ReviewAction, rest: str) -> dict[str, Any]:
@@ -218,8 +227,8 @@ def _given_up(ticket: Ticket, why: str) -> UndecidedError:
 
 def _explained(request: ReviewRequest, word: str) -> str:
     """Explain a word of the prompt's own, for this request."""
-    subject, approve = request.subject, request.action("approve")
-    verb = "approve" if approve is None else action_word(approve)
+    subject, main = request.subject, request.main_action
+    verb = "approve" if main is None else action_word(main)
     if subject is None or word == _EDIT:
         return _EXPLAINED[word].format(verb=verb)
     if subject.rule:

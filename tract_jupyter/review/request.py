@@ -30,7 +30,8 @@ class CodeBlock:
     `header` is the line before the first, if any. Lines count from `first_line`. `marked` is the line that asked, if
     that is what the block is about. `analysis_note` says what the findings alone do not: that there are none, or which
     rules did not look. `binds` says whether an approval is about the code, or whether it only explains. A `text` is no
-    code: it is the value that has the name which the title is.
+    code: it is the value that has the name which the title is. `is_typed` is True if the user typed the code in a cell:
+    an approval does not need it on display again.
     """
 
     title: str
@@ -43,6 +44,7 @@ class CodeBlock:
     marked: int | None = None
     analysis_note: str = ""
     binds: Literal["code", "nothing"] = "code"
+    is_typed: bool = False
 
     def __post_init__(self) -> None:
         _make_printable(self, "title", "description", "analysis_note")
@@ -58,7 +60,8 @@ class CodeBlock:
 class ValueRow:
     """A named value with its type and meaning; `of` makes one that shows all of a value.
 
-    `hidden` names the characters that are marks in its texts.
+    `hidden` names the characters that are marks in its texts. `is_default` says that it is a plain value which nobody
+    gave: it is folded, and an approval does not need it on display.
     """
 
     name: str
@@ -67,15 +70,18 @@ class ValueRow:
     description: str = ""
     is_cut: bool = False
     hidden: str = ""
+    is_default: bool = False
 
     @classmethod
-    def of(cls, name: str, type_: str, value: Any, description: str = "") -> ValueRow:
+    def of(
+        cls, name: str, type_: str, value: Any, description: str = "", *, is_default: bool = False
+    ) -> ValueRow:
         """Return a row with the whole value; with its beginning, if no page could show it."""
         if isinstance(value, str | bytes | list) and len(value) > MOST_CHARACTERS:
             return cls(name, type_, show_value(value), description, is_cut=True)
         try:
             canonical_json(value)
-            return cls(name, type_, distinct_repr(value), description)
+            return cls(name, type_, distinct_repr(value), description, is_default=is_default)
         except Exception:  # noqa: BLE001 # its repr may raise anything; and what no fingerprint can hold is not whole
             return cls(name, type_, safe_repr(value), description, is_cut=True)
 
@@ -94,6 +100,7 @@ class ValueTable:
     `binds` says what of it an approval is about: the names and values, the rows with all that they say (they are a
     definition, which somebody proposes), or nothing, where they only explain. `summary` says in a sentence what such
     rows say in detail. `heads` are the headings of names, values and descriptions, where they are something else.
+    `is_typed` is that of `CodeBlock`.
     """
 
     title: str
@@ -101,6 +108,7 @@ class ValueTable:
     binds: Literal["values", "rows", "nothing"] = "values"
     summary: str = ""
     heads: tuple[str, str, str] = ("Name", "Value", "Meaning")
+    is_typed: bool = False
 
     def __post_init__(self) -> None:
         _make_printable(self, "title", "summary")
@@ -202,6 +210,12 @@ class ReviewRequest:
     def action(self, name: str) -> ReviewAction | None:
         """Return the offered action of that name."""
         return next((action for action in self.actions if action.name == name), None)
+
+    @property
+    def main_action(self) -> ReviewAction | None:
+        """The action that is offered first: the one that runs something, if there is only one; else approving."""
+        first = next((action for action in self.actions if action.style == "approve"), None)
+        return first or self.action("approve")
 
 
 def _make_printable(what: object, *names: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from tract_jupyter.review.decision import NO_ACTION
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from tract_jupyter.review.decision import Decision, Question, Subject
     from tract_jupyter.review.request import ReviewRequest
     from tract_jupyter.storage import StoredDecision, StoredPending
+
+RunsIn: TypeAlias = Literal["", "kernel", "sandbox"]
+"""The place where the code of a request runs; empty if it has no code."""
 
 
 class Asked(Protocol):
@@ -111,6 +114,11 @@ class Reviewable(Protocol):
         ...
 
     @property
+    def runs_in(self) -> RunsIn:
+        """The place where its code runs; empty if it has none."""
+        ...
+
+    @property
     def is_destructive(self) -> bool:
         """True if what it takes away may be gone for good."""
         ...
@@ -161,6 +169,11 @@ class Reviewable(Protocol):
 
     def review_request(self, note: str = "") -> ReviewRequest:
         """Return everything that is shown, as data."""
+        ...
+
+    @property
+    def offered_actions(self) -> frozenset[str]:
+        """The names of all that can be done about it, or read of it."""
         ...
 
     def execute_tool(self, name: str, arguments: dict[str, Any]) -> Any:

@@ -156,7 +156,7 @@ class Reviewer:
         grant = self._grants.use(pending)
         if grant is not None:
             with deciding("grant", f"grant:{grant.grant_id}"):
-                pending.execute_tool("approve", {})
+                pending.execute_tool(grant.action, dict(grant.arguments))
             return True
         pending.not_granted = self._grants.of_others(pending)
         return self._approved_before(pending)

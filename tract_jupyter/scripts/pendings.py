@@ -10,7 +10,7 @@ from tract_jupyter.hooks import FieldPending, action, value_rows
 from tract_jupyter.hooks.builtin import Field
 from tract_jupyter.models import PendingStatus, digest
 from tract_jupyter.models.schema import Parameter, Parameters
-from tract_jupyter.review import CodeBlock, CodeRange, Subject, ValueRow, ValueTable, findings_text, origins
+from tract_jupyter.review import CodeBlock, CodeRange, Subject, ValueRow, ValueTable, origins
 from tract_jupyter.scripts.script import OWN, Script
 from tract_jupyter.storage import interruptible
 from tract_jupyter.toolkit import CHAT, ToolPending
@@ -18,7 +18,7 @@ from tract_jupyter.toolkit import CHAT, ToolPending
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.review import Asked
+    from tract_jupyter.review import Asked, RunsIn
 
 
 RUN_SCRIPT: Final = "run_script"
@@ -127,6 +127,11 @@ class PendingScriptCall(ToolPending):
         whole = CodeBlock(title, script["code"], first_line=script["first_line"], marked=marked)
         return (*super().code_blocks(), whole)
 
+    @property
+    def runs_in(self) -> RunsIn:
+        """The sandbox: only its scripts pause at a call."""
+        return "sandbox"
+
     def asking_block(self) -> None:
         """Return None: the asking line is marked in the script."""
 
@@ -217,15 +222,19 @@ class PendingScript(FieldPending):
         kernel = self._acts_in.scripts.notebooks.known(self.fields["notebook_id"])
         return str(self.tract.operations.advice.why_not_reading(self.code_blocks()[0], kernel))
 
+    @property
+    def runs_in(self) -> RunsIn:
+        """The kernel."""
+        return "kernel"
+
     def why(self) -> str:
         """Return why a person is asked."""
-        found = findings_text(self.code_blocks())
         reach = "In this kernel it can do whatever you can."
         calls = "You are asked again before it calls a tool that can change something."
         author = self._executor.asker(self.actor)
         if author == self.actor and author.startswith("agent:"):
             author = "The model"
-        return f"{author} wrote this code. {reach} {calls} {found}".rstrip()
+        return f"{author} wrote this code. {reach} {calls}"
 
     def summary(self) -> str:
         """Return what the code can do, as far as its text tells."""

@@ -16,7 +16,15 @@ from tract_jupyter.hooks import ActionChoice, FieldPending, action, value_rows
 from tract_jupyter.hooks.builtin import BuiltinPending, Field
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import TOOL_PREFIX, blocks_of, unreviewed_text
-from tract_jupyter.review import MODEL_REVIEWER, RECORDED, Subject, ValueRow, ValueTable, findings_text
+from tract_jupyter.review import (
+    MODEL_REVIEWER,
+    RECORDED,
+    Subject,
+    ValueRow,
+    ValueTable,
+    findings_text,
+    own_arguments,
+)
 from tract_jupyter.toolkit.definitions import CallDetails
 
 if TYPE_CHECKING:
@@ -111,6 +119,12 @@ class ToolQuestion(FieldPending):
         return told or f"Call tool {self.tool_name}"
 
     @property
+    def trusts_defaults(self) -> bool:
+        """True if the defaults of its parameters are the user's, or of this package: not those of an MCP server."""
+        tool = self.current_tool
+        return tool is not None and not tool.owner.startswith("mcp:")
+
+    @property
     def is_destructive(self) -> bool:
         """True if what the tool takes away may be gone for good."""
         tool = self.current_tool
@@ -154,7 +168,7 @@ class ToolQuestion(FieldPending):
             return ActionChoice(made.action, {}, made.decided_by, is_personal=False)
         if not made.is_personal and made.channel not in _STANDING:
             return None
-        arguments = {} if made.action == "approve" else made.arguments
+        arguments = {} if made.action == "approve" else own_arguments(made.arguments)
         return ActionChoice(made.action, arguments, made.decided_by, made.is_personal)
 
     @property
@@ -308,7 +322,8 @@ class ToolPending(BuiltinPending, ToolQuestion):
         declared = {} if tool is None else {p.name: p for p in tool.parameters}
         arguments = self.call_arguments
         names = [*declared, *(name for name in arguments if name not in declared)]
-        rows = value_rows({name: arguments[name] for name in names if name in arguments}, declared)
+        given = {name: arguments[name] for name in names if name in arguments}
+        rows = value_rows(given, declared, trusted=self.trusts_defaults)
         return (ValueTable(f"Call {self.tool_name} with", rows),) if rows else ()
 
     def _tool(self) -> ToolDefinition:

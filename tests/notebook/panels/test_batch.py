@@ -14,6 +14,8 @@ from tract_jupyter.notebook.panels import inbox as inbox_module
 from tract_jupyter.operations import ActionDef, OperationSpec
 from tract_jupyter.review import Ticket, process_text, this_process
 
+KEEP = ActionDef("keep", "", {}, "pending.fields['text'] = 'kept'; pending.approve()")
+
 
 class FrontEnd:
     """One that draws widgets, and is never asked for input."""
@@ -39,7 +41,9 @@ def waiting(tract, spec, shown):
     tract.reviewer.channel = NotebookChannel(FrontEnd())
     fail = ActionDef("burst", "", {}, "1 / 0")
     tract.register_operation(
-        OperationSpec("note", "Note", {"text": {"type": "str"}}, {"burst": fail}, unhandled="ask")
+        OperationSpec(
+            "note", "Note", {"text": {"type": "str"}}, {"burst": fail, "keep": KEEP}, unhandled="ask"
+        )
     )
 
     def fire(*texts):
@@ -147,6 +151,30 @@ def test_some_are_approved_and_one_is_rejected(tract, waiting):
     assert {(d.action, d.channel) for d in decided} == {("approve", "panel"), ("reject", "panel")}
 
 
+LEAVE = ActionDef("leave", "", {"n": "int"}, "pending.approve()", ["n"])
+COUNT = ActionDef("count", "", {"n": "int"}, "pending.approve()", defaults={"n": 3})
+
+
+@pytest.mark.parametrize(
+    ("actions", "chosen", "verb", "runs_nothing"),
+    [
+        ([KEEP], "keep", "Run", False), ([COUNT], "count", "Run", False), ([], "approve", "Approve", False),
+        ([LEAVE], "approve", "Approve", True), ([KEEP, COUNT], "approve", "Approve", True),
+    ],
+)  # fmt: skip
+def test_several_are_run_at_once_by_their_only_action(tract, waiting, actions, chosen, verb, runs_nothing):
+    named = {action.name: action for action in actions}
+    tract.register_operation(OperationSpec("save", "", {"text": {"type": "str"}}, named, unhandled="ask"))
+    pendings = [tract.fire("save", {"text": text}) for text in ("a", "b")]
+    inbox = open_inbox(tract)
+    rows = inbox._panel.view["rows"]
+    assert [(row["verb"], row["runs_nothing"]) for row in rows] == [(verb, runs_nothing)] * 2
+    decide(inbox, "approve", 0, 1)
+    assert [p.status for p in pendings] == ["approved"] * 2
+    assert {d.action for d in tract.reviewer.ledger.newest_decisions(10)} == {chosen}
+    assert {p.fields["text"] for p in pendings} == ({"kept"} if chosen == "keep" else {"a", "b"})
+
+
 def test_the_decision_is_the_one_that_its_own_panel_makes(tract, waiting):
     (own,) = waiting("same")
     ticket = tract.reviewer.show(own)
@@ -221,15 +249,13 @@ def test_what_was_not_on_display_is_not_approved_and_says_so(tract, waiting):
     first, second, third = waiting("a", "b", "c")
     inbox = open_inbox(tract)
     rows = inbox.batch.page
-    assert {row["needed"] for row in inbox._panel.view["rows"]} == {
-        4
-    }  # the line, the one over it, and a named value
+    assert {row["needed"] for row in inbox._panel.view["rows"]} == {6}  # two actions, and a named value
     seen = sorted(rows[0].ticket.needed)  # the code of both, and the values of the first
     decide(inbox, "approve", 0, 1, seen=seen)
     assert (first.status, second.status) == ("approved", "pending")
     said = inbox._panel.view["rows"][1]["refused"]
     assert said.startswith(
-        "Nothing was decided: 2 of the 4 lines that this would approve have not been on display"
+        "Nothing was decided: 2 of the 6 lines that this would approve have not been on display"
     )
     decide(inbox, "approve", 2, seen=None)
     assert third.status == "pending"

@@ -81,13 +81,19 @@ def test_for_whom_it_may_be_and_what_it_does_not_look_at():
     assert offer["ignored"] == [{"name": "at", "shown": "'noon'"}]
 
 
-def test_only_the_button_that_approves_has_these_forms(tract, spec):
-    tract.register_operation(spec())
-    ticket = tract.reviewer.show(tract.fire("citation_check", {"urls": []}, review=True))
+TWO = {name: ActionDef(name, "", {}, "pending.approve()") for name in ("one", "two")}
+
+
+@pytest.mark.parametrize(
+    ("actions", "main"), [({}, "approve"), ({"one": TWO["one"]}, "one"), (TWO, "approve")]
+)
+def test_only_the_main_button_has_these_forms(tract, actions, main):
+    tract.register_operation(OperationSpec("op", "", {"urls": {"type": "list[str]"}}, actions))
+    ticket = tract.reviewer.show(tract.fire("op", {"urls": []}, review=True))
     forms = {form["name"]: form for form in action_forms(ticket)}
-    assert [one["name"] for one in forms["approve"]["edits"]] == ["urls", "verified"]
-    assert forms["approve"]["standing"]
-    assert not any("edits" in forms[name] for name in ("verify", "reject"))
+    assert [one["name"] for one in forms[main]["edits"]] == ["urls"]
+    assert forms[main]["standing"]
+    assert not any("edits" in forms[name] for name in forms.keys() - {main})
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,15 @@
 """The live panel of one request, without a front end: what it takes, and what it tells those who came too late."""
 
+import re
+
 import pytest
 
 from tract_jupyter.models.schema import Parameters
-from tract_jupyter.notebook.panels import Panel, record_html
+from tract_jupyter.notebook.panels import Panel, record_html, request_view
+from tract_jupyter.operations import OperationSpec
 from tract_jupyter.review import Ticket
 from tract_jupyter.scripts import PendingScript
-from tract_jupyter.toolkit import PendingToolCall
+from tract_jupyter.toolkit import PendingToolCall, ToolDefinition
 
 
 @pytest.fixture
@@ -137,8 +140,8 @@ def of_script(tract, code, notebook_id="user"):
 
 def test_a_script_stands_there_as_its_code(tract):
     view = of_script(tract, "rows = tools.status()\n\nprint(rows)")
-    assert view["with_html"] == "<code>rows = tools.status() ⏎ print(rows)</code>"
-    assert "Can call the tool status" in view["risk_html"]
+    assert view["with_html"] == "Can call the tool status"
+    assert "Can call the tool status" not in view["body_html"] + view["risk_html"]
     assert view["needed"] == 3
     assert view["is_short"]
     assert view["body_html"].startswith('<div class="code"')
@@ -147,11 +150,25 @@ def test_a_script_stands_there_as_its_code(tract):
     assert not of_script(tract, "x = 1\n" * 16)["is_short"]
 
 
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("import os\n# Count <all> rows.\nx = 1", "“Count &lt;all&gt; rows.”"), ("print(1)", "Run a script"),
+        ("x = '# no comment'\ny = 2", "Run a script"), ("#!x\n#\n## Plot\nx = 1", "“Plot”"),
+    ],
+)  # fmt: skip
+def test_code_is_named_by_its_first_comment_and_never_repeated(tract, code, told):
+    view = of_script(tract, code)
+    assert f">{told}</b>" in view["headline_html"]
+    assert 'aria-label="runs in your kernel"' in view["headline_html"]
+    assert code not in view["headline_html"] + view["with_html"]
+
+
 def test_a_script_that_was_changed_shows_what_ran(tract):
     ticket = tract.reviewer.show(PendingScript("top = 3\nprint(top)", notebook_id="user", tract=tract))
     click(Panel(ticket), arguments='{"edits":{"code":"top = 5\\nprint(top)"}}')
     line = record_html(ticket).partition("<summary")[2].partition("</summary>")[0]
-    assert "top = 5 ⏎ print(top)" in line
+    assert "2 lines of code" in line
     assert "code changed" in line
 
 
@@ -164,16 +181,31 @@ def test_a_script_says_whose_variables_it_sees(tract):
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("table.to_csv('sightings.csv')", "Can overwrite sightings.csv ("),
-        ("open('sightings.csv', 'w').write('x')", "Can overwrite sightings.csv ("),
-        ("open('sightings.csv', 'a').write('x')", "Can change sightings.csv ("),
+        ("table.to_csv('sightings.csv')", "Can overwrite sightings.csv, which exists ("),
+        ("open('sightings.csv', 'w').write('x')", "Can overwrite sightings.csv, which exists ("),
+        ("open('sightings.csv', 'a').write('x')", "Can change sightings.csv, which exists ("),
         ("table.to_csv('new.csv')", "Can write new.csv ("),
+        (
+            "import pandas as pd\nd = pd.read_csv('sightings.csv')\nd['n'] = d['a'] * 2\nd.to_csv('sightings.csv')",
+            "Can overwrite sightings.csv, which exists and is read here (",
+        ),
+        (
+            "t.to_csv('sightings.csv'); t.to_csv('notes.txt'); open('other.csv').read()",
+            "Can overwrite notes.txt and sightings.csv, which exist and read other.csv (",
+        ),
     ],
 )
-def test_a_script_that_writes_over_a_file_says_so(tract, tmp_path, monkeypatch, code, said):
+def test_a_script_that_writes_over_a_file_says_so_once(tract, tmp_path, monkeypatch, code, said):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "sightings.csv").write_text("1")
-    assert said in of_script(tract, code)["risk_html"]
+    for name in ("sightings.csv", "notes.txt"):
+        (tmp_path / name).write_text("1")
+    view = of_script(tract, code)
+    assert said.removesuffix(" (") in view["with_html"]
+    assert ">line " in view["risk_html"] or said.startswith("Can write")
+    overwrites = "overwrite" in said
+    assert view["is_risky"] is overwrites  # no button is filled then
+    assert not view["is_destructive"]
+    assert "finding" not in view["why_all"]
 
 
 @pytest.mark.parametrize("is_destructive", [False, True])
@@ -186,3 +218,45 @@ def test_what_may_be_gone_for_good_is_told(tract, is_destructive):
         "drop", {"path": "a"}, parameters=Parameters.of(drop), definition_hash="f" * 64, tract=tract
     )
     assert Panel(Ticket(pending, lambda _: None)).view["is_destructive"] is is_destructive
+
+
+NOTE = {
+    "text": {"type": "str"}, "tags": {"type": "list[str]", "default": []}, "level": {"type": "int", "default": 3},
+    "kind": {"type": "str", "default": "plain"}, "path": {"type": "str", "default": "~/.ssh/id"},
+    "draft": {"type": "bool", "default": False}, "by": {"type": "str | None", "default": None},
+}  # fmt: skip
+
+
+def of_note(tract, **given):
+    tract.register_operation(OperationSpec("note", "", NOTE, {}, unhandled="ask"))
+    return tract.reviewer.show(tract.fire("note", {"text": "buy milk and bread", **given}))
+
+
+def test_values_at_their_default_are_folded_in_one_line(tract):
+    ticket = of_note(tract)
+    view = request_view(ticket)
+    assert view["defaults"] == ["tags", "level", "kind", "draft", "by"]  # a path is no plain value
+    assert "tags=" not in view["with_html"]
+    assert "5 values at their default: tags, level, kind, draft, by</summary>" in view["body_html"]
+    assert len(ticket.needed) == 4  # names and values of the text and the path
+    rows = {row.name: row.value for row in ticket.request.tables[0].rows}
+    assert rows["level"] == "3"  # an approval still binds to it
+
+
+def test_a_value_that_was_given_is_on_display(tract):
+    view = request_view(of_note(tract, level=4, by="anna"))
+    assert view["defaults"] == ["tags", "kind", "draft"]
+    assert {"level", "by"} <= set(re.findall('data-name="(.*?)"', view["with_html"]))
+
+
+def test_of_an_mcp_server_only_empty_defaults_are_folded(tract):
+    def write(text: str, tags: list[str] | None = None, force: bool = True, kind: str = "all") -> str:
+        return text
+
+    tool = ToolDefinition("write", "Write.", Parameters.of(write), write, owner="mcp:far")
+    tract.executor.add(tool)
+    asked = PendingToolCall(
+        "write", tool.parameters.validate({"text": "a"}), parameters=tool.parameters, tract=tract,
+        definition_hash=tool.definition_hash,
+    )  # fmt: skip
+    assert request_view(tract.reviewer.show(asked))["defaults"] == ["tags"]

@@ -35,8 +35,10 @@ from tract_jupyter.notebook.chat.rows import (
 )
 from tract_jupyter.notebook.chat.view import TurnBlock
 from tract_jupyter.notebook.chat.work import AgentWork, inner_rows
+from tract_jupyter.notebook.panels.render import change_html, place_html, text_diff
 from tract_jupyter.notebook.views.html import escaped
 from tract_jupyter.prompts import ended_reading, ended_running, not_run
+from tract_jupyter.review import approval_terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -239,7 +241,8 @@ class CallPart:
 
     @property
     def _edits(self) -> Mapping[str, Any]:
-        edits = {} if self.decision is None else self.decision.arguments.get("edits")
+        made = self.decision
+        edits = {} if made is None else approval_terms(made.action, made.arguments).get("edits")
         return edits if isinstance(edits, dict) else {}
 
     @property
@@ -334,14 +337,22 @@ class CallPart:
             f"{counted(count, 'tool call')} in one script" if isinstance(count, int) and count else "a script"
         )
         what = self._script_title(script, called)
-        brief = script_brief(script, code)
+        brief, place = script_brief(script, code), str(self.arguments.get("backend") or "")
+        said = f'<span class="ui">{escaped(brief)}</span>' if brief.startswith("“") else escaped(brief)
         answer = "" if ended is None else ended.text
         tokens = 0 if ended is None else ended.tokens
         return RowParts(
-            self.state, what, "", escaped(brief), brief, self._badge, aside=script_saved(script),
-            seconds=self._seconds,
-            body=inner_rows(self.work, limit) + script_html(code, script, answer, tokens, limit) + self._how_to_decide,
+            self.state, what, "", f"{place_html(place)} {said}", brief, self._badge,
+            aside=script_saved(script), seconds=self._seconds,
+            body=inner_rows(self.work, limit) + self._change
+            + script_html(code, script, answer, tokens, limit) + self._how_to_decide,
         )  # fmt: skip
+
+    @property
+    def _change(self) -> str:
+        """Return what the user changed in the code, as a difference."""
+        diff = text_diff(self.call.arguments.get("code"), self._edits.get("code"))
+        return change_html(diff) if diff else ""
 
     def _script_title(self, script: Mapping[str, Any], called: str) -> str:
         """Return how far the script has come; of one that failed, the class and the message of the error."""

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.models import counted, one_line, plain, printable, shortened
-from tract_jupyter.notebook.panels.render import code_in_a_line
+from tract_jupyter.notebook.panels.render import code_in_brief
 from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, exact_time
 from tract_jupyter.review import MODEL_REVIEWER, current_person, how_to_decide
 
@@ -317,7 +317,7 @@ def script_brief(script: Mapping[str, Any], code: str) -> str:
     """Return which tools a script called, and how often; of one that called none how it begins."""
     by_tool = _numbers(script.get("by_tool"))
     if not by_tool:
-        return one_line(code_in_a_line(code), _BRIEF)
+        return one_line(code_in_brief(code), _BRIEF)
     ordered = sorted(by_tool, key=lambda name: (-by_tool[name][0], name))
     named = [f"{name} ×{by_tool[name][0]:,.0f}" if by_tool[name][0] > 1 else name for name in ordered]
     more = len(named) - _MANY_TOOLS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.context import diff_contexts
 from tract_jupyter.exceptions import MergeConflictError, OperationError
-from tract_jupyter.models import CompiledContext, Priority, counted, told_text
+from tract_jupyter.models import CompiledContext, Priority, counted, one_line, told_text
 from tract_jupyter.notebook.commands.command import (
     Command,
     arguments,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tract_jupyter.tract import Tract
 
 _HOVER = 600
+_FIRST_WORDS = 80
 _CONTENT = frozenset({"append", "edit"})
 
 
@@ -189,6 +190,41 @@ def _priority(priority: str) -> Callable[[NotebookSession, list[str]], GridView]
     return run
 
 
+def _compress(notebook: NotebookSession, words: list[str]) -> Any:
+    """Say which messages would be replaced, and what that costs; with `--yes`, replace them."""
+    confirmed, rest = option(words, "--yes")
+    names = arguments("compress [FROM [TO]] [--yes]", rest, 0, 2)
+    tract = notebook.tract
+    first, last = (*names, None, None)[:2]
+    if confirmed:
+        return _here(
+            tract,
+            f"Compressed {tract.compress(from_commit=first, to_commit=last, triggered_by='%tract compress')}",
+        )
+    plan = tract.preview_compress(from_commit=first, to_commit=last)
+    cost = tract.costs.of_rewrite(
+        *(message.commit_hash for group in plan.groups for message in group.messages)
+    )
+    again = " ".join(["%tract compress", *rest, "--yes"])
+    told = (
+        f"{plan}.",
+        f"This takes something from the model: {cost}." if cost else "",
+        f"Nothing has changed yet: {again} does it. %tract undo --yes takes it back.",
+    )
+    rows = tuple(
+        (
+            group.messages[0].commit_hash[:8],
+            f"{len(group.messages):,}",
+            f"{group.tokens:,}",
+            one_line(group.messages[0].content, _FIRST_WORDS),
+        )
+        for group in plan.groups
+    )
+    heads = ("From", "Messages", "Tokens", "Begins with")
+    grid = Grid(heads, rows, code=frozenset({"From"}), right=frozenset({"Messages", "Tokens"}))
+    return GridView("What a summary would replace", tuple(filter(None, told)), (grid,))
+
+
 def _undo(notebook: NotebookSession, words: list[str]) -> Any:
     return _move(notebook, words, redo=False)
 
@@ -276,6 +312,12 @@ COMMANDS = (
         "unpin COMMIT [WHY] [--yes]",
         "give a message its normal priority again",
         _priority("normal"),
+        (commit_words, "--yes"),
+    ),
+    Command(
+        "compress [FROM [TO]] [--yes]",
+        "show which messages a summary would replace, and the price; --yes has the model write it",
+        _compress,
         (commit_words, "--yes"),
     ),
     Command(

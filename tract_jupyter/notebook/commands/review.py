@@ -504,7 +504,7 @@ def _switch_reading(tract: Tract, *, is_on: bool) -> GridView:
 def _grant_row(grant: Grant) -> tuple[str, ...]:
     return (
         grant.grant_id[:8],
-        f"{grant.kind} {grant.name}",
+        f"{grant.kind} {grant.name}{'' if grant.action == 'approve' else f', runs {grant.action}'}",
         grant.definition_hash[:8],
         _covered(grant),
         grant.whom,

@@ -10,6 +10,7 @@ from .panel import action_form as action_form
 from .panel import action_forms as action_forms
 from .panel import edit_form as edit_form
 from .panel import read_arguments as read_arguments
+from .panel import request_view as request_view
 from .panel import standing_form as standing_form
 from .questions import QuestionList as QuestionList
 from .questions import QuestionPanel as QuestionPanel

@@ -168,7 +168,12 @@ Piece = tuple[str, str]
 """A CSS class and a text."""
 
 
-def code_html(block: CodeBlock, named: str = "") -> str:
+def is_listed(block: CodeBlock) -> bool:
+    """Return True if only the list has all findings: there are too many for a note under each line."""
+    return len(block.findings) > _FEW
+
+
+def code_html(block: CodeBlock, named: str = "", *, listed: bool = True) -> str:
     """Return the block under its title, all of it. Everything is escaped, and what cannot be seen is marked.
 
     A difference stands side by side, where nothing is approved by it.
@@ -176,6 +181,7 @@ def code_html(block: CodeBlock, named: str = "") -> str:
     Args:
         block: the code.
         named: the value that the code is, which may be changed there. No title stands over it, unless it is a text.
+        listed: with the list of findings, even if each has a note under its line.
     """
     shown = shown_code(block)
     title = sub_html(block.title, shown.description)
@@ -201,11 +207,8 @@ def code_html(block: CodeBlock, named: str = "") -> str:
         f'<div class="code" {OWN_KEYS}{name} tabindex="0" role="region" aria-label="{escaped(label)}">'
         f"{''.join(rows)}</div>"
     )
-    return (
-        f"{code}{findings_html(block)}"
-        if named and what == "code"
-        else f"{title}{findings_html(block)}{code}"
-    )
+    found = findings_html(block) if listed or is_listed(block) else ""
+    return f"{code}{found}" if named and what == "code" else f"{title}{found}{code}"
 
 
 def _line_html(

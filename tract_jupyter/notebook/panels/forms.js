@@ -78,9 +78,9 @@ function inputsOf(parameters, id) {
 
 // Values to change before approving, of which those that differ are sent. A short one has its input in the line of values,
 // where a click on it opens it; the others stand in `rows`. `told` is called when one has changed.
-function editing(parameters, id, line, body, told) {
+function editing(parameters, id, line, body, told, defaults = []) {
   const fields = [];
-  const rows = [];
+  const rows = [], folded = [];
   const shownOf = (name) => [...line.querySelectorAll(".value")].find((one) => one.dataset.name === name);
   for (const parameter of parameters) {
     const code = body.querySelector(`.code[data-name="${CSS.escape(parameter.name)}"]`);
@@ -94,7 +94,7 @@ function editing(parameters, id, line, body, told) {
       rows.push(fields.at(-1).row);
     } else {
       const [control, row] = labelled(parameter, `${id}.edit.${parameter.name}`, false);
-      rows.push(row);
+      (defaults.includes(parameter.name) ? folded : rows).push(row);
       if (!control) continue;
       const before = held(control);
       control.addEventListener("input", told);
@@ -114,31 +114,45 @@ function editing(parameters, id, line, body, told) {
   const restored = () => { for (const field of fields) field.close(); };
   // Where the line is cut, all of them stand in the form.
   const settle = (isCut) => { for (const field of fields) field.settle(isCut); };
+  if (folded.length)
+    rows.push(ELEMENT("details", { class: "more", "data-part": "change defaults" },
+      ELEMENT("summary", {}, ELEMENT("i", { class: "chev" }), `Change ${many(folded.length, "value")} at ${folded.length > 1 ? "their" : "its"} default`), ...folded));
   return { rows, changed, collect, restored, settle };
 }
 
 // Code with a button under it: an input takes its place, with what was asked in it.
 function inCode(parameter, id, code, told) {
-  const control = ELEMENT("textarea", { id, name: parameter.name, class: "script", rows: parameter.text.split("\n").length, spellcheck: "false", "aria-label": parameter.label, hidden: true }, parameter.text);
+  const control = ELEMENT("textarea", { id, name: parameter.name, rows: 1, spellcheck: "false", autocapitalize: "off", "aria-label": parameter.label }, parameter.text);
   const before = held(control);
   const press = ELEMENT("button", { type: "button", class: "plain", "data-after-reading": true });
   const { what } = code.dataset; // "code" or "text"
+  const lines = ELEMENT("div", { class: "code", "aria-hidden": "true" });
+  const editor = ELEMENT("div", { class: "editor", hidden: true }, lines, control);
+  const difference = ELEMENT("div", { class: "code", role: "region", "aria-label": "Your change" });
+  const changes = ELEMENT("div", { hidden: true }, ELEMENT("div", { class: "sub" }, "Your change"), difference);
   const isChanged = () => held(control) !== before;
+  const drawLines = () => {
+    lines.replaceChildren(...codeLines(control.value, what === "code"));
+    changes.hidden = editor.hidden || !isChanged();
+    if (!changes.hidden) difference.replaceChildren(...changedLines(before, control.value));
+  };
   const show = (on) => {
-    control.hidden = !on;
+    editor.hidden = !on;
     code.hidden = on;
+    drawLines();
     press.textContent = on ? "Undo the change" : `Change the ${what}`;
   };
   press.addEventListener("click", () => {
     if (press.getAttribute("aria-disabled") === "true") return;
-    const isOpen = !control.hidden;
+    const isOpen = !editor.hidden;
     control.value = before;
     show(!isOpen);
     told();
     (isOpen ? press : control).focus({ preventScroll: true });
   });
-  control.addEventListener("input", told);
-  code.after(control, press);
+  control.addEventListener("input", () => { drawLines(); told(); });
+  if (what === "code") control.addEventListener("keydown", indenting(control));
+  code.after(editor, changes, press);
   show(false);
   return { parameter, control, isChanged, show, close: () => show(isChanged()), settle: () => {} };
 }

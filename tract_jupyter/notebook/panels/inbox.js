@@ -105,7 +105,7 @@ function render({ model, el }) {
     const ready = rows().filter(isReady), chosen = selected(), idle = chosen.filter((row) => row.runs_nothing).length;
     count.textContent = chosen.length ? `${chosen.length} selected` : "Select all";
     approve.textContent = chosen.length ? labelOf(chosen) : "Approve selected";
-    approve.classList.toggle("caution", chosen.some((row) => ["high", "critical"].includes(row.worst)));
+    approve.classList.toggle("caution", chosen.some((row) => row.is_risky));
     reject.textContent = `Reject ${chosen.length}…`;
     send.textContent = `Reject ${refused().length}`;
     approve.hidden = reject.hidden = !chosen.length;

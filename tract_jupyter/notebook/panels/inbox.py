@@ -9,7 +9,7 @@ import contextvars
 import secrets
 import threading
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import traitlets
@@ -17,15 +17,17 @@ from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.models import PendingStatus, digest, printable
+from tract_jupyter.models.schema import Parameters
 from tract_jupyter.notebook.panels.panel import CHANNEL_NAME, REQUEST_STYLES, ReviewWidget, read_seen
 from tract_jupyter.notebook.panels.render import RECORD_STYLES, body_html, foot_text, row_html, table_html
-from tract_jupyter.notebook.panels.row import first_sentence, headline_html, subject_name
+from tract_jupyter.notebook.panels.row import first_sentence, headline_html, is_risky, subject_name
 from tract_jupyter.notebook.views.html import asset, escaped, when
 from tract_jupyter.notebook.views.styles import output_html
 from tract_jupyter.operations import ACTIVATE_HANDLER, client_left
 from tract_jupyter.review import (
     ACTIVATE,
     Answer,
+    ReviewAction,
     bound_lines,
     how_to_decide,
     is_waited_for,
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from tract_jupyter.tract import Tract
 
 
+_APPROVE = ReviewAction("approve", "Approve", Parameters("approve", []))
 _CODE = frozenset({ACTIVATE, ACTIVATE_HANDLER})  # what asks whether code may run from now on
 TURN_DOWN = "%tract decide ID reject REASON turns down what cannot be decided."
 _SHORT, _LONGEST, _CELL = (
@@ -105,8 +108,8 @@ class InboxRow:
 
     @property
     def must_be_opened(self) -> bool:
-        """True if it can be decided only after its body was opened: code that nobody has read yet."""
-        return self.ticket.pending.operation in _CODE
+        """True if it can be decided only after its body was opened: code that nobody has read or typed yet."""
+        return self.ticket.pending.operation in _CODE and bool(self.ticket.needed)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the panel's script draws; all HTML in it is escaped."""
@@ -135,8 +138,9 @@ class InboxRow:
             "is_brief": is_brief,
             "has_code": any(block.binds != "nothing" for block in request.code),
             "needed": len(ticket.needed) if ticket.status.is_open else 0,
-            "runs_nothing": ticket.pending.runs_nothing("approve"),
+            "runs_nothing": ticket.pending.runs_nothing(self.main.name),
             "worst": "" if worst is None else worst.value,
+            "is_risky": is_risky(request),
             "since": self.stored.created_at.isoformat(),
             "since_exact": when(self.stored.created_at),
             "waits": "a cell of this notebook waits" if ticket.waiting else self._elsewhere,
@@ -180,7 +184,8 @@ class InboxRow:
         """Return the values with the keys of what is shown, and whether they are only beginnings, without keys."""
         request = self.ticket.request
         tables = [table for table in request.tables if table.binds == "values"]
-        rows = [row for table in tables for row in shown_rows(table, request.pending_id)]
+        kept = [replace(table, rows=tuple(r for r in table.rows if not r.is_default)) for table in tables]
+        rows = [row for table in kept for row in shown_rows(table, request.pending_id)]
         texts = [("".join(p.text for p in row.name), "".join(p.text for p in row.value)) for row in rows]
         is_brief = sum(len(name) + len(value) for name, value in texts) > _LONGEST
         pairs = []
@@ -191,10 +196,18 @@ class InboxRow:
             pairs.append({"name": name, "text": text, "css": css, "keys": keys})
         return pairs, is_brief
 
+    @property
+    def main(self) -> ReviewAction:
+        """The action of its button, and of the button for several: the main one, if it needs no values."""
+        request = self.ticket.request
+        main = request.main_action
+        if main is not None and all(not parameter.required for parameter in main.parameters):
+            return main
+        return request.action("approve") or _APPROVE
+
     def _verb(self) -> str:
         """Return what approving does, in a word or two."""
-        approve = self.ticket.request.action("approve")
-        label = "Approve" if approve is None else approve.label
+        label = self.main.label
         return label.partition(" ")[0] if label.startswith(("Run ", "Approve ")) else label
 
     def body(self) -> str:
@@ -411,7 +424,8 @@ class InboxPanel(ReviewWidget):
         for pending_id, round_id in content["rounds"].items():
             row = self._batch.row(pending_id)
             if row is not None:
-                answer = Answer(content["action"], arguments, str(round_id), seen)
+                action = row.main.name if content["action"] == "approve" else content["action"]
+                answer = Answer(action, arguments, str(round_id), seen)
                 row.refuse(_answer(row, answer, is_opened=pending_id in opened))
         self.refresh()
 

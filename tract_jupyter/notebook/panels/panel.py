@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import anywidget
 import traitlets
 
+from tract_jupyter.analysis import RiskLevel
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.notebook.panels.code import STATIC_STYLES
 from tract_jupyter.notebook.panels.render import (
@@ -24,7 +25,7 @@ from tract_jupyter.notebook.panels.render import (
     record_html,
     record_text,
 )
-from tract_jupyter.notebook.panels.row import is_risky, row_view
+from tract_jupyter.notebook.panels.row import default_names, is_risky, row_view
 from tract_jupyter.notebook.views.html import asset
 from tract_jupyter.review import Answer, show_value, whom_in_words
 
@@ -148,13 +149,13 @@ def _whom(actor: str) -> list[tuple[str, str]]:
 def action_forms(ticket: Ticket) -> list[dict[str, Any]]:
     """Return the buttons of a ticket with their inputs: what each does stands on it.
 
-    The one of style "approve" is the primary button; there is none where several actions could run. Approving has forms
-    for changed values and for how long it holds.
+    The one of style "approve" is the primary button; there is none where several actions could run. The main action has
+    forms for changed values and for how long the approval holds.
     """
     request = ticket.request
     forms = [action_form(action) for action in request.actions]
-    for form in forms:
-        if form["name"] == "approve":
+    for form, action in zip(forms, request.actions, strict=True):
+        if action is request.main_action:
             form["edits"] = [] if request.choices else edit_form(request.fields)
             form["standing"] = standing_form(request.subject, elsewhere=ticket.pending.runs_elsewhere)
     return forms
@@ -260,6 +261,7 @@ def _kind(annotation: Any) -> tuple[str, list[Any] | None]:
 REQUEST_SCRIPTS = (
     "panels/common.js",
     "panels/rows.js",
+    "panels/editor.js",
     "panels/forms.js",
     "panels/choices.js",
     "panels/request.js",
@@ -339,6 +341,7 @@ def request_view(ticket: Ticket, *, asked_by: bool = True) -> dict[str, Any]:
         "is_open": ticket.status.is_open,
         "body_html": body_html(ticket, asked_by=asked_by),
         "needed": len(ticket.needed) if ticket.status.is_open else 0,
+        "defaults": default_names(ticket.request),
         "keep_inputs": bool(ticket.request.note),
         "actions": action_forms(ticket),
         "choices": [
@@ -353,7 +356,7 @@ def request_view(ticket: Ticket, *, asked_by: bool = True) -> dict[str, Any]:
             if ticket.status.is_open
         ],
         "is_risky": is_risky(ticket.request),
-        "is_destructive": is_risky(ticket.request) or ticket.pending.is_destructive,
+        "is_destructive": is_risky(ticket.request, RiskLevel.HIGH) or ticket.pending.is_destructive,
         "late": "",
         **row_view(ticket),
     }

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from difflib import unified_diff
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.models import PendingStatus, counted, one_line, printable
-from tract_jupyter.notebook.panels.code import code_html, sub_html
-from tract_jupyter.notebook.views.diff import texts_side_by_side, two_columns
+from tract_jupyter.notebook.panels.code import code_html, findings_html, is_listed, sub_html
+from tract_jupyter.notebook.views.diff import side_by_side, texts_side_by_side, two_columns
 from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, exact_time, pieces_html, time_html
 from tract_jupyter.notebook.views.styles import output_html
+from tract_jupyter.operations import ACCESS
 from tract_jupyter.review import (
     CHOICES,
     SHORT_FINGERPRINT,
+    approval_terms,
     bound_lines,
     how_to_decide,
     outcome_text,
@@ -77,6 +80,7 @@ class ValueChange(NamedTuple):
     name: str
     before: str
     after: str
+    diff: str = ""
 
 
 def changed_values(ticket: Ticket) -> list[ValueChange]:
@@ -85,8 +89,12 @@ def changed_values(ticket: Ticket) -> list[ValueChange]:
     for request, decision in ticket.decided:
         before = {p.name: p.default for p in request.fields or ()}
         changes += [
-            ValueChange(name, show_value(before.get(name)), show_value(value))
-            for name, value in (decision.arguments.get("edits") or {}).items()
+            ValueChange(
+                name, show_value(before.get(name)), show_value(value), text_diff(before.get(name), value)
+            )
+            for name, value in (
+                approval_terms(decision.action, decision.arguments).get("edits") or {}
+            ).items()
         ]
     return changes
 
@@ -94,9 +102,8 @@ def changed_values(ticket: Ticket) -> list[ValueChange]:
 def standing_text(ticket: Ticket) -> str:
     """Return the standing approval that was given (the last one, if one failed before), empty if there is none."""
     subject = ticket.request.subject
-    given = [
-        decision.arguments for _, decision in ticket.decided if decision.arguments.get("scope") in _HOW_LONG
-    ]
+    made = [approval_terms(decision.action, decision.arguments) for _, decision in ticket.decided]
+    given = [terms for terms in made if terms.get("scope") in _HOW_LONG]
     if subject is None or not given:
         return ""
     if subject.rule:
@@ -166,29 +173,62 @@ def body_html(ticket: Ticket, *, why: bool = True, asked_by: bool = True) -> str
     request = ticket.request
     named, script = asked_code(request)
     is_text = script is not None and script.language == "text"
-    parts = [code_html(script, named)] if script is not None and not is_text else []
-    parts.append(f"<p>{escaped(request.summary)}</p>" if request.summary else "")
-    if why and request.why and ticket.status.is_open:
-        parts.append(f'<p class="why"><b>Why you are asked:</b> {escaped(request.why)}</p>')
+    is_open = ticket.status.is_open
+    parts = [code_html(script, named, listed=not is_open)] if script is not None and not is_text else []
+    is_told = is_open and script is not None and not is_text  # in the row
+    parts.append(f"<p>{escaped(request.summary)}</p>" if request.summary and not is_told else "")
     parts += [choice_html(choice, request.pending_id) for choice in request.choices]
     blocks = [block for block in request.code if block is not script]
-    parts += [code_html(block) for block in blocks if asked_by or block.binds != "nothing"]
+    is_aside = (
+        is_open and ticket.pending.is_definition
+    )  # the line that asks explains a call, not a definition
+    asking = [block for block in blocks if is_aside and block.binds == "nothing" and block.marked is not None]
+    kept = [block for block in blocks if block not in asking and (asked_by or block.binds != "nothing")]
+    parts += [code_html(block, listed=not is_open) for block in kept]
     parts += [code_html(script, named)] if script is not None and is_text else []
     # what a text stands for comes before the values that go with it
     tables = sorted(request.tables, key=lambda table: not table.summary) if is_text else request.tables
-    parts += [_values_html(table, request.pending_id) for table in tables]
-    changes = changed_values(ticket)
-    if changes:
-        rows = [(c.name, c.before, c.after) for c in changes]
-        parts.append(table_html("Changed before approving", ("Name", "Before", "After"), rows, {1, 2}))
+    about = [
+        table for table in tables if is_open and table.title.startswith(ACCESS)
+    ]  # the row says it in a sentence
+    parts += [_values_html(table, request.pending_id) for table in tables if table not in about]
+    parts.append(_changes_html(ticket))
     parts.append(_result_html(ticket))
     if request.note:
         css = "note no" if ticket.status.is_open else "note"
         parts.append(f'<pre class="{css}">{escaped(request.note)}</pre>')
     standing = standing_text(ticket)
     parts.append(f'<p class="note">{escaped(standing)}</p>' if standing else "")
-    parts.append(f'<p class="dim">{foot_html(ticket)}</p>')
-    return "".join(parts)
+    foot = f'<p class="dim">{foot_html(ticket)}</p>'
+    if not is_open:
+        return "".join([*parts, foot])
+    said = [
+        f'<p class="why"><b>Why you are asked:</b> {escaped(request.why)}</p>' if why and request.why else ""
+    ]
+    said += [findings_html(block) for block in request.code if not is_listed(block)]
+    said += [_values_html(table, request.pending_id) for table in about]
+    said += [code_html(block) for block in asking if asked_by]
+    return "".join([*parts, _folded("about", "About this request", "".join([*said, foot]), icon="info")])
+
+
+def _changes_html(ticket: Ticket) -> str:
+    """Return the values that were changed before approving; a text of several lines as its difference."""
+    changes = changed_values(ticket)
+    rows = [(c.name, c.before, c.after) for c in changes if not c.diff]
+    table = table_html("Changed before approving", ("Name", "Before", "After"), rows, {1, 2}) if rows else ""
+    return table + "".join(change_html(c.diff) for c in changes if c.diff)
+
+
+def change_html(diff: str) -> str:
+    """Return a difference that the user made before approving, side by side."""
+    return f"{sub_html('Changed before approving')}{side_by_side(diff, 'Asked', 'Approved')}"
+
+
+def text_diff(before: object, after: object) -> str:
+    """Return the difference of two texts of which one has several lines; empty for other values."""
+    if not (isinstance(before, str) and isinstance(after, str)) or "\n" not in before + after:
+        return ""
+    return "\n".join(unified_diff(before.split("\n"), after.split("\n"), lineterm="", n=1))
 
 
 def asked_code(request: ReviewRequest) -> tuple[str, CodeBlock | None]:
@@ -378,8 +418,10 @@ def _brief_html(ticket: Ticket) -> str:
         return f'<code class="cut">{values_in_brief(subject.values)}</code>'
     named, script = _shown_code(ticket)
     if script is not None:
-        edits = {} if decision is None else decision.arguments.get("edits") or {}
-        return f'<code class="cut">{escaped(code_in_a_line(str(edits.get(named, script.code))))}</code>'
+        edits = (
+            {} if decision is None else approval_terms(decision.action, decision.arguments).get("edits") or {}
+        )
+        return f'<span class="cut dim">{escaped(code_in_brief(str(edits.get(named, script.code))))}</span>'
     lines = sum(block.code.count("\n") + 1 for block in ticket.request.code if block.binds != "nothing")
     worst = worst_finding(ticket.request.code)
     said = [
@@ -397,10 +439,30 @@ def _shown_code(ticket: Ticket) -> tuple[str, CodeBlock | None]:
 _SHORT, _LINE = 80, 240  # characters of a value, and of a line
 
 
-def code_in_a_line(code: str) -> str:
-    """Return the beginning of code as a line that shows where its lines end."""
-    lines = filter(None, map(str.strip, printable(code).split("\n")))
-    return " ⏎ ".join(lines)[:_LINE]
+def code_in_brief(code: str) -> str:
+    """Return what code says that it does: its first comment, in quotation marks; else its only line, or how many."""
+    lines = [line for line in map(str.strip, printable(code).split("\n")) if line]
+    comment = code_comment(code)
+    if comment:
+        return f"“{comment}”"
+    return _one_line(lines[0]) if len(lines) == 1 else f"{counted(len(lines), 'line')} of code"
+
+
+def code_comment(code: str) -> str:
+    """Return the first comment of code on a line of its own: what its author says that it does."""
+    lines = map(str.strip, printable(code).split("\n"))
+    comments = (line.lstrip("#!% ") for line in lines if line.startswith("#") and not line.startswith("#!"))
+    return _one_line(next(filter(None, comments), ""))
+
+
+_PLACES: Final = {"kernel": "runs in your kernel", "sandbox": "runs in the sandbox"}
+
+
+def place_html(place: str) -> str:
+    """Return the icon of the place where code runs; nothing if there is no code."""
+    if place not in _PLACES:
+        return ""
+    return f'<i class="i i-{place}" role="img" aria-label="{_PLACES[place]}" title="{_PLACES[place]}"></i>'
 
 
 def values_in_brief(values: Mapping[str, Any]) -> str:
@@ -462,6 +524,14 @@ def _output_html(title: str, text: str) -> str:
 
 def _values_html(table: ValueTable, pending_id: str) -> str:
     """Return all values; a long one scrolls. What only explains, or only carrying it out needs, is folded."""
+    kept = [row for row in table.rows if not row.is_default]
+    left = tuple(replace(row, is_default=False) for row in table.rows if row.is_default)
+    if left:
+        names = one_line(", ".join(row.name for row in left), _LINE)
+        named = f"{counted(len(left), 'value')} at {'their' if len(left) > 1 else 'its'} default: {names}"
+        folded = _values_html(replace(table, title="", rows=left, binds="nothing", summary=""), pending_id)
+        rest = _values_html(replace(table, rows=tuple(kept)), pending_id) if kept or table.summary else ""
+        return rest + _folded(f"{table.title} defaults", named, folded)
     rows = shown_rows(table, pending_id)
     name, value, meaning = table.heads
     cells = {name: "name", "Type": "type", value: "value", meaning: "description"}
@@ -481,9 +551,10 @@ def _values_html(table: ValueTable, pending_id: str) -> str:
     return _folded(table.title, table.title, _table_html("", heads, body, in_code))
 
 
-def _folded(part: str, title: str, inner: str) -> str:
+def _folded(part: str, title: str, inner: str, icon: str = "chev") -> str:
+    css = "chev" if icon == "chev" else f"i i-{icon}"
     return (
-        f'<details class="more" data-part="{escaped(part)}"><summary {OWN_KEYS}><i class="chev"></i>{escaped(title)}'
+        f'<details class="more" data-part="{escaped(part)}"><summary {OWN_KEYS}><i class="{css}"></i>{escaped(title)}'
         f"</summary>{inner}</details>"
     )
 

@@ -162,10 +162,14 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     const forms = new Map();
     const primary = actions.find((action) => action.style === "approve");
     const rejecting = actions.find((action) => action.style === "reject");
-    const approving = actions.find((action) => action.name === "approve");
-    const edits = view.choices.length ? choosing(view.choices, id, scroll, measure) : editing(approving?.edits ?? [], id, line, scroll, measure);
+    const main = actions.find((action) => "standing" in action);
+    const edits = view.choices.length ? choosing(view.choices, id, scroll, measure) : editing(main?.edits ?? [], id, line, scroll, measure, view.defaults);
     const own = inLineInputs(primary) ? inputsOf(primary.parameters, `${id}-${primary.name}`) : null;
-    const collectOf = (action, inputs) => () => [...inputs.collect(), ...(action === approving ? edits.collect() : [])];
+    // The terms of the approval go with every action that approves; next to arguments of its own they have one key.
+    const collectOf = (action, inputs, stands) => () => {
+      const terms = action.name === "approve" || !view.choices.length ? [...edits.collect(), ...(stands?.collect() ?? [])] : [];
+      return [...inputs.collect(), ...(action.name === "approve" ? terms : terms.length ? [["approval:", object(terms)]] : [])];
+    };
     const fits = (controls) => controls.every((control) => control.reportValidity());
     const buttons = [];
     const act = (action, css) => {
@@ -182,7 +186,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     };
     if (primary) act(primary, `primary${view.is_risky ? " caution" : ""}`);
     const others = actions.filter((action) => action !== primary && action !== rejecting);
-    for (const action of others.filter((one) => one !== approving)) act(action, "");
+    for (const action of others.filter((one) => one.name !== "approve")) act(action, "");
     if (rejecting) {
       const inputs = inputsOf(rejecting.parameters, `${id}-${rejecting.name}`);
       const send = ELEMENT("button", { type: "submit" }, rejecting.label);
@@ -190,15 +194,16 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
       buttons.push(opener(rejecting.name, rejecting.label, { class: "reject" }));
     }
     let stands = null;
-    if (approving?.standing) {
-      stands = standing(approving.standing, id);
-      const send = ELEMENT("button", { type: "submit", class: `primary${view.is_risky ? " caution" : ""}` }, `${approving.label}, and don’t ask again`);
-      const rows = [...stands.rows, ELEMENT("div", { class: "wide" }, send, button("Cancel", {}, () => open("")))];
-      const collect = () => [...edits.collect(), ...stands.collect()];
-      forms.set("standing", formOf("standing", "Always", "form", rows, collect, true, approving.name));
+    if (main?.standing) {
+      stands = standing(main.standing, id);
+      const inputs = own ?? inputsOf(main.parameters, `${id}-standing-${main.name}`);
+      const send = ELEMENT("button", { type: "submit", class: `primary${view.is_risky ? " caution" : ""}` }, `${main.label}, and don’t ask again`);
+      const given = own ? [] : inputs.rows.map((row) => ELEMENT("div", { class: "wide" }, row));
+      const rows = [...given, ...stands.rows, ELEMENT("div", { class: "wide" }, send, button("Cancel", {}, () => open("")))];
+      forms.set("standing", formOf("standing", "Always", "form", rows, collectOf(main, inputs, stands), true, main.name));
       buttons.push(opener("standing", "Always"));
     }
-    for (const action of others.filter((one) => one === approving)) act(action, "");
+    for (const action of others.filter((one) => one.name === "approve")) act(action, "");
     return { forms, buttons, edits, own, stands, primary, rejecting };
   };
 
@@ -232,7 +237,10 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     line.innerHTML = view.with_html;
     scroll.innerHTML = view.body_html;
     drawn = build(view);
-    const withLine = ELEMENT("div", { class: "with" }, line, ...(drawn.own?.rows ?? []));
+    const atDefault = view.defaults.length; // beside the line, so that it never cuts a value
+    const rest = `${view.with_html ? `${atDefault} more` : many(atDefault, "value")} at ${atDefault > 1 ? "their" : "its"} default`;
+    const hint = atDefault ? [ELEMENT("small", { class: "rest cut", title: view.defaults.join(", ") }, rest)] : [];
+    const withLine = ELEMENT("div", { class: "with" }, line, ...hint, ...(drawn.own?.rows ?? []));
     if (drawn.edits.rows.length)
       scroll.append(ELEMENT("div", { class: "edits", role: "group", "aria-label": "Change values" },
         ELEMENT("h4", { class: "sub" }, "Change values ", ELEMENT("small", {}, "checked again and recorded")), ...drawn.edits.rows));
@@ -277,6 +285,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     q.dataset.status = view.status;
     q.dataset.pendingId = view.pending_id;
     q.setAttribute("aria-label", view.title);
+    q.classList.toggle("on-code", view.is_code);
     waits(view.pending_id, place, view.is_open);
     kernel.shows(id, view.is_open);
     if (view.is_open) drawOpen(view); else drawDecided(view);

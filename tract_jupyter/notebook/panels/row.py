@@ -6,11 +6,12 @@ What stands on display there counts as such: each value is in pieces with keys, 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.analysis import RULES, RiskLevel
 from tract_jupyter.models import counted
-from tract_jupyter.notebook.panels.render import asked_code, asker_html, code_in_a_line, row_html
+from tract_jupyter.notebook.panels.render import asked_code, asker_html, code_comment, place_html, row_html
 from tract_jupyter.notebook.views.html import escaped, pieces_html
 from tract_jupyter.review import by_rule, lines_text, shown_code, shown_rows
 
@@ -65,36 +66,43 @@ def subject_name(ticket: Ticket) -> str:
 def headline_html(ticket: Ticket) -> str:
     """Return what is asked, in a few words, with the name of what it is about in the code font."""
     title, name = ticket.request.title, subject_name(ticket)
+    place = place_html(ticket.pending.runs_in)
+    if _asks_about_code(ticket.request):
+        _, script = asked_code(ticket.request)
+        said = code_comment(script.code) if script is not None else ""
+        words = f"“{said}”" if said else title.removesuffix(" in the kernel, with your variables")
+        return f'<b title="{escaped(title)}">{escaped(words)}</b>{place}{asker_html(ticket)}'
     subject = ticket.request.subject
     if subject is not None and subject.kind == "tool" and not title.endswith(name):
         name = title.rpartition(" ")[2]  # it says in words what its tool does, and to what
     if not name or not title.endswith(name):
-        return f"<b>{escaped(title)}</b>{asker_html(ticket)}"
+        return f"<b>{escaped(title)}</b>{place}{asker_html(ticket)}"
     words = title.removesuffix(name).strip() or "Operation"
     words = words.removesuffix(" operation").replace("Call tool", "Run")
-    return f"<b>{escaped(words)} <code>{escaped(name)}</code></b>{asker_html(ticket)}"
+    return f"<b>{escaped(words)} <code>{escaped(name)}</code></b>{place}{asker_html(ticket)}"
 
 
 def risk_html(request: ReviewRequest, worst: RuleFindings | None) -> str:
-    """Return the worst finding as a chip and a sentence; what it is about, where the code has none."""
+    """Return the worst finding as a chip and a sentence, or the summary. Code has its summary in the next line."""
+    is_code = _asks_about_code(request)
     if worst is None:
         has_code = any(block.binds == "code" and block.language == "python" for block in request.code)
         chip = '<span class="chip none">no findings</span>' if has_code else ""
-        return f'{chip}<span class="cut dim">{escaped(first_sentence(request.summary))}</span>'
+        said = "" if is_code else first_sentence(request.summary)
+        return f'{chip}<span class="cut dim">{escaped(said)}</span>'
     count = sum(f.level is worst.level for block in request.code for f in block.findings)
     known = RULES.get(worst.code)
     said = (worst.worst.reason if known is None else known.manual().partition("\n")[0]).removesuffix(".")
-    said = said if not _asks_about_code(request) else first_sentence(request.summary)
     line = lines_text([worst.worst.span.line])
     jump = f'<button type="button" class="plain jump">{line}</button>'
     chip = f'<span class="chip {worst.level.value}">{count:,} {worst.level.value}</span>'
-    return f'{chip}<span class="cut dim">{escaped(said)} ({jump})</span>'
+    return f'{chip}<span class="cut dim">{jump if is_code else f"{escaped(said)} ({jump})"}</span>'
 
 
-def is_risky(request: ReviewRequest) -> bool:
-    """Return True if a finding is of level high or critical: then no button is filled."""
+def is_risky(request: ReviewRequest, level: RiskLevel = RiskLevel.MEDIUM) -> bool:
+    """Return True if a finding is of that level or worse: from "overwrites a file" on, no button is filled."""
     worst = _worst(request)
-    return worst is not None and worst.level >= RiskLevel.HIGH
+    return worst is not None and worst.level >= level
 
 
 def values_line(request: ReviewRequest) -> tuple[str, bool]:
@@ -102,13 +110,25 @@ def values_line(request: ReviewRequest) -> tuple[str, bool]:
     if request.choices:
         return escaped(" · ".join(choice.title for choice in request.choices)), False
     tables = [table for table in request.tables if table.binds == "values"]
-    rows = [row for table in tables for row in shown_rows(table, request.pending_id)]
-    if not rows:
+    kept = [replace(table, rows=tuple(r for r in table.rows if not r.is_default)) for table in tables]
+    rows = [row for table in kept for row in shown_rows(table, request.pending_id)]
+    if not rows and not default_names(request):
         return _without_values(request), False
     rows.sort(key=lambda row: _text(row.value) == "None")  # what was left out comes last
     size = sum(len(piece.text) for row in rows for piece in (*row.name, *row.value))
     is_brief = size > _LONGEST
     return " ".join(_value_html(row.name, row.value, is_brief=is_brief) for row in rows), is_brief
+
+
+def default_names(request: ReviewRequest) -> list[str]:
+    """Return the names of the values at their default, which stand folded."""
+    return [
+        row.name
+        for table in request.tables
+        if table.binds == "values"
+        for row in table.rows
+        if row.is_default
+    ]
 
 
 def first_sentence(text: str) -> str:
@@ -138,7 +158,7 @@ def _is_short(request: ReviewRequest) -> bool:
 def _without_values(request: ReviewRequest) -> str:
     _, script = asked_code(request)
     if script is not None:
-        return f"<code>{escaped(code_in_a_line(script.code))}</code>"
+        return escaped(first_sentence(request.summary))
     summaries = [first_sentence(table.summary) for table in reversed(request.tables) if table.summary]
     if summaries:  # what it can do, and then what it did when it was tried
         return escaped(" · ".join(summaries))

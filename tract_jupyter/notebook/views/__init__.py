@@ -1,8 +1,8 @@
 """Views of a context: where it stands, its messages, history and differences; HTML and SVG for all views.
 
-Where it stands (`overview`), its tools (`tool_list`), messages (`context`), graph (`commit_graph`), events (`events`)
-and differences (`diff`), on shared pieces of HTML (`html`, `rows`), the styles that they use (`styles`) and drawings
-(`svg`). Printed text (`streams`) and displayed HTML (`sanitized`) of a program look as in a notebook.
+Where it stands (`overview`), its tools (`tool_list`), messages (`context`), graph (`commit_graph`), events (`events`),
+differences (`diff`) and results of the API (`values`), on shared pieces of HTML (`html`, `rows`), styles (`styles`) and
+drawings (`svg`). Printed text (`streams`) and displayed HTML (`sanitized`) of a program look as in a notebook.
 """
 
 from __future__ import annotations
