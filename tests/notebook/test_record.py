@@ -107,7 +107,9 @@ def lock(tmp_path, data_dir, lock_and_secret):
     """A recorded lock file, and its secret where it belongs."""
     text, project, secret = lock_and_secret
     (data_dir / "tract_jupyter").mkdir(parents=True)
-    (data_dir / "tract_jupyter" / "secret").write_bytes(secret)
+    path = data_dir / "tract_jupyter" / "secret"
+    path.touch(mode=0o600)
+    path.write_bytes(secret)
     path = tmp_path / "tract.lock.json"
     path.write_text(text)
     (tmp_path / PROJECT_FILE).write_text(project)

@@ -319,7 +319,7 @@ def whole(dialect, reply, body, model, number):
     odd = finish not in {None, "stop", "tool", *INCOMPLETE}
     return {
         "id": f"resp_{number}", "object": "response", "created_at": int(time.time()), "model": model,
-        "status": "incomplete" if finish in INCOMPLETE or odd else "completed", "error": None,
+        "status": "incomplete" if finish in INCOMPLETE else "completed", "error": None,
         "incomplete_details": {"reason": INCOMPLETE.get(finish, finish)} if finish in INCOMPLETE or odd else None,
         "instructions": body.get("instructions"), "metadata": {}, "parallel_tool_calls": True, "store": False,
         "temperature": 1.0, "top_p": 1.0, "tool_choice": body.get("tool_choice", "auto"), "tools": body.get("tools", []),
