@@ -13,6 +13,8 @@ import decimal
 import re
 import sys
 import sysconfig
+import unicodedata
+import weakref
 from functools import lru_cache
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
@@ -113,7 +115,7 @@ class KernelVariables:
         return False
 
     def is_column(self, name: str) -> bool:
-        """Return True if an attribute of that name is a column of a table, and nothing else."""
+        """Return True if an attribute of that name of a table is a column, and nothing else."""
         if self._columns is None:
             frame = _member("pandas", "core.frame.DataFrame")
             self._columns = {
@@ -123,7 +125,21 @@ class KernelVariables:
                 for column in value.columns
                 if type(column) is str
             }
-        return name in self._columns and not any(hasattr(cls, name) for _, cls in _classes())
+        array = _member("numpy", "ndarray")
+        return name in self._columns and not any(
+            hasattr(cls, name) for cls in (array, list, dict, *(one for _, one in _classes()))
+        )
+
+    def why_not_drawn(self) -> str:
+        """Return why a script may not draw; empty if it may."""
+        pyplot = sys.modules.get("matplotlib.pyplot")
+        if pyplot is None or not self.is_loaded("matplotlib.pyplot"):
+            return "matplotlib is not loaded yet"
+        if sys.modules["matplotlib"].rcParams["text.usetex"]:
+            return "texts of figures are set by LaTeX"
+        if any(figure not in DRAWN for figure in open_figures()):
+            return "a figure of yours is open, and it may change it"
+        return ""
 
     def is_free(self, name: str) -> bool:
         """Return True if a script may give a variable that exists a new value: only scripts used it so far."""
@@ -192,8 +208,9 @@ def _look(name: str, value: Any, budget: _Budget, texts: list[str], depth: int) 
     """
     budget.take(1)
     kind = type(value)
-    if kind is str:
-        texts.append(f"{name} = {value!r}")
+    if kind in {str, bytes}:
+        text = value if kind is str else value.decode("latin-1")
+        texts.append(f"{name} = {text!r}")
     if kind in _SCALARS or _is_scalar(kind):
         _check_zone(getattr(value, "tzinfo", None))
         return False
@@ -211,7 +228,7 @@ def _look(name: str, value: Any, budget: _Budget, texts: list[str], depth: int) 
             _look(str(key) if type(key) is str else name, one, budget, texts, depth + 1)
         return False
     if kind is _member("numpy", "ndarray"):
-        if value.dtype.hasobject:
+        if value.dtype.hasobject or value.dtype.names:  # a list of fields gives a view
             raise _ForeignError
         return True
     _check_table(value, kind, budget)
@@ -363,16 +380,36 @@ def _folders() -> tuple[str, ...]:
     )
 
 
+DRAWN: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
+"""The figures that scripts made."""
+
+
+def open_figures() -> set[Any]:
+    """Return the figures that are open; a notebook shows them below the cell, where no script sees them."""
+    helpers = sys.modules.get("matplotlib._pylab_helpers")
+    return set() if helpers is None else {one.canvas.figure for one in helpers.Gcf.get_all_fig_managers()}
+
+
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 
 
-def scripts_own(scripts: Collection[str], cells: Collection[str]) -> frozenset[str]:
-    """Return the names that scripts gave a value, and that no cell of the user's mentions."""
-    given: set[str] = set()
-    for code in scripts:
-        for node in ast.walk(parse(code)):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                given.add(node.id)
-            elif isinstance(node, ast.FunctionDef):
-                given.add(node.name)
-    return frozenset(given - {word for cell in cells for word in _WORD.findall(cell)})
+def made_names(code: str, before: Mapping[str, Any], after: Mapping[str, Any], made: dict[str, int]) -> None:
+    """Add the variables that a script made to `made`, each with the identity of its value."""
+    for node in ast.walk(parse(code)):
+        name = ""
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            name = node.id
+        elif isinstance(node, ast.FunctionDef):
+            name = node.name
+        is_new = name not in before or made.get(name) == id(before[name])
+        if name in after and is_new:
+            made[name] = id(after[name])
+
+
+def unmentioned(
+    made: Mapping[str, int], namespace: Mapping[str, Any], cells: Collection[str]
+) -> frozenset[str]:
+    """Return the variables that scripts made, and nothing else changed, and no cell mentions."""
+    kept = {name for name, identity in made.items() if name in namespace and id(namespace[name]) == identity}
+    words_of_cells = (_WORD.findall(unicodedata.normalize("NFKC", cell)) for cell in cells) if kept else ()
+    return frozenset(kept.difference(*words_of_cells))

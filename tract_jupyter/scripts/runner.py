@@ -248,11 +248,12 @@ class Scripts:
 
     def _run_in_kernel(self, run: ScriptRun, *, fresh: bool) -> None:
         namespace = self.notebooks.namespace(run.notebook_id, fresh=fresh)
+        before = dict(namespace)
         replay = self._replay(run, run.notebook_id)
         try:
             run_in_kernel(run, namespace, self._executor)
         finally:
-            self.notebooks.note(run.notebook_id, run.script.code)
+            self.notebooks.note(run.notebook_id, run.script.code, before, namespace)
             replay.end(completed=run.status is ScriptStatus.COMPLETED)
             run.notes = (*replay.notes(), *run.notes)
         self.notebooks.restore(namespace)
