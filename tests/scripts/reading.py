@@ -526,6 +526,11 @@ PATCHES = {
     "a name": "len = helper",
     "a module's name": "np = Account()",
     "a class": "pd.Timestamp = Account",
+    "an operator": "pd.DataFrame.__getitem__ = lambda self, key: account.log.append(key)",
+    "an operator of a new table": "pd.DataFrame.__add__ = lambda self, other: account.log.append(other)",
+    "a builtin of another module": "import os\njson.loads = os.system",
+    "a function that keeps its results": "pd.concat = functools.cache(helper)",
+    "a method of an object": "math.sqrt = words.append",
 }  # fmt: skip
 """What may have been run before, and changes what the names in these mean."""
 PATCHED = {
@@ -538,4 +543,9 @@ PATCHED = {
     "a name": "len(df)",
     "a module's name": "np.mean(arr)",
     "a class": "pd.Timestamp('2026-01-01')",
+    "an operator": "df['price']",
+    "an operator of a new table": "pd.DataFrame({'a': [1]}) + 1",
+    "a builtin of another module": "json.loads('1')",
+    "a function that keeps its results": "pd.concat([df])",
+    "a method of an object": "math.sqrt(2)",
 }

@@ -73,19 +73,36 @@ class KernelVariables:
         self._scripts_own = scripts_own
         self._kinds: dict[str, str] = {}
         self._columns: set[str] | None = None
+        self._with_patches: set[str] | None = None
 
     def kind(self, name: str) -> str:
         """Return what a variable holds."""
         if name not in self._namespace:
             return ""
         if name not in self._kinds:
-            self._kinds[name] = _kind(name, self._namespace[name])
+            kind = _kind(name, self._namespace[name])
+            self._kinds[name] = "other" if kind == "table" and "pandas" in self._patched() else kind
         return self._kinds[name]
 
     def is_loaded(self, module: str) -> bool:
         """Return True if a module is loaded, and comes from where packages are installed."""
         loaded = sys.modules.get(module)
-        return type(loaded) is ModuleType and _is_installed(loaded)
+        root = module.partition(".")[0]
+        return type(loaded) is ModuleType and _is_installed(loaded) and root not in self._patched()
+
+    def _patched(self) -> Collection[str]:
+        """Return the packages of which a class has another operator than it came with, as `__getitem__`."""
+        if self._with_patches is None:
+            self._with_patches = {
+                root
+                for root, cls in _classes()
+                for one in cls.__mro__
+                for name, value in list(vars(one).items())
+                if name.startswith("__")
+                and one.__module__.partition(".")[0] == root
+                and not _is_of(value, root)
+            }
+        return self._with_patches
 
     def is_original(self, module: str, name: str) -> bool:
         """Return True if a function of a module is the module's own."""
@@ -325,9 +342,10 @@ def _check_cells(dtype: Any, column: Any, budget: _Budget) -> None:
 
 def _is_of(value: Any, root: str) -> bool:
     """Return True if a function, class or property is a package's own: its code is in a module of that package."""
-    for part in () if isinstance(value, FunctionType | type) else ("__func__", "fget", "func", "_accessor"):
+    is_plain = isinstance(value, FunctionType | type)
+    for part in ("__wrapped__", *(() if is_plain else ("__func__", "fget", "func", "_accessor"))):
         inner = getattr(value, part, None)
-        if inner is not None and inner is not value:
+        if inner is not None and inner is not value and not (is_plain and _is_of(inner, root)):
             return _is_of(inner, root)
     if isinstance(value, FunctionType):
         home = str(value.__globals__.get("__name__", ""))
@@ -338,7 +356,9 @@ def _is_of(value: Any, root: str) -> bool:
             _is_of(one, root) for one in made
         )
     if isinstance(value, BuiltinFunctionType) or type(value).__name__ == "cython_function_or_method":
-        return True
+        home = str(value.__module__ or root).partition(".")[0]
+        owner = getattr(value, "__self__", None)  # `words.append` is a builtin, too
+        return home.removeprefix("_") == root and isinstance(owner, ModuleType | type | None)
     if callable(value) and "(vectorized)" in str(getattr(value, "__name__", "")):
         return False  # `numpy.frompyfunc` made it of a function
     return type(value).__module__.partition(".")[0] in {root, "builtins", "numpy", "pandas", "functools"}
