@@ -487,6 +487,7 @@ MORE_THAN_READING = {
     "the same type": "a = np.float64(arr)\na[0] = 1",
     "the same type of whole numbers": "a = np.int64(whole)\na[0] = 1",
     "the same type of truth values": "a = np.bool_(flags)\na[0] = False",
+    "a repetition of once": "a = np.tile(pd.to_timedelta([1, 2], unit='D'), ())\na[0] = 1",
     "conjugates": "a = arr.conjugate()\na[0] = 1",
     "an array without axes": "x = np.array(settings).tolist()\nx['a'] = 1",
     "the greater of two sets": "x = np.maximum(tags, frozenset())\nx.add('z')",

@@ -13,7 +13,7 @@ from tract_jupyter import Tract
 from tract_jupyter.analysis import CodeAnalyzer, why_not_reading
 from tract_jupyter.exceptions import GrantError
 from tract_jupyter.review import MODEL_REVIEWER, deciding
-from tract_jupyter.scripts import READS, KernelVariables, reading_scripts
+from tract_jupyter.scripts import READS, KernelVariables, reading_scripts, runner
 from tract_jupyter.scripts.known import DRAWN
 
 pytest.importorskip("matplotlib")
@@ -242,6 +242,37 @@ def test_a_cell_mentions_a_name_in_another_writing(on, call):
     on.scripts.notebooks.user_cells = lambda: ["print(\u00b5)"]  # the micro sign: the same name for Python
     on.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject"))
     assert call("\u03bc = 0").denied
+
+
+def test_a_script_sees_the_variables_that_were_looked_at(on, call, monkeypatch):
+    """Another thread gives a variable a value between the look and the run, and while it runs."""
+    variables, run_in_kernel = on.scripts.notebooks.user_namespace, runner.run_in_kernel
+
+    def run(*arguments):
+        variables["x"] = variables["n"]
+        run_in_kernel(*arguments)
+
+    monkeypatch.setattr(runner, "run_in_kernel", run)
+    assert call("for i in []:\n    x = [0]\nx.append(4)").output["status"] == "failed"  # it has no x
+    del variables["x"]
+    assert call("y = 7\nx = [y]").output["status"] == "completed"
+    assert variables["x"] is variables["n"]  # what the other thread put there stays
+    assert variables["n"] == [1, 2, 3]
+    assert variables["y"] == 7
+
+
+def test_a_function_of_a_script_sees_the_users_variables_later(on, call):
+    assert call("y = 3\ndef f(a, *, b=1):\n    return a + b + y\nf(1)").output["result"] == "5"
+    variables = on.scripts.notebooks.user_namespace
+    variables["y"] = 10
+    assert variables["f"](1) == 12
+
+
+@pytest.mark.parametrize("code", ["def load(x):\n    return x", "load = lambda x: x"])
+def test_a_function_that_a_cell_may_call_is_asked_about(on, call, code):
+    on.scripts.notebooks.user_cells = lambda: ["def run(): return load(n)"]
+    on.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject"))
+    assert call(code).denied
 
 
 def test_a_rule_that_is_switched_off_ends_it(on, call):

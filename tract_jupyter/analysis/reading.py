@@ -265,6 +265,8 @@ class _Reader(Calls):
         name = target.id
         if name.startswith("_") or name in _SHADOWING:
             refuse(target, f"it gives {name} a value")
+        if value.kind == "local" and not self._depth and self.kernel.is_mentioned(name):
+            refuse(target, f"a cell of yours may call its function {name}")
         before = self._names.get(name)
         kind = self.kernel.kind(name)
         if kind:  # an inner variable, too: the script may mean either

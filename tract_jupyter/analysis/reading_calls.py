@@ -50,6 +50,10 @@ class KernelNames(Protocol):
         """Return True if a script may give a variable that exists a new value: only scripts used it so far."""
         ...
 
+    def is_mentioned(self, name: str) -> bool:
+        """Return True if a cell of the user has that name."""
+        ...
+
 
 class NotReadingError(Exception):
     """Raised for anything that is not known to only read."""

@@ -21,7 +21,7 @@ from tract_jupyter.exceptions import ScriptFailedError, ToolDeniedError, ToolExe
 from tract_jupyter.models import counted
 from tract_jupyter.prompts import FIGURES
 from tract_jupyter.review import captured
-from tract_jupyter.scripts.known import DRAWN, KernelVariables, made_names, open_figures, unmentioned
+from tract_jupyter.scripts.known import DRAWN, KernelVariables, made_names, open_figures
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
 from tract_jupyter.scripts.script import MAIN, OWN
 from tract_jupyter.scripts.stopper import ScriptStopped
@@ -181,7 +181,7 @@ class ScriptNotebooks:
                 namespace.setdefault(name, value)
 
     def note(self, notebook_id: str, code: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-        """Note the code of a script that ran in a notebook, with the variables before and after it."""
+        """Note the code of a script that ran in a notebook, the variables before it, and what it may have made."""
         cells = len(self.user_cells()) if notebook_id == USER else 0
         self._ran.setdefault(notebook_id, []).append((cells, code))
         made_names(code, before, after, self._made.setdefault(notebook_id, {}))
@@ -196,14 +196,14 @@ class ScriptNotebooks:
         return code
 
     def known(self, notebook_id: str) -> KernelVariables:
-        """Return what is known of the variables of a notebook, without running any code of theirs."""
+        """Return what is known of the variables that a notebook has now, without running any code of theirs."""
         identity = USER if notebook_id == OWN else notebook_id
         cells = self.user_cells() if identity == USER else []
         if identity == USER:
             namespace = self.user_namespace or {}
         else:
-            namespace = self._notebooks.get(identity) or dict(self._given())
-        return KernelVariables(namespace, unmentioned(self._made.get(identity, {}), namespace, cells))
+            namespace = self._notebooks.get(identity) or {**_empty(), **self._given()}
+        return KernelVariables(dict(namespace), self._made.get(identity), cells)
 
     def sizes(self) -> dict[str, int]:
         """Return the number of variables of each, by id."""

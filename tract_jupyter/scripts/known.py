@@ -65,22 +65,30 @@ class KernelVariables:
 
     Args:
         namespace: the variables.
-        scripts_own: names that only scripts used so far.
+        made: the variables that scripts made, each with the identity of its value.
+        cells: the cells of the user.
+
+    Attributes:
+        namespace: the variables.
     """
 
-    def __init__(self, namespace: Mapping[str, Any], scripts_own: Collection[str] = ()) -> None:
-        self._namespace = namespace
-        self._scripts_own = scripts_own
+    def __init__(
+        self, namespace: dict[str, Any], made: Mapping[str, int] | None = None, cells: Collection[str] = ()
+    ) -> None:
+        self.namespace = namespace
+        self._made = made or {}
+        self._cells = cells
+        self._words: set[str] | None = None
         self._kinds: dict[str, str] = {}
         self._columns: set[str] | None = None
         self._with_patches: set[str] | None = None
 
     def kind(self, name: str) -> str:
         """Return what a variable holds."""
-        if name not in self._namespace:
+        if name not in self.namespace:
             return ""
         if name not in self._kinds:
-            kind = _kind(name, self._namespace[name])
+            kind = _kind(name, self.namespace[name])
             self._kinds[name] = "other" if kind == "table" and "pandas" in self._patched() else kind
         return self._kinds[name]
 
@@ -108,7 +116,7 @@ class KernelVariables:
         """Return True if a function of a module is the module's own."""
         loaded = sys.modules.get(module)
         value = _MISSING if loaded is None else vars(loaded).get(name, _MISSING)
-        if module == "builtins" and self._namespace.get("__builtins__", builtins) not in (
+        if module == "builtins" and self.namespace.get("__builtins__", builtins) not in (
             builtins,
             vars(builtins),
         ):
@@ -137,7 +145,7 @@ class KernelVariables:
             frame = _member("pandas", "core.frame.DataFrame")
             self._columns = {
                 column
-                for key, value in list(self._namespace.items())
+                for key, value in list(self.namespace.items())
                 if frame is not None and type(value) is frame and self.kind(key) == "table"
                 for column in value.columns
                 if type(column) is str
@@ -160,7 +168,16 @@ class KernelVariables:
 
     def is_free(self, name: str) -> bool:
         """Return True if a script may give a variable that exists a new value: only scripts used it so far."""
-        return name in self._scripts_own
+        is_made = name in self._made and id(self.namespace.get(name)) == self._made[name]
+        return is_made and not self.is_mentioned(name)
+
+    def is_mentioned(self, name: str) -> bool:
+        """Return True if a cell of the user has that name."""
+        if self._words is None:
+            self._words = {
+                word for cell in self._cells for word in _WORD.findall(unicodedata.normalize("NFKC", cell))
+            }
+        return name in self._words
 
 
 _MISSING: Final = object()
@@ -426,10 +443,24 @@ def made_names(code: str, before: Mapping[str, Any], after: Mapping[str, Any], m
             made[name] = id(after[name])
 
 
-def unmentioned(
-    made: Mapping[str, int], namespace: Mapping[str, Any], cells: Collection[str]
-) -> frozenset[str]:
-    """Return the variables that scripts made, and nothing else changed, and no cell mentions."""
-    kept = {name for name, identity in made.items() if name in namespace and id(namespace[name]) == identity}
-    words_of_cells = (_WORD.findall(unicodedata.normalize("NFKC", cell)) for cell in cells) if kept else ()
-    return frozenset(kept.difference(*words_of_cells))
+def keep_made(before: Mapping[str, Any], after: dict[str, Any], namespace: dict[str, Any]) -> dict[str, Any]:
+    """Put what a script made into a namespace, but where a variable was changed meanwhile; return what was put."""
+    kept = {}
+    for name, value in after.items():
+        is_made = name not in before or before[name] is not value
+        if (
+            is_made
+            and not name.startswith("_")
+            and namespace.get(name, _MISSING) is before.get(name, _MISSING)
+        ):
+            kept[name] = namespace[name] = _moved(value, after, namespace)
+    return kept
+
+
+def _moved(value: Any, after: dict[str, Any], namespace: dict[str, Any]) -> Any:
+    """Return a function of a script that sees the variables of a namespace; any other value as it is."""
+    if type(value) is not FunctionType or value.__globals__ is not after:
+        return value
+    moved = FunctionType(value.__code__, namespace, value.__name__, value.__defaults__, value.__closure__)
+    moved.__kwdefaults__ = value.__kwdefaults__
+    return moved

@@ -53,14 +53,14 @@ FUNCTIONS: Final[dict[str, dict[str, dict[str, int]]]] = {
             **_counts(_BINARY, 2),
             **_counts(
                 """array full sort argsort unique where histogram bincount digitize interp polyfit polyval
-                corrcoef cov vstack hstack column_stack tile repeat isin searchsorted cross
+                corrcoef cov vstack hstack column_stack repeat isin searchsorted cross
                 count_nonzero nonzero full_like gradient select convolve""", 3
             ),
         },
         "element": _counts(_REDUCING, 2),
         "numbers": _counts("arange linspace logspace zeros ones eye zeros_like ones_like", 3),
         "view": _counts(
-            "diag asarray reshape ravel squeeze transpose meshgrid diff float64 float32 int64 int32 bool_", 2
+            "diag asarray reshape ravel squeeze transpose meshgrid tile diff float64 float32 int64 int32 bool_", 2
         ),
         "constant": _counts("nan pi e inf newaxis", 0),
     },
