@@ -512,6 +512,7 @@ MORE_THAN_READING = {
     "a package behind a type": "df['price'].astype('int64[pyarrow]')",
     "a link in a figure": "plt.text(0, 0, 'x', bbox={'url': 'javascript:alert(1)'})",
     "a link in computed properties": "b = {'url': 'javascript:alert(1)'}\nplt.text(0, 0, 'x', bbox=b)",
+    "a link in pairs": "plt.text(0, 0, 'x', bbox=dict([('url', 'javascript:alert(1)')]))",
     "a link by position": "plt.annotate('x', (0, 0), (1, 1), 'data', 'data', {'url': 'javascript:alert(1)'})",
     "bytes of a key": "print(key_bytes)",
 }  # fmt: skip

@@ -334,7 +334,8 @@ class Calls:
 
     def _check_properties(self, node: ast.Call, given: ast.expr) -> None:
         """Check a dict of properties of a plot: it is written out, and has none of the refused arguments."""
-        if isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and given.func.id == "dict":
+        is_dict = isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and given.func.id == "dict"
+        if is_dict and isinstance(given, ast.Call) and not given.args:
             return  # its arguments by name are checked as such
         if not isinstance(given, ast.Dict):
             refuse(node, "the properties of the plot are not written out")
