@@ -13,8 +13,7 @@ from tract_jupyter import Tract
 from tract_jupyter.analysis import CodeAnalyzer, why_not_reading
 from tract_jupyter.exceptions import GrantError
 from tract_jupyter.review import MODEL_REVIEWER, deciding
-from tract_jupyter.scripts import READS, KernelVariables, reading_scripts, runner
-from tract_jupyter.scripts.known import DRAWN
+from tract_jupyter.scripts import READS, KernelVariables, reading_scripts
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("pandas")
@@ -83,7 +82,7 @@ def test_what_shows_html_is_asked_about(code, namespace, monkeypatch):
     assert why_not_reading(code, KernelVariables(namespace))
 
 
-def test_a_figure_of_the_user_is_not_drawn_on(namespace, monkeypatch):
+def test_a_figure_of_the_user_is_not_drawn_on(namespace, tract, monkeypatch):
     plt = namespace["plt"]
     assert why_not_reading("plt.title('x')", KernelVariables(namespace)) == ""
     monkeypatch.setitem(plt.rcParams, "text.usetex", True)
@@ -92,9 +91,10 @@ def test_a_figure_of_the_user_is_not_drawn_on(namespace, monkeypatch):
     made = plt.figure()
     for code in ["plt.title('x')", "df.plot()", "df['price'].hist()", "plt.figure(1, clear=True)"]:
         assert "figure of yours" in why_not_reading(code, KernelVariables(namespace))
-    DRAWN.add(made)  # a script's own
-    assert why_not_reading("plt.title('x')", KernelVariables(namespace)) == ""
     plt.close(made)
+    tract.scripts.run("import matplotlib.pyplot\nmatplotlib.pyplot.figure()")
+    assert why_not_reading("plt.title('x')", KernelVariables(namespace)) == ""  # that figure is a script's
+    plt.close("all")
 
 
 def test_names_that_were_given_another_meaning_are_asked_about():
@@ -246,17 +246,17 @@ def test_a_cell_mentions_a_name_in_another_writing(on, call):
 
 def test_a_script_sees_the_variables_that_were_looked_at(on, call, monkeypatch):
     """Another thread gives a variable a value between the look and the run, and while it runs."""
-    variables, run_in_kernel = on.scripts.notebooks.user_namespace, runner.run_in_kernel
+    variables, restore = on.scripts.notebooks.user_namespace, on.scripts.notebooks.restore
 
-    def run(*arguments):
+    def changed(namespace):
         variables["x"] = variables["n"]
-        run_in_kernel(*arguments)
+        restore(namespace)
 
-    monkeypatch.setattr(runner, "run_in_kernel", run)
+    monkeypatch.setattr(on.scripts.notebooks, "restore", changed)  # it is called right before the run
     assert call("for i in []:\n    x = [0]\nx.append(4)").output["status"] == "failed"  # it has no x
     del variables["x"]
     assert call("y = 7\nx = [y]").output["status"] == "completed"
-    assert variables["x"] is variables["n"]  # what the other thread put there stays
+    assert variables["x"] is variables["n"]  # the value of the other thread is kept
     assert variables["n"] == [1, 2, 3]
     assert variables["y"] == 7
 

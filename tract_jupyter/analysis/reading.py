@@ -80,13 +80,13 @@ class _Reader(Calls):
         self._seen: set[ast.AST] = set()
 
     def check_all_seen(self, tree: ast.Module) -> None:
-        """Check that no expression was left out: it would run, and nothing is known of it."""
+        """Check that no expression was left out: it would run without a check."""
         for node in ast.walk(tree):
             is_stored = isinstance(getattr(node, "ctx", None), ast.Store)
             if isinstance(node, ast.expr) and not (
                 is_stored or isinstance(node, _PARTS) or node in self._seen
             ):
-                refuse(node, "an expression stands where it is not known")
+                refuse(node, "this expression is not known to only read")
 
     def state(self) -> tuple[dict[str, Value], bool]:
         """Return what is known so far."""
@@ -536,7 +536,7 @@ _PARTS: Final = (ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Starred, ast.A
 
 
 def _either(values: Sequence[Value]) -> Value:
-    """Return what is known of a value that is one of these. A cell of a table is never the script's own."""
+    """Join the values of one name. A cell of a table never belongs to the script."""
     is_table = all(one.is_table for one in values)
     is_mixed = not is_table and any(one.is_table for one in values)
     own = min(one.own for one in values)

@@ -291,7 +291,7 @@ class Calls:
         return values
 
     def _check_called(self, node: ast.Call, values: list[Value]) -> None:
-        """Check a function that a call is given: data may be a class or a bound method."""
+        """Check the function argument of a call: data may be a class or a bound method."""
         first = values[0]
         if first.kind == "data" or (first.name == "builtins.type" and len(node.args) != 2):  # noqa: PLR2004
             refuse(node, "it calls something that is not known")

@@ -256,7 +256,7 @@ class Records:
                 if stored.status != PendingStatus.APPROVED or last is None or is_waited_for(stored):
                     continue
                 if last.channel in {MODEL_REVIEWER, "grant"}:
-                    continue  # for the call that it was shown, and no other one; a grant that ended allows nothing
+                    continue  # a model decides about one call only; a grant that ended allows nothing
                 is_for = (stored.actor, stored.branch) == (pending.actor, pending.branch)
                 if not is_for or not self.vouches(stored):
                     continue  # it was for somebody else, or elsewhere, or the store was changed to say that it was not

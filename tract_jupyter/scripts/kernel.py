@@ -181,7 +181,7 @@ class ScriptNotebooks:
                 namespace.setdefault(name, value)
 
     def note(self, notebook_id: str, code: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-        """Note the code of a script that ran in a notebook, the variables before it, and what it may have made."""
+        """Note the code of a script, the variables before it, and the variables that it may have made."""
         cells = len(self.user_cells()) if notebook_id == USER else 0
         self._ran.setdefault(notebook_id, []).append((cells, code))
         made_names(code, before, after, self._made.setdefault(notebook_id, {}))
@@ -196,7 +196,7 @@ class ScriptNotebooks:
         return code
 
     def known(self, notebook_id: str) -> KernelVariables:
-        """Return what is known of the variables that a notebook has now, without running any code of theirs."""
+        """Return the types of the current variables of a notebook, without running their code."""
         identity = USER if notebook_id == OWN else notebook_id
         cells = self.user_cells() if identity == USER else []
         if identity == USER:

@@ -290,6 +290,6 @@ CALLED: Final[dict[str, tuple[int | None, frozenset[str]]]] = {
         ("pie", "", "autopct"),
     )
 }  # fmt: skip
-"""Names that call a function that they are given: at this position, or by these names."""
+"""Calls that take a function and call it: its position, and its argument names."""
 CALLS_ITS_FIRST: Final = words("map reduce defaultdict")
-"""Names among these that call what they are given first, whatever it is."""
+"""Calls among these that call their first argument without a check of its type."""
