@@ -56,6 +56,10 @@ sparse = pd.Series(pd.arrays.SparseArray(objects["a"].to_numpy()))
 zoned = datetime.datetime(2026, 1, 1, tzinfo=Zone())
 stream = (n for n in [1, 2])
 counts = collections.defaultdict(account.log.append)
+record = np.array([(1, 2.0), (3, 4.0)], dtype=[("a", int), ("b", float)])
+options = pd.DataFrame({"put": [1], "call": [2], "clear": [3], "tofile": [4]})
+ids, tags, whole, flags = pd.Index(["x", "y"], name="id"), {"a", "b"}, np.array([3, 1, 2]), np.array([True, False])
+key_bytes = api_key.encode()
 """
 """What the notebook's user ran."""
 
@@ -106,6 +110,10 @@ ORDINARY = {
     "rows": "[row['name'].upper() for row in rows if row['n'] > 1]",
     "loop": "result = []\nfor name, group in df.groupby('region'):\n    result.append((name, group['price'].mean()))\npd.DataFrame(result)",
     "arrays": "z = (arr - arr.mean()) / arr.std()\nnp.where(z > 1, 1, 0).sum(axis=0)",
+    "a random sample with a seed": "df.sample(3, random_state=1).sort_index()",
+    "types": "df['price'].astype(float).sum(), df['units'].astype('float64').max(), {k: type(v).__name__ for k, v in settings.items()}",
+    "keys": "sorted(rows, key=lambda r: r['n']), max(rows, key=lambda r: r['n']), list(map(str, words))",
+    "numbered": "for i, row in enumerate(rows, 1):\n    print(i, row['name'])",
     "texts": "re.findall(r'\\w+', text)\ncollections.Counter(text.split()).most_common(1)",
 }  # fmt: skip
 """Scripts that run without a question, if the user switched that on."""
@@ -447,6 +455,66 @@ MORE_THAN_READING = {
     "query inplace": "df.query('price > 3', inplace=True)",
     "query assign": "df.query('x = price')",
     "query level": "df.query('price > 1', level=1)",
+    # expressions that the rule could leave out
+    "in a declaration": "words[f()]: int",
+    "in a declaration of an attribute": "input().x: int",
+    "in the start of enumerate": "for i, x in enumerate(words, input()):\n    pass",
+    "in the start of an inner enumerate": "[i for i, x in enumerate(words, input())]",
+    "in inplace": "d = df.copy()\nd.sort_values('price', inplace=input())",
+    "in isinstance": "isinstance(1, int, a=input())",
+    # functions that a value holds: the notebook calls some of them by their names
+    "a function in a series": "pd.Series(lambda: '<script>', index=['_repr_html_'])",
+    "a function in a dict": "pd.Series(dict(_repr_javascript_=lambda: 'alert(1)'))",
+    "a function in a dict as func": "pd.Series(dict(func=lambda: '<script>')).rename({'func': '_repr_html_'})",
+    "a function in a list": "x = []\nx.append(lambda: '<script>')",
+    "a function as a default": "pd.Series([settings.get('z', lambda: '<script>')], index=['_repr_html_'])",
+    "a function as the default of max": "max([], default=lambda: '<script>')",
+    "a function as an argument": "def f(g):\n    return pd.Series([g], index=['_repr_html_'])\nf(lambda: '<script>')",
+    "a function as a second argument": "pd.Series([1]).pipe(lambda d, g: pd.Series([g]), lambda: '<script>')",
+    "a function as a start": "functools.reduce(lambda a, b: a, [], lambda: '<script>')",
+    "a function in a cell": "pd.Series([1], index=['_repr_html_']).replace(1, lambda: '<script>')",
+    "a function as another value": "pd.Series([1], index=['_repr_html_']).mask([True], lambda: '<script>')",
+    "a function as a key": "x = {}\nx[lambda: 1] = 1",
+    "a class by map": "list(map(type, ['A'], [()], [{}]))",
+    "a class by the type of a type": "list(map(type(type(1)), ['A'], [()], [{}]))",
+    "a class by a second name": "t = type\nlist(map(t, ['A'], [()], [{}]))",
+    "a method as a factory": "collections.defaultdict(words.clear)['x']",
+    "a method by a column's name": "list(map(arr.put, [[0]], [[9]]))",
+    "a file by a column's name": "list(map(arr.tofile, ['x']))",
+    # what gives its argument back
+    "a difference of order 0": "a = np.diff(arr, 0)\na[0] = 1",
+    "a difference of a table": "d = np.diff(df, 0)\nd['x'] = 1",
+    "the same type": "a = np.float64(arr)\na[0] = 1",
+    "the same type of whole numbers": "a = np.int64(whole)\na[0] = 1",
+    "the same type of truth values": "a = np.bool_(flags)\na[0] = False",
+    "a repetition of once": "a = np.tile(pd.to_timedelta([1, 2], unit='D'), ())\na[0] = 1",
+    "conjugates": "a = arr.conjugate()\na[0] = 1",
+    "an array without axes": "x = np.array(settings).tolist()\nx['a'] = 1",
+    "the greater of two sets": "x = np.maximum(tags, frozenset())\nx.add('z')",
+    "fields of an array": "a = record[['a', 'b']]\na['a'] = 9",
+    "bounds of nothing": "d = df.clip([])\nd['x'] = 1",
+    "levels of nothing": "d = df.stack([])\nd['x'] = 1",
+    "an index joined with a list": "i = ids.join(['a'])\ni.name = 'x'",
+    "a table under the name of a list": "x = [1]\nx = pd.DataFrame({'a': [words]}).copy()\ny = x['a']\ny[0].append('z')",
+    "a table or a list": "x = [1] if total else pd.DataFrame({'a': [words]}).copy()\ny = x['a']\ny[0].append('z')",
+    # the state of the process
+    "random numbers": "np.random.rand(3)",
+    "a random number": "random.random()",
+    "a random sample": "df.sample(2)",
+    "a random sample by a variable": "df.sample(2, random_state=total)",
+    "a locale": "df['month'].dt.day_name('de_DE')",
+    # files and packages behind a text
+    "a time zone from a file": "df['month'].astype('datetime64[ns, dateutil//etc/hostname]')",
+    "a time zone from a file, joined": "df['month'].astype('datetime64[ns, date' + 'util//etc/hostname]')",
+    "a time zone in a series": "pd.Series([1], dtype='datetime64[ns, dateutil//etc/hostname]')",
+    "a time zone in an index": "pd.Index([1], 'datetime64[ns, dateutil//etc/hostname]')",
+    "a time zone in a choice of columns": "df.select_dtypes('datetime64[ns, dateutil//etc/hostname]')",
+    "a package behind a type": "df['price'].astype('int64[pyarrow]')",
+    "a link in a figure": "plt.text(0, 0, 'x', bbox={'url': 'javascript:alert(1)'})",
+    "a link in computed properties": "b = {'url': 'javascript:alert(1)'}\nplt.text(0, 0, 'x', bbox=b)",
+    "a link in pairs": "plt.text(0, 0, 'x', bbox=dict([('url', 'javascript:alert(1)')]))",
+    "a link by position": "plt.annotate('x', (0, 0), (1, 1), 'data', 'data', {'url': 'javascript:alert(1)'})",
+    "bytes of a key": "print(key_bytes)",
 }  # fmt: skip
 """Scripts that are asked about each time."""
 
@@ -460,6 +528,11 @@ PATCHES = {
     "a name": "len = helper",
     "a module's name": "np = Account()",
     "a class": "pd.Timestamp = Account",
+    "an operator": "pd.DataFrame.__getitem__ = lambda self, key: account.log.append(key)",
+    "an operator of a new table": "pd.DataFrame.__add__ = lambda self, other: account.log.append(other)",
+    "a builtin of another module": "import os\njson.loads = os.system",
+    "a function that keeps its results": "pd.concat = functools.cache(helper)",
+    "a method of an object": "math.sqrt = words.append",
 }  # fmt: skip
 """What may have been run before, and changes what the names in these mean."""
 PATCHED = {
@@ -472,4 +545,9 @@ PATCHED = {
     "a name": "len(df)",
     "a module's name": "np.mean(arr)",
     "a class": "pd.Timestamp('2026-01-01')",
+    "an operator": "df['price']",
+    "an operator of a new table": "pd.DataFrame({'a': [1]}) + 1",
+    "a builtin of another module": "json.loads('1')",
+    "a function that keeps its results": "pd.concat([df])",
+    "a method of an object": "math.sqrt(2)",
 }

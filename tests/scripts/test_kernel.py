@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -36,11 +36,14 @@ def test_a_script_calls_tools_and_shows_what_it_prints(tract):
 
 
 def test_a_model_is_told_of_the_figures_that_it_does_not_see(tract, monkeypatch):
-    pyplot, drawn = ModuleType("matplotlib.pyplot"), ["of the person"]
-    pyplot.get_fignums = lambda: drawn
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", pyplot)
-    tract.scripts.notebooks.namespace("main")["drawn"] = drawn
-    assert tract.scripts.run("drawn.append('new')").notes == (
+    class Figure:
+        canvas = property(lambda self: SimpleNamespace(figure=self))
+
+    helpers, drawn = ModuleType("matplotlib._pylab_helpers"), [Figure()]
+    helpers.Gcf = SimpleNamespace(get_all_fig_managers=lambda: drawn)
+    monkeypatch.setitem(sys.modules, "matplotlib._pylab_helpers", helpers)
+    tract.scripts.notebooks.namespace("main").update(drawn=drawn, Figure=Figure)
+    assert tract.scripts.run("drawn.append(Figure())").notes == (
         "1 figure drawn, for the person: a notebook shows it, and you do not see it",
     )
     assert tract.scripts.run("1 + 1").notes == ()

@@ -54,6 +54,7 @@ def test_an_ordinary_script_only_reads(code, namespace, analyzer):
     assert why(code, namespace, analyzer) == ""
     before = kept(namespace)
     exec(code, dict(namespace))  # it passed
+    namespace["plt"].close("all")
     assert kept(namespace) == before
     assert namespace["account"].log == []
 
@@ -62,6 +63,38 @@ def test_an_ordinary_script_only_reads(code, namespace, analyzer):
 def test_a_script_that_may_do_more_is_asked_about(code, namespace):
     assert why_not_reading(code, KernelVariables(namespace))
     assert namespace["account"].log == []  # finding that out runs nothing
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "pd.Series([{'text/html': '<script>'}]).apply(display, raw=True)",
+        "pd.Series([{'text/html': '<script>'}]).agg(display, raw=True)",
+        "list(map(display, [1]))",
+        "display({'text/html': '<script>'}, raw=True)",
+    ],
+)
+def test_what_shows_html_is_asked_about(code, namespace, monkeypatch):
+    from IPython.display import display
+
+    monkeypatch.setattr("builtins.display", display, raising=False)
+    assert why_not_reading("display(df)", KernelVariables(namespace)) == ""
+    assert why_not_reading(code, KernelVariables(namespace))
+
+
+def test_a_figure_of_the_user_is_not_drawn_on(namespace, tract, monkeypatch):
+    plt = namespace["plt"]
+    assert why_not_reading("plt.title('x')", KernelVariables(namespace)) == ""
+    monkeypatch.setitem(plt.rcParams, "text.usetex", True)
+    assert "LaTeX" in why_not_reading("plt.title('x')", KernelVariables(namespace))
+    monkeypatch.setitem(plt.rcParams, "text.usetex", False)
+    made = plt.figure()
+    for code in ["plt.title('x')", "df.plot()", "df['price'].hist()", "plt.figure(1, clear=True)"]:
+        assert "figure of yours" in why_not_reading(code, KernelVariables(namespace))
+    plt.close(made)
+    tract.scripts.run("import matplotlib.pyplot\nmatplotlib.pyplot.figure()")
+    assert why_not_reading("plt.title('x')", KernelVariables(namespace)) == ""  # that figure is a script's
+    plt.close("all")
 
 
 def test_names_that_were_given_another_meaning_are_asked_about():
@@ -183,6 +216,63 @@ def test_a_script_keeps_its_own_names(on, call):
     on.scripts.notebooks.user_cells = lambda: ["print(best)"]
     on.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject"))
     assert call("best = 0").denied  # a cell of the user's uses it
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["[total for total in [1]]", "def f():\n    total = 1\n    return total"],
+    ids=["loop", "function"],
+)
+def test_a_name_inside_a_script_makes_no_variable_its_own(on, call, first):
+    on.scripts.notebooks.user_namespace["total"] = 5  # no cell mentions it: it came by `from lib import *`
+    assert call(first).success
+    on.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject"))
+    assert call("total = 0").denied
+
+
+def test_a_variable_that_changed_elsewhere_is_the_users(on, call):
+    assert call("best = max(n)").success
+    on.scripts.notebooks.user_namespace["best"] = [7]
+    on.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject"))
+    assert call("best = 0").denied
+
+
+def test_a_cell_mentions_a_name_in_another_writing(on, call):
+    assert call("\u03bc = max(n)").success
+    on.scripts.notebooks.user_cells = lambda: ["print(\u00b5)"]  # the micro sign: the same name for Python
+    on.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject"))
+    assert call("\u03bc = 0").denied
+
+
+def test_a_script_sees_the_variables_that_were_looked_at(on, call, monkeypatch):
+    """Another thread gives a variable a value between the look and the run, and while it runs."""
+    variables, restore = on.scripts.notebooks.user_namespace, on.scripts.notebooks.restore
+
+    def changed(namespace):
+        variables["x"] = variables["n"]
+        restore(namespace)
+
+    monkeypatch.setattr(on.scripts.notebooks, "restore", changed)  # it is called right before the run
+    assert call("for i in []:\n    x = [0]\nx.append(4)").output["status"] == "failed"  # it has no x
+    del variables["x"]
+    assert call("y = 7\nx = [y]").output["status"] == "completed"
+    assert variables["x"] is variables["n"]  # the value of the other thread is kept
+    assert variables["n"] == [1, 2, 3]
+    assert variables["y"] == 7
+
+
+def test_a_function_of_a_script_sees_the_users_variables_later(on, call):
+    assert call("y = 3\ndef f(a, *, b=1):\n    return a + b + y\nf(1)").output["result"] == "5"
+    variables = on.scripts.notebooks.user_namespace
+    variables["y"] = 10
+    assert variables["f"](1) == 12
+
+
+@pytest.mark.parametrize("code", ["def load(x):\n    return x", "load = lambda x: x"])
+def test_a_function_that_a_cell_may_call_is_asked_about(on, call, code):
+    on.scripts.notebooks.user_cells = lambda: ["def run(): return load(n)"]
+    on.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject"))
+    assert call(code).denied
 
 
 def test_a_rule_that_is_switched_off_ends_it(on, call):

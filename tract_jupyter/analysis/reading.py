@@ -53,6 +53,7 @@ def why_not_reading(code: str, kernel: KernelNames) -> str:
         for _ in range(_MOST_ROUNDS):
             before = reader.state()
             reader.statements(tree.body)
+            reader.check_all_seen(tree)
             if reader.state() == before:
                 return ""
     except NotReadingError as why:
@@ -76,6 +77,16 @@ class _Reader(Calls):
         self._names: dict[str, Value] = {}
         self._has_foreign = False  # something of the user's was put into a container
         self._depth = 0  # of functions
+        self._seen: set[ast.AST] = set()
+
+    def check_all_seen(self, tree: ast.Module) -> None:
+        """Check that no expression was left out: it would run without a check."""
+        for node in ast.walk(tree):
+            is_stored = isinstance(getattr(node, "ctx", None), ast.Store)
+            if isinstance(node, ast.expr) and not (
+                is_stored or isinstance(node, _PARTS) or node in self._seen
+            ):
+                refuse(node, "this expression is not known to only read")
 
     def state(self) -> tuple[dict[str, Value], bool]:
         """Return what is known so far."""
@@ -110,6 +121,8 @@ class _Reader(Calls):
         self.value(node.annotation)
         if node.value is not None:
             self._assign(node.target, self.value(node.value), node.value)
+        elif not isinstance(node.target, ast.Name):
+            refuse(node, "it declares a part of an object")
 
     def _do_augassign(self, node: ast.AugAssign) -> None:
         added = self.data(node.value)
@@ -231,6 +244,7 @@ class _Reader(Calls):
             and isinstance(iterated, ast.Call)
         ):
             self.no_keywords(iterated, {"strict", "start"})
+            self._seen.add(iterated)
             if function.name == "builtins.zip" and len(iterated.args) == len(target.elts):
                 for one, given in zip(target.elts, iterated.args, strict=True):
                     self._assign_elements(one, given)
@@ -238,6 +252,8 @@ class _Reader(Calls):
             if function.name == "builtins.enumerate" and len(target.elts) == 2 and iterated.args:  # noqa: PLR2004
                 self._assign(target.elts[0], NEW)
                 self._assign_elements(target.elts[1], iterated.args[0])
+                for one in iterated.args[1:]:
+                    self.data(one)
                 return
         value = self.value(iterated)
         if value.kind not in {"data", "plot"}:
@@ -249,6 +265,8 @@ class _Reader(Calls):
         name = target.id
         if name.startswith("_") or name in _SHADOWING:
             refuse(target, f"it gives {name} a value")
+        if value.kind == "local" and not self._depth and self.kernel.is_mentioned(name):
+            refuse(target, f"a cell of yours may call its function {name}")
         before = self._names.get(name)
         kind = self.kernel.kind(name)
         if kind:  # an inner variable, too: the script may mean either
@@ -260,9 +278,7 @@ class _Reader(Calls):
         if before is not None and (before.kind, before.name) != (value.kind, value.name):
             refuse(target, f"{name} stands for things of several kinds")
         if before is not None:
-            value = replace(
-                value, own=min(before.own, value.own), is_table=before.is_table and value.is_table
-            )
+            value = _either((before, value))
         self._names[name] = value
 
     def _store(self, target: ast.expr, value: Value) -> None:
@@ -311,6 +327,7 @@ class _Reader(Calls):
         return value
 
     def value(self, node: ast.expr) -> Value:
+        self._seen.add(node)
         method = getattr(self, f"_of_{type(node).__name__.lower()}", None)
         if method is None:
             refuse(node, f"{type(node).__name__} is not known to only read")
@@ -373,15 +390,17 @@ class _Reader(Calls):
         if base.kind == "data" and name == "plot":
             self.check_plots(node)
             return Value("plotter")
-        is_known = name in known.ATTRIBUTES or (not name.startswith("_") and self.kernel.is_column(name))
+        is_column = base.is_table and not name.startswith("_") and self.kernel.is_column(name)
+        is_known = name in known.ATTRIBUTES or is_column
         if base.kind != "data" or not is_known:
             refuse(node, f"the attribute {name} is not known to only read")
         return DATA
 
-    def _index(self, node: ast.expr) -> None:
+    def _index(self, node: ast.expr, *, is_called: bool = False) -> None:
+        """Check an index. Tables call one that is a function; a dict would hold it."""
         for one in node.elts if isinstance(node, ast.Tuple) else [node]:
             value = self.value(one)
-            if value.kind not in {"data", "local"}:
+            if value.kind != "data" and not (value.kind == "local" and is_called):
                 refuse(node, "something that is no data is used as an index")
 
     def _of_slice(self, node: ast.Slice) -> Value:
@@ -392,7 +411,8 @@ class _Reader(Calls):
 
     def _of_subscript(self, node: ast.Subscript) -> Value:
         base = self.value(node.value)
-        self._index(node.slice)
+        is_place = isinstance(node.value, ast.Attribute) and node.value.attr in {"loc", "iloc"}
+        self._index(node.slice, is_called=base.is_table or is_place)
         if base.kind == "plot":
             return PLOT
         if base.kind != "data":
@@ -429,9 +449,7 @@ class _Reader(Calls):
     def _joined(self, node: ast.AST, values: Sequence[Value]) -> Value:
         if len({(one.kind, one.name) for one in values}) != 1:
             refuse(node, "it joins things of several kinds")
-        return replace(
-            values[0], own=min(one.own for one in values), is_table=all(one.is_table for one in values)
-        )
+        return _either(values)
 
     def _of_namedexpr(self, node: ast.NamedExpr) -> Value:
         if self._depth:  # in a comprehension, it belongs to the code around it
@@ -511,6 +529,18 @@ class _Reader(Calls):
                     self.value(name.annotation)
                 self._bind(ast.Name(name.arg, lineno=name.lineno), DATA)
         self._depth -= 1
+
+
+_PARTS: Final = (ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Starred, ast.Attribute, ast.FormattedValue)
+"""Expressions that do nothing without those that they consist of."""
+
+
+def _either(values: Sequence[Value]) -> Value:
+    """Join the values of one name. A cell of a table never belongs to the script."""
+    is_table = all(one.is_table for one in values)
+    is_mixed = not is_table and any(one.is_table for one in values)
+    own = min(one.own for one in values)
+    return replace(values[0], own=min(own, CONTAINER) if is_mixed else own, is_table=is_table)
 
 
 def _is_mask(node: ast.expr) -> bool:

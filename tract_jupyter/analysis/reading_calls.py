@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import string
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
@@ -29,6 +30,10 @@ class KernelNames(Protocol):
         """Return True if a module is loaded, and comes from where packages are installed."""
         ...
 
+    def why_not_drawn(self) -> str:
+        """Return why a script may not draw; empty if it may."""
+        ...
+
     def is_original(self, module: str, name: str) -> bool:
         """Return True if a function of a module is the module's own."""
         ...
@@ -38,11 +43,15 @@ class KernelNames(Protocol):
         ...
 
     def is_column(self, name: str) -> bool:
-        """Return True if an attribute of that name is a column of a table, and nothing else."""
+        """Return True if an attribute of that name of a table is a column, and nothing else."""
         ...
 
     def is_free(self, name: str) -> bool:
         """Return True if a script may give a variable that exists a new value: only scripts used it so far."""
+        ...
+
+    def is_mentioned(self, name: str) -> bool:
+        """Return True if a cell of the user has that name."""
         ...
 
 
@@ -116,7 +125,7 @@ class Calls:
                 return self._method(node, base, function.attr)
         called = self.value(function)
         if called.kind == "local":
-            self._given(node, most=100)
+            self._given(node, "", most=100)
             return DATA
         if called.kind == "plotter":
             return self._drawn(node)
@@ -126,8 +135,10 @@ class Calls:
             return self._builtin(node, called.name.removeprefix("builtins."))
         module, _, name = called.name.rpartition(".")
         most = known.FUNCTIONS[module][called.group][name]
+        if called.group == "plot":
+            self.check_plots(node)
         given = self._given(
-            node, most=most, allows={"plot": {"plot"}, "new": {"model"}}.get(called.group, ())
+            node, called.name, most=most, allows={"plot": {"plot"}, "new": {"model"}}.get(called.group, ())
         )
         # a function of the script may return anything
         is_calling = any(one.kind == "local" for one in given)
@@ -152,6 +163,7 @@ class Calls:
 
     def _builtin(self, node: ast.Call, name: str) -> Value:
         if name == "isinstance":
+            self.no_keywords(node, set())
             for one in node.args:
                 for each in one.elts if isinstance(one, ast.Tuple) else [one]:
                     self.value(each)
@@ -161,7 +173,7 @@ class Calls:
         if name == "display":
             self.no_keywords(node, set())  # `raw=True` shows a text as HTML
         values = self._given(
-            node, most=100, is_starred=name in known.STARRED,
+            node, name, most=100, is_starred=name in known.STARRED,
             allows={"plot"} if name in {"display", "len", "list", "zip", "enumerate", "type", "print"} else set(),
         )  # fmt: skip
         if name in {"zip", "enumerate"} and any(one.kind == "plot" for one in values):
@@ -180,17 +192,17 @@ class Calls:
         if self.kernel.is_replaced(name):
             refuse(node, f"{name} of a library was replaced")
         if base.kind == "plot" and name in known.PLOT_METHODS:
-            self._given(node, most=known.PLOT_METHODS[name], allows={"plot"})
+            self._given(node, name, most=known.PLOT_METHODS[name], allows={"plot"})
             return PLOT
         if base.kind == "plotter" and name in known.PLOT_KINDS:
             return self._drawn(node)
         if base.kind == "model" and name in known.MODEL_METHODS:
-            self._given(node, most=known.MODEL_METHODS[name])
+            self._given(node, "", most=known.MODEL_METHODS[name])
             return replace(base) if name == "fit" else DATA
         if base.kind == "function" and name in known.CLASS_METHODS:
             if base.name not in {"datetime.datetime", "datetime.date", "builtins.dict"}:
                 refuse(node, f"{name} is not known here")
-            self._given(node, most=2)
+            self._given(node, "", most=2)
             return NEW if base.name.startswith("datetime") else Value("data", CONTAINER)
         if base.kind != "data":
             refuse(node, f"{name} is not known to only read")
@@ -208,22 +220,26 @@ class Calls:
             return self._callbacks(node, name)
         if name in known.CHANGING_METHODS and not (name == "add" and base.is_table):
             self.check_own(node, base, CONTAINER)
-            for value in self._given(node, most=3):
+            for value in self._given(node, name, most=3):
                 self.note_foreign(value)
             return self.part(base)
         if name in known.NEW_METHODS:
             return self._of_new_method(node, base, name)
         if name not in known.VIEW_METHODS:
             refuse(node, f"{name} is not known to only read")
-        self._given(node, most=known.VIEW_METHODS[name], base=base)
+        self._given(node, name, most=known.VIEW_METHODS[name], base=base)
         if name == "copy" and not node.args and not node.keywords:
             return Value("data", WHOLE if base.is_table else CONTAINER, base.is_table)
         is_part = name == "drop" and base.is_table
         return Value("data", CONTAINER if is_part else NOT_OWN, is_part)
 
     def _of_new_method(self, node: ast.Call, base: Value, name: str) -> Value:
-        given = self._given(node, most=known.NEW_METHODS[name], base=base)
-        if name in known.ELEMENTS or any(one.arg == "copy" for one in node.keywords):
+        given = self._given(node, name, most=known.NEW_METHODS[name], base=base)
+        if name in {"astype", "select_dtypes"}:
+            for one in (*node.args, *(each.value for each in node.keywords)):
+                self._check_dtype(one)
+        is_held = name in {"tolist", "to_list"} and not base.is_table  # an array without axes may hold a list
+        if name in known.ELEMENTS or is_held or any(one.arg == "copy" for one in node.keywords):
             return DATA
         if base.is_table or name in known.PANDAS_METHODS:
             return Value("data", WHOLE, is_table=True)
@@ -237,31 +253,48 @@ class Calls:
             self.data(one.value)
 
     def check_plots(self, node: ast.AST) -> None:
-        """Check that drawing loads no package."""
-        if not self.kernel.is_loaded("matplotlib.pyplot"):
-            refuse(node, "matplotlib is not loaded yet")
+        """Check that drawing loads no package, and changes no figure of the user's."""
+        why = self.kernel.why_not_drawn()
+        if why:
+            refuse(node, why)
 
     def _given(
         self,
         node: ast.Call,
+        name: str,
         *,
         most: int,
         allows: Iterable[str] = (),
         base: Value | None = None,
         is_starred: bool = False,
     ) -> list[Value]:
-        """Check the arguments of a call, and return their values."""
+        """Check the arguments of a call of `name`, and return their values."""
         if len(node.args) > most:
             refuse(node, "so many arguments by position may name an object to write into")
-        fine = {"data", "local", *allows}
+        short = name.rpartition(".")[2]
+        at, by_name = known.CALLED.get(name) or known.CALLED.get(short) or (None, frozenset())
+        fine = {"data", *allows}
         values = []
-        for one in node.args:
+        for place, one in enumerate(node.args):
             if isinstance(one, ast.Starred) and not is_starred:
                 refuse(node, "the arguments of a call are not written out")
-            values.append(self._argument(one.value if isinstance(one, ast.Starred) else one, fine))
+            given = one.value if isinstance(one, ast.Starred) else one
+            values.append(self._argument(given, {*fine, "local"} if place == at else fine))
+        if short in known.CALLS_ITS_FIRST and values:
+            self._check_called(node, values)
         for keyword in node.keywords:
-            values += self._keyword(node, keyword, fine, base)
+            is_called = keyword.arg in by_name or short == "assign"
+            values += self._keyword(node, keyword, {*fine, "local"} if is_called else fine, base)
+        needed = known.RANDOM.get(short)
+        if needed and not any(one.arg == needed and _is_number(one.value) for one in node.keywords):
+            refuse(node, f"it changes the random state of your notebook; {needed} is no written number")
         return values
+
+    def _check_called(self, node: ast.Call, values: list[Value]) -> None:
+        """Check the function argument of a call: data may be a class or a bound method."""
+        first = values[0]
+        if first.kind == "data" or (first.name == "builtins.type" and len(node.args) != 2):  # noqa: PLR2004
+            refuse(node, "it calls something that is not known")
 
     def _keyword(
         self, node: ast.Call, keyword: ast.keyword, fine: set[str], base: Value | None
@@ -269,25 +302,53 @@ class Calls:
         name = keyword.arg
         if name is None or name in known.REFUSED_KEYWORDS:
             refuse(node, f"the argument {name or '**'} is not known to only read")
+        is_constant = isinstance(keyword.value, ast.Constant)
         is_true = isinstance(keyword.value, ast.Constant) and keyword.value.value is True
         if name.lower().startswith(known.OVERWRITING) and not (is_true and name.lower().startswith("copy")):
             refuse(node, f"the argument {name} may change what is given")
-        if name in known.CHECKED_KEYWORDS:
+        if name in known.CHECKED_KEYWORDS and "local" in fine:
             self._callback(keyword.value)
             return []
         if name == "inplace":
-            is_off = isinstance(keyword.value, ast.Constant) and keyword.value.value is False
-            if not is_off:
+            if not is_constant:
+                refuse(node, "inplace is not written out")
+            if is_true:
                 self.check_values(node, base or DATA)
             return []
+        if name == "dtype":
+            self._check_dtype(keyword.value)
+        if name.endswith(known.PROPERTIES) and not is_constant:
+            self._check_properties(node, keyword.value)
         return [self._argument(keyword.value, {*fine, "plot"} if name == "ax" else fine)]
+
+    def _check_dtype(self, node: ast.expr) -> None:
+        """Check a type of data: by the text of some types, pandas loads a package or opens a file."""
+        for one in ast.walk(node):
+            if isinstance(one, ast.Constant):
+                if isinstance(one.value, str) and not _DTYPE.fullmatch(one.value):
+                    refuse(node, "the type of the data is not known")
+            elif isinstance(one, ast.expr) and not isinstance(one, ast.Dict | ast.List | ast.Tuple):
+                value = self.value(one) if isinstance(one, ast.Name | ast.Attribute) else DATA
+                if value.kind not in {"function", "module"}:
+                    refuse(node, "the type of the data is not written out")
+
+    def _check_properties(self, node: ast.Call, given: ast.expr) -> None:
+        """Check a dict of properties of a plot: it is written out, and has none of the refused arguments."""
+        is_dict = isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and given.func.id == "dict"
+        if is_dict and isinstance(given, ast.Call) and not given.args:
+            return  # its arguments by name are checked as such
+        if not isinstance(given, ast.Dict):
+            refuse(node, "the properties of the plot are not written out")
+        for key in given.keys:
+            if not isinstance(key, ast.Constant) or key.value in known.REFUSED_KEYWORDS:
+                refuse(node, "the properties of the plot are not known")
 
     def _argument(self, node: ast.expr, fine: Iterable[str]) -> Value:
         value = self.value(node)
         is_plain = value.group == "builtin" or value.name.startswith(
             ("numpy.float", "numpy.int", "numpy.bool", "math.")
         )
-        if value.kind not in fine and not is_plain:
+        if value.name == "builtins.display" or (value.kind not in fine and not is_plain):
             refuse(node, "something that is no data is given to a call")
         return value
 
@@ -300,7 +361,7 @@ class Calls:
                 refuse(node, "the kind of the plot is not known")
         if node.args and not all(isinstance(one, ast.Constant) for one in node.args):
             refuse(node, "the arguments of the plot are not written out")
-        self._given(node, most=2)
+        self._given(node, "", most=2)
         return PLOT
 
     def _callbacks(self, node: ast.Call, name: str) -> Value:
@@ -312,8 +373,7 @@ class Calls:
                 return Value("data", CONTAINER)
             if value.kind == "function" and value.name.startswith(("numpy.", "math.")) and name != "pipe":
                 return DATA
-        for one in node.args:
-            self._callback(one)
+        self._only_callback(node)
         parts = [*node.args, *(one.value for one in node.keywords)]
         is_named = not any(isinstance(one, ast.Lambda | ast.Name) for part in parts for one in ast.walk(part))
         is_container = bool(node.keywords) or any(isinstance(one, ast.List | ast.Dict) for one in node.args)
@@ -333,6 +393,12 @@ class Calls:
             "data", CONTAINER if name in {"agg", "aggregate"} and is_named and is_container else NOT_OWN
         )
 
+    def _only_callback(self, node: ast.Call) -> None:
+        for one in node.args:
+            if len(node.args) > 1:
+                refuse(node, "the arguments of a function are not known")
+            self._callback(one)
+
     def _callback(self, node: ast.expr) -> None:
         if isinstance(node, ast.Constant):
             if node.value not in known.AGGREGATIONS:
@@ -348,7 +414,9 @@ class Calls:
                 self._callback(value)
         else:
             function = self.value(node)
-            if function.kind != "local" and function.group != "builtin":
+            if function.name == "builtins.display" or (
+                function.kind != "local" and function.group != "builtin"
+            ):
                 refuse(node, "it calls a function that is not known")
 
     def _formatted(self, node: ast.Call) -> Value:
@@ -360,7 +428,7 @@ class Calls:
         for _, field, spec, _ in string.Formatter().parse(text.value):
             if (field and not field.isidentifier() and not field.isdigit()) or (spec and "{" in spec):
                 refuse(node, "the format reads attributes")
-        self._given(node, most=100)
+        self._given(node, "", most=100)
         return NEW
 
     def _queried(self, node: ast.Call) -> Value:
@@ -382,3 +450,8 @@ _QUERY: Final = (
     ast.Expression, ast.Compare, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Name, ast.Constant, ast.List, ast.Tuple,
     ast.cmpop, ast.boolop, ast.operator, ast.unaryop, ast.expr_context,
 )  # fmt: skip
+_DTYPE: Final = re.compile(r"[<>=|]?[A-Za-z]+\d*(\[(ns|us|ms|s|m|h|D|M|Y)\])?")
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int

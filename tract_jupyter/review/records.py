@@ -255,8 +255,8 @@ class Records:
                 last = self._decisions.last(connection, stored.pending_id)
                 if stored.status != PendingStatus.APPROVED or last is None or is_waited_for(stored):
                     continue
-                if last.channel == MODEL_REVIEWER:
-                    continue  # for the call that it was shown, and no other one
+                if last.channel in {MODEL_REVIEWER, "grant"}:
+                    continue  # a model decides about one call only; a grant that ended allows nothing
                 is_for = (stored.actor, stored.branch) == (pending.actor, pending.branch)
                 if not is_for or not self.vouches(stored):
                     continue  # it was for somebody else, or elsewhere, or the store was changed to say that it was not

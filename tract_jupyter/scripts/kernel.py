@@ -13,7 +13,6 @@ import builtins
 import inspect
 import os
 import re
-import sys
 import traceback
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,7 +21,7 @@ from tract_jupyter.exceptions import ScriptFailedError, ToolDeniedError, ToolExe
 from tract_jupyter.models import counted
 from tract_jupyter.prompts import FIGURES
 from tract_jupyter.review import captured
-from tract_jupyter.scripts.known import KernelVariables, scripts_own
+from tract_jupyter.scripts.known import DRAWN, KernelVariables, made_names, open_figures
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
 from tract_jupyter.scripts.script import MAIN, OWN
 from tract_jupyter.scripts.stopper import ScriptStopped
@@ -48,7 +47,7 @@ def run_in_kernel(run: ScriptRun, namespace: dict[str, Any], executor: ToolExecu
     body, value = run.script.compiled(has_tools=_has_tools(namespace))
     process = os.getpid()
     run.script.register()
-    stopper, figures = run.stopper, _figures()
+    stopper, figures = run.stopper, open_figures()
     with stopper.watched(lambda: run.meter.is_over_time):
         try:
             with captured(run.capture), calling(run.calls, executor), stopper.stoppable():
@@ -70,15 +69,10 @@ def run_in_kernel(run: ScriptRun, namespace: dict[str, Any], executor: ToolExecu
                 # It forked: this process has a copy of the store's connection, and nothing more to do here.
                 os._exit(0 if run.status is ScriptStatus.COMPLETED else 1)
             run.calls.end()
-    new = _figures() - figures
-    if new > 0:
-        run.notes = (*run.notes, FIGURES.format(count=counted(new, "figure")))
-
-
-def _figures() -> int:
-    """Return how many figures are open; a notebook shows them below the cell, where no script sees them."""
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    return 0 if pyplot is None else len(pyplot.get_fignums())
+    new = open_figures() - figures
+    if new:
+        DRAWN.update(new)
+        run.notes = (*run.notes, FIGURES.format(count=counted(len(new), "figure")))
 
 
 def _has_tools(namespace: Mapping[str, Any]) -> bool:
@@ -140,6 +134,7 @@ class ScriptNotebooks:
         self.user_namespace: dict[str, Any] | None = None
         self.user_cells: Callable[[], list[str]] = list
         self._ran: dict[str, list[tuple[int, str]]] = {}
+        self._made: dict[str, dict[str, int]] = {}
         self._given = given
         self._notebooks: dict[str, dict[str, Any]] = {}
 
@@ -185,10 +180,11 @@ class ScriptNotebooks:
             elif name != "tools":  # the extension's own is there, if the user wants it
                 namespace.setdefault(name, value)
 
-    def note(self, notebook_id: str, code: str) -> None:
-        """Note the code of a script that ran in a notebook."""
+    def note(self, notebook_id: str, code: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+        """Note the code of a script, the variables before it, and the variables that it may have made."""
         cells = len(self.user_cells()) if notebook_id == USER else 0
         self._ran.setdefault(notebook_id, []).append((cells, code))
+        made_names(code, before, after, self._made.setdefault(notebook_id, {}))
 
     def ran_code(self, notebook_id: str) -> list[str]:
         """Return the code that ran in a notebook, the oldest first: the user's cells, and scripts."""
@@ -200,15 +196,14 @@ class ScriptNotebooks:
         return code
 
     def known(self, notebook_id: str) -> KernelVariables:
-        """Return what is known of the variables of a notebook, without running any code of theirs."""
+        """Return the types of the current variables of a notebook, without running their code."""
         identity = USER if notebook_id == OWN else notebook_id
-        scripts = [code for _, code in self._ran.get(identity, ())]
         cells = self.user_cells() if identity == USER else []
         if identity == USER:
             namespace = self.user_namespace or {}
         else:
-            namespace = self._notebooks.get(identity) or dict(self._given())
-        return KernelVariables(namespace, scripts_own(scripts, cells))
+            namespace = self._notebooks.get(identity) or {**_empty(), **self._given()}
+        return KernelVariables(dict(namespace), self._made.get(identity), cells)
 
     def sizes(self) -> dict[str, int]:
         """Return the number of variables of each, by id."""
@@ -236,6 +231,7 @@ class ScriptNotebooks:
         count = len(self.variables(notebook_id))
         self._notebooks[notebook_id] = _empty()
         self._ran.pop(notebook_id, None)
+        self._made.pop(notebook_id, None)
         return count
 
     def create(self, notebook_id: str) -> None:
@@ -251,6 +247,7 @@ class ScriptNotebooks:
         if fresh or notebook_id not in self._notebooks:
             check_room(notebook_id, self._notebooks)
             self._ran.pop(notebook_id, None)
+            self._made.pop(notebook_id, None)
             self._notebooks[notebook_id] = _empty()
         return self._notebooks[notebook_id]
 

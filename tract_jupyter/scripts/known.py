@@ -13,6 +13,8 @@ import decimal
 import re
 import sys
 import sysconfig
+import unicodedata
+import weakref
 from functools import lru_cache
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
@@ -63,33 +65,58 @@ class KernelVariables:
 
     Args:
         namespace: the variables.
-        scripts_own: names that only scripts used so far.
+        made: the variables that scripts made, each with the identity of its value.
+        cells: the cells of the user.
+
+    Attributes:
+        namespace: the variables.
     """
 
-    def __init__(self, namespace: Mapping[str, Any], scripts_own: Collection[str] = ()) -> None:
-        self._namespace = namespace
-        self._scripts_own = scripts_own
+    def __init__(
+        self, namespace: dict[str, Any], made: Mapping[str, int] | None = None, cells: Collection[str] = ()
+    ) -> None:
+        self.namespace = namespace
+        self._made = made or {}
+        self._cells = cells
+        self._words: set[str] | None = None
         self._kinds: dict[str, str] = {}
         self._columns: set[str] | None = None
+        self._with_patches: set[str] | None = None
 
     def kind(self, name: str) -> str:
         """Return what a variable holds."""
-        if name not in self._namespace:
+        if name not in self.namespace:
             return ""
         if name not in self._kinds:
-            self._kinds[name] = _kind(name, self._namespace[name])
+            kind = _kind(name, self.namespace[name])
+            self._kinds[name] = "other" if kind == "table" and "pandas" in self._patched() else kind
         return self._kinds[name]
 
     def is_loaded(self, module: str) -> bool:
         """Return True if a module is loaded, and comes from where packages are installed."""
         loaded = sys.modules.get(module)
-        return type(loaded) is ModuleType and _is_installed(loaded)
+        root = module.partition(".")[0]
+        return type(loaded) is ModuleType and _is_installed(loaded) and root not in self._patched()
+
+    def _patched(self) -> Collection[str]:
+        """Return the packages of which a class has another operator than it came with, as `__getitem__`."""
+        if self._with_patches is None:
+            self._with_patches = {
+                root
+                for root, cls in _classes()
+                for one in cls.__mro__
+                for name, value in list(vars(one).items())
+                if name.startswith("__")
+                and one.__module__.partition(".")[0] == root
+                and not _is_of(value, root)
+            }
+        return self._with_patches
 
     def is_original(self, module: str, name: str) -> bool:
         """Return True if a function of a module is the module's own."""
         loaded = sys.modules.get(module)
         value = _MISSING if loaded is None else vars(loaded).get(name, _MISSING)
-        if module == "builtins" and self._namespace.get("__builtins__", builtins) not in (
+        if module == "builtins" and self.namespace.get("__builtins__", builtins) not in (
             builtins,
             vars(builtins),
         ):
@@ -113,21 +140,44 @@ class KernelVariables:
         return False
 
     def is_column(self, name: str) -> bool:
-        """Return True if an attribute of that name is a column of a table, and nothing else."""
+        """Return True if an attribute of that name of a table is a column, and nothing else."""
         if self._columns is None:
             frame = _member("pandas", "core.frame.DataFrame")
             self._columns = {
                 column
-                for key, value in list(self._namespace.items())
+                for key, value in list(self.namespace.items())
                 if frame is not None and type(value) is frame and self.kind(key) == "table"
                 for column in value.columns
                 if type(column) is str
             }
-        return name in self._columns and not any(hasattr(cls, name) for _, cls in _classes())
+        array = _member("numpy", "ndarray")
+        return name in self._columns and not any(
+            hasattr(cls, name) for cls in (array, list, dict, *(one for _, one in _classes()))
+        )
+
+    def why_not_drawn(self) -> str:
+        """Return why a script may not draw; empty if it may."""
+        pyplot = sys.modules.get("matplotlib.pyplot")
+        if pyplot is None or not self.is_loaded("matplotlib.pyplot"):
+            return "matplotlib is not loaded yet"
+        if sys.modules["matplotlib"].rcParams["text.usetex"]:
+            return "texts of figures are set by LaTeX"
+        if any(figure not in DRAWN for figure in open_figures()):
+            return "a figure of yours is open, and it may change it"
+        return ""
 
     def is_free(self, name: str) -> bool:
         """Return True if a script may give a variable that exists a new value: only scripts used it so far."""
-        return name in self._scripts_own
+        is_made = name in self._made and id(self.namespace.get(name)) == self._made[name]
+        return is_made and not self.is_mentioned(name)
+
+    def is_mentioned(self, name: str) -> bool:
+        """Return True if a cell of the user has that name."""
+        if self._words is None:
+            self._words = {
+                word for cell in self._cells for word in _WORD.findall(unicodedata.normalize("NFKC", cell))
+            }
+        return name in self._words
 
 
 _MISSING: Final = object()
@@ -192,8 +242,9 @@ def _look(name: str, value: Any, budget: _Budget, texts: list[str], depth: int) 
     """
     budget.take(1)
     kind = type(value)
-    if kind is str:
-        texts.append(f"{name} = {value!r}")
+    if kind in {str, bytes}:
+        text = value if kind is str else value.decode("latin-1")
+        texts.append(f"{name} = {text!r}")
     if kind in _SCALARS or _is_scalar(kind):
         _check_zone(getattr(value, "tzinfo", None))
         return False
@@ -211,7 +262,7 @@ def _look(name: str, value: Any, budget: _Budget, texts: list[str], depth: int) 
             _look(str(key) if type(key) is str else name, one, budget, texts, depth + 1)
         return False
     if kind is _member("numpy", "ndarray"):
-        if value.dtype.hasobject:
+        if value.dtype.hasobject or value.dtype.names:  # a list of fields gives a view
             raise _ForeignError
         return True
     _check_table(value, kind, budget)
@@ -308,9 +359,10 @@ def _check_cells(dtype: Any, column: Any, budget: _Budget) -> None:
 
 def _is_of(value: Any, root: str) -> bool:
     """Return True if a function, class or property is a package's own: its code is in a module of that package."""
-    for part in () if isinstance(value, FunctionType | type) else ("__func__", "fget", "func", "_accessor"):
+    is_plain = isinstance(value, FunctionType | type)
+    for part in ("__wrapped__", *(() if is_plain else ("__func__", "fget", "func", "_accessor"))):
         inner = getattr(value, part, None)
-        if inner is not None and inner is not value:
+        if inner is not None and inner is not value and not (is_plain and _is_of(inner, root)):
             return _is_of(inner, root)
     if isinstance(value, FunctionType):
         home = str(value.__globals__.get("__name__", ""))
@@ -321,7 +373,9 @@ def _is_of(value: Any, root: str) -> bool:
             _is_of(one, root) for one in made
         )
     if isinstance(value, BuiltinFunctionType) or type(value).__name__ == "cython_function_or_method":
-        return True
+        home = str(value.__module__ or root).partition(".")[0]
+        owner = getattr(value, "__self__", None)  # `words.append` is a builtin, too
+        return home.removeprefix("_") == root and isinstance(owner, ModuleType | type | None)
     if callable(value) and "(vectorized)" in str(getattr(value, "__name__", "")):
         return False  # `numpy.frompyfunc` made it of a function
     return type(value).__module__.partition(".")[0] in {root, "builtins", "numpy", "pandas", "functools"}
@@ -363,16 +417,50 @@ def _folders() -> tuple[str, ...]:
     )
 
 
+DRAWN: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
+"""The figures that scripts made."""
+
+
+def open_figures() -> set[Any]:
+    """Return the figures that are open; a notebook shows them below the cell, where no script sees them."""
+    helpers = sys.modules.get("matplotlib._pylab_helpers")
+    return set() if helpers is None else {one.canvas.figure for one in helpers.Gcf.get_all_fig_managers()}
+
+
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 
 
-def scripts_own(scripts: Collection[str], cells: Collection[str]) -> frozenset[str]:
-    """Return the names that scripts gave a value, and that no cell of the user's mentions."""
-    given: set[str] = set()
-    for code in scripts:
-        for node in ast.walk(parse(code)):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                given.add(node.id)
-            elif isinstance(node, ast.FunctionDef):
-                given.add(node.name)
-    return frozenset(given - {word for cell in cells for word in _WORD.findall(cell)})
+def made_names(code: str, before: Mapping[str, Any], after: Mapping[str, Any], made: dict[str, int]) -> None:
+    """Add the variables that a script made to `made`, each with the identity of its value."""
+    for node in ast.walk(parse(code)):
+        name = ""
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            name = node.id
+        elif isinstance(node, ast.FunctionDef):
+            name = node.name
+        is_new = name not in before or made.get(name) == id(before[name])
+        if name in after and is_new:
+            made[name] = id(after[name])
+
+
+def keep_made(before: Mapping[str, Any], after: dict[str, Any], namespace: dict[str, Any]) -> dict[str, Any]:
+    """Put what a script made into a namespace, but where a variable was changed meanwhile; return what was put."""
+    kept = {}
+    for name, value in after.items():
+        is_made = name not in before or before[name] is not value
+        if (
+            is_made
+            and not name.startswith("_")
+            and namespace.get(name, _MISSING) is before.get(name, _MISSING)
+        ):
+            kept[name] = namespace[name] = _moved(value, after, namespace)
+    return kept
+
+
+def _moved(value: Any, after: dict[str, Any], namespace: dict[str, Any]) -> Any:
+    """Return a function of a script that sees the variables of a namespace; any other value as it is."""
+    if type(value) is not FunctionType or value.__globals__ is not after:
+        return value
+    moved = FunctionType(value.__code__, namespace, value.__name__, value.__defaults__, value.__closure__)
+    moved.__kwdefaults__ = value.__kwdefaults__
+    return moved

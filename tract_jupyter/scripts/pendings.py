@@ -180,6 +180,9 @@ class PendingScript(FieldPending):
         notebook_id: whose variables it would see; `user` for the user's own.
         acts_in: the tract whose tools it would call; that of the question if left out.
         options: see `Pending`. `execute_fn` runs the code that its fields have then.
+
+    Attributes:
+        seen: a copy of the variables by which it was found that the code only reads; None if nobody looked.
     """
 
     kind = "script"
@@ -189,6 +192,7 @@ class PendingScript(FieldPending):
 
     def __init__(self, code: str, *, notebook_id: str, acts_in: Any = None, **options: Any) -> None:
         self._reads: tuple[str, bool] | None = None
+        self.seen: dict[str, Any] | None = None
         super().__init__(RUN_SCRIPT, fields={"code": code, "notebook_id": notebook_id}, **options)
         self._acts_in = self.tract if acts_in is None else acts_in
         self._executor = self._acts_in.executor
@@ -220,6 +224,7 @@ class PendingScript(FieldPending):
         if self._acts_in is not self.tract or self.actor != CHAT:
             return "it is not of the model of this conversation"
         kernel = self._acts_in.scripts.notebooks.known(self.fields["notebook_id"])
+        self.seen = kernel.namespace
         return str(self.tract.operations.advice.why_not_reading(self.code_blocks()[0], kernel))
 
     @property

@@ -13,6 +13,7 @@ from tract_jupyter.models import brief_repr, canonical_json, check_choice, safe_
 from tract_jupyter.scripts.call_log import ScriptReplay
 from tract_jupyter.scripts.instructions import instructions
 from tract_jupyter.scripts.kernel import NAMES, ScriptNotebooks, run_in_kernel
+from tract_jupyter.scripts.known import keep_made
 from tract_jupyter.scripts.limits import ScriptLimits
 from tract_jupyter.scripts.result import ScriptStatus
 from tract_jupyter.scripts.run import ScriptRun
@@ -149,8 +150,15 @@ class Scripts:
         """Return the keeper of a backend's notebooks."""
         return self.sandbox if backend == "sandbox" else self.notebooks
 
-    def execute(self, run: ScriptRun, *, fresh: bool = False) -> ScriptResult:
+    def execute(
+        self, run: ScriptRun, *, fresh: bool = False, names: dict[str, Any] | None = None
+    ) -> ScriptResult:
         """Run a prepared script in the current thread, and return its result.
+
+        Args:
+            run: the script.
+            fresh: begin without the variables of the notebook.
+            names: the variables that the script sees in the kernel: a copy, so that other threads do not change it.
 
         Raises:
             ScriptFailedError: the notebook cannot be used; nothing ran.
@@ -162,7 +170,7 @@ class Scripts:
             if run.backend == "sandbox":
                 self._run_in_sandbox(run, fresh=fresh)
             else:
-                self._run_in_kernel(run, fresh=fresh)
+                self._run_in_kernel(run, fresh=fresh, names=names)
         return self._recorded(run)
 
     def go_on(self, decided: PendingScriptCall) -> ScriptResult:
@@ -246,13 +254,15 @@ class Scripts:
             self.get_system_instructions(profile=profile)
         return self._overhead(profile).shown + self._told.get(profile.name, 0)
 
-    def _run_in_kernel(self, run: ScriptRun, *, fresh: bool) -> None:
+    def _run_in_kernel(self, run: ScriptRun, *, fresh: bool, names: dict[str, Any] | None) -> None:
         namespace = self.notebooks.namespace(run.notebook_id, fresh=fresh)
+        before = dict(namespace if names is None else names)
         replay = self._replay(run, run.notebook_id)
         try:
-            run_in_kernel(run, namespace, self._executor)
+            run_in_kernel(run, namespace if names is None else names, self._executor)
         finally:
-            self.notebooks.note(run.notebook_id, run.script.code)
+            made = namespace if names is None else keep_made(before, names, namespace)
+            self.notebooks.note(run.notebook_id, run.script.code, before, made)
             replay.end(completed=run.status is ScriptStatus.COMPLETED)
             run.notes = (*replay.notes(), *run.notes)
         self.notebooks.restore(namespace)

@@ -17,7 +17,6 @@ from tract_jupyter.toolkit import ToolDefinition, ToolResult, Traits, call_notes
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.hooks import Pending
     from tract_jupyter.scripts.result import ScriptResult
     from tract_jupyter.scripts.runner import ScriptBackend, Scripts
     from tract_jupyter.toolkit import ToolExecutor
@@ -83,10 +82,11 @@ class _ScriptTools:
         if backend == "sandbox" or actor == "user":
             return scripts.execute(run).to_dict()
 
-        def approved(pending: Pending) -> ScriptResult:
+        def approved(pending: PendingScript) -> ScriptResult:
             now = pending.fields["code"]
             changed = scripts.prepare(now, backend=backend, notebook_id=notebook_id, author=actor)
-            return scripts.execute(run if now == code else changed)
+            seen = None if is_asked else pending.seen
+            return scripts.execute(run if now == code else changed, names=seen)
 
         executor = self._executor()
         reviewer = executor.reviewer
@@ -96,7 +96,9 @@ class _ScriptTools:
         )  # fmt: skip
         own, notes = pending.pending_id, call_notes()
         doubt = "" if notes is None else notes.doubt
-        if doubt or pending.subject is None or not reviewer.granted(pending):
+        is_asked = bool(doubt) or pending.subject is None
+        if is_asked or not reviewer.granted(pending):
+            is_asked = True
             with reviewer.claimed(pending) as asked:
                 pending = asked
                 # a request that is still open, under its old id, was never approved: nothing of it ran

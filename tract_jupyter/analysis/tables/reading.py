@@ -40,8 +40,9 @@ STARRED: Final = words("""
 
 _UNARY = """abs absolute sqrt exp expm1 log log10 log1p log2 sin cos tan arcsin arccos arctan sinh cosh tanh floor ceil
     rint sign square isnan isfinite isinf deg2rad rad2deg degrees radians"""
-_BINARY = "add subtract multiply divide power mod maximum minimum fmax fmin arctan2 hypot"
-_REDUCING = """sum mean median std var min max amin amax nansum nanmean nanmedian nanstd nanmin nanmax nanvar prod
+_BINARY = "add subtract multiply divide power mod arctan2 hypot"
+_REDUCING = """maximum minimum fmax fmin clip:3
+    sum mean median std var min max amin amax nansum nanmean nanmedian nanstd nanmin nanmax nanvar prod
     cumsum cumprod percentile quantile nanpercentile argmin argmax all any dot matmul inner outer round concatenate
     stack"""
 
@@ -50,26 +51,25 @@ FUNCTIONS: Final[dict[str, dict[str, dict[str, int]]]] = {
         "new": {
             **_counts(_UNARY, 1),
             **_counts(_BINARY, 2),
-
-            **_counts("clip", 3),
             **_counts(
-                """array full diff sort argsort unique where histogram bincount digitize interp polyfit polyval
-                corrcoef cov vstack hstack column_stack tile repeat isin searchsorted cross
-                count_nonzero nonzero full_like gradient select convolve float64 float32 int64
-                int32 bool_""", 3
+                """array full sort argsort unique where histogram bincount digitize interp polyfit polyval
+                corrcoef cov vstack hstack column_stack repeat isin searchsorted cross
+                count_nonzero nonzero full_like gradient select convolve""", 3
             ),
         },
         "element": _counts(_REDUCING, 2),
         "numbers": _counts("arange linspace logspace zeros ones eye zeros_like ones_like", 3),
-        "view": _counts("diag asarray reshape ravel squeeze transpose meshgrid", 2),
+        "view": _counts(
+            "diag asarray reshape ravel squeeze transpose meshgrid tile diff float64 float32 int64 int32 bool_", 2
+        ),
         "constant": _counts("nan pi e inf newaxis", 0),
     },
     "numpy.linalg": {"new": _counts("norm inv solve det eig eigh svd lstsq matrix_rank", 3)},
-    "numpy.random": {"new": _counts("default_rng rand randn", 3)},
+    "numpy.random": {"new": _counts("default_rng", 1)},
     "pandas": {
         "table": _counts("concat merge crosstab pivot_table get_dummies melt merge_asof", 3),
         "new": _counts("Timestamp:1 Timedelta isna isnull notna notnull date_range cut qcut unique DateOffset", 3),
-        "view": _counts("Series Index Categorical to_numeric to_datetime to_timedelta", 2),
+        "view": _counts("Series Index:1 Categorical to_numeric to_datetime to_timedelta", 2),
         "shared": _counts("DataFrame", 2),
         "constant": _counts("NA NaT", 0),
     },
@@ -77,14 +77,14 @@ FUNCTIONS: Final[dict[str, dict[str, dict[str, int]]]] = {
         "plot": _counts(
             """figure subplots subplot axes gca gcf plot scatter bar barh hist hist2d boxplot violinplot pie imshow
             contour contourf pcolormesh fill_between errorbar stem step stackplot hexbin axhline
-            axvline axhspan axvspan hlines vlines annotate text:3 title:1 suptitle:1 xlabel:1
+            axvline axhspan axvspan hlines vlines annotate:3 text:3 title:1 suptitle:1 xlabel:1
             ylabel:1 xlim ylim xticks yticks xscale yscale legend grid colorbar tight_layout show
             twinx tick_params axis subplots_adjust semilogx semilogy loglog margins""", 8
         ),
     },
     "seaborn": {
         "plot": _counts(
-            """histplot scatterplot lineplot boxplot barplot countplot violinplot stripplot swarmplot heatmap
+            """histplot scatterplot lineplot boxplot barplot countplot violinplot swarmplot heatmap
             kdeplot ecdfplot pointplot""", 2
         ),
     },
@@ -117,10 +117,6 @@ FUNCTIONS: Final[dict[str, dict[str, dict[str, int]]]] = {
         "constant": _counts("IGNORECASE MULTILINE DOTALL I M S X VERBOSE", 0),
     },
     "json": {"new": _counts("dumps:1 loads:1", 1)},
-    "random": {
-        "new": _counts("random uniform randint gauss choices sample randrange", 3),
-        "element": _counts("choice", 1),
-    },
     "scipy.stats": {
         "new": _counts(
             """linregress pearsonr spearmanr kendalltau ttest_ind ttest_rel ttest_1samp mannwhitneyu wilcoxon
@@ -174,8 +170,8 @@ NEW_METHODS: Final = _counts(
     removeprefix removesuffix isdigit isalpha isalnum isnumeric isspace isupper islower contains extract
     extractall findall fullmatch match search sub cat len slice get_dummies pad wrap union intersection
     difference symmetric_difference issubset issuperset isdisjoint most_common total elements strftime
-    isoformat date time timestamp weekday isoweekday isocalendar total_seconds day_name month_name floor:1
-    ceil:1 argsort nonzero repeat is_integer as_integer_ratio bit_length conjugate hex normal:3 integers:3
+    isoformat date time timestamp weekday isoweekday isocalendar total_seconds day_name:0 month_name:0 floor:1
+    ceil:1 argsort nonzero repeat is_integer as_integer_ratio bit_length hex normal:3 integers:3
     uniform:3 choice:3 standard_normal:1 random:1 poisson:2 binomial:3 permutation:1 exponential:2 finditer""",
     MOST_POSITIONAL,
 )  # fmt: skip
@@ -184,7 +180,7 @@ NEW_METHODS: Final = _counts(
 VIEW_METHODS: Final = _counts(
     """head tail groupby resample rolling expanding ewm items keys values get iterrows itertuples xs filter squeeze
     swaplevel droplevel drop transpose reshape:3 ravel flatten:1 swapaxes get_group get_level_values nlevels
-    group groups groupdict start end span info:0 copy truncate asfreq take:1 equals first last nth to_frame
+    group groups groupdict start end span info:0 copy truncate asfreq take:1 conjugate:0 equals first last nth to_frame
     to_numpy:0 index at_time between_time set_names""",
     MOST_POSITIONAL,
 )
@@ -192,12 +188,13 @@ VIEW_METHODS: Final = _counts(
 
 ELEMENTS: Final = words("""
     sum mean median min max prod quantile any all idxmin idxmax choice dot get_group
+    clip stack unstack join
 """)
-"""Methods among these whose result may be one of the values itself."""
+"""Methods among these whose result may be one of the values, or the object itself."""
 
 PANDAS_METHODS: Final = words("""
     describe value_counts merge assign reset_index set_index sort_values sort_index drop_duplicates pivot
-    pivot_table melt stack unstack explode dropna fillna rename nlargest nsmallest select_dtypes corr cov
+    pivot_table melt explode dropna fillna rename nlargest nsmallest select_dtypes corr cov
 """)
 """Methods that only tables have, and that return one."""
 
@@ -237,8 +234,8 @@ PLOT_KINDS: Final = words("""
 PLOT_METHODS: Final = _counts(
     """plot scatter bar barh hist hist2d boxplot violinplot pie imshow contour contourf pcolormesh fill_between
     fill_betweenx errorbar stem step stackplot hexbin axhline axvline axhspan axvspan axline hlines vlines
-    annotate text:3 bar_label set_title:1 set_xlabel:1 set_ylabel:1 set_xlim set_ylim set_xticks set_yticks
-    set_xticklabels set_yticklabels set_xscale set_yscale set_aspect set_visible set_rotation set_color
+    annotate:3 text:3 bar_label set_title:1 set_xlabel:1 set_ylabel:1 set_xlim set_ylim set_xticks set_yticks
+    set_xticklabels:1 set_yticklabels:1 set_xscale set_yscale set_aspect set_visible set_rotation set_color
     set_facecolor set_edgecolor set_linewidth set_alpha set_label set_fontsize set_size_inches set_axis_off
     set_axis_on set_ha set_zorder legend grid tick_params twinx twiny add_subplot subplots suptitle:1
     colorbar tight_layout subplots_adjust autofmt_xdate invert_yaxis invert_xaxis margins ravel flatten
@@ -259,6 +256,7 @@ MODEL_METHODS: Final = _counts(
 REFUSED_KEYWORDS: Final = words("""
     out backend engine engine_kwargs parser buf file path path_or_buf fname filename storage_options workers
     memory into win_type tz cls n_jobs like where args kwds target mmap_mode dtype_backend picker agg_filter url
+    locale bootstrap permutations n_resamples
     method usetex fontdict textprops prop font fontproperties font_properties title_fontproperties
 """)
 """Arguments by name that write somewhere, load a package or start processes; with `method` a package may be loaded."""
@@ -266,3 +264,32 @@ OVERWRITING: Final = ("copy", "overwrite")
 """The beginnings of arguments by name, as `copy_X`, by which a library changes its input."""
 CHECKED_KEYWORDS: Final = frozenset({"aggfunc", "func"})
 """Arguments by name that are taken as those of `CALLBACK_METHODS`."""
+PROPERTIES: Final = ("kw", "kws", "kwargs", "props", "bbox")
+"""The ends of arguments by name that are properties of a part of a plot."""
+RANDOM: Final = dict.fromkeys(
+    words("""
+        sample train_test_split KMeans PCA LogisticRegression Ridge Lasso ElasticNet RandomForestClassifier
+        RandomForestRegressor GradientBoostingClassifier GradientBoostingRegressor DecisionTreeClassifier
+        DecisionTreeRegressor
+    """),
+    "random_state",
+) | dict.fromkeys(words("barplot lineplot pointplot"), "seed")
+"""Names that draw from the random state of the process, unless this argument is a number."""
+CALLED: Final[dict[str, tuple[int | None, frozenset[str]]]] = {
+    name: (int(at) if at.isdigit() else None, frozenset(keywords.split()))
+    for name, at, keywords in (
+        ("map", "0", ""), ("filter", "0", ""), ("reduce", "0", ""), ("accumulate", "1", "func"),
+        ("sorted", "", "key"), ("min", "", "key"), ("max", "", "key"), ("sort", "", "key"),
+        ("sort_values", "", "key"), ("sort_index", "", "key"), ("groupby", "0", "by key"),
+        ("itertools.groupby", "1", "key"), ("sub", "0", ""), ("re.sub", "1", ""), ("defaultdict", "0", ""),
+        ("rename", "0", "columns index mapper"), ("rename_axis", "0", "columns index mapper"), ("where", "0", "cond"),
+        ("mask", "0", "cond"), ("dumps", "", "default"),
+        ("loads", "", "object_hook object_pairs_hook parse_float parse_int parse_constant"),
+        ("pivot_table", "", "aggfunc"), ("crosstab", "", "aggfunc"), ("curve_fit", "0", ""), ("minimize", "0", "jac"),
+        ("minimize_scalar", "0", ""), ("brentq", "0", ""), ("root", "0", "jac"), ("least_squares", "0", "jac"),
+        ("pie", "", "autopct"),
+    )
+}  # fmt: skip
+"""Calls that take a function and call it: its position, and its argument names."""
+CALLS_ITS_FIRST: Final = words("map reduce defaultdict")
+"""Calls among these that call their first argument without a check of its type."""
