@@ -121,7 +121,7 @@ def test_a_rejected_definition_stops_run_all(open_lab):
     lab = open_lab(LOAD, PROPOSE.replace("--json", "--json --wait"), "print('not reached')")
     lab.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
     lab.reject(1, "no")
-    lab.wait_output(1, "UsageError")
+    lab.wait_output(1, "Rejected: see above")
     lab.wait_idle()
     assert lab.text(2) == ""
 
