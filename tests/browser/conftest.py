@@ -117,6 +117,7 @@ def lab_server(chromium_path: str, tmp_path_factory: pytest.TempPathFactory) -> 
 def open_lab(request: pytest.FixtureRequest, lab_server: LabServer, browser: Chromium) -> Iterator[OpenLab]:
     """Opens notebooks; closes them and shuts their kernels down when the test is over."""
     labs: list[Lab] = []
+    folder = lab_server.fresh_folder(_file_name(request.node.name))
 
     def open_notebook(
         *sources: str,
@@ -128,7 +129,7 @@ def open_lab(request: pytest.FixtureRequest, lab_server: LabServer, browser: Chr
     ) -> Lab:
         if app == "notebook":
             _require(missing_notebook())
-        path = lab_server.fresh_folder(_file_name(request.node.name)) / name
+        path = folder / str(len(labs)) / name
         write_notebook(path, *sources, kernel=kernel)
         lab_server.reset_settings()
         # a page that was kept shows JupyterLab
