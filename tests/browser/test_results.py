@@ -30,6 +30,8 @@ def test_outputs_stand_under_their_row_and_stay(open_lab, model, screenshot):
     model.reply("North leads.").end()
     page = end(lab)
     assert "reading the table" in page.locator(".result.stdout").inner_text()
+    text = page.locator(".result.stdout > pre")
+    assert text.evaluate("one => getComputedStyle(one).wordBreak") == "normal"  # numbers stay in one line
     cell = page.locator(".result table").first.locator("td").last
     assert cell.evaluate("one => getComputedStyle(one).backgroundColor") != "rgba(0, 0, 0, 0)"
     assert page.locator(".result table").last.locator("th").nth(-1).inner_text() == "South"
