@@ -53,6 +53,7 @@ from pathlib import Path
 CHANGED = {
     "global helper": "def helper(x): return 'WHERE'\ndef tool(x): return helper(x)",
     "helper of a helper": "def a(x): return 'WHERE'\ndef b(x): return a(x)\ndef tool(x): return b(x)",
+    "helper by globals": "def helper(x): return 'WHERE'\ndef tool(x): return globals()['helper'](x)",
     "lambda as helper": "helper = lambda x: 'WHERE'\ndef tool(x): return helper(x)",
     "helper in an inner function": "def helper(x): return 'WHERE'\ndef tool(x): return [helper(y) for y in (lambda: x)()]",
     "helper as a value": "def helper(x): return 'WHERE'\ndef tool(x): return map(helper, x)",
@@ -374,7 +375,8 @@ def test_an_import_does_not_change_a_tool(project):
 
 
 UNSURE = {
-    "globals": "def tool(x): return globals()['f']()",
+    "globals": "def tool(x): return globals()[x]()",
+    "globals beside a name": "def tool(x): return globals()['f'](), globals()",
     "eval": "def tool(x): return eval('f()')",
     "exec in a helper": "def helper(x): exec(x)\ndef tool(x): return helper(x)",
     "eval under a name": "call = eval\ndef tool(x): return call('f()')",
@@ -421,7 +423,7 @@ def test_a_function_that_is_put_into_a_library_counts(monkeypatch, cell):
 
 def test_a_tool_in_doubt_is_asked_about_each_time():
     names = run(
-        "def helper(): return 1\ndef tool(x: int) -> str:\n    'Does it.'\n    return globals()['helper']()"
+        "def helper(): return 1\ndef tool(x: int) -> str:\n    'Does it.'\n    return globals()['hel' + str(x)]()"
     )
     with Tract.open() as t:
         t.tool(names["tool"])

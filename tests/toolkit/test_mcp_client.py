@@ -116,10 +116,9 @@ def test_the_variables_of_this_process_are_not_passed_on(honest, monkeypatch):
 
 
 def test_what_it_adds_is_listed_when_it_says_so(honest):
-    before = honest.listed
+    assert "grown" not in {tool.name for tool in honest.listed}
     honest.call("grow", {"name": "grown"})
-    until(lambda: honest.listed is not before)
-    assert "grown" in {tool.name for tool in honest.listed}
+    until(lambda: "grown" in {tool.name for tool in honest.listed})
 
 
 def test_one_of_before_2026_says_so_too(liar):

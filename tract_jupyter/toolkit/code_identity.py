@@ -604,7 +604,11 @@ def _facts(code: CodeType) -> _Facts:
             one for one in each.co_consts if isinstance(one, str) and one.isidentifier()
         )
         before: list[Any] = [0, None]
+        by_text = _globals_by_text(each)
+        found["names"].update(by_text.values())
         for one in dis.get_instructions(each):
+            if one.offset in by_text:
+                continue
             if one.opname in _OPCODES and isinstance(one.argval, str):
                 found[_OPCODES[one.opname]].add(one.argval)
             elif one.opname == "STORE_DEREF" and one.argval in each.co_freevars:
@@ -616,6 +620,28 @@ def _facts(code: CodeType) -> _Facts:
     if code.co_name in _MAKERS:
         found["assigned_attributes"].clear()
     return _Facts(_text(code), **{name: frozenset(names) for name, names in found.items()})
+
+
+def _globals_by_text(code: CodeType) -> dict[int, str]:
+    """Return the names that code reads as `globals()["name"]`, by the offset at which it loads `globals`."""
+    found = {}
+    told = [
+        one
+        for one in dis.get_instructions(code)
+        if one.opname not in {"PRECALL", "PUSH_NULL", "EXTENDED_ARG"}
+    ]
+    for first, call, name, read in zip(told, told[1:], told[2:], told[3:], strict=False):
+        is_call = first.opname == "LOAD_GLOBAL" and first.argval == "globals" and call.opname == "CALL"
+        is_read = read.opname == "BINARY_SUBSCR" or read.argrepr == "[]"
+        if (
+            is_call
+            and call.arg == 0
+            and is_read
+            and isinstance(name.argval, str)
+            and name.opname == "LOAD_CONST"
+        ):
+            found[first.offset] = name.argval
+    return found
 
 
 def _with_inner(code: CodeType) -> Iterable[CodeType]:
