@@ -95,8 +95,11 @@ def _install() -> None:
     global _users  # noqa: PLW0603 # the streams are global, too
     with _lock:
         _users += 1
-        if _users == 1:
-            sys.stdout, sys.stderr = _Routed(sys.stdout, "stdout"), _Routed(sys.stderr, "stderr")
+        # not only for the first user: other code may have replaced a stream since then
+        if not isinstance(sys.stdout, _Routed):
+            sys.stdout = _Routed(sys.stdout, "stdout")
+        if not isinstance(sys.stderr, _Routed):
+            sys.stderr = _Routed(sys.stderr, "stderr")
 
 
 def _uninstall() -> None:
