@@ -216,7 +216,6 @@ def test_a_call_that_ends_soon_has_its_answer(tract):
     assert said(tract)[-1] == ("tool", "written")
 
 
-@pytest.mark.flaky(reruns=2)  # a kernel script may notice a stop late
 @pytest.mark.parametrize(
     ("backend", "code", "told"),
     [

@@ -178,7 +178,7 @@ class DecidingAs:
 
     @interrupts.whole
     def __enter__(self) -> None:
-        interrupts.begin(interrupts.frame_at(0), self)  # not the block's frame, which may be stopped
+        interrupts.begin(None, self)  # the code of the block may be stopped
         self._token = deciding_now.set(self._context)
 
     @interrupts.whole

@@ -79,8 +79,14 @@ def whole(function: F) -> F:
 
 
 @whole
-def begin(frame: FrameType, owner: object) -> None:
-    """Let no interrupt cut a frame. The caller is `whole`, and calls `end` with the same owner."""
+def begin(frame: FrameType | None, owner: object) -> None:
+    """Let no interrupt cut a frame. The caller is `whole`, and calls `end` with the same owner.
+
+    Args:
+        frame: it must run until `end` is called: another frame may get the id of one that has ended. None for a block
+            whose code may be cut; only its two ends are whole.
+        owner: of the block.
+    """
     _BLOCKS[id(owner)] = id(frame), ref(owner, functools.partial(_forget, id(owner)))
     if threading.get_ident() == threading.main_thread().ident:
         if callable(before := _get_handler(_SIGINT)) and before is not _on_interrupt:
