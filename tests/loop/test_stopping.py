@@ -120,7 +120,7 @@ def test_closing_ends_the_turns_as_stop_does(talk):
     ("end", "outcome", "words"),
     [
         ("stop", "stopped", "stop came too late"),
-        ("seconds", "limit", "the limit of 0.05 seconds was exceeded"),
+        ("seconds", "limit", "the limit of 0.5 seconds was exceeded"),
     ],
 )
 def test_the_late_reply_of_a_model_that_cannot_be_ended_is_kept_and_said_to_be_late(
@@ -137,7 +137,7 @@ def test_the_late_reply_of_a_model_that_cannot_be_ended_is_kept_and_said_to_be_l
         return replies.pop(0)
 
     talk.models.use(model)
-    limits = TurnLimits(seconds=0.05) if end == "seconds" else None
+    limits = TurnLimits(seconds=0.5) if end == "seconds" else None
     response = talk.chat("How is it?", limits=limits)
     assert (response.outcome, done) == (outcome, [])
     response = talk.chat(None, limits=limits)
