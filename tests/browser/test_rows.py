@@ -355,7 +355,7 @@ def test_short_code_is_on_display_at_once_and_changed_in_its_place(open_lab, scr
     screenshot(lab, "row-script", 3)
     lab.button("Change the code", 3).click()
     code = row.get_by_role("textbox", name="code")
-    assert not row.locator("div.code[data-name]").is_visible()  # it stands there once
+    assert not row.locator("div.code[data-name]").is_visible()  # shown only once
     code.fill(code.input_value().replace("top = 3", "top = 5"))
     row.get_by_text("Code changed").wait_for()
     lines = row.locator(".editor > .code > div")

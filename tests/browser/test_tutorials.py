@@ -13,6 +13,6 @@ def test_the_clicks_of_a_tutorial_lead_to_the_results_that_its_text_describes(
     walk = Walk(browser.page(SIZE), lab_server, name)
     try:
         walk.finish()
-    finally:  # if it fails, too
+    finally:  # also if it fails
         screenshot(walk.lab, f"tutorial-{name}")
         walk.lab.close()

@@ -1,4 +1,4 @@
-"""Printed text is kept for the code that prints it, also if other code replaced the streams."""
+"""The sink of a block receives its output, also if other code replaced `sys.stdout`."""
 
 import io
 import sys

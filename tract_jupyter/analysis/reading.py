@@ -1,7 +1,7 @@
-"""Code that only reads: what passes here may run without a question, if the user switched that on.
+"""The check for code that only reads. Such code may run without a request, if the user switched that on.
 
-Everything that is not known to change nothing is refused, with the reason: this is a list of what passes. It reads the
-text of the code, and asks the kernel for the types of its variables. It runs nothing.
+The check is an allowlist: it refuses all other code, with the reason. It reads the text of the code, and asks the
+kernel for the types of its variables. It runs nothing.
 
 A value is data, a function, a module, a part of a figure, or an estimator. Data are the built-in types, arrays, and
 tables of pandas. `own` says if the script may change them: the script made them itself.

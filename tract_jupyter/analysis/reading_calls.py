@@ -17,7 +17,7 @@ NOT_OWN, CONTAINER, WHOLE = 0, 1, 2  # what the script may change: nothing, the 
 
 
 class KernelNames(Protocol):
-    """What is known of the kernel in which the code would run."""
+    """The facts about the kernel that the check needs."""
 
     def kind(self, name: str) -> str:
         """Return what a variable holds.
@@ -27,7 +27,7 @@ class KernelNames(Protocol):
         ...
 
     def is_loaded(self, module: str) -> bool:
-        """Return True if a module is loaded, and comes from where packages are installed."""
+        """Return True if a module is loaded from the folder of installed packages."""
         ...
 
     def why_not_drawn(self) -> str:

@@ -1,7 +1,7 @@
-"""What is known of the variables of this kernel, for scripts that run without a question: their types, nothing else.
+"""Types of the kernel's variables, for the check of scripts that only read.
 
-Types are compared by identity, since a class can give itself any name. Of the user's objects only the built-in types,
-arrays and tables are looked into, up to a bound. No code of the user's runs.
+Types are compared by identity, since a class can have any name. The check looks inside built-in containers, arrays and
+tables, up to a limit. It runs no code of the user.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _ForeignError(Exception):
 
 
 class KernelVariables:
-    """What is known of a namespace of this kernel: `tract_jupyter.analysis.reading.KernelNames`.
+    """The variables of a namespace of this kernel; a `tract_jupyter.analysis.KernelNames`.
 
     Args:
         namespace: the variables.
