@@ -91,11 +91,8 @@ READS = {
     "one info": lambda t: t.history.contents(t.log()[0]),
     "context": lambda t: t.compile_records.add(None),
     "record": lambda t: t.compile_records.commits([]),
-    "shape": lambda t: t.exchange.export_messages(shape="foo"),
     "format": lambda t: t.as_tools(format="foo"),
     "at_time": lambda t: t.compile(at_time="foo"),
-    "path": lambda t: t.exchange.to_notebook(5),
-    "output_limit": lambda t: t.exchange.import_notebook({}, output_limit="a"),
 }
 
 

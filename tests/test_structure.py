@@ -25,7 +25,7 @@ LAYERS = [
 ]  # fmt: skip
 BOTTOM = LAYERS[-1]
 # these need only the bottom; `context` and what is above may use them
-ASIDE = {"analysis", "interchange", "llm", "prompts", "sandbox"}
+ASIDE = {"analysis", "llm", "prompts", "sandbox"}
 COMPOSED = {"tract", "hooked_context", "parts", "session"}  # they put the parts together for the user
 PARTS = set().union(*LAYERS) | ASIDE | COMPOSED
 NOTEBOOK_ONLY = {"IPython", "ipykernel", "ipywidgets", "anywidget"}
@@ -140,7 +140,6 @@ def test_the_rules_themselves():
     assert may_import("storage", "models")
     for importer, imported in [("hooks", "toolkit"), ("hooks", "tract"), ("storage", "analysis"), ("analysis", "storage"),
                                ("tract", "notebook"), ("models", "storage"), ("storage", "context"),
-                               ("interchange", "analysis"), ("storage", "interchange"),
                                ("llm", "prompts"), ("storage", "llm"), ("prompts", "hooks")]:  # fmt: skip
         assert not may_import(importer, imported), (importer, imported)
 
@@ -393,7 +392,7 @@ LATER = {
     "alembic", "mcp", "httpx", "jsonschema", "tiktoken", "liquid", "sqlalchemy.dialects.postgresql",
     "tract_jupyter.analysis.analyzer", "tract_jupyter.analysis.rules", "tract_jupyter.analysis.capabilities",
     "tract_jupyter.runs", "tract_jupyter.toolkit", "tract_jupyter.scripts", "tract_jupyter.llm",
-    "tract_jupyter.interchange", "tract_jupyter.storage.migrations",
+    "tract_jupyter.storage.migrations",
 }  # fmt: skip
 
 

@@ -136,56 +136,6 @@ class Tract(HookedContext):
             raise
         return tract
 
-    @classmethod
-    def from_notebook(
-        cls,
-        source: Mapping[str, Any] | str | Path,
-        path: str | Path = MEMORY,
-        *,
-        url: str | None = None,
-        model: str | LLMClient | Callable[..., Any] | None = None,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        tract_id: str | None = None,
-        tokenizer: TokenCounter | None = None,
-        budget: TokenBudget | None = None,
-        trust: Trust | None = None,
-        lock_timeout: float = 5.0,
-    ) -> Self:
-        """Open a store, or make it, and commit a notebook's cells to it. Nothing of the notebook is executed.
-
-        Args:
-            source: a path, or what nbformat or JSON gave.
-            path: of the store, as for `open`, like the others.
-            url: see `open`.
-            model: see `open`.
-            api_key: see `open`.
-            base_url: see `open`.
-            tract_id: see `open`.
-            tokenizer: see `open`.
-            budget: see `open`.
-            trust: see `open`.
-            lock_timeout: see `open`.
-
-        Raises:
-            ContentError: it is no valid notebook.
-            StoreError: as of `open`.
-        """
-        if api_key is not None or base_url is not None:
-            from tract_jupyter.llm import hidden_address, masked
-
-            api_key, base_url = masked(api_key), hidden_address(base_url)
-        tract = cls.open(
-            path, url=url, model=model, api_key=api_key, base_url=base_url, tract_id=tract_id, tokenizer=tokenizer,
-            budget=budget, trust=trust, lock_timeout=lock_timeout,
-        )  # fmt: skip
-        try:
-            tract.exchange.import_notebook(source)
-        except BaseException:
-            tract.close()
-            raise
-        return tract
-
     def beside(
         self,
         tract_id: str,

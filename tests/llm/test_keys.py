@@ -172,7 +172,7 @@ def of_environment(url):
 ])  # fmt: skip
 @pytest.mark.parametrize("fails", [
     lambda url: Tract.open(model="openai/x", base_url=url), lambda url: Tract.open("/proc/no/such.db", model="openai/x", base_url=url),
-    lambda url: Tract.open(base_url=url), lambda url: Tract.from_notebook("no.ipynb", model="openai/x", base_url=url),
+    lambda url: Tract.open(base_url=url),
     lambda url: Tract.open().models.use("openai/x", base_url=url), lambda url: Tract.open().models.use("x", base_url=url),
     lambda url: Tract.open().models.add("m", base_url=url), lambda url: Tract.open().models.add("m", "openai/x", base_url=url),
     lambda url: Tract.open().models.add("in vain", base_url=url), lambda url: OpenAIClient("m", base_url=url),

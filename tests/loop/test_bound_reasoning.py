@@ -283,7 +283,7 @@ def test_a_tool_may_change_the_context_in_the_middle_of_a_turn(talk, there):
     assert there.kept[2:] == [2, 3, 0, 1]
 
 
-def test_a_child_a_notebook_and_another_variant_keep_them(tmp_path, there):
+def test_a_child_and_another_variant_keep_them(tmp_path, there):
     with Session.open(tmp_path / "talk.db") as session:
         tract = session.create_tract()
         tract.configure_llm(there.client())
@@ -293,12 +293,7 @@ def test_a_child_a_notebook_and_another_variant_keep_them(tmp_path, there):
         child = session.spawn(tract, purpose="look", inheritance="full_clone")
         child.configure_llm(there.client())
         child.chat("Three?")
-        tract.exchange.to_notebook(tmp_path / "talk.ipynb")
-    with Tract.open() as read:
-        read.exchange.import_notebook(tmp_path / "talk.ipynb")
-        read.configure_llm(there.client())
-        read.chat("Three?")
-    assert there.kept == [0, 1, 1, 2, 2]
+    assert there.kept == [0, 1, 1, 2]
 
 
 def test_a_reply_that_waited_in_the_inbox_keeps_them_unless_it_was_rewritten(talk, there):

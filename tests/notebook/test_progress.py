@@ -110,12 +110,12 @@ def told():
 
 
 def test_rooms_say_what_they_do(tract, told):
-    tract.exchange.import_messages([{"role": "user", "content": "a"}, {"role": "user", "content": "b"}])
+    tract.user("a")
+    tract.user("b")
     tract.verify()
     tract.gc()
     tract.compress(summarizer=lambda *_: "a and b")
     assert {(one.what, one.total) for one in told} >= {
-        ("Importing", 2),
         ("Writing summaries", 1),
         ("Checking commits", 2),
         ("Checking the database", None),

@@ -93,7 +93,6 @@ def readings(session, tract):
     yield lambda: tract.autonomy.ceiling
     yield lambda: [tract.runs.events(run.run_id) for run in tract.runs()]
     yield tract.family.children
-    yield tract.exchange.export_messages
     yield session.list_tracts
     yield session.timeline
     yield lambda: tract.fire("citation_check", {"urls": ["b"]})

@@ -8,10 +8,10 @@
 * Rewriting: `merge` and `rebase`, which compare two branches (`ancestry`, `sides`); `splice`, `compress` with
   `summaries`, `tool_turns`, `gc`. Children, and what they are given: `spawn`.
 * `files`: attachments, read from within a workspace, and kept once.
-* `verification`: is the store what it says it is? `exchange`: conversations and notebooks, in and out.
+* `verification`: is the store what it says it is?
 
 Everything that rewrites makes a `writer.Plan` of drafts, a branch's move and an event; no other room writes commits.
-Knows `storage`, `models` and `interchange`, and `llm` and `prompts` for summaries that a model writes.
+Knows `storage` and `models`, and `llm` and `prompts` for summaries that a model writes.
 """
 
 from __future__ import annotations

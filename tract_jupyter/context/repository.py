@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tract_jupyter.context.compress import Compressor
-    from tract_jupyter.context.exchange import Exchange
     from tract_jupyter.context.gc import GarbageCollector
     from tract_jupyter.context.log import History
     from tract_jupyter.context.merge import Merge, Reconciler
@@ -239,13 +238,6 @@ class Repository:
         from tract_jupyter.context.undo import Undo
 
         return Undo(self.database, self.refs, self.ref_rows, self.reflog_rows, self.rows)
-
-    @cached_property
-    def exchange(self) -> Exchange:
-        """Reads and writes conversations and notebooks."""
-        from tract_jupyter.context.exchange import Exchange
-
-        return Exchange(self)
 
     @cached_property
     def family(self) -> Family:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from tract_jupyter.context.commits import CommitOptions
     from tract_jupyter.context.compile import CompileRecords, ReorderWarning
-    from tract_jupyter.context.exchange import Exchange
     from tract_jupyter.context.files import Attachable
     from tract_jupyter.context.log import History
     from tract_jupyter.context.spawn import Family
@@ -98,11 +97,6 @@ class VersionedContext:
     def tags(self) -> Tags:
         """The tags of commits: `add`, `remove`, `of`, `register`, `list`."""
         return self._repository.tags
-
-    @property
-    def exchange(self) -> Exchange:
-        """Conversations and notebooks, in and out: `import_messages`, `to_notebook`, ..."""
-        return self._repository.exchange
 
     @property
     def family(self) -> Family:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from tract_jupyter.analysis import transform
 from tract_jupyter.exceptions import ContentError, LockFileError, OperationError, StoreError, TractError
-from tract_jupyter.interchange import load_notebook
 from tract_jupyter.models import printable, tracked, working
 from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
 from tract_jupyter.notebook.fire_line import parse_fire
@@ -229,6 +228,35 @@ class Variables(dict[str, Any]):
 
     def __missing__(self, name: str) -> None:
         return None
+
+
+def load_notebook(path: Path) -> dict[str, Any]:
+    """Read a notebook file.
+
+    Raises:
+        ContentError: the file does not exist or is not a notebook.
+    """
+    import nbformat
+
+    try:
+        notebook: dict[str, Any] = nbformat.read(path, as_version=4)
+        nbformat.validate(notebook)
+    except OSError as error:
+        raise ContentError(f"{path} cannot be read: {error.strerror}; check the path") from None
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        nbformat.ValidationError,
+    ) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ContentError(
+            f"{path} is not a notebook that nbformat {nbformat.__version__} can read: {reason:.200}; "
+            "open it in Jupyter and save it, or repair its JSON"
+        ) from None
+    return notebook
 
 
 def code_cells(notebook: Mapping[str, Any]) -> Iterator[tuple[int, str]]:

@@ -77,7 +77,7 @@ def test_what_gives_all_tools_is_told_at_its_place():
 
 
 ROOMS = {path.parent.name for path in Path(tract_jupyter.__file__).parent.glob("*/__init__.py")}
-DECIDES_NOTHING = {"analysis", "interchange", "llm", "models", "prompts", "runs"}
+DECIDES_NOTHING = {"analysis", "llm", "models", "prompts", "runs"}
 
 
 @pytest.mark.parametrize("room", sorted(ROOMS - DECIDES_NOTHING))

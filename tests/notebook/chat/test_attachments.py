@@ -61,7 +61,7 @@ def test_nothing_shows_the_bytes(chat):
     chat.run("tract.user('And this?', attachments=['dot.png', 'a.txt'])")
     for line in ("%tract log", "%tract status", "%tract chat", "%tract chat show", "tract.log()",
                  "tract.compile()", "tract.compile().pprint('chat')", "print(tract.show('HEAD'))", "tract.loop.turns()",
-                 "tract.compile().messages[0]", "tract.exchange.to_notebook()", "%tract diff HEAD~1 HEAD", "%tract cost"):  # fmt: skip
+                 "tract.compile().messages[0]", "%tract diff HEAD~1 HEAD", "%tract cost"):  # fmt: skip
         shown = chat.run(line)
         assert DATA not in shown.text + shown.html, line
     assert "[dot.png, image/png, 68 B]" in chat.run("%tract log").text
