@@ -6,7 +6,6 @@ from .exceptions import ToolDeniedError as ToolDeniedError
 from .exceptions import ToolExecutionError as ToolExecutionError
 from .exceptions import TractError as TractError
 from .exceptions import UndecidedError as UndecidedError
-from .hooks import ModelReviewer as ModelReviewer
 from .hooks import Pending as Pending
 from .llm import AnthropicClient as AnthropicClient
 from .llm import OpenAIClient as OpenAIClient

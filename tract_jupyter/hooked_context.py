@@ -520,8 +520,6 @@ class HookedContext(VersionedContext):
 
             options = _with_schemas(options, tools)
             turn = TurnRequest(tools=tools, limits=limits, on_delta=on_delta, on_turn=on_turn)
-            if isinstance(text, str):
-                self._parts.note_said(text)
             return self._parts.runs.chat(
                 text, name, ReplyRequest.of(options), attachments=attachments, trigger=trigger, profile=profile,
                 on_event=on_event, options=run, turn=turn,

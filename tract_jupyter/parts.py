@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from tract_jupyter.exceptions import StoreClosedError, StoreError, TractError
-from tract_jupyter.models import PersonsWords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -133,7 +131,6 @@ class Parts:
         self._repository = repository
         self._trust = trust
         self._is_closed = False
-        self._said = PersonsWords()
         self._folder = _here()
         self._has_cassette = True
         self._has_policies: bool | None = None
@@ -141,7 +138,6 @@ class Parts:
         repository.writer.on_commits = self._committed
         repository.before_compile = self._compiling
         repository.tell_rewrite = lambda commits: self.costs.warn_of_rewrite(*commits)
-        repository.tell_said = self.note_said
         repository.files.open = lambda names: self.workspace.read(*names)
 
     def close(self) -> None:
@@ -290,23 +286,7 @@ class Parts:
 
         repository, trust = self._repository, self._trust or Trust()
         signer = trust.for_tract(repository.database.store_id, repository.tract_id)
-        return Review(repository, trust, signer, self._said)
-
-    def note_said(self, text: str) -> None:
-        """Note what was said as the user, unless it is said by what runs on behalf of a model."""
-        if (
-            "tract_jupyter.review.decision" in sys.modules
-        ):  # else nothing is being decided, and no tool called
-            from tract_jupyter.review import deciding_now
-
-            if deciding_now.get() is not None:
-                return
-        if "tract_jupyter.toolkit.callers" in sys.modules:
-            from tract_jupyter.toolkit import call_notes, current_caller
-
-            if call_notes() is not None or current_caller(self.__dict__.get("executor")) is not None:
-                return
-        self._said.note(text)
+        return Review(repository, trust, signer)
 
     @part
     def _routing(self) -> tuple[Firing, Handlers]:

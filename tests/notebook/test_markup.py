@@ -222,7 +222,7 @@ CELLS = (
     "%tract run", "%tract run --prompt", "%tract prompt {line} --profile p", "%tract profiles", "%tract profile p", "%%tract_orchestrate\n{evil}",
     "%tract orchestrator", "%tract orchestrator show", "%%tract_script\nevil", "%%tract_script\nfails()", "%%tract_check\nopen({evil!r})\nimport os\nos.system({line!r})",
     "%%tract_profile q\ndescription: {line!r}\noperations:\n  a:\n    text: {line!r}\n    into: system", "%tract {line}", "%%tract_{line}\nx",
-    "%tract reviewer on {line}", "%tract policies add pin patterns=[{line!r}]", "%tract policies", "%tract fork -- {line}", "%tract fork", "%tract log --events", "%tract",
+    "%tract policies add pin patterns=[{line!r}]", "%tract policies", "%tract fork -- {line}", "%tract fork", "%tract log --events", "%tract",
 )  # fmt: skip
 
 

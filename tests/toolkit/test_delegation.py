@@ -408,13 +408,6 @@ def test_a_grant_to_one_and_its_children_covers_those(top, child, grandchild):
     assert not top.executor.execute("send", {"text": "x"}, actor="agent:chat").success
 
 
-def test_a_model_that_reviews_first_decides_about_no_call_below(top, child):
-    note = {"content_type": "output", "text": "The meeting is on Monday."}
-    for executor, why in ((top.executor, ""), (child.executor, "it is a call of a tract below this one")):
-        question = executor.prepare("commit", {"content": note}, actor="agent:chat").question
-        assert question.why_a_person() == why
-
-
 # --- between the question and the call
 
 

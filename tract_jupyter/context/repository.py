@@ -111,7 +111,6 @@ class Repository:
             self.timelines, self.toolsets, self.refs, self.max_tokens, self.corrections, self.files.read
         )
         self.tell_rewrite: Callable[[Sequence[str]], None] | None = None
-        self.tell_said: Callable[[str], None] | None = None
         self.before_compile: Callable[[], None] | None = None
         """Called before the current context is compiled because somebody asked for it."""
         self.corrections.of()  # looks once, here, so that compile() and a budget ask the store for nothing more

@@ -201,10 +201,7 @@ class VersionedContext:
             TypeError: there is no such option.
         """
         content = {"content_type": "dialogue", "role": "user", "text": text, "name": name}
-        info = self._say(content, edit, options)
-        if self._repository.tell_said is not None:
-            self._repository.tell_said(text)
-        return info
+        return self._say(content, edit, options)
 
     def assistant(
         self,

@@ -3,7 +3,7 @@
 * `pending`: what is asked, what an approval binds to, and the actions. `field_pending`: with typed fields.
   `introspection`: how one is described to a model, a form, a person.
 * `bus`: handlers, and routing a pending through them. `firing`: what happens where no handler decides.
-* `consulting`: a model decides, through the same actions. `model_reviewer`: one reviews calls before a person is asked.
+* `consulting`: a model decides, through the same actions.
 * `builtin`: the pendings of what the package itself does: compress, gc, merge, rebase, a reply, an answer of a tool.
 
 Knows `review` (which knows this room only as a protocol), `context`, `storage`, and `llm` and `prompts` for a model

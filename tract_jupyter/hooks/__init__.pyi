@@ -13,7 +13,6 @@ from .firing import outcome as outcome
 from .introspection import APPROVE_ONLY as APPROVE_ONLY
 from .introspection import gated as gated
 from .introspection import value_rows as value_rows
-from .model_reviewer import ModelReviewer as ModelReviewer
 from .pending import OnTimeout as OnTimeout
 from .pending import Pending as Pending
 from .pending import action as action

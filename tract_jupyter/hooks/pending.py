@@ -209,7 +209,6 @@ class Pending:
         self._question: Question | None = None
         self.caution = ""
         self.not_granted = ""
-        self.advice = ""
         self.origins = ()
         self._execute_fn = execute_fn
         self._place = calling_site()
@@ -452,17 +451,6 @@ class Pending:
             return None
         return self.created_at + timedelta(seconds=self.timeout)
 
-    cleared_by = "approve"
-    """The action by which a model that reviews first clears it, where it may decide at all."""
-
-    def why_a_person(self) -> str:
-        """Return why a model that reviews first may not decide about it; empty if it may. Only some calls say so."""
-        return "only calls of a few tools are left to a model"
-
-    def model_view(self) -> dict[str, Any]:
-        """Return what a model that reviews first is shown of it, as JSON data."""
-        return {"title": self.title}
-
     def runs_nothing(self, action: str) -> bool:  # noqa: ARG002
         """Return True if an action leaves undone what another one would do."""
         return False
@@ -602,7 +590,6 @@ class Pending:
                         self.caution and f"{self.caution}.",
                         self.not_granted,
                         self.why(),
-                        self.advice,
                     ],
                 )
             ),

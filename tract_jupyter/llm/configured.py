@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tract_jupyter.llm.workers import RequestWorkers
     from tract_jupyter.models import LLMClient, Reader
 
-ModelOperation = Literal["chat", "compress", "merge", "tool_result", "consult", "orchestrate", "review"]
+ModelOperation = Literal["chat", "compress", "merge", "tool_result", "consult", "orchestrate"]
 MODEL_OPERATIONS: Final = get_args(ModelOperation)
 """What a model is asked for: replies, summaries, guidance for conflicts, shorter answers of tools, decisions about
 pendings, acting by itself (a name for callers of `client_for`), a look at calls before a person is asked."""

@@ -39,7 +39,7 @@ from tract_jupyter.prompts import (
     removed_tool,
     unknown_tool,
 )
-from tract_jupyter.review import MODEL_REVIEWER, checking
+from tract_jupyter.review import checking
 from tract_jupyter.storage import is_order
 from tract_jupyter.toolkit import (
     Alternative,
@@ -358,7 +358,7 @@ class StepCalls:
         with costs_of_block() as lines:
             try:
                 with checking(self._check_stop):
-                    return machinery.reviewer.settled(question)
+                    return machinery.reviewer.granted(question)
             except _Ended:
                 return False
             finally:
@@ -405,8 +405,7 @@ class StepCalls:
         if question.status is not PendingStatus.APPROVED:
             call.decision = "rejected"
             why = refusal(question)
-            is_by_model = question.decision is not None and question.decision.channel == MODEL_REVIEWER
-            told = not_run(why) if is_by_model else refused(why)
+            told = refused(why)
             if instead is not None:
                 call.chosen_at, call.replaced = question, told
                 return

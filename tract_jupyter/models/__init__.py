@@ -9,7 +9,7 @@
   person: `autonomy`. Tracts of a store, their parents and children: `spawn`.
 * How far a decision is: `pending`. What crosses rooms without being known there, such as a client: `protocols`.
 * How far something is that takes its time: `progress`.
-* What the person said themselves: `said`; what is sent beside it: `sent_context`.
+* What is sent beside a message of the user: `sent_context`.
 * Canonical JSON and the hashes made of it: `canonical`. Unknown text made fit to be shown: `text`. Arguments and
   patterns that somebody else gave: `checks`, `patterns`. Warnings at the line of whoever calls: `warning`.
 * Files that only their owner can read: `private_files`.

@@ -121,7 +121,6 @@ from .protocols import LLMClient as LLMClient
 from .protocols import Summarizer as Summarizer
 from .protocols import TokenCounter as TokenCounter
 from .protocols import Validator as Validator
-from .said import PersonsWords as PersonsWords
 from .sent_context import SentContext as SentContext
 from .sent_context import message_with as message_with
 from .sent_context import parse_message as parse_message

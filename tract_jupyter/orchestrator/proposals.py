@@ -101,9 +101,9 @@ class ProposalReviewer:
         self._on_proposal = on_proposal
         self._summary = summary
 
-    def settled(self, pending: Any) -> bool:
+    def granted(self, pending: Any) -> bool:
         """Have a question decided without asking, where the reviewer of the tract has it so."""
-        return self._reviewer.settled(pending)
+        return self._reviewer.granted(pending)
 
     def twin(self, pending: Any) -> Any | None:
         """Return the open question that asks the very same; None if there is none."""

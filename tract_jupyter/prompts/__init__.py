@@ -1,9 +1,9 @@
 """Every text that the package itself sends to a model, and nothing else.
 
 A module for each occasion: `tool_descriptions`, `tool_calls`, `turns` (calls that were not made), `summaries`,
-`operations` (writing one), `orchestrator` (its task, and what it may say beside a call), `reviewing` (calls that a
-model reviews before a person is asked), and `replies` (decisions, and replies that were not good enough). No logic and
-no other room: whoever sends a model something imports the text from here.
+`operations` (writing one), `orchestrator` (its task, and what it may say beside a call), and `replies` (decisions,
+and replies that were not good enough). No logic and no other room: whoever sends a model something imports the text
+from here.
 """
 
 from __future__ import annotations

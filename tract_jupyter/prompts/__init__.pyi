@@ -26,11 +26,6 @@ from .replies import PLAN as PLAN
 from .replies import RETRY as RETRY
 from .replies import consulting_request as consulting_request
 from .replies import retry_text as retry_text
-from .reviewing import CLEARED_NO_MORE as CLEARED_NO_MORE
-from .reviewing import DECIDE as DECIDE
-from .reviewing import REVIEW_FIRST as REVIEW_FIRST
-from .reviewing import refused_by_model as refused_by_model
-from .reviewing import review_request as review_request
 from .summaries import GUIDE as GUIDE
 from .summaries import SHORTEN as SHORTEN
 from .summaries import SUMMARIZE as SUMMARIZE

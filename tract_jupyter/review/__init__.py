@@ -8,7 +8,6 @@
   ended), `records`.
 * What decides without asking: `grants` (standing approvals), `lock` and `recorded` (for runs in which nobody can be
   asked).
-* A model that reviews before a person is asked, and its bounds: `first_look`.
 * Where a question comes from: `process`, `source` (the line of code). What is printed meanwhile, and who keeps it:
   `streams`.
 * What this user has approved: `trust` signs, `signed_store` keeps what is signed, and leaves unused what is not;

@@ -4,7 +4,6 @@ from .channel import Channel as Channel
 from .channel import NoChannel as NoChannel
 from .channel import Ticket as Ticket
 from .channel import never as never
-from .decision import MODEL_REVIEWER as MODEL_REVIEWER
 from .decision import RECORDED as RECORDED
 from .decision import TERMS as TERMS
 from .decision import Answer as Answer
@@ -36,10 +35,6 @@ from .display import showable as showable
 from .display import shown_choice as shown_choice
 from .display import shown_code as shown_code
 from .display import shown_rows as shown_rows
-from .first_look import FirstReviewer as FirstReviewer
-from .first_look import Look as Look
-from .first_look import LookRecord as LookRecord
-from .first_look import Verdict as Verdict
 from .grants import NOT_SIGNED as NOT_SIGNED
 from .grants import Grant as Grant
 from .grants import Grants as Grants

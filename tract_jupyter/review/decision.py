@@ -156,12 +156,8 @@ class DecisionContext(NamedTuple):
 _PERSONAL = {"code", "panel", "prompt", "command", "inbox"}
 RECORDED = "recorded"
 """The channel of a decision that was recorded, and settles the same question where nobody can be asked."""
-MODEL_REVIEWER = "model-reviewer"
-"""The channel of a model that reviews calls before a person is asked; what it decides is no person's approval."""
 _SETTLED = frozenset({"grant", RECORDED, "timeout", "automatic", "call"})
-_IMPERSONAL = frozenset(
-    {"model", MODEL_REVIEWER, "handler", "grant", RECORDED, "timeout", "automatic", "call"}
-)
+_IMPERSONAL = _SETTLED | {"model", "handler"}
 _GRANTING = frozenset({"scope", "uses", "pattern", "whom"})
 _ANSWERABLE = frozenset({"handler", "model", "dict", "tool"})
 deciding_now: ContextVar[DecisionContext | None] = ContextVar("tract_deciding", default=None)

@@ -164,15 +164,6 @@ class Ledger(Records):
         with self._database.write() as connection:
             self._rows.update(connection, pending.pending_id, **_REOPENED, **asked)
 
-    def withdraw(self, pending: Reviewable, by: str) -> None:
-        """Note that the approval of a call that was not made yet was taken back."""
-        why = f"withdrawn by {by} before the call was made"
-        with self._database.write() as connection:
-            self._decisions.finish(connection, pending.pending_id, pending.rounds - 1, why)
-            self._events.append(
-                connection, "withdrawn", by, {"pending_id": pending.pending_id, "title": pending.title}
-            )
-
     def settle(self, pending_id: str, round_: int, why: str) -> bool:
         """Use up an approval for another pending. False if somebody else was faster."""
         with self._database.write() as connection:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.models import PendingStatus
-from tract_jupyter.review.decision import MODEL_REVIEWER, Decision
+from tract_jupyter.review.decision import Decision
 from tract_jupyter.review.process import has_ended
 from tract_jupyter.storage import now_text, to_text
 
@@ -255,8 +255,8 @@ class Records:
                 last = self._decisions.last(connection, stored.pending_id)
                 if stored.status != PendingStatus.APPROVED or last is None or is_waited_for(stored):
                     continue
-                if last.channel in {MODEL_REVIEWER, "grant"}:
-                    continue  # a model decides about one call only; a grant that ended allows nothing
+                if last.channel == "grant":
+                    continue  # a grant that ended allows nothing
                 is_for = (stored.actor, stored.branch) == (pending.actor, pending.branch)
                 if not is_for or not self.vouches(stored):
                     continue  # it was for somebody else, or elsewhere, or the store was changed to say that it was not

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import TractError
-from tract_jupyter.models import PersonsWords, check_limit
+from tract_jupyter.models import check_limit
 from tract_jupyter.review.gate import Gate
 from tract_jupyter.review.grants import Grants
 from tract_jupyter.review.ledger import Ledger
@@ -17,7 +17,6 @@ from tract_jupyter.storage import DecisionRows, GrantRows, PendingRows
 if TYPE_CHECKING:
     from tract_jupyter.context import Repository
     from tract_jupyter.review.decision import Decision
-    from tract_jupyter.review.first_look import FirstReviewer, LookRecord
     from tract_jupyter.review.trust import Signer, Trust
     from tract_jupyter.storage import StoredDecision, StoredPending
 
@@ -94,20 +93,17 @@ class Review:
         rejections: tells the model why something was turned down.
     """
 
-    def __init__(
-        self, repository: Repository, trust: Trust, signer: Signer, said: PersonsWords | None = None
-    ) -> None:
+    def __init__(self, repository: Repository, trust: Trust, signer: Signer) -> None:
         database, tract_id = repository.database, repository.tract_id
         self.trust = trust
         self.signer = signer
-        self.said = PersonsWords() if said is None else said
         self.rejections = Rejections(repository)
         self.grants = Grants(database, GrantRows(tract_id), repository.events, signer)
         self.ledger = Ledger(
             database, PendingRows(tract_id), DecisionRows(tract_id), repository.events, Signatures(signer)
         )
         self.gate = Gate(self.ledger, self.grants, self.rejections.learn)
-        self.reviewer = Reviewer(self.ledger, self.gate, self.grants, self.said)
+        self.reviewer = Reviewer(self.ledger, self.gate, self.grants)
 
     @property
     def tells_rejections(self) -> bool:
@@ -118,40 +114,6 @@ class Review:
     def tells_rejections(self, told: bool) -> None:
         """Have the model told, or not."""
         self.rejections.are_told = told
-
-    @property
-    def model_reviewer(self) -> FirstReviewer | None:
-        """The model that reviews calls before you are asked: `ModelReviewer()`; None, as it is at first, for none.
-
-        As long as the tract is open; nothing of it is stored. Set to None, what it has cleared and was not run yet is
-        asked about.
-        """
-        return self.reviewer.first.reviewer
-
-    @model_reviewer.setter
-    def model_reviewer(self, reviewer: FirstReviewer | None) -> None:
-        """Set it.
-
-        Raises:
-            ContentError: it is no `ModelReviewer`.
-        """
-        self.reviewer.first.reviewer = reviewer
-
-    @property
-    def first_looks(self) -> list[LookRecord]:
-        """What became of the questions that came to the model that reviews first, in this process, oldest first."""
-        return list(self.reviewer.first.records)
-
-    def withdraw(self, pending_id: str) -> str:
-        """Take back what a model has cleared and was not run yet, so that you are asked about it; return its whole id.
-
-        Args:
-            pending_id: of the question, or its beginning.
-
-        Raises:
-            OperationError: there is none.
-        """
-        return self.reviewer.first.withdraw(pending_id)
 
     def inbox(self, limit: int = 100) -> list[StoredPending]:
         """Return the stored pendings that await a decision, oldest first, whichever process asked.

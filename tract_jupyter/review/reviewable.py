@@ -124,19 +124,6 @@ class Reviewable(Protocol):
         ...
 
     @property
-    def cleared_by(self) -> str:
-        """The action by which a model that reviews first clears it."""
-        ...
-
-    def why_a_person(self) -> str:
-        """Return why a model that reviews first may not decide about it; empty if it may."""
-        ...
-
-    def model_view(self) -> dict[str, Any]:
-        """Return what a model that reviews first is shown of it, as JSON data."""
-        ...
-
-    @property
     def is_renewed(self) -> bool:
         """True if, asked again, the newer one replaces the open one, in the same process too."""
         ...

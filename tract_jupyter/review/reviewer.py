@@ -25,11 +25,10 @@ from tract_jupyter.exceptions import (
     UndecidedError,
     in_one_line,
 )
-from tract_jupyter.models import PendingStatus, PersonsWords
+from tract_jupyter.models import PendingStatus
 from tract_jupyter.review.answers import capturing, check_wait, dispatch, replay
 from tract_jupyter.review.channel import Channel, NoChannel, Ticket
-from tract_jupyter.review.decision import MODEL_REVIEWER, Answer, Decision, deciding, without_grant
-from tract_jupyter.review.first_look import FirstLook
+from tract_jupyter.review.decision import Answer, Decision, deciding, without_grant
 from tract_jupyter.review.gate import BUSY
 from tract_jupyter.review.process import has_ended, this_process
 from tract_jupyter.review.records import RUN, is_waited_for
@@ -56,9 +55,7 @@ _FEW = 64  # kept pendings of which it costs nothing to have some that are decid
 _PENDING = PendingStatus.PENDING.value
 _LEFT: Final = "The page was closed, so the cell that asked this has ended. Decide here, then run it again."
 _LEASE_SECONDS = 6.0  # for how long others take it that this process waits, unless it says so again
-_RULES = frozenset(
-    {"handler", "model", MODEL_REVIEWER}
-)  # channels over which no person decides, and no code of theirs
+_RULES = frozenset({"handler", "model"})  # channels over which no person decides, and no code of theirs
 
 
 class _ThreadSleep:
@@ -108,21 +105,18 @@ class Reviewer:
         timeout: seconds that a decision may take, where what is asked does not say; None for any time.
         on_timeout: what it means then if that time is over: see `Pending`.
         ledger: what was asked and decided.
-        first: the place of a model that reviews before a person is asked.
 
     Args:
         ledger: where questions are stored.
         gate: has answers carried out.
         grants: the standing approvals.
-        said: the person's own words.
     """
 
-    def __init__(self, ledger: Ledger, gate: Gate, grants: Grants, said: PersonsWords | None = None) -> None:
+    def __init__(self, ledger: Ledger, gate: Gate, grants: Grants) -> None:
         self.channel: Channel = NoChannel()
         self.timeout: float | None = None
         self.on_timeout = "wait"
         self.ledger = ledger
-        self.first = FirstLook(ledger, self._recorded, PersonsWords() if said is None else said)
         self._gate = gate
         self._grants = grants
         self._tickets: dict[str, Ticket] = {}
@@ -137,14 +131,6 @@ class Reviewer:
         return self.channel.recorded()
 
     # --- without asking
-
-    def settled(self, pending: Reviewable) -> bool:
-        """Have it decided without asking a person, where that can be: by `granted`, or by a model that reviews first.
-
-        Returns:
-            True if it is decided now, which may be a refusal.
-        """
-        return self.granted(pending) or self.first.settles(pending)
 
     def granted(self, pending: Reviewable) -> bool:
         """Approve it, if a person has done so before: by a grant, or for a cell whose kernel ended before it ran.

@@ -88,14 +88,6 @@ class PendingScriptCall(ToolPending):
             self.result = interruptible(self._execute_fn, self)
         return self.result
 
-    def why_a_person(self) -> str:
-        """Return why a model that reviews first may not decide about it; empty if it may."""
-        from tract_jupyter.toolkit import why_a_person
-
-        if self._execute_fn is not None:
-            return "its script does not wait here any more"
-        return why_a_person(self, author=str(self.script["author"]))
-
     def repeats(self, other: Asked) -> bool:
         """Return True if the same call of the same script already waits, because the script was run again."""
         there = other.fields.get("script")

@@ -4,9 +4,8 @@
   run one: find, profile, lock, validate, permission, handler. `delegation`: the same for a child of another tract,
   whose tools it calls.
 * `callers`: who calls, and what they may; `autonomy`: what may be called without a person. `policy`: tools that a
-  policy calls. `pendings`: a call that a person is asked about; `clearing`: which calls a model that reviews first
-  may decide about, `plain_note`: and with which texts. `results`: what comes of a call. `savings`: what models are not
-  sent because scripts make their calls.
+  policy calls. `pendings`: a call that a person is asked about. `results`: what comes of a call. `savings`: what models
+  are not sent because scripts make their calls.
 * `stubs`: the functions of `tools`. `names`: in Python, and for providers of models. `toolset`: the tools as a model
   has them; `profiles`: which, in which words. `discovery`: finding tools, and which are likely to be needed.
 * `workspace`: which files may be attached to messages, and who may widen that.

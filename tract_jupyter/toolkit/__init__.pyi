@@ -20,7 +20,6 @@ from .callers import planned_before as planned_before
 from .callers import planning as planning
 from .callers import reset_caller as reset_caller
 from .callers import set_caller as set_caller
-from .clearing import why_a_person as why_a_person
 from .definitions import CallDetails as CallDetails
 from .definitions import ToolDefinition as ToolDefinition
 from .definitions import Traits as Traits

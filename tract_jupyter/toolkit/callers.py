@@ -15,7 +15,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from tract_jupyter.prompts import SCRIPT_ENDED
-from tract_jupyter.review import MODEL_REVIEWER
 from tract_jupyter.storage import whole_context
 from tract_jupyter.toolkit.results import ToolResult
 
@@ -181,20 +180,6 @@ def waiting(pending: Any) -> AbstractContextManager[None]:
     note_question(pending)
     caller = _caller.get()
     return nullcontext() if caller is None else caller.waiting(pending)
-
-
-@whole_context
-def reviewing(pending: Any) -> Iterator[None]:
-    """Stop the clock of the calling script, if any, while a model reviews, and note what that decided."""
-    caller = _caller.get()
-    with (
-        nullcontext()
-        if caller is None or not pending.tract.review.model_reviewer
-        else caller.waiting(pending)
-    ):
-        yield
-    if pending.decision is not None and pending.decision.channel == MODEL_REVIEWER:
-        note_question(pending)
 
 
 def note_question(pending: Any) -> None:

@@ -27,12 +27,9 @@ from tract_jupyter.operations import TOOL_PREFIX
 from tract_jupyter.prompts import (
     CALLED_FROM_CODE,
     CHANGED_SINCE,
-    CLEARED_NO_MORE,
     NO_PERMISSION,
-    refused_by_model,
     undecided,
 )
-from tract_jupyter.review import MODEL_REVIEWER
 from tract_jupyter.storage import is_order, what_triggered
 from tract_jupyter.toolkit.autonomy import acting_now
 from tract_jupyter.toolkit.callers import (
@@ -44,7 +41,6 @@ from tract_jupyter.toolkit.callers import (
     made_by,
     not_allowed,
     question,
-    reviewing,
     waiting,
 )
 from tract_jupyter.toolkit.definitions import OWN, ToolDefinition
@@ -321,8 +317,6 @@ class ToolExecutor:
         why_not = _locked(tool.name, locks[tool.name]) if tool.name in locks else not_allowed()
         if why_not:
             return ToolResult(name, success=False, error=why_not, denied=True)
-        if approval is not None and approval.cleared and not self.reviewer.first.holds(approval.cleared):
-            approval = None  # a model had cleared it, and that was taken back: a person is asked
         try:
             values = _validated(tool, arguments)
             _check(self, tool, values, actor, profile, approval)
@@ -441,9 +435,7 @@ class ToolExecutor:
         asked = tool.hash_for(values)
         pending = self._guarded(tool, values, actor, "", permission)
         try:
-            with reviewing(pending):
-                is_settled = self.reviewer.settled(pending)
-            if not is_settled:
+            if not self.reviewer.granted(pending):
                 pending = self._asked(pending)
         except UndecidedError as error:
             raise _Denied(undecided(str(error))) from error
@@ -451,8 +443,6 @@ class ToolExecutor:
             raise _Denied(refusal(pending))
         if tool.hash_for(values) != asked:
             raise _Denied(CHANGED_SINCE.format(tool=tool.name))
-        if pending.is_cleared and not self.reviewer.first.holds(pending.pending_id):
-            raise _Denied(CLEARED_NO_MORE)
         return dict(pending.call_arguments), pending.choice
 
     def _guarded(
@@ -505,7 +495,6 @@ class ToolExecutor:
             description=tool.description,
             why=f"{self.asker(actor)} wants to make this call. It needs your approval: "
             f"{doubt or f'the tool {_traits(tool)}'}.{_asked_each_time(tool)}",
-            is_held=permission is not None or bool(doubt),
             details=_details_of(tool, actor),
         )
 
@@ -671,9 +660,6 @@ def _traits(tool: ToolDefinition) -> str:
 
 def refusal(pending: Pending) -> str:
     """Return why something was not approved, for whoever asked for it."""
-    made = pending.decision
-    if made is not None and made.channel == MODEL_REVIEWER and pending.status is PendingStatus.REJECTED:
-        return refused_by_model(made.decided_by.removeprefix("model:"), pending.rejection_reason)
     if pending.status is PendingStatus.EXPIRED:
         return f"nobody decided within {pending.timeout:g} s"
     return pending.rejection_reason or "it was rejected, without a reason"

@@ -16,15 +16,7 @@ from tract_jupyter.hooks import ActionChoice, FieldPending, action, value_rows
 from tract_jupyter.hooks.builtin import BuiltinPending, Field
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import TOOL_PREFIX, blocks_of, unreviewed_text
-from tract_jupyter.review import (
-    MODEL_REVIEWER,
-    RECORDED,
-    Subject,
-    ValueRow,
-    ValueTable,
-    findings_text,
-    own_arguments,
-)
+from tract_jupyter.review import RECORDED, Subject, ValueRow, ValueTable, findings_text, own_arguments
 from tract_jupyter.toolkit.definitions import CallDetails
 
 if TYPE_CHECKING:
@@ -49,13 +41,10 @@ class Approval(NamedTuple):
     Attributes:
         definition_hash: of the tool.
         choice: what is done with the operation that the call fires.
-        cleared: the id of the question, if a model that reviews first has cleared it: that can be taken back until the
-            call is made.
     """
 
     definition_hash: str
     choice: ActionChoice | None = None
-    cleared: str = ""
 
 
 class ToolQuestion(FieldPending):
@@ -160,12 +149,10 @@ class ToolQuestion(FieldPending):
 
     @property
     def choice(self) -> ActionChoice | None:
-        """The choice of a person, now or as a standing approval, or of a model that cleared it; None for none."""
+        """The choice of a person, now or as a standing approval; None for none."""
         made: Decision | None = self.decision
         if made is None or self.status is not PendingStatus.APPROVED:
             return None
-        if made.channel == MODEL_REVIEWER:
-            return ActionChoice(made.action, {}, made.decided_by, is_personal=False)
         if not made.is_personal and made.channel not in _STANDING:
             return None
         arguments = {} if made.action == "approve" else own_arguments(made.arguments)
@@ -174,26 +161,7 @@ class ToolQuestion(FieldPending):
     @property
     def approval(self) -> Approval:
         """The approval of the call, for the tool that was asked about; for a question that was approved."""
-        return Approval(self.definition_hash, self.choice, self.pending_id if self.is_cleared else "")
-
-    @property
-    def is_cleared(self) -> bool:
-        """True if a model that reviews first has let the call happen, and no person."""
-        made: Decision | None = self.decision
-        return made is not None and made.channel == MODEL_REVIEWER and self.status is PendingStatus.APPROVED
-
-    @property
-    def cleared_by(self) -> str:  # type: ignore[override] # looked up each time
-        """The action by which a model that reviews first clears it."""
-        from tract_jupyter.toolkit.clearing import action_of
-
-        return action_of(self)
-
-    def model_view(self) -> dict[str, Any]:
-        """Return what a model that reviews first is shown: the call, and what is known of its tool."""
-        from tract_jupyter.toolkit.clearing import view_of
-
-        return view_of(self)
+        return Approval(self.definition_hash, self.choice)
 
     @property
     def offered_actions(self) -> frozenset[str]:
@@ -370,7 +338,6 @@ class PendingToolCall(ToolQuestion):
         definition_hash: of the tool's schema and code.
         check: raises `FingerprintError` if the tool or the permission changed since.
         why: the reason why a person is asked.
-        is_held: a level of autonomy, or a doubt, has a person asked: no model decides about it.
         details: gives what is shown besides the arguments, of the arguments as they are now.
         acts_in: the tract that makes the call; that of the question if left out.
         options: see `Pending`.
@@ -389,7 +356,6 @@ class PendingToolCall(ToolQuestion):
         check: Callable[[], None] = lambda: None,
         description: str = "",
         why: str = "",
-        is_held: bool = False,
         details: Callable[[Mapping[str, Any]], CallDetails] | None = None,
         acts_in: Any = None,
         **options: Any,
@@ -402,7 +368,6 @@ class PendingToolCall(ToolQuestion):
         self._check = check
         self._description = description
         self._why = why
-        self._is_held = is_held
         self._details = details
         self.reasoning = ""
         self.alternatives: tuple[Alternative, ...] = ()
@@ -496,14 +461,6 @@ class PendingToolCall(ToolQuestion):
         """Check that tool, permission and branch are the ones that were asked about."""
         self._check()
         self.check_branch()
-
-    def why_a_person(self) -> str:
-        """Return why a model that reviews first may not decide about it; empty if it may."""
-        from tract_jupyter.toolkit.clearing import why_a_person
-
-        if self._is_held or self.alternatives:
-            return "a person is to be asked about it, by the level of autonomy or for a doubt"
-        return why_a_person(self, author=self.actor)
 
     def summary(self) -> str:
         """Return what the tool does."""

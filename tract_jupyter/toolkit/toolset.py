@@ -38,8 +38,8 @@ READ_ON: Final = "read_result"
 class Asking(Protocol):
     """The protocol of what has the calls of one step decided about."""
 
-    def settled(self, pending: Any) -> bool:
-        """Have a question decided without asking a person: as a person did before, or by a model that reviews first."""
+    def granted(self, pending: Any) -> bool:
+        """Approve a request if a standing approval or an earlier decision of the user covers it."""
         ...
 
     def twin(self, pending: Any) -> Any | None:

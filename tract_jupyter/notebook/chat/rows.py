@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tract_jupyter.models import counted, one_line, plain, printable, shortened
 from tract_jupyter.notebook.panels.render import code_in_brief
 from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, exact_time
-from tract_jupyter.review import MODEL_REVIEWER, current_person, how_to_decide
+from tract_jupyter.review import current_person, how_to_decide
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,7 +24,6 @@ _BRIEF_VALUE: Final = 48
 _WHOLE: Final = 40  # characters of arguments that no line cuts
 _VALUE: Final = 4_000
 _REASON: Final = 200
-_CLEARED: Final = 80
 _CODE_LINES: Final = 400
 _MANY_TOOLS: Final = 12
 _MINUTE: Final = 60
@@ -428,8 +427,6 @@ def decided_brief(decision: Decision) -> tuple[str, str]:
     moment = decision.decided_at.astimezone()
     done = _DONE.get(decision.action, f"{decision.action} chosen")
     full = f"{done} by {decision.decided_by} ({decision.channel}), {exact_time(decision.decided_at)}"
-    if decision.channel == MODEL_REVIEWER and not is_rejection(decision):
-        return f"cleared by {_decider(decision)}: {one_line(decision.reason, _CLEARED)}", full
     return f"{who}, {clock_text(moment)}", full
 
 
@@ -444,8 +441,6 @@ _DECIDERS: Final = {
 
 
 def _decider(decision: Decision) -> str:
-    if decision.channel == MODEL_REVIEWER:
-        return one_line(decision.decided_by.removeprefix("model:"), 40)
     return _DECIDERS.get(decision.channel, one_line(decision.decided_by, 40))
 
 
