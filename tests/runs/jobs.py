@@ -18,7 +18,6 @@ from tract_jupyter.runs import (
     current_abort,
     execute,
     make_plan,
-    report_progress,
 )
 
 
@@ -76,18 +75,6 @@ def until_late(context):
 async def awaiting(context):
     await asyncio.sleep(0)
     return done(context, loop=id(asyncio.get_running_loop()))
-
-
-async def never_ending(context):
-    await asyncio.Event().wait()
-
-
-async def stubborn(context):
-    try:
-        report_progress()
-        await asyncio.Event().wait()
-    except asyncio.CancelledError:
-        return done(context, told=current_abort().is_set())
 
 
 def job_of(function, key, anywhere=True, **variables):

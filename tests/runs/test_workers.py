@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import threading
 
@@ -15,7 +14,6 @@ from tract_jupyter.runs import (
     Abort,
     ExecutionMode,
     Limits,
-    LoopWorkers,
     Stage,
     ThreadWorkers,
     report_progress,
@@ -26,12 +24,6 @@ from tract_jupyter.storage import interrupts, uninterrupted, whole_context
 @pytest.fixture
 def threads():
     with ThreadWorkers() as workers:
-        yield workers
-
-
-@pytest.fixture
-def looped():
-    with LoopWorkers() as workers:
         yield workers
 
 
@@ -187,89 +179,3 @@ def test_an_interrupt_that_struck_at_the_end_of_a_block_is_raised_here(threads, 
 def test_a_coroutine_needs_no_loop(threads):
     """R1: an operation is a black box."""
     assert run_functions({"a": jobs.awaiting}, threads, [operation("a")]).results["a"].is_done
-
-
-def test_coroutines_share_a_loop(looped):
-    """R10: and other functions have threads."""
-    met = asyncio.Barrier(2)
-
-    async def meet(context):
-        await met.wait()
-        return await jobs.awaiting(context)
-
-    executed = run_functions(
-        {"a": meet, "b": meet, "c": jobs.fine}, looped, [operation(key) for key in "abc"]
-    )
-    a, b, c = (result.debug for result in executed.results.values())
-    assert a["loop"] == b["loop"]
-    assert a["thread"] == b["thread"] != c["thread"]
-
-
-def test_a_coroutine_that_raises(looped):
-    """R53: is an error."""
-
-    async def bad(context):
-        raise ValueError("no such luck")
-
-    assert error_of(run_functions({"a": bad}, looped, [operation("a")])) == (
-        "operation_error",
-        "ValueError: no such luck",
-    )
-
-
-def test_a_coroutine_is_cancelled(looped):
-    """E14, G26: at the abort or its timeout; one that goes on is done."""
-    executed = run_functions({"a": jobs.never_ending}, looped, [operation("a", timeoutMs=10)])
-    assert error_of(executed)[0] == "timeout"
-    abort = Abort()
-
-    def notify(event):
-        if event.stage is Stage.PROGRESS:
-            threading.Thread(target=abort.set).start()
-
-    functions = {"a": jobs.never_ending, "b": jobs.stubborn}
-    executed = run_functions(functions, looped, [operation("a"), operation("b")], abort=abort, notify=notify)
-    assert statuses(executed) == {"a": "aborted", "b": "done"}
-    assert executed.results["b"].debug["told"]
-
-
-def test_a_loop_of_somebody_else():
-    """R1: the run's thread is another one."""
-
-    async def main():
-        with LoopWorkers(asyncio.get_running_loop()) as workers:
-
-            def run():
-                return run_functions({"a": jobs.awaiting}, workers, [operation("a")])
-
-            executed = await asyncio.to_thread(run)
-            with pytest.raises(RuntimeError, match="another thread"):
-                run()
-            return executed.results["a"].debug["loop"] == id(asyncio.get_running_loop())
-
-    assert asyncio.run(main())
-
-
-def test_a_loop_that_is_closed():
-    """R53: its operations cannot run."""
-    loop = asyncio.new_event_loop()
-    loop.close()
-    with LoopWorkers(loop) as workers:
-        assert (
-            error_of(run_functions({"a": jobs.awaiting}, workers, [operation("a")]))[0] == "operation_error"
-        )
-
-
-def test_coroutines_tell_their_progress(looped):
-    """E15: each its own."""
-
-    async def reporting(context):
-        report_progress(text=context.operation_id)
-        return jobs.done(context)
-
-    events = []
-    run_functions(
-        {"a": reporting, "b": reporting}, looped, [operation("a"), operation("b")], notify=events.append
-    )
-    told = {event.operation_id: event.progress.text for event in events if event.stage is Stage.PROGRESS}
-    assert told == {"a": "a", "b": "b"}

@@ -146,7 +146,6 @@ from .workers import Abort as Abort
 from .workers import Aborted as Aborted
 from .workers import ExecutorWorkers as ExecutorWorkers
 from .workers import Job as Job
-from .workers import LoopWorkers as LoopWorkers
 from .workers import ThreadWorkers as ThreadWorkers
 from .workers import current_abort as current_abort
 from .workers import enter_abort as enter_abort
