@@ -12,7 +12,7 @@ from tests.scripts.reading import MORE_THAN_READING, ORDINARY, PATCHED, PATCHES,
 from tract_jupyter import Tract
 from tract_jupyter.analysis import CodeAnalyzer, why_not_reading
 from tract_jupyter.exceptions import GrantError
-from tract_jupyter.review import MODEL_REVIEWER, deciding
+from tract_jupyter.review import deciding
 from tract_jupyter.scripts import READS, KernelVariables, reading_scripts
 
 pytest.importorskip("matplotlib")
@@ -297,7 +297,7 @@ def test_it_ends_with_the_process(on, call, monkeypatch):
 
 
 def test_no_model_switches_it_on(tract):
-    with deciding(MODEL_REVIEWER, "model:x"), pytest.raises(GrantError, match="only a person"):
+    with deciding("model", "model:x"), pytest.raises(GrantError, match="only a person"):
         tract.review.grants.begin_rule(reading_scripts())
 
 

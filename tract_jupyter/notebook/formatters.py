@@ -211,7 +211,6 @@ _VALUES: Final = {
     "orchestrator.result": "OrchestratorResult",
     "policy.policies": "Preview",
     "review.decision": "Decision",
-    "review.first_look": "LookRecord",
     "review.grants": "Grant",
     "runs.costs": "RewriteCost TurnCost",
     "runs.events": "RunEvent",
