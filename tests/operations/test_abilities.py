@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tract_jupyter.operations import ActionDef, OperationSpec
+from tract_jupyter.operations import ActionDef, Advice, OperationSpec
 
 
 def summary(tract, *codes, isolation="", approve=True):
@@ -68,3 +68,107 @@ def test_a_sentence_survives_a_restart(tract):
     spec = OperationSpec("one", "Do it.", {}, {"go": ActionDef("go", "Go.", {}, "open('a').read()")})
     request = tract.propose_operation(spec).review_request()
     assert request_from_dict(json.loads(json.dumps(request_to_dict(request)))).tables == request.tables
+
+
+NOTHING = "No use of files, the network, other programs, tools or the context was found."
+DATABASE = "import sqlite3\ncon = sqlite3.connect('shop.db')\n"
+CELLS = [
+    # tables
+    ("import pandas as pd\ndf = pd.read_csv('data.csv')\ndf.describe()", "Can read data.csv."),
+    ("df = pd.read_csv('data.csv')\ndf.to_csv('out.csv')", "Can write out.csv and read data.csv."),
+    ("df.to_csv(path)", "Can write any file."),
+    ("df = pd.read_csv(path)", "Can read any file."),
+    ("text = df.to_csv()", NOTHING),
+    ("df.groupby('a').sum().plot()", NOTHING),
+    ("pd.read_csv('https://example.com/data.csv')", "Can contact example.com."),
+    ("df.to_parquet('a.parquet')\npd.read_parquet('a.parquet')", "Can write a.parquet and read a.parquet."),
+    # files
+    ("from pathlib import Path\nfor p in Path('.').glob('*.csv'):\n    p.stat()", "Can read *.csv."),
+    ("from pathlib import Path\nfor p in Path('data').rglob('*.txt'):\n    p.read_text()", "Can read data/*.txt."),
+    ("from pathlib import Path\n[p.read_text() for p in sorted(Path('data').iterdir())]", "Can read data."),
+    ("import os\nfor f in os.listdir('data'):\n    open(os.path.join('data', f)).read()", "Can read files in data."),
+    ("import os\nos.listdir()", "Can read this folder."),
+    ("open(f'data/{name}')", "Can read files in data."),
+    ("plt.savefig(f'out/{name}.png')", "Can write out/….png."),
+    ("import glob\npd.concat(map(pd.read_csv, glob.glob('data/*.csv')))", "Can read any file."),
+    ("from pathlib import Path\nPath('out').mkdir()\n(Path('out') / 'a.txt').write_text('x')", "Can write out/a.txt."),
+    ("from pathlib import Path\nPath('data.csv').unlink()", "Can delete data.csv."),
+    ("import os, sys\nfrom pathlib import Path\nimport tempfile", NOTHING),
+    ("import os\nprint(os.getcwd())", NOTHING),
+    ("import os\nos.rename('a.csv', 'b.csv')", "Can delete a.csv and write b.csv."),
+    ("import shutil\nshutil.copy('data.csv', 'b.csv')", "Can write b.csv and read data.csv."),
+    ("with open('data.csv', 'a') as f:\n    f.write('y')", "Can change the existing file data.csv."),
+    ("with open('data.csv', 'w') as f:\n    f.write('y')", "Can overwrite the existing file data.csv."),
+    ("open('/etc/passwd').read()", "Can read /etc/passwd."),
+    ("import zipfile\nzipfile.ZipFile('d.zip').extractall('data')", "Can write data and read d.zip."),
+    ("import pickle\npickle.load(open('m.pkl', 'rb'))", "Can run code that a file holds and read m.pkl."),
+    ("import numpy as np\nnp.save('a.npy', x)", "Can write a.npy."),
+    # databases
+    (DATABASE + "con.execute('select 1')", "Can read shop.db."),
+    (DATABASE + "con.execute('alter table t add column c')", "Can change the existing file shop.db."),
+    (DATABASE + "con.execute('drop table t')", "Can change the existing file shop.db."),
+    (DATABASE + "df = pd.read_csv('data.csv')\ndf.to_sql('t', con)", "Can change the existing file shop.db and read data.csv."),
+    (DATABASE + "con.executescript(open('a.sql').read())", "Can change the existing file shop.db and read a.sql."),
+    (DATABASE + "shutil.copy('shop.db', 'b.db')\nsqlite3.connect('b.db').execute('vacuum')", "Can write b.db and read shop.db."),
+    ("import sqlite3\nsqlite3.connect(':memory:').execute('create table t (a)')", NOTHING),
+    ("import sqlite3\nsqlite3.connect('file:shop.db?mode=ro', uri=True).execute(q)", "Can read shop.db."),
+    ("import sqlite3\nsqlite3.connect(path).execute('insert into t values (1)')", "Can change any file."),
+    ("import sqlite3\nsqlite3.connect('new.db').execute('create table t (a)')", "Can change new.db."),
+    ("from sqlalchemy import create_engine, inspect\ninspect(create_engine('sqlite:///shop.db'))", "Can read shop.db."),
+    ("df.to_sql('t', 'sqlite:///shop.db')", "Can change the existing file shop.db."),
+    ("import duckdb\nduckdb.sql(\"select * from 'data.csv'\").df()", "Can read data.csv."),
+    ("import duckdb\nduckdb.sql(\"copy (select 1) to 'out.parquet'\")", "Can write out.parquet."),
+    ("import duckdb\nduckdb.connect('x.duckdb').sql('select 1').df()", "Can read x.duckdb."),
+    ("import psycopg\npsycopg.connect('host=db dbname=shop').execute('insert into t values (1)')", "Can contact db and change a database."),
+    ("con.execute('insert into t values (1)')", "Can change a database."),
+    # the network and other programs
+    ("import requests\nrequests.get('https://api.example.com/x')", "Can contact api.example.com."),
+    ("import requests\nrequests.get(url)", "Can use the network."),
+    (
+        "import requests\nr = requests.get('https://example.com/d')\nopen('data.csv', 'wb').write(r.content)",
+        "Can contact example.com and overwrite the existing file data.csv.",
+    ),
+    ("import urllib.request\nurllib.request.urlretrieve('https://example.com/d.zip', 'd.zip')", "Can contact example.com and write d.zip."),
+    ("import subprocess\nsubprocess.run(['ls', '-l'])", "Can start other programs."),
+    ("!ls -l", "Can start other programs."),
+    ("import sys\nsys.exit()", "Can control processes."),
+    ("name = input()", "Can wait for input."),
+    ("%pip install pandas", "Can use the magic %pip."),
+    ("%matplotlib inline\nimport numpy as np", "Can use the magic %matplotlib."),
+    ("import os\nprint(os.environ['HOME'])", "Can read environment variables."),
+    ("import os\nkey = os.environ['API_KEY']", "Can read secrets and environment variables."),
+    # the rest
+    ("import time\nfor i in range(3):\n    time.sleep(1)", NOTHING),
+    ("from sklearn.linear_model import LinearRegression\nLinearRegression().fit(X, y)", NOTHING),
+    ("eval('1 + 1')", "Can run code made of text."),
+    ("from os.path import *", "Can import all names of a module."),
+    ("f.__globals__", "Can look into Python's internals."),
+    ("tools.save(x)", "Can call the tool save."),
+]  # fmt: skip
+
+
+@pytest.fixture
+def advice(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("data.csv", "shop.db"):
+        (tmp_path / name).write_text("x")
+    return Advice()
+
+
+@pytest.mark.parametrize(("code", "said"), CELLS)
+def test_the_summary_of_an_ordinary_cell_agrees_with_its_findings(advice, code, said):
+    assert advice.ability(advice.code_block("script", code)) == said
+
+
+@pytest.mark.parametrize(
+    ("before", "code", "said"),
+    [
+        (DATABASE, "con.execute('insert into t values (1)')", "Can change the existing file shop.db."),
+        (DATABASE + "def add():\n    con.execute('insert into t values (1)')", "add()", "Can change the existing file shop.db."),
+        ("path = 'data.csv'", "pd.read_csv(path)", "Can read data.csv."),
+        ("path = 'data.csv'", "df.to_csv(path)", "Can overwrite the existing file data.csv."),
+        ("from pathlib import Path\nbase = Path('data')", "for p in base.glob('*.csv'):\n    p.read_text()", "Can read data/*.csv."),
+    ],
+)  # fmt: skip
+def test_a_summary_knows_the_cells_before(advice, before, code, said):
+    assert advice.ability(advice.code_block("script", code, cells_before=[before])) == said

@@ -345,3 +345,39 @@ def test_it_is_not_given_for_more(tract, ask, code, arguments):
 def test_another_store_gives_none(on, own_store, call):
     with Tract.open(url=own_store) as other:
         assert not other.review.grants.has_rule()
+
+
+DATABASE = """
+import sqlite3
+con = sqlite3.connect(":memory:")
+con.execute("create table t (a)")
+cur = con.cursor()
+connections, holder = [con], {"con": con}
+sql = "insert into t values (1)"
+def run(q): return con.execute(q)
+"""
+DATABASE_WRITES = [
+    "con.execute('insert into t values (1)')", "con.execute(sql)", "con.execute(f'insert into {text} values (1)')",
+    "cur.execute(sql)", "cur.executemany('insert into t values (?)', rows)", "con.executescript(sql)", "con.commit()",
+    "con.cursor().execute(sql)", "connections[0].execute(sql)", "holder['con'].execute(sql)",
+    "[c.execute(sql) for c in connections]", "run(sql)", "list(map(con.execute, [sql]))", "list(map(run, [sql]))",
+    "import sqlite3\nsqlite3.connect('shop.db').execute(sql)", "from sqlite3 import connect\nconnect('shop.db')",
+    "sqlite3.connect('shop.db')", "df.to_sql('t', con)", "df.to_sql('t', con, if_exists='replace')",
+    "df.to_sql(name='t', con='sqlite:///shop.db')", "pd.DataFrame.to_sql(df, 't', con)", "df.to_sql",
+    "pd.read_sql(sql, con)", "pd.read_sql_query(sql, 'sqlite:///shop.db')", "pd.io.sql.execute(sql, con)",
+    "df.pipe(pd.DataFrame.to_sql, 't', con)", "df.pipe(lambda d: d.to_sql('t', con))",
+    "df.apply(lambda r: con.execute(sql), axis=1)", "df['units'].map(con.execute)", "sorted([sql], key=con.execute)",
+    "with con:\n    con.execute(sql)", "getattr(con, 'execute')(sql)", "x = con\nx.execute(sql)",
+    "def f(c=con):\n    c.execute(sql)\nf()", "f'{con.execute(sql)}'", "max([sql], key=con.execute)",
+    "functools.reduce(lambda a, b: con.execute(b), [sql, sql])", "df.query('@con.execute(@sql)')",
+    "pd.eval('con.execute(sql)')", "df.eval('x = @con.execute(@sql)')", "con.row_factory = None", "con.backup(con)",
+    "import duckdb\nduckdb.sql(sql)", "import sqlalchemy\nsqlalchemy.create_engine('sqlite:///shop.db')",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", DATABASE_WRITES)
+def test_a_script_that_may_change_a_database_is_asked_about(code, namespace):
+    variables = dict(namespace)
+    exec(DATABASE, variables)
+    assert why_not_reading(code, KernelVariables(variables))
+    assert variables["con"].total_changes == 0

@@ -19,7 +19,7 @@ from tract_jupyter.analysis.calls import GETATTR, IMPORTERS
 from tract_jupyter.analysis.flows import Flows, NormalForms, shorten
 from tract_jupyter.analysis.ipython_syntax import transform
 from tract_jupyter.analysis.rules import rules_for
-from tract_jupyter.analysis.rules.lookup import PathAccess, Sink, sinks
+from tract_jupyter.analysis.rules.lookup import PathAccess, Sink, database_path, sinks
 from tract_jupyter.analysis.source import parse
 from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.values import HOLE, MAX_CONST, canonical
@@ -458,6 +458,8 @@ _PLACE = re.compile(
     r"|[\w?*.-]*\.[A-Za-z]\w{0,7}"  # has an extension
 )
 _METHOD = re.compile(r"[A-Z]{3,8}")
+_SETTINGS = re.compile(r"\s*(?:host|hostaddr|dbname|user|port|service|password)\s?=")
+_HOST_SETTING = re.compile(r"\bhost(?:addr)?\s?=\s?'?([^\s';]+)")
 
 
 def shown(text: str) -> str:
@@ -520,8 +522,12 @@ class ResourceFinder:
                 yield Resource(".")
             return
         texts = self._flows.texts(node)
+        if sink.address and texts:
+            texts = tuple(filter(None, map(database_path, texts)))
+            if not texts and self._flows.is_certain(node):
+                return
         yield from (Resource(shown(text)) for text in texts if text and not text.startswith(HOLE))
-        if not sink.anything and (not texts or not self._flows.is_certain(node)):
+        if (not sink.anything or sink.data) and (not texts or not self._flows.is_certain(node)):
             yield Resource("?", node)
 
     def _accesses(self, name: str, sink: Sink, call: ast.Call) -> tuple[str, ...]:
@@ -572,8 +578,10 @@ class ResourceFinder:
 
 
 def _bare(text: str) -> Iterator[str]:
-    """Yield a host without a scheme, as sockets take it."""
-    if text and not _METHOD.fullmatch(text):
+    """Yield a host without a scheme, as sockets take it, or of settings such as ``host=db dbname=shop``."""
+    if _SETTINGS.match(text):
+        yield from _HOST_SETTING.findall(text) or ["localhost"]
+    elif text and not _METHOD.fullmatch(text):
         yield _host(text.partition("/")[0] or text)
 
 
@@ -581,7 +589,7 @@ def _owner(call: ast.Call) -> ast.expr:
     return call.func.value if isinstance(call.func, ast.Attribute) else call.func
 
 
-def _argument(call: ast.Call, position: int, keywords: tuple[str, ...]) -> ast.expr | None:
+def _argument(call: ast.Call, position: int, keywords: Collection[str]) -> ast.expr | None:
     """Return the argument at a position or with a keyword. An unpacked one may be any of them."""
     for keyword in call.keywords:
         if keyword.arg is None or keyword.arg in keywords:

@@ -50,6 +50,7 @@ class Category(StrEnum):
     CODE_EXECUTION = "code_execution"
     NATIVE = "native"
     NETWORK = "network"
+    DATABASE = "database"
     DESERIALISATION = "deserialisation"
     FILESYSTEM_READ = "filesystem_read"
     FILESYSTEM_WRITE = "filesystem_write"
@@ -102,6 +103,7 @@ class Finding:
         reason: What the code would do.
         remedy: What to do instead.
         confidence: 0 to 1; lower where a name or a path had to be guessed.
+        paths: The files that it is about, in full or with ``?`` for unknown pieces; ``?`` alone is any file.
     """
 
     code: str
@@ -112,6 +114,7 @@ class Finding:
     reason: str
     remedy: str
     confidence: float
+    paths: tuple[str, ...] = ()
 
     def in_file(self, lines: int) -> Finding:
         """Return the finding one level lower, for code that is written to a file and begins `lines` further down."""

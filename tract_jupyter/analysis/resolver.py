@@ -474,11 +474,14 @@ class Resolver:
         return union(choices)
 
     def _argument(self, function: FunctionNode, binding: Binding) -> Value:
-        """Return what the calls in this code pass for a parameter."""
-        passed: list[ast.expr] = []
         around = self.program.parent_of.get(function)
         if binding.path == (0,) and isinstance(around, ast.ClassDef) and self._is_method(function):
             return self.instance((around,))
+        return self._any_value(self.passed(function, binding))
+
+    def passed(self, function: FunctionNode, binding: Binding) -> list[ast.expr]:
+        """Return the expressions that the calls in this code pass for a parameter."""
+        passed: list[ast.expr] = []
         calls = self._calls_of(function)
         if calls and binding.path:
             # A method's first parameter is no argument of its calls.
@@ -486,7 +489,7 @@ class Resolver:
             passed += [call.args[position] for call in calls if 0 <= position < len(call.args)]
         for call in calls:
             passed += [keyword.value for keyword in call.keywords if keyword.arg == binding.name]
-        return self._any_value(passed)
+        return passed
 
     def _is_method(self, function: FunctionNode) -> bool:
         if isinstance(function, ast.Lambda) or not isinstance(

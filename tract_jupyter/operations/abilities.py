@@ -12,7 +12,7 @@ from tract_jupyter.analysis import Category, RiskLevel
 from tract_jupyter.models import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.analysis import Finding
 
@@ -22,6 +22,7 @@ _BY_CATEGORY: Final = {
     Category.DESERIALISATION: "run code that a file holds",
     Category.NATIVE: "call native code",
     Category.NETWORK: "use the network",
+    Category.DATABASE: "change a database",
     Category.TAMPERING: "change how other code behaves",
     Category.INTROSPECTION: "look into Python's internals",
     Category.FILESYSTEM_DELETE: "delete or move files",
@@ -31,12 +32,29 @@ _BY_CATEGORY: Final = {
 }
 """What a finding of a category says that the code can do, the worst first."""
 _BY_FILE: Final = ("delete", "overwrite", "change", "write", "read")
-_SAID_BY_FILES: Final = {
-    "write files": {"write", "overwrite", "change"},
-    "read files": {"read"},
-    "delete or move files": {"delete"},
+_MILD: Final = ("control processes", "wait for input", "read environment variables")
+_VERBS: Final = {
+    Category.FILESYSTEM_DELETE: "delete",
+    Category.DATABASE: "change",
+    Category.FILESYSTEM_WRITE: "write",
+    Category.FILESYSTEM_READ: "read",
 }
-"""What the names of files say more exactly, if there are any that this is done to."""
+_UNKNOWN: Final = {
+    "a function handed on": "",  # its findings tell
+    "a computed variable of the environment": "",
+    "native code": "",
+    "a computed import": "import modules that are known only when it runs",
+    "a computed call": "call functions that are known only when it runs",
+    "a computed attribute": "use attributes that are known only when it runs",
+    "a computed tool": "call tools that are known only when it runs",
+    "the interpreter's insides": _BY_CATEGORY[Category.INTROSPECTION],
+    "names looked up by text": _BY_CATEGORY[Category.INTROSPECTION],
+    "a format that reads private attributes": _BY_CATEGORY[Category.INTROSPECTION],
+    "everything of": "import all names of a module",
+    **dict.fromkeys(("a computed path", "a computed address", "a command", "code from text"), ""),
+}
+"""What the kinds of `Capabilities.unknown` say; empty if findings, files and hosts say so."""
+_MAGIC: Final = "a shell line or magic: %"
 _READING: Final = frozenset(
     {
         "compile",
@@ -53,34 +71,82 @@ _READING: Final = frozenset(
     }
 )
 """Members of a tract that only read."""
-_TOLD_ELSEWHERE: Final = ("a computed path", "a computed address", "a command", "code from text")
 _FEW, _LENGTH = 2, 40  # names that are said, and characters of each
 NOTHING: Final = "No use of files, the network, other programs, tools or the context was found."
 
 
-def abilities(findings: Iterable[Finding], reach: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
+def abilities(
+    findings: Collection[Finding],
+    reach: Mapping[str, frozenset[str]],
+    existing: Collection[str] = (),
+    *,
+    keeps: bool = False,
+) -> tuple[str, ...]:
     """Return what code can do, as verbs with what they are done to, the worst first.
 
     Args:
         findings: what the analysis found in it.
         reach: the names in it by kind, as in `advice.Reach`.
+        existing: the files of `used_files` that exist.
+        keeps: True if it adds to files that it writes, instead of emptying them.
     """
-    imports = reach.get("imports", frozenset())
-    categories = {f.category for f in findings if f.level > RiskLevel.LOW or f.text not in imports}
-    files = _files(reach.get("files", frozenset()))
-    found = [said for category, said in _BY_CATEGORY.items() if category in categories]
+    magics = _magics(reach)
+    used = [f for f in findings if not (_is_import(f, reach) or (magics and f.text[:1] == "%"))]
+    files = _files(used_files(findings, reach), existing, keeps=keeps)
+    others = {_said(finding) for finding in used if finding.category not in _VERBS}
+    found = [said for said in (*_BY_CATEGORY.values(), *_MILD) if said in others]
+    untold = {finding.category for finding in used if finding.category in _VERBS and not finding.paths}
     hosts = sorted(reach.get("hosts", ()))
     if hosts and "?" not in hosts:
         found = [said for said in found if said != "use the network"]
         found.insert(0, f"contact {_few(hosts, 'host')}")
-    exact = {entry.partition(":")[0] for entry in reach.get("files", ())}
-    found = [said for said in found if not exact & _SAID_BY_FILES.get(said, set())] + files
+    told = {said.partition(" ")[0] for said in files}
+    found += [
+        _BY_CATEGORY[category]
+        for category, verb in _VERBS.items()
+        if category in untold and not told & _SAY.get(verb, {verb})
+    ]
+    found += files
     tools = sorted(reach.get("tools", ()))
     found += [f"call the {'tool' if len(tools) == 1 else 'tools'} {_few(tools, 'tool')}"] if tools else []
     found += _context({*reach.get("calls", ()), *reach.get("attributes", ())})
-    if any(not entry.startswith(_TOLD_ELSEWHERE) for entry in reach.get("unknown", ())):
-        found.append("do more than its text tells")
-    return tuple(found)
+    found += (
+        [f"use the {'magic' if len(magics) == 1 else 'magics'} {_few(magics, 'magic')}"] if magics else []
+    )
+    return tuple(dict.fromkeys([*found, *_unknown(reach)]))
+
+
+_SAY: Final = {"write": {"write", "overwrite", "change"}, "change": {"change"}}
+
+
+def _said(finding: Finding) -> str:
+    if finding.code == "TJ106":
+        return "wait for input" if finding.text == "input" else "control processes"
+    if finding.category is Category.ENVIRONMENT and finding.level is RiskLevel.LOW:
+        return "read environment variables"
+    return _BY_CATEGORY.get(finding.category, "")
+
+
+def _is_import(finding: Finding, reach: Mapping[str, frozenset[str]]) -> bool:
+    """Return True if a finding is about an import alone, which does nothing."""
+    names = reach.get("imports", frozenset())
+    is_named = finding.text in names or finding.reason.startswith("Imports ")
+    return finding.level is RiskLevel.LOW and not finding.paths and is_named
+
+
+def _magics(reach: Mapping[str, frozenset[str]]) -> list[str]:
+    entries = sorted(reach.get("unknown", ()))
+    lines = [entry.removeprefix(_MAGIC[:-1]) for entry in entries if entry.startswith(_MAGIC)]
+    return list(dict.fromkeys(line.split()[0] for line in lines))
+
+
+def _unknown(reach: Mapping[str, frozenset[str]]) -> Iterator[str]:
+    for entry in sorted(reach.get("unknown", ())):
+        if not entry.startswith(_MAGIC[:-1]):
+            known = (said for start, said in _UNKNOWN.items() if entry.startswith(start))
+            said = next(known, "do things that its text does not show")
+            if said:
+                yield said
 
 
 def ability_text(found: Sequence[str]) -> str:
@@ -99,24 +165,66 @@ def change_text(before: Sequence[str], now: Sequence[str]) -> str:
     return " ".join(said) or NOTHING
 
 
-def _files(entries: Iterable[str]) -> list[str]:
+def used_files(findings: Iterable[Finding], reach: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Return the files that code uses, as ``verb:path``, with ``?`` for any file.
+
+    The findings also know the cells before. If they know each path, the code uses no other file.
+    """
+    told: dict[str, set[str]] = {}
+    for finding in findings:
+        if finding.category in _VERBS:
+            told.setdefault(_VERBS[finding.category], set()).update(finding.paths)
+    databases = told.get("change", set())
+    found = {f"{verb}:{path}" for verb, paths in told.items() for path in paths}
+    for entry in reach.get("files", ()):
+        verb, _, path = entry.partition(":")
+        is_told = path == "?" and told.get(verb) and "?" not in told[verb]
+        is_remote = "://" in path and bool(reach.get("hosts"))
+        if verb in _BY_FILE and not (is_told or is_remote):
+            found.add(entry)
+    return frozenset(
+        entry for entry in found if not (entry.startswith("read:") and entry.partition(":")[2] in databases)
+    )
+
+
+def _files(entries: Iterable[str], existing: Collection[str], *, keeps: bool) -> list[str]:
     """Return what is done to files: by name where there are few, to any file where a path is computed."""
     by_verb: dict[str, list[str]] = {}
     for entry in sorted(entries):
         verb, _, path = entry.partition(":")
+        if verb == "write" and path in existing:
+            verb = "change" if keeps else "overwrite"
         by_verb.setdefault(verb, []).append(path)
-    read, there = set(by_verb.get("read", ())), {*by_verb.get("overwrite", ()), *by_verb.get("change", ())}
-    by_verb["read"] = sorted(read - there)
+    read, there = set(by_verb.get("read", ())), set(existing)
+    written = {*by_verb.get("overwrite", ()), *by_verb.get("write", ())}
+    by_verb["change"] = [path for path in by_verb.get("change", ()) if path not in written]
+    by_verb["read"] = sorted(read - {*by_verb.get("overwrite", ()), *by_verb.get("change", ())})
     return [_done_to(verb, paths, there, read) for verb in _BY_FILE if (paths := by_verb.get(verb))]
 
 
 def _done_to(verb: str, paths: Sequence[str], there: set[str], read: set[str]) -> str:
     """Return what is done to files; of those that are `there`, also that they exist, and whether they are read."""
-    said = f"{verb} {'any file' if '?' in paths else _few(paths, 'file')}"
-    if not there.issuperset(paths):
-        return said
-    exist, are = ("exist", "are") if len(paths) > 1 else ("exists", "is")
-    return f"{said}, which {exist}{f' and {are} read here' if read.issuperset(paths) else ''}"
+    if "?" in paths:
+        return f"{verb} any file"
+    places = _few(
+        [_place(path) for path in paths if not any(_is_inside(other, path) for other in paths)], "file"
+    )
+    if verb in {"read", "write", "delete"} or not there.issuperset(paths):
+        return f"{verb} {places}"
+    files, are = ("files", "are") if len(paths) > 1 else ("file", "is")
+    is_read = verb == "overwrite" and read.issuperset(paths)
+    return f"{verb} the existing {files} {places}{f', which {are} read here' if is_read else ''}"
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return path != folder and path.startswith(f"{folder}/")
+
+
+def _place(path: str) -> str:
+    folder, _, name = path.rpartition("/")
+    if name == "?" and folder and "?" not in folder:
+        return f"files in {folder}"
+    return "this folder" if path == "." else path.removeprefix("./").replace("?", "…")
 
 
 def _context(names: Iterable[str]) -> list[str]:

@@ -312,7 +312,7 @@ class PendingActivation(Proposal):
     @staticmethod
     def _abilities_of(spec: OperationSpec, blocks: Iterable[CodeBlock]) -> tuple[str, ...]:
         inside = {action.name for action in spec.actions.values() if action.is_sandboxed}
-        found = (finding for block in blocks if block.title not in inside for finding in block.findings)
+        found = [finding for block in blocks if block.title not in inside for finding in block.findings]
         return abilities(found, spec_reach(spec))
 
     def said(self) -> dict[str, str]:

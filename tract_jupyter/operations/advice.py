@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.models.schema import type_text
-from tract_jupyter.operations.abilities import abilities, ability_text
+from tract_jupyter.operations.abilities import abilities, ability_text, used_files
 from tract_jupyter.operations.action import REACH
 from tract_jupyter.review import CodeBlock, ValueRow, ValueTable
 
@@ -214,13 +214,11 @@ class Advice:
         from tract_jupyter.analysis import RiskLevel, capabilities_of
 
         reach = _as_dict(capabilities_of(block.code))
-        is_sure = any(f.code == "TJ202" and f.level >= RiskLevel.MEDIUM for f in block.findings)
-        verb = "change" if _APPENDS.search(block.code) and not is_sure else "overwrite"
-        files = frozenset(
-            f"{verb}:{path}" if kind == "write" and _exists(path) else f"{kind}:{path}"
-            for kind, _, path in (entry.partition(":") for entry in reach["files"])
-        )
-        return ability_text(abilities(block.findings, {**reach, "files": files}))
+        written = [f for f in block.findings if f.code == "TJ202" and f.level >= RiskLevel.MEDIUM]
+        is_sure = any("adds to" not in finding.reason for finding in written)
+        paths = [entry.partition(":")[2] for entry in used_files(block.findings, reach)]
+        keeps = not is_sure and _APPENDS.search(block.code) is not None
+        return ability_text(abilities(block.findings, reach, list(filter(_exists, paths)), keeps=keeps))
 
 
 _APPENDS = re.compile(r"""(["'])(?:[bt]?a[bt]?\+?|r[bt]?\+[bt]?)\1""")

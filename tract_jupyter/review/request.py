@@ -300,6 +300,7 @@ _FINDING = {
     **dict.fromkeys(("code", "category", "level", "text", "reason", "remedy"), _TEXT),
     "span": _SPAN,
     "confidence": (int, float),
+    "paths": [_TEXT],
 }
 _BLOCK = {
     **dict.fromkeys(("title", "code", "header", "description", "language", "analysis_note", "binds"), _TEXT),
@@ -422,7 +423,14 @@ def _code_to_dict(block: CodeBlock) -> dict[str, Any]:
 
 def _code_from_dict(data: Mapping[str, Any]) -> CodeBlock:
     findings = tuple(
-        Finding(**{**finding, "level": RiskLevel(finding["level"]), "span": Span(**finding["span"])})
+        Finding(
+            **{
+                **finding,
+                "level": RiskLevel(finding["level"]),
+                "span": Span(**finding["span"]),
+                "paths": tuple(finding["paths"]),
+            }
+        )
         for finding in data["findings"]
     )
     return CodeBlock(**{**data, "findings": findings})

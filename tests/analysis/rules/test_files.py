@@ -75,7 +75,11 @@ def test_overwriting_data_on_the_disk(tmp_path):
     analyzer = CodeAnalyzer(tmp_path)
     assert analyzer.analyze("df.to_csv('a.csv')").max_risk_level == "medium"
     assert analyzer.analyze("df.to_csv('b.csv')").max_risk_level == "low"
-    assert analyzer.analyze("df.to_csv('a.csv', mode='a')").max_risk_level == "low"
+    assert analyzer.analyze("open('a.csv', 'a')").max_risk_level == "medium"
+    assert analyzer.analyze("open('b.csv', 'a')").max_risk_level == "low"
+    assert analyzer.analyze("df.to_csv(path)").max_risk_level == "low"
+    assert analyzer.analyze("df.to_csv()").max_risk_level is None  # returns a text
+    assert analyzer.analyze("import io\ndf.to_csv(io.StringIO())").max_risk_level is None
 
 
 def test_looking_is_less_than_reading():

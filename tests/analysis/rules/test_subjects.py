@@ -75,7 +75,7 @@ QUIET = {
     "tamper": "plt.rcParams['a'] = 1\npd.options.display.max_rows = 5\nself.loads = f\nx.json.loads = f",
     "files": "open('data.csv').read(); open('out/x.csv', 'w'); pd.read_csv('a.csv'); df.to_csv('b.csv')",
     "dates": "d.replace(hour=1); s.replace('/', '..'); df.rename(columns={}); l.remove(1); os_remove(1)",
-    "database": "c.execute('SELECT 1'); c.execute('DELETE FROM t WHERE id = ?', (1,))",
+    "database": "c.execute('SELECT 1'); c.execute('SELECT * FROM t WHERE id = ?', (1,))",
     "tools": "tools.read_file(path='/etc/passwd'); pending.reject('os.system'); tract.commit('x')",
 }
 

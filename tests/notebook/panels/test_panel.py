@@ -181,29 +181,34 @@ def test_a_script_says_whose_variables_it_sees(tract):
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("table.to_csv('sightings.csv')", "Can overwrite sightings.csv, which exists ("),
-        ("open('sightings.csv', 'w').write('x')", "Can overwrite sightings.csv, which exists ("),
-        ("open('sightings.csv', 'a').write('x')", "Can change sightings.csv, which exists ("),
-        ("table.to_csv('new.csv')", "Can write new.csv ("),
+        ("table.to_csv('sightings.csv')", "Can overwrite the existing file sightings.csv"),
+        ("open('sightings.csv', 'w').write('x')", "Can overwrite the existing file sightings.csv"),
+        ("open('sightings.csv', 'a').write('x')", "Can change the existing file sightings.csv"),
+        ("table.to_csv('new.csv')", "Can write new.csv"),
         (
             "import pandas as pd\nd = pd.read_csv('sightings.csv')\nd['n'] = d['a'] * 2\nd.to_csv('sightings.csv')",
-            "Can overwrite sightings.csv, which exists and is read here (",
+            "Can overwrite the existing file sightings.csv, which is read here",
         ),
         (
             "t.to_csv('sightings.csv'); t.to_csv('notes.txt'); open('other.csv').read()",
-            "Can overwrite notes.txt and sightings.csv, which exist and read other.csv (",
+            "Can overwrite the existing files notes.txt and sightings.csv and read other.csv",
         ),
+        (
+            "import sqlite3\nsqlite3.connect('shop.db').execute('insert into t values (1)')",
+            "Can change the existing file shop.db",
+        ),
+        ("import sqlite3\nsqlite3.connect('shop.db').execute('select 1')", "Can read shop.db"),
+        ("import sqlite3\nsqlite3.connect('new.db').execute('create table t (a)')", "Can change new.db"),
     ],
 )
-def test_a_script_that_writes_over_a_file_says_so_once(tract, tmp_path, monkeypatch, code, said):
+def test_a_script_that_changes_a_file_says_so_once(tract, tmp_path, monkeypatch, code, said):
     monkeypatch.chdir(tmp_path)
-    for name in ("sightings.csv", "notes.txt"):
+    for name in ("sightings.csv", "notes.txt", "shop.db"):
         (tmp_path / name).write_text("1")
     view = of_script(tract, code)
-    assert said.removesuffix(" (") in view["with_html"]
-    assert ">line " in view["risk_html"] or said.startswith("Can write")
-    overwrites = "overwrite" in said
-    assert view["is_risky"] is overwrites  # no button is filled then
+    assert f"{said}<" in view["with_html"] or view["with_html"] == said
+    assert " finding" in view["risk_html"]
+    assert view["is_risky"] is ("existing" in said)  # no button is filled then
     assert not view["is_destructive"]
     assert "finding" not in view["why_all"]
 

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tract_jupyter.analysis.findings import Category, Finding, RiskLevel, Span
 from tract_jupyter.analysis.tables.effects import effects
+from tract_jupyter.analysis.values import HOLE
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tract_jupyter.analysis.source import Positioned
     from tract_jupyter.analysis.view import CodeView
@@ -102,8 +103,9 @@ class Rule:
         level: RiskLevel | None = None,
         confidence: float = SURE,
         category: Category | None = None,
+        paths: Iterable[str | None] = (),
     ) -> Finding:
-        """Build a finding of this rule."""
+        """Build a finding of this rule. A path that is not known is None."""
         span = where if isinstance(where, Span) else view.source.span(where)
         return Finding(
             code=self.code,
@@ -114,6 +116,7 @@ class Rule:
             reason=reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 1] + "…",
             remedy=self.remedy,
             confidence=confidence,
+            paths=tuple(dict.fromkeys("?" if path is None else path.replace(HOLE, "?") for path in paths)),
         )
 
 

@@ -62,17 +62,20 @@ class ReadsFile(Rule):
         """Find the paths that are handed over and report each under the code it deserves."""
         found = list(paths_of(reference, view))
         opens = sinks()[reference.symbol]
-        if not found and not all(sink.anything for sink in opens):
+        is_in_memory = opens[0].address and view.call_of(reference.node) is not None
+        is_import = isinstance(reference.node, ast.alias)  # each use has a finding
+        if not (found or is_in_memory or is_import or all(sink.anything for sink in opens)):
             yield self._mentioned(reference, opens[-1].access, view)
         for text, access in found:
             place = PathLocation.UNKNOWN if text is None else view.workspace.locate(text)
             if place is PathLocation.OUTSIDE and text is not None:
                 view.external.append(text)
             code, level = _judge(place, access)
-            if place is PathLocation.REMOTE and access is PathAccess.READ and is_public(text or ""):
+            reads = access in {PathAccess.READ, PathAccess.OPEN}
+            if place is PathLocation.REMOTE and reads and is_public(text or ""):
                 call = view.call_of(reference.node)
                 level = MEDIUM if call is None or not carries(call, view) else HIGH
-            if place is PathLocation.REMOTE and access is PathAccess.READ and is_own_host(text or ""):
+            if place is PathLocation.REMOTE and reads and is_own_host(text or ""):
                 level = MEDIUM
             if access is PathAccess.ENTER and place is PathLocation.OUTSIDE and _opens_anything(view):
                 level = HIGH
@@ -80,11 +83,12 @@ class ReadsFile(Rule):
             if (
                 place is PathLocation.INSIDE
                 and access is PathAccess.WRITE
-                and _overwrites(text or "", reference, view)
+                and (change := _change(text or "", reference, view))
             ):
-                level, reason = MEDIUM, f"{reference.shown} overwrites a file of data."
+                level, reason = MEDIUM, f"{reference.shown} {change} a file of data."
             sure = reference.confidence if text is not None else _UNSURE
-            yield RULES[code].finding(view, reference.node, reason, level, sure, _category(place, access))
+            category = _category(place, access)
+            yield RULES[code].finding(view, reference.node, reason, level, sure, category, [text])
             if access is PathAccess.WRITE and _only_empties(reference, view):
                 level = HIGH if view.in_loop(reference.node) else MEDIUM
                 yield RULES["TJ203"].finding(
@@ -94,7 +98,8 @@ class ReadsFile(Rule):
     @staticmethod
     def _mentioned(reference: Reference, access: PathAccess, view: CodeView) -> Finding:
         rule = RULES["TJ202" if access is PathAccess.WRITE else "TJ201"]
-        return rule.finding(view, reference.node, f"{reference.shown} {access.value} files.", LOW, _UNSURE)
+        reason = f"{reference.shown} {access.value} files."
+        return rule.finding(view, reference.node, reason, LOW, _UNSURE, paths=[None])
 
 
 _DATA = frozenset(
@@ -108,15 +113,17 @@ _KEEPS = frozenset("ax")
 """Modes of opening that keep the content of a file."""
 
 
-def _overwrites(text: str, reference: Reference, view: CodeView) -> bool:
-    """Return True if a call writes to data that is there: the file exists, or the code began with reading it."""
+def _change(text: str, reference: Reference, view: CodeView) -> str:
+    """Return the effect of a call on data that is there: the file exists, or the code began with reading it."""
     if suffix_of(text) not in _DATA:
-        return False
+        return ""
     mode = view.value(view.argument(view.call_of(reference.node), 1, "mode"))
     texts = [text for text in (mode.texts if mode else ()) if len(text) <= len("rb+t")]
     if texts and all(not _KEEPS.isdisjoint(text) for text in texts):
-        return False
-    return text in view.look(_read_first, view) or view.workspace.has_file(text)
+        adds = all("a" in text for text in texts) and view.workspace.has_file(text)
+        return "adds to" if adds else ""
+    is_there = text in view.look(_read_first, view) or view.workspace.has_file(text)
+    return "overwrites" if is_there else ""
 
 
 def _read_first(view: CodeView) -> frozenset[str]:
@@ -367,7 +374,8 @@ class Destroys(Rule):
         steering = [text for text in texts if view.workspace.locate(text) in _DECISIVE]
         level = self._level(reference, view, outside=bool(outside or steering))
         reason = f"{reference.shown} {self.effect}{' outside the workspace' if outside else ''}."
-        yield self.finding(view, reference.node, reason, level, reference.confidence)
+        sources = [text for text, _ in paths_of(reference, view, _sinks(reference.symbol)[:1])]
+        yield self.finding(view, reference.node, reason, level, reference.confidence, paths=sources)
 
     def _level(self, reference: Reference, view: CodeView, *, outside: bool) -> RiskLevel:
         if reference.level is HIGH:

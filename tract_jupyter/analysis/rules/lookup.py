@@ -15,6 +15,7 @@ from tract_jupyter.analysis.paths import PathLocation
 from tract_jupyter.analysis.rules.base import RULES, Rule
 from tract_jupyter.analysis.rules.settings import load_plugins
 from tract_jupyter.analysis.tables.effects import EffectsError, derived, effects, load, use
+from tract_jupyter.analysis.tables.reader import words
 from tract_jupyter.analysis.values import HOLE, MAX_NAME
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ class PathAccess(Enum):
     """The way in which an operation accesses a path."""
 
     READ = "reads"
+    OPEN = "opens"
     WRITE = "writes to"
     LIST = "lists"
     ENTER = "changes to"
@@ -183,24 +185,38 @@ class Sink:
     Attributes:
         access: What happens, unless ``mode`` says otherwise.
         position: The path's position.
-        keywords: The path's names as keyword.
+        keywords: The path's names as keywords.
         mode: The position of an ``open``-like mode; None without one.
         anything: The sink is a method of an object of any kind, so only a known path counts.
-        address: The path stands in a database's address, such as ``sqlite:///data.db``.
+        address: The path is that of a database, or stands in its address, such as ``sqlite:///data.db``.
+        data: The name of the method tells that it writes a file, so that a path that is not known counts, too.
     """
 
     access: PathAccess = PathAccess.READ
     position: int = 0
-    keywords: tuple[str, ...] = ()
+    keywords: Collection[str] = ()
     mode: int | None = None
     anything: bool = False
     address: bool = False
+    data: bool = False
 
 
 _PLACE = ("path", "pathname", "top", "root_dir", "dir", "filename", "s", "directory")
 _SOURCE = ("src", "source", "srcfn", "src_dir", "path1", "lpath", "input_path", "in_file", "f1", "a", "left")
-_LOCAL_DATABASE = re.compile(r"(?i)^(?:sqlite|duckdb)(?:\+\w+)?://(?:/|$)")
-_DATABASE = ("url", "uri", "connection", "con", "name_or_url", "database", "connection_uri", "db_url")
+_LOCAL_DATABASE = re.compile(r"(?i)^(?:sqlite|duckdb)(?:\+\w{1,20})?://(?:/|$)")
+_FILE_URI = re.compile(r"(?i)file:(?://(?:localhost)?(?=/))?")
+_DATABASE = words(
+    "url uri connection con name_or_url database connection_uri db_url filename filename_or_conn"
+)
+
+
+def database_path(text: str) -> str:
+    """Return the path in the address of a database; empty for a database in memory."""
+    address = _LOCAL_DATABASE.sub("", text)
+    uri = _FILE_URI.match(address)
+    if uri is not None or address != text:
+        address = address[uri.end() if uri is not None else 0 :].partition("?")[0]
+    return "" if address == ":memory:" else address
 
 
 @derived
@@ -245,11 +261,12 @@ def _kinds() -> Mapping[str, tuple[Sink, ...]]:
         "own-link": (Sink(PathAccess.WRITE, position=-1), Sink(position=0, keywords=("target",))),
         "any-read": (Sink(keywords=file, anything=True),),
         "any-write": (Sink(PathAccess.WRITE, keywords=file, anything=True),),
+        "data-write": (Sink(PathAccess.WRITE, keywords=file, anything=True, data=True),),
         "any-write-second": (Sink(PathAccess.WRITE, 1, target, anything=True),),
         "named-read": (Sink(position=NOWHERE, keywords=named, anything=True),),
         "named-write": (Sink(PathAccess.WRITE, NOWHERE, named, anything=True),),
-        "database": (Sink(keywords=_DATABASE, address=True),),
-        "database-second": (Sink(position=1, keywords=_DATABASE, anything=True, address=True),),
+        "database": (Sink(PathAccess.OPEN, keywords=_DATABASE, address=True),),
+        "database-second": (Sink(PathAccess.OPEN, 1, keywords=_DATABASE, anything=True, address=True),),
     }
 
 
@@ -265,8 +282,15 @@ def paths_of(
         texts = _texts(sink, reference, call, view)
         if texts:
             yield from ((text, access) for text in texts)
-        elif texts is not None and not sink.anything:
+        elif texts is not None and (not sink.anything or (sink.data and not _is_object(sink, call, view))):
             yield None, access
+
+
+def _is_object(sink: Sink, call: ast.Call, view: CodeView) -> bool:
+    """Return True if something known is given instead of a path, such as a buffer, or nothing at all."""
+    given = _given(sink, call, view)
+    values = [view.resolver.value(node) for node in given]
+    return not given or any(value.names or value.objects or value.items for value in values)
 
 
 def _texts(sink: Sink, reference: Reference, call: ast.Call, view: CodeView) -> list[str] | None:
@@ -281,8 +305,10 @@ def _texts(sink: Sink, reference: Reference, call: ast.Call, view: CodeView) -> 
     base = view.value(view.argument(call, NOWHERE, "root_dir")) if sink.access is PathAccess.LIST else None
     if base is not None and base.texts:
         texts = tuple(text if text.startswith("/") else f"{base.texts[0]}/{text}" for text in texts)
-    if sink.address:
-        texts = tuple(_LOCAL_DATABASE.sub("", text) for text in texts)
+    if sink.address and texts:
+        texts = tuple(filter(None, map(database_path, texts)))
+        if not texts:
+            return None
     return [text for text in texts if text and _is_known(text, view)]
 
 

@@ -1,4 +1,4 @@
-"""Statements sent to a database: those that destroy (TJ206), and those that reach files and programs (TJ207)."""
+"""Statements sent to a database: what they destroy (TJ206), reach (TJ207) and change (TJ208)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,38 @@ from typing import TYPE_CHECKING, cast
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.paths import PathLocation
-from tract_jupyter.analysis.rules.base import CRITICAL, GUESS, HIGH, LIKELY, MEDIUM, Rule, register
+from tract_jupyter.analysis.rules.base import (
+    CRITICAL,
+    GUESS,
+    HIGH,
+    LIKELY,
+    LOW,
+    MEDIUM,
+    RULES,
+    Rule,
+    register,
+)
+from tract_jupyter.analysis.rules.databases import (
+    database_files,
+    database_of,
+    in_memory,
+    is_local,
+    last_name,
+    listed,
+    sources,
+)
 from tract_jupyter.analysis.rules.other_calls import other_calls, words_of
+from tract_jupyter.analysis.statements import effects_of, without_comments
 from tract_jupyter.analysis.tables.reader import words
-from tract_jupyter.analysis.values import MAX_NAME
+from tract_jupyter.analysis.values import HOLE, MAX_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.view import CodeView
 
-_EXECUTES = (
+EXECUTES = (
     "execute",
     "executescript",
     "executemany",
@@ -34,12 +54,13 @@ _EXECUTES = (
 _GONE = r"(?![^;]{0,5000}\bwhere\b)"
 _SURELY = (
     r"drop\s+(?:table|database|schema|view|materialized\s+view|user|role|index|collection|keyspace|tablespace)\b"
-    r"|truncate\s+(?:table\s+)?\w|alter\s+(?:table|database|role|user|system)\b|create\s+(?:user|role|login)\b"
+    r"|truncate\s+(?:table\s+)?\w|alter\s+(?:database|role|user|system)\b|create\s+(?:user|role|login)\b"
+    r"|alter\s+table\b(?!\s+(?:if\s+exists\s+)?\S{1,200}\s+(?:add|rename)\b)"
     rf"|delete\s+from\s+\S{_GONE}|update\s+\S+\s+set\s+\S{_GONE}"
 )
 _START = r"(?is)(?:^|;|\bbegin\s|\$\$)\s*"
-_DESTROYS = re.compile(rf"{_START}(?:{_SURELY}|truncate\b|attach\b|grant\b|revoke\b|shutdown\b)")
-_SURELY_DESTROYS = re.compile(rf"{_START}(?:{_SURELY})")
+DESTROYS = re.compile(rf"{_START}(?:{_SURELY}|truncate\b|attach\b|grant\b|revoke\b|shutdown\b)")
+SURELY_DESTROYS = re.compile(rf"{_START}(?:{_SURELY})")
 _RUNS = re.compile(
     r"(?i)\b(?:from|to)\s+program\b|\bxp_cmdshell\b|\bload_extension\s*\(|\bsys_exec\s*\(|\blanguage\s+plpython3?u"
     r"|\binstall\s+'?\w{1,99}'?\s*(?:from\b|;|$)|\bsys_eval\s*\("
@@ -54,13 +75,8 @@ _PATH = re.compile(
     r"|from|openrowset|import\s+database)|(?P<write>outfile|dumpfile|export\s+database|to))"
     r"\s{0,99}(?:\(\s{0,99})?'(?P<path>[^']{1,4096})'"
 )
+_FILE = re.compile(rf"[/.{HOLE}]")
 _QUERY = re.compile(r"(?i)\s*(?:select|with|copy|attach|insert|load|create|export|import)\b")
-_COMMENT = re.compile(r"('[^']*(?:'|\Z))|--[^\n]*|/\*(?!!).*?(?:\*/|\Z)", re.DOTALL)
-
-
-def without_comments(text: str) -> str:
-    """Return a statement without its comments. Comments that MySQL executes stay."""
-    return _COMMENT.sub(lambda match: match[1] or " ", text).replace("/*!", ";")
 
 
 def runs_programs(text: str) -> bool:
@@ -72,74 +88,24 @@ def runs_programs(text: str) -> bool:
 
 
 def _statements(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
-    for call in view.method_calls(_EXECUTES):
-        given = call.args[:1] or [each.value for each in call.keywords if each.arg in _STATEMENTS]
+    for call in view.method_calls(EXECUTES):
+        given = call.args[:1] or [each.value for each in call.keywords if each.arg in STATEMENTS]
         for text in view.resolver.value(given[0]).texts if given else ():
             yield call, view.look(without_comments, text)
 
 
-_STATEMENTS = frozenset({"sql", "query", "statement", "operation", "stmt"})
+STATEMENTS = frozenset({"sql", "query", "statement", "operation", "stmt"})
 
 
-def _other_statements(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
+def other_statements(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
     """Yield the texts in the calls of other functions, which may send them to a database."""
     for call in other_calls(view):
-        if not (isinstance(call.node.func, ast.Attribute) and call.node.func.attr in _EXECUTES):
+        if not (isinstance(call.node.func, ast.Attribute) and call.node.func.attr in EXECUTES):
             for text in call.texts:
                 yield call.node, view.look(without_comments, text)
 
 
-_MEMORY = frozenset({":memory:", "sqlite://", "sqlite:///:memory:", "duckdb:///:memory:"})
-_LOCAL_URL = re.compile(r"(?:sqlite|duckdb)(?:\+\w{1,20})?:///?")
-_MAX_SOURCES = 60
-
-
-def _sources(node: ast.expr, view: CodeView) -> Iterator[ast.expr]:
-    """Yield the origins of an object: the call that made it, and its arguments, such as an engine."""
-    stack, seen = [node], set[ast.expr]()
-    while stack and len(seen) < _MAX_SOURCES:
-        for each in view.chain(stack.pop()):
-            if each in seen:
-                break
-            seen.add(each)
-            yield each
-            if isinstance(each, ast.Call):
-                stack += [*each.args[:2], *(keyword.value for keyword in each.keywords[:4])]
-
-
-def _database(call: ast.Call, view: CodeView) -> Iterator[ast.expr]:
-    """Yield the expressions that the database of a call comes from."""
-    if isinstance(call.func, ast.Attribute):
-        yield from _sources(call.func.value, view)
-
-
-def _in_memory(nodes: Iterable[ast.expr], view: CodeView) -> bool:
-    """Return True if the database lives in memory and ends with the kernel."""
-    return any(not _MEMORY.isdisjoint(view.resolver.value(each).texts) for each in nodes)
-
-
 _VERBS = frozenset({"drop", "truncate", "alter", "delete"})
-_LOCAL = ("sqlite3.", "duckdb.")
-
-
-def _is_local(nodes: Iterable[ast.expr], view: CodeView) -> bool:
-    """Return True if the database is a file in the workspace, or made of data frames."""
-    local = False
-    for node in nodes:
-        value = view.resolver.value(node)
-        local = local or any(name.startswith(_LOCAL) for name in value.names)
-        for text in value.texts:
-            url = _LOCAL_URL.match(text)
-            local = local or url is not None
-            place = text[url.end() :] if url else text
-            if view.workspace.locate(place) in _ELSEWHERE:
-                return False
-    return local
-
-
-_ELSEWHERE = {PathLocation.OUTSIDE, PathLocation.PROTECTED, PathLocation.SECRET}
-
-
 # statements that are built by calls: ``session.query(User).delete()``
 
 _DELETES = frozenset({"delete", "truncate", "update"})
@@ -153,7 +119,7 @@ _ON_DELETE = words("values set returning options execution_options on_conflict u
 _SENDS_BUILT = words("execute exec scalar scalars fetch_all fetch run run_sync exec_driver")
 
 
-def _steps(node: ast.expr, view: CodeView) -> Iterator[tuple[str, ast.Call | None]]:
+def steps_of(node: ast.expr, view: CodeView) -> Iterator[tuple[str, ast.Call | None]]:
     """Yield the names of a chain's steps, each with its call: ``delete``, ``query``."""
     for each in view.chain(node):
         call = each if isinstance(each, ast.Call) else None
@@ -175,7 +141,7 @@ def _is_unconditional(node: ast.expr, view: CodeView, *, by_arguments: bool = Fa
         by_arguments: The arguments of ``delete`` are a condition: ``files().delete(fileId=x)``.
     """
     found, has_condition, has_values = False, False, False
-    for name, call in _steps(node, view):
+    for name, call in steps_of(node, view):
         if name in _DELETES and call is not None and not found:
             found = True
             given = bool(call.args or call.keywords)
@@ -186,7 +152,7 @@ def _is_unconditional(node: ast.expr, view: CodeView, *, by_arguments: bool = Fa
     return found and not has_condition
 
 
-def _built(view: CodeView) -> Iterator[ast.Call]:
+def built(view: CodeView) -> Iterator[ast.Call]:
     """Yield the calls that send a statement which deletes or changes all rows, built by other calls."""
     for call in view.method_calls(_SENDS_BUILT):
         function = cast("ast.Attribute", call.func)
@@ -201,7 +167,7 @@ def _built(view: CodeView) -> Iterator[ast.Call]:
             yield call
     for call in view.method_calls(sorted(_DELETES)):
         function = cast("ast.Attribute", call.func)
-        steps = list(_steps(function.value, view))
+        steps = list(steps_of(function.value, view))
         of_all = any(name in _OF_ALL for name, _ in steps[:4])
         if of_all and (function.attr == "update" or not call.args) and _is_unconditional(call, view):
             yield call
@@ -215,7 +181,7 @@ _WRITES_TABLE = words("sql database postgis gbq table jdbc into snowflake")
 _SAVES_TABLE = ("jdbc", "saveAsTable", "insertInto", "save", "saveAsTextFile")
 
 
-def _replaced(view: CodeView) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
+def replaced(view: CodeView) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
     """Yield the calls that replace a table of a known database, each with what its connection comes from."""
     for keyword in view.of(ast.keyword):
         call = view.parent(keyword)
@@ -231,9 +197,9 @@ def _replaced(view: CodeView) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
                 each for each in given if isinstance(each, ast.Name) and view.program.last_value(each) is None
             ]
             if not unbound:
-                yield call, [source for each in given for source in _sources(each, view)]
+                yield call, [source for each in given for source in sources(each, view)]
     for call in view.method_calls(_SAVES_TABLE):
-        steps = {name: each for name, each in _steps(call, view) if each is not None}
+        steps = {name: each for name, each in steps_of(call, view) if each is not None}
         mode = steps.get("mode")
         if mode is None or not mode.args or _REPLACED.isdisjoint(view.resolver.value(mode.args[0]).texts):
             continue
@@ -264,13 +230,20 @@ def _is_made_here(text: str, created: frozenset[str]) -> bool:
     return verb.lower() in _VERBS and bool(others) and others[-1].lower() in created
 
 
+def _gravest(text: str) -> str:
+    """Return the effect of a text of statements: of one that destroys rather than of one that adds."""
+    found = effects_of(text)
+    grave = [one for one in found if not one.startswith(("CREATE", "INSERT"))]
+    return next(iter(grave or found), "The statement removes data from")
+
+
 @register
 class DestroysTable(Rule):
     """Sends a destructive statement to a database.
 
     ## What it does
-    Reports SQL text that drops, truncates or alters tables, deletes all rows, or attaches another database,
-    for any function or method. Statements that methods build count as well
+    Reports SQL text that drops, truncates or alters tables, deletes or changes all rows, changes permissions, or
+    attaches another database, for any function or method. Statements that methods build count as well
     (`User.delete().execute()`), and tables that are replaced (`to_sql(..., if_exists="replace")`). The level is
     medium for a database in the workspace.
 
@@ -288,7 +261,7 @@ class DestroysTable(Rule):
 
     code = "TJ206"
     name = "destroys-table"
-    category = Category.FILESYSTEM_DELETE
+    category = Category.DATABASE
     level = MEDIUM
     effect = "removes data from a database"
     remedy = "Work on a copy of the database."
@@ -296,31 +269,41 @@ class DestroysTable(Rule):
     def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at the text of ``execute`` and its relatives, and at texts that are surely such statements."""
         created = _created(view)
-        reason = f"The statement {self.effect}."
         for node, text in _statements(view):
-            if view.look(_DESTROYS.search, text) and not _in_memory(_database(node, view), view):
-                local = _is_local(_database(node, view), view) or _is_made_here(text, created)
-                yield self.finding(view, node, reason, MEDIUM if local else HIGH, LIKELY)
-        for node, text in _other_statements(view):
-            if view.look(_SURELY_DESTROYS.search, text) and not _in_memory(_database(node, view), view):
-                level = MEDIUM if _is_local(_database(node, view), view) else HIGH
-                yield self.finding(view, node, reason, level, GUESS)
+            if view.look(DESTROYS.search, text) and not in_memory(database_of(node, view), view):
+                local = is_local(database_of(node, view), view) or _is_made_here(text, created)
+                yield self._destroying(node, text, view, MEDIUM if local else HIGH, LIKELY)
+        for node, text in other_statements(view):
+            if view.look(SURELY_DESTROYS.search, text) and not in_memory(database_of(node, view), view):
+                level = MEDIUM if is_local(database_of(node, view), view) else HIGH
+                yield self._destroying(node, text, view, level, GUESS)
         yield from self._without_text(view)
         for escape in view.escapes:
-            if _SURELY_DESTROYS.search(without_comments(escape.unknown_text())):
+            text = escape.unknown_text()
+            if SURELY_DESTROYS.search(without_comments(text)):
+                reason = f"{_gravest(text)} a database."
                 yield self.finding(view, escape.span, reason, HIGH, GUESS)
 
+    def _destroying(
+        self, call: ast.Call, text: str, view: CodeView, level: RiskLevel, confidence: float
+    ) -> Finding:
+        paths = database_files(database_of(call, view), view)
+        reason = f"{view.look(_gravest, text)} {listed(paths)}."
+        return self.finding(view, call, reason, level, confidence, paths=paths)
+
     def _without_text(self, view: CodeView) -> Iterator[Finding]:
-        for call in _built(view):
-            if not _in_memory(_database(call, view), view):
-                level = MEDIUM if _is_local(_database(call, view), view) else HIGH
-                yield self.finding(
-                    view, call, "The statement has no condition, and changes all rows.", level, LIKELY
-                )
-        for call, sources in _replaced(view):
-            if not _in_memory(sources, view):
-                level = MEDIUM if _is_local(sources, view) else HIGH
-                yield self.finding(view, call, "Replaces a table of a database.", level, LIKELY)
+        for call in built(view):
+            if not in_memory(database_of(call, view), view):
+                level = MEDIUM if is_local(database_of(call, view), view) else HIGH
+                paths = database_files(database_of(call, view), view)
+                reason = "The statement has no condition, and changes all rows."
+                yield self.finding(view, call, reason, level, LIKELY, paths=paths)
+        for call, database in replaced(view):
+            if not in_memory(database, view):
+                level = MEDIUM if is_local(database, view) else HIGH
+                paths = database_files(database, view)
+                reason = f"{last_name(call)} replaces a table in {listed(paths)}."
+                yield self.finding(view, call, reason, level, LIKELY, paths=paths)
 
 
 @register
@@ -358,18 +341,33 @@ class StatementReachesOut(Rule):
             grave = [(level, path) for path, level in found.items() if level is not None]
             return max(grave, default=None)
 
-        surely = (pair for pair in _other_statements(view) if view.look(_QUERY.match, pair[1]))
+        surely = (pair for pair in other_statements(view) if view.look(_QUERY.match, pair[1]))
         for call, text in chain(_statements(view), surely):
             worst = view.look(opened, text)
             if worst is not None:
                 yield self.finding(view, call, f"The statement opens {worst[1][:80]}.", worst[0], LIKELY)
+            else:
+                yield from self._inside(call, text, view)
         reason = "The statement starts programs or loads code."
         for call, text in _statements(view):
             if view.look(runs_programs, text):
                 yield self.finding(view, call, reason, CRITICAL, LIKELY, Category.PROCESS)
-        for call, text in _other_statements(view):
+        for call, text in other_statements(view):
             if view.look(_SURELY_RUNS.search, text):
                 yield self.finding(view, call, reason, HIGH, LIKELY, Category.PROCESS)
+
+    @staticmethod
+    def _inside(call: ast.Call, text: str, view: CodeView) -> Iterator[Finding]:
+        """Report the files of the workspace that a statement reads and writes."""
+        found = [match for match in _PATH.finditer(text) if _FILE.search(match["path"])]
+        for rule, kind, verb in (("TJ202", "write", "writes"), ("TJ201", "read", "reads")):
+            paths = [match["path"] for match in found if match[kind]]
+            if paths:
+                is_there = kind == "write" and any(map(view.workspace.has_file, paths))
+                reason = f"The statement {verb} {listed(paths)}."
+                yield RULES[rule].finding(
+                    view, call, reason, MEDIUM if is_there else LOW, LIKELY, paths=paths
+                )
 
     @staticmethod
     def _level(match: re.Match[str], view: CodeView) -> RiskLevel | None:

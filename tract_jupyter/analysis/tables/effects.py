@@ -16,7 +16,8 @@ A file may have
   have), ``private_sources`` (functions whose values nobody else is to see), ``collecting_hosts`` (addresses that
   collect what is sent to them), ``steering_files``, ``steering_folders`` and ``steering_variables`` (what decides
   which code runs later), ``secret_files``, ``collected`` (instances whose collections go by their name),
-  ``pass_on`` (functions whose value is as good as their first argument).
+  ``pass_on`` (functions whose value is as good as their first argument), ``databases`` (packages whose objects take
+  statements).
 """
 
 from __future__ import annotations
@@ -160,6 +161,7 @@ class Effects:
 _WORDS = frozenset(
     {"path_keywords", "target_keywords", "named_keywords", "collecting_hosts", "private_sources"}
     | {"steering_files", "steering_variables", "secret_files", "collected", "pass_on", "steering_folders"}
+    | {"databases"}
 )
 _SECTIONS = _WORDS | {"symbols", "modules", "keywords", "sets", "calls", "paths", "same", "values"}
 _ENTRY = frozenset({"rule", "names", "at", "level", "levels", "where"})

@@ -95,8 +95,8 @@ def risk_html(request: ReviewRequest, worst: RuleFindings | None) -> str:
     said = (worst.worst.reason if known is None else known.manual().partition("\n")[0]).removesuffix(".")
     line = lines_text([worst.worst.span.line])
     jump = f'<button type="button" class="plain jump">{line}</button>'
-    chip = f'<span class="chip {worst.level.value}">{count:,} {worst.level.value}</span>'
-    return f'{chip}<span class="cut dim">{jump if is_code else f"{escaped(said)} ({jump})"}</span>'
+    chip = f'<span class="chip {worst.level.value}">{counted(count, f"{worst.level.value} finding")}</span>'
+    return f'{chip}<span class="cut dim">{f"in {jump}" if is_code else f"{escaped(said)} ({jump})"}</span>'
 
 
 def is_risky(request: ReviewRequest, level: RiskLevel = RiskLevel.MEDIUM) -> bool:

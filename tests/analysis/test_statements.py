@@ -1,0 +1,70 @@
+"""What statements of SQL change, from their text."""
+
+import pytest
+
+from tract_jupyter.analysis.statements import UNREADABLE, effects_of, surely_changes
+from tract_jupyter.analysis.values import HOLE
+
+CHANGES = {
+    "insert into t values (1)": "INSERT adds rows to",
+    "INSERT OR IGNORE INTO t VALUES (1)": "INSERT adds rows to",
+    "-- a comment\n  insert into t values (1)": "INSERT adds rows to",
+    "begin; insert into t values (1); commit": "INSERT adds rows to",
+    "with x as (select 1) insert into t select * from x": "INSERT adds rows to",
+    "with x as (delete from t returning *) select * from x": "DELETE removes rows from",
+    "replace into t values (1)": "REPLACE replaces rows in",
+    "update t set a = 1 where b = 2": "UPDATE changes rows in",
+    "merge into t using s on t.a = s.a": "MERGE changes rows in",
+    "delete from t where a = 1": "DELETE removes rows from",
+    "create table t (a)": "CREATE creates a table in",
+    "create unique index i on t (a)": "CREATE creates an index in",
+    "create or replace view v as select 1": "CREATE creates a view in",
+    "select a into b from t": "CREATE creates a table in",
+    "alter table t add column c": "ALTER changes a table in",
+    "drop view v": "DROP removes a view from",
+    "truncate t": "TRUNCATE removes all rows of a table in",
+    "pragma journal_mode = wal": "PRAGMA changes a setting of",
+    "pragma main.user_version = 3": "PRAGMA changes a setting of",
+    "pragma wal_checkpoint": "PRAGMA changes a setting of",
+    "explain analyze delete from t where a = 1": "DELETE removes rows from",
+    "select setval('s', 1)": "CALL calls a function that may change",
+    "copy t from 'x.csv'": "COPY adds rows to",
+    "vacuum": "VACUUM rewrites",
+    "grant all on t to u": "GRANT changes permissions in",
+    "call p()": "CALL calls a function that may change",
+    "lock table t": "LOCK may change",
+    f"{HOLE} t": UNREADABLE,
+    f"with x as ({HOLE}) {HOLE}": UNREADABLE,
+}
+READS = [
+    "select * from t", "select replace(a, 'x', 'y') from t", "select 'insert into t'", "select * from t for update",
+    f"select * from {HOLE} where a = {HOLE}", "(select 1) union (select 2)", "with x as (select 1) select * from x",
+    "explain query plan select 1", "explain delete from t", "pragma table_info(t)", "pragma user_version",
+    "pragma foreign_keys = on", "show tables", "describe t", "from 'x.csv' select a", "values (1)", "commit",
+    "copy (select 1) to 'x.csv'", "set threads = 4", "select a -- drop table t\nfrom t", 'select "update" from t',
+    "match (a)-[r]->(b) return a", "",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "effect"), CHANGES.items())
+def test_a_statement_that_changes_a_database(text, effect):
+    assert effects_of(text)[:1] == [effect]
+
+
+@pytest.mark.parametrize("text", READS)
+def test_a_statement_that_surely_only_reads(text):
+    assert effects_of(text) == []
+
+
+def test_each_statement_of_a_text_counts():
+    assert effects_of("select 1; drop table t; insert into t values (1)") == [
+        "DROP removes a table from",
+        "INSERT adds rows to",
+    ]
+    assert effects_of("select 1;" * 500) == ["A long text may change"]
+    assert effects_of(f"select '{'x' * 200_000}'") == ["A long text may change"]
+
+
+def test_prose_is_no_statement():
+    assert surely_changes("insert into t values (1)")
+    assert not any(map(surely_changes, ["update the table", "insert a coin", "drop tables", "select 1"]))
