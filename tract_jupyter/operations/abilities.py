@@ -82,7 +82,7 @@ def abilities(
     *,
     keeps: bool = False,
 ) -> tuple[str, ...]:
-    """Return what code can do, as verbs with what they are done to, the worst first.
+    """Return the abilities of code, as verbs with their objects, the worst first.
 
     Args:
         findings: what the analysis found in it.
@@ -188,7 +188,7 @@ def used_files(findings: Iterable[Finding], reach: Mapping[str, frozenset[str]])
 
 
 def _files(entries: Iterable[str], existing: Collection[str], *, keeps: bool) -> list[str]:
-    """Return what is done to files: by name where there are few, to any file where a path is computed."""
+    """Return the uses of files, with at most a few names, or ``any file`` for an unknown path."""
     by_verb: dict[str, list[str]] = {}
     for entry in sorted(entries):
         verb, _, path = entry.partition(":")
@@ -203,7 +203,7 @@ def _files(entries: Iterable[str], existing: Collection[str], *, keeps: bool) ->
 
 
 def _done_to(verb: str, paths: Sequence[str], there: set[str], read: set[str]) -> str:
-    """Return what is done to files; of those that are `there`, also that they exist, and whether they are read."""
+    """Return the use of files. Changed files that are `there` are named as existing."""
     if "?" in paths:
         return f"{verb} any file"
     places = _few(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
+from tract_jupyter.analysis.calls import GETATTR
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import GUESS, LIKELY, LOW, MEDIUM, Reference, Rule, register
 from tract_jupyter.analysis.rules.databases import (
@@ -48,7 +49,7 @@ _SENDS = words("""
     query raw_sql run_query command stream scalar scalars fetch fetchrow fetchval fetch_all fetch_one run copy
     copy_expert read_sql read_sql_query read_database read_database_uri
 """)
-"""Functions that send the statement in their first argument, or in the second one beside a cursor."""
+"""Functions whose first argument is the statement; with a cursor, the second argument."""
 _ONLY_SQL = words(
     "executescript executemany exec_driver_sql execute_values execute_batch read_sql read_sql_query"
 )
@@ -96,9 +97,17 @@ def _changes(view: CodeView) -> list[Change]:
 
 def _handed_on(view: CodeView) -> Iterator[Change]:
     """Yield the methods of a database that are passed on or stored: ``map(con.execute, statements)``."""
-    for node in view.deadline.watched(view.of(ast.Attribute)):
-        if node.attr in _SENT_ANYTHING and isinstance(node.ctx, ast.Load) and view.call_of(node) is None:
-            database = list(sources(node.value, view))
+    attributes = [
+        (node, node.value, {node.attr}) for node in view.of(ast.Attribute) if view.call_of(node) is None
+    ]
+    by_text = [
+        (call, call.args[0], {*view.resolver.value(call.args[1]).texts})
+        for call in view.calls_to(GETATTR)
+        if len(call.args) > 1
+    ]
+    for node, owner, names in view.deadline.watched([*attributes, *by_text]):
+        if not names.isdisjoint(_SENT_ANYTHING):
+            database = list(sources(owner, view))
             is_contained = in_memory(database, view) or is_read_only(database, view)
             if is_database(database, view) and not is_contained:
                 yield Change(node, UNREADABLE, database)
@@ -171,8 +180,9 @@ def _is_shown(node: ast.expr | None, view: CodeView, depth: int = 20) -> bool:
 def _beginnings(node: ast.expr, view: CodeView) -> list[ast.expr]:
     """Return the parts that an expression may begin with; itself if it has no such parts."""
     if isinstance(node, ast.Call):
-        if isinstance(node.func, ast.Attribute) and view.resolver.value(node.func.value).texts:
-            return [node.func.value]  # "…".format(x)
+        method = node.func.attr if isinstance(node.func, ast.Attribute) else "join"
+        if method != "join" and view.resolver.value(cast("ast.Attribute", node.func).value).texts:
+            return [cast("ast.Attribute", node.func).value]  # "…".format(x)
         passes_on = not names_of(node.func, view).isdisjoint(effects().words["pass_on"])
         return node.args[:1] if passes_on and node.args else [node]
     beginnings = _BEGINNINGS.get(type(node))

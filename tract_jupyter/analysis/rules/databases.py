@@ -1,4 +1,4 @@
-"""Databases in code: the expressions that one comes from, and where it lies."""
+"""Databases in code: their origin, and the path of their file."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ def sources(node: ast.expr, view: CodeView) -> Iterator[ast.expr]:
             yield each
             if isinstance(each, ast.Call):
                 stack += [*each.args[:2], *(keyword.value for keyword in each.keywords[:4])]
+                for function in view.resolver.value(each.func).functions:
+                    stack += view.program.scope_of[function].returns  # connect()
             elif isinstance(each, ast.Name):
                 stack += _passed(each, view)
             elif isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
@@ -140,7 +142,7 @@ def _opens(name: str) -> bool:
 
 
 def names_of(node: ast.expr, view: CodeView) -> frozenset[str]:
-    """Return the dotted names that an expression may stand for."""
+    """Return the dotted names of an expression."""
     return view.resolver.value(node).names
 
 
@@ -166,7 +168,7 @@ def is_database(nodes: list[ast.expr], view: CodeView) -> bool:
 
 
 def is_read_only(nodes: list[ast.expr], view: CodeView) -> bool:
-    """Return True if the database is opened so that nothing can change it."""
+    """Return True if the database is opened read-only."""
     return any(
         (isinstance(node, ast.Call) and any(map(_says_read_only, node.keywords)))
         or any(_READ_ONLY.match(text) for text in view.resolver.value(node).texts)

@@ -188,8 +188,8 @@ class Sink:
         keywords: The path's names as keywords.
         mode: The position of an ``open``-like mode; None without one.
         anything: The sink is a method of an object of any kind, so only a known path counts.
-        address: The path is that of a database, or stands in its address, such as ``sqlite:///data.db``.
-        data: The name of the method tells that it writes a file, so that a path that is not known counts, too.
+        address: The argument is a database's path or address, such as ``sqlite:///data.db``.
+        data: The method surely writes a file. An unknown path counts, too.
     """
 
     access: PathAccess = PathAccess.READ
@@ -287,7 +287,7 @@ def paths_of(
 
 
 def _is_object(sink: Sink, call: ast.Call, view: CodeView) -> bool:
-    """Return True if something known is given instead of a path, such as a buffer, or nothing at all."""
+    """Return True if the argument is a known object, such as a buffer, or is missing."""
     given = _given(sink, call, view)
     values = [view.resolver.value(node) for node in given]
     return not given or any(value.names or value.objects or value.items for value in values)
