@@ -121,7 +121,7 @@ def test_there_is_no_model(refused, cell):
         ("%tract_fire note --fields $numbre", "there is no variable 'numbre'"),
         ("%%tract_run --profile guide\nhi", "there is no profile 'guide'"),
         ("%%tract_run --out class\nhi", "--out takes the name of a variable, not 'class'"),
-        ("%tract_propose --out tools count", "not 'tools'. Nothing was sent"),
+        ("%tract_propose --out tools count", "--out cannot replace 'tools'"),
         ("%tract_orchestrate --out tools", "--out cannot replace 'tools'"),
     ],
 )

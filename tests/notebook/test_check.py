@@ -85,7 +85,7 @@ def test_a_mode_is_asked_about(shell, options, said):
     [
         ("%%tract_check --stric\nx", "no option '--stric'. Did you mean '--strict'?"),
         ("%%tract_check --mode strickt\nx", "Unknown analysis mode 'strickt'. Use one of"),
-        ("%%tract_check --mode\nx", "--mode needs a mode: disabled, warn, "),
+        ("%%tract_check --mode\nx", "--mode needs a value: disabled, warn, "),
         ("%%tract_check x = 1\ny", "takes only options in its line; put the code below it, not 'x = 1'"),
         ("%tract_check", "needs code"),
         ("%tract_check --strict", "needs code"),

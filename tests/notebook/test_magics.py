@@ -6,6 +6,7 @@ import re
 import pytest
 from IPython.core.completer import provisionalcompleter
 
+from tract_jupyter.exceptions import OperationError
 from tract_jupyter.notebook.panels import request_view
 from tract_jupyter.review import shown_code
 
@@ -372,10 +373,65 @@ def test_a_question_mark_behind_a_cell_magic_shows_its_help(shell, name, marks):
     assert asked == f"get_ipython().run_line_magic('pinfo{'2' * (marks == '??')}', '%%{name}')\n"
 
 
-@pytest.mark.parametrize("magic", ["tract_operation", "tract_script", "tract_run"])
+MAGICS = [
+    f"tract_{name}"
+    for name in ["operation", "script", "run", "profile", "agent", "chat", "propose", "orchestrate", "check"]
+]
+
+
+@pytest.mark.parametrize("magic", MAGICS)
 def test_the_first_line_of_a_cell_completes_its_options_and_nothing_else(shell, magic):
     line = f"%%{magic} --"
     with provisionalcompleter():
         offered = {one.text for one in shell.ip.Completer.completions(line, len(line))}
-    own = shell.ip.find_cell_magic(magic).parser._option_string_actions
-    assert offered == {name for name in own if name.startswith("--")}
+    assert offered == {*shell.ip.find_cell_magic(magic).options.flags()}
+
+
+@pytest.mark.parametrize("magic", MAGICS)
+def test_the_help_of_a_magic_explains_each_option(shell, magic):
+    function = shell.ip.find_cell_magic(magic)
+    told = " ".join(function.__doc__.split())
+    for name, declared in function.options.flags().items():
+        assert f"{name} " in told, name
+        assert declared.for_parser["help"] in told, name
+
+
+@pytest.mark.parametrize(
+    ("magic", "line", "fields"),
+    [
+        ("tract_script", "--timeout 1.5 --calls 3", {"timeout": 1.5, "calls": 3, "out": ""}),
+        (
+            "tract_chat",
+            "--cells 3 [4] --vars a --plan",
+            {"cells": ("3", "[4]"), "variables": ("a",), "plan": True},
+        ),
+        ("tract_chat", "", {"cells": (), "model": None, "plan": False}),
+        ("tract_propose", "--tries 2 'count it'", {"tries": 2, "versions": 3, "text": "count it"}),
+        ("tract_orchestrate", "--resume it's late", {"resume": "", "reason": "it's late"}),
+        ("tract_orchestrate", "--resume=2", {"resume": "2", "reason": ""}),
+        ("tract_check", "--strict 'a'  +  b", {"strict": True, "code": "'a'  +  b"}),
+    ],
+)
+def test_a_line_is_read_as_its_options_are_declared(shell, magic, line, fields):
+    read = shell.ip.find_cell_magic(magic).options.parse(line, None)
+    assert {name: getattr(read, name) for name in fields} == fields
+
+
+@pytest.mark.parametrize(
+    ("magic", "line", "told"),
+    [
+        (
+            "tract_script",
+            "--timeout soon",
+            "--timeout takes a number of seconds, not 'soon'. Nothing was run",
+        ),
+        ("tract_script", "--calls many", "--calls takes a whole number, not 'many'. Nothing was run"),
+        ("tract_chat", "--plan=yes", "--plan: ignored explicit argument 'yes'. Nothing was sent"),
+        ("tract_check", "--strict=yes a", "--strict takes no value. Nothing was checked"),
+        ("tract_profile", "", "give the name: %tract_profile NAME. Nothing was saved"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_the_option_that_declares_it(shell, magic, line, told):
+    with pytest.raises(OperationError) as caught:
+        shell.ip.find_cell_magic(magic).options.parse(line, None)
+    assert str(caught.value) == told

@@ -34,8 +34,8 @@ MISTAKES = {
     "--tries=0 y": "--tries takes a number from 1 to 20, not '0'",
     "--versions": "--versions needs a value",
     "--model --out x": "--model needs a value",
-    "--out 1a text": "--out takes the name of a variable of yours, not '1a'",
-    "--out tract text": "--out takes the name of a variable of yours, not 'tract'",
+    "--out 1a text": "--out takes the name of a variable, not '1a'",
+    "--out tract text": "--out cannot replace 'tract'",
 }
 
 

@@ -4,7 +4,8 @@
   what is typed.
 * Commands of `%tract`: `commands`, a file for each subject.
 * Cells: `cell_syntax`, `operation_cell`, `propose_cell`, `script_cell`, `profile_cell`, `runs.cell`,
-  `orchestration.cell`, `fire_line`; `magic_line`, the options of all.
+  `orchestration.cell`, `fire_line`; `options`, declared once for each, and `magic_line`, which
+  reads them.
 * Asking: `channels` (which way a question takes), `front_end` (what is on the other side, probed), `panels`
   (the widget and its record).
 * What is shown: `views` (context), `runs` (runs), `formatters`; `progress` of what takes long; `waiting`, what a

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import os
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tract_jupyter.analysis import transform
 from tract_jupyter.exceptions import ContentError, LockFileError, OperationError, StoreError, TractError
 from tract_jupyter.models import printable, tracked, working
 from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
 from tract_jupyter.notebook.fire_line import parse_fire
-from tract_jupyter.notebook.magic_line import MagicLine
+from tract_jupyter.notebook.options import OperationOptions
 from tract_jupyter.operations import activation_fingerprint, check_spec
 from tract_jupyter.review import (
     LOCK_FILE,
@@ -132,7 +131,7 @@ def definition_in(source: str) -> DefinitionStep | ErrorStep | None:
     if header.split()[:1] != [name] or header.rstrip().endswith("?"):
         return None
     try:
-        options = MagicLine(name, header.strip().removeprefix(name), "defined").parse(_options())
+        options = OperationOptions.parse(header.strip().removeprefix(name))
         name = f"{name} {options.name}".strip()
         # a line in front, as the magic does, so that lines are those of the cell
         parsed = parse_cell(options.name, "\n" + "".join(body), options.form)
@@ -149,22 +148,6 @@ def _magics(escapes: tuple[Escape, ...]) -> Iterator[Step]:
             yield FireStep(line, escape.rest, escape.span.column > 0)
         elif escape.kind == "line_magic" and escape.name == "run":
             yield CallStep(line, f"%run {escape.rest}", "")
-
-
-class _Options(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise OperationError(message)
-
-
-def _options() -> argparse.ArgumentParser:
-    """Return the options of the magic, which itself cannot be imported without IPython."""
-    parser = _Options(add_help=False)
-    parser.add_argument("name", nargs="?", default="")
-    for form in ("json", "yaml"):
-        parser.add_argument(f"--{form}", dest="form", action="store_const", const=form, default="python")
-    for flag in ("--activate", "--ask", "--sandbox", "--wait"):
-        parser.add_argument(flag, action="store_true")
-    return parser
 
 
 def _calls(code: str) -> Iterator[Step]:

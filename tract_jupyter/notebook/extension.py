@@ -20,6 +20,7 @@ from tract_jupyter.models import observing
 from tract_jupyter.notebook.config import TractJupyter
 from tract_jupyter.notebook.formatters import register, unregister
 from tract_jupyter.notebook.magics import TractMagics
+from tract_jupyter.notebook.options import ALL_OPTIONS
 from tract_jupyter.notebook.progress import ProgressBars, progress_place
 from tract_jupyter.notebook.session import LazyTools, LazyTract, NotebookSession, inject, restore, withdraw
 from tract_jupyter.review import naming_cells
@@ -220,24 +221,8 @@ def run_questions(lines: list[str]) -> list[str]:
 
 
 # Completion of the arguments of magics: subcommands, operation names, their fields, options.
-_MAGIC = re.compile(
-    r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_propose|_orchestrate|_fire|_check|_run|_script|_chat|_profile|_agent)?)\s+(?P<rest>[^\n]*)$"
-)
+_MAGIC = re.compile(r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_\w+)?)\s+(?P<rest>[^\n]*)$")
 _MEMBER = re.compile(r"(?<![\w.])(?P<name>\w+)\.((?P<space>\w+)\.)?(?P<token>\w*)$")
-_OPTIONS = {
-    "tract_operation": ("--json", "--yaml", "--activate", "--ask", "--sandbox", "--wait"),
-    "tract_propose": ("--template", "--model", "--tries", "--versions", "--out"),
-    "tract_orchestrate": ("--autonomy", "--steps", "--model", "--profile", "--resume", "--out"),
-    "tract_check": ("--strict", "--mode"),
-    "tract_script": ("--sandbox", "--notebook", "--fresh", "--anew", "--timeout", "--calls", "--out"),
-    "tract_run": ("--profile", "--regenerate", "--model", "--out"),
-    "tract_profile": ("--activate", "--check"),
-    "tract_agent": ("--tools", "--toolsets", "--model", "--description", "--budget", "--check"),
-    "tract_chat": (
-        "--model", "--profile", "--direct", "--plan", "--cells", "--error", "--vars", "--files", "--send-anyway",
-        "--retry", "--out",
-    ),
-}  # fmt: skip
 
 
 def make_matcher(notebook: NotebookSession) -> Callable[[Any], Any]:
@@ -323,77 +308,18 @@ def _words(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable[
             return [(name, "command") for name in commands]
         command = commands.get(parts[0])
         return command.words(notebook, parts[1:-1]) if command else ()
-    values = _values(notebook, magic, parts)
-    if values is not None:
-        return values
-    options = _OPTIONS.get(magic.lstrip("%"))
+    options = ALL_OPTIONS.get(magic.lstrip("%"))
     if options is not None:
-        return [(option, "option") for option in options]
+        return options.complete(notebook, parts)
+    if magic != "%tract_fire":
+        return ()
+    from tract_jupyter.notebook.fire_line import FIRE_OPTIONS
+
     if len(parts) == 1:
         return [(name, "operation") for name in _operations(notebook)]
     given = {part.partition("=")[0] for part in parts[1:-1]}
     fields = [(f"{name}=", "field") for name in _fields(notebook, parts[0]) if name not in given]
-    return [*fields, ("--fields", "option"), ("--review", "option")]
-
-
-def _values(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable[tuple[str, str]] | None:
-    """Return the values of the option that is typed; None where it has none to offer."""
-    if magic.endswith("tract_agent"):
-        return _defining(notebook, parts)
-    if magic.endswith("tract_run") and parts[-2:-1] == ["--profile"]:
-        return _profiles(notebook)
-    if magic.endswith("tract_chat"):
-        return _chatting(notebook, parts)
-    return _orchestrating(notebook, parts) if magic.endswith("tract_orchestrate") else None
-
-
-def _chatting(notebook: NotebookSession, parts: list[str]) -> Iterable[tuple[str, str]] | None:
-    """Return the values of the options of `%%tract_chat`."""
-    last = next((part for part in reversed(parts[:-1]) if part.startswith("--")), "")
-    if parts[-1].startswith("-"):
-        return None
-    if last == "--vars":
-        return [(name, "variable") for name in notebook.shell.user_ns if not name.startswith("_")]
-    if last == "--profile" and parts[-2] == last:
-        return [(name, "profile") for name in ("self", "supervisor", "agents", "full")]
-    return None
-
-
-def _defining(notebook: NotebookSession, parts: list[str]) -> Iterable[tuple[str, str]] | None:
-    """Return the values of the options of `%%tract_agent`."""
-    from tract_jupyter.notebook.agents.cell import option_words
-
-    try:
-        return option_words(notebook, parts)
-    except TractError:
-        return []
-
-
-def _orchestrating(notebook: NotebookSession, parts: list[str]) -> Iterable[tuple[str, str]] | None:
-    """Return the values of the options of `%tract_orchestrate`."""
-    from tract_jupyter.models import AutonomyLevel
-    from tract_jupyter.notebook.orchestration.cell import PROFILES
-
-    last = parts[-2] if len(parts) > 1 else ""
-    if last == "--autonomy":
-        return [(level.value, "level") for level in AutonomyLevel]
-    if last == "--profile":
-        return [(name, "profile") for name in PROFILES]
-    if last == "--resume" and not parts[-1].startswith("-"):
-        try:
-            return [(name, "run") for name in reversed(notebook.tract.orchestrator.runs()[-20:])]
-        except TractError:
-            return []
-    return None
-
-
-def _profiles(notebook: NotebookSession) -> Iterable[tuple[str, str]]:
-    from tract_jupyter.notebook.commands.profiles import profile_words
-
-    try:
-        return profile_words(notebook, [])
-    except TractError:
-        return []
+    return [*fields, *((name, "option") for name in FIRE_OPTIONS)]
 
 
 def _operations(notebook: NotebookSession) -> list[str]:

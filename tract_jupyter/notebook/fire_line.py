@@ -8,13 +8,15 @@ from __future__ import annotations
 import ast
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import OperationError, nearest
 from tract_jupyter.review import split_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+FIRE_OPTIONS: Final = ("--fields", "--review")
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def _assignment(part: str, namespace: Mapping[str, Any]) -> dict[str, Any]:
     name, equals, text = part.partition("=")
     if part.startswith("--"):
         raise OperationError(
-            f"no option {part!r}.{nearest(part, ['--fields', '--review'])} There are --fields and --review"
+            f"no option {part!r}.{nearest(part, FIRE_OPTIONS)} There are {' and '.join(FIRE_OPTIONS)}"
         )
     if not equals or not name.isidentifier():
         raise OperationError(f"{part[:60]!r} is not field=value; put quotes around text with spaces")

@@ -1,70 +1,210 @@
-"""The line of a cell magic: its options, and one sentence for each mistake in it. IPython is not needed to read one."""
+"""The line of a magic. Each option is declared once, as an attribute of a class: see `options`.
+
+Parsing, the help of `%%magic?` and completion come from the declaration. IPython is not needed to read a line.
+"""
 
 from __future__ import annotations
 
+import argparse
 import keyword
 import os
 import shlex
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, NoReturn, Self, TypeVar
 
-from tract_jupyter.exceptions import OperationError, nearest
+from tract_jupyter.exceptions import OperationError, TractError, nearest
 from tract_jupyter.models import shortened
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator
+
+    from tract_jupyter.notebook.session import NotebookSession
 
 _SHOWN: Final = 60
+_SHOWN_VALUE: Final = 40
 _ARGUMENT: Final = "argument "
 _MISSING: Final = "the following arguments are required: "
 
+Words = Iterable[tuple[str, str]]
+"""Words to complete with, and the kind of each, which a front end shows beside it."""
 
-class MagicLine(NamedTuple):
-    """The line of a cell magic, as it was typed.
+
+class Option(NamedTuple):
+    """The declaration of an option or an argument.
 
     Attributes:
-        name: of the magic, with its percent signs.
-        text: what stands behind the name.
-        done: what its cell has done with it, such as `sent`: a mistake says that nothing was.
+        flag: as a user types it, such as `--model`; empty for an argument.
+        default: the value if the user gives none; None for an argument that the user must give.
+        for_parser: the arguments of `ArgumentParser.add_argument`.
+        read: converts a value. Its `ValueError` says what the option takes.
+        choices: returns the possible values.
+        words: returns the words that complete a value, from the notebook's state and the beginning of the value.
+    """
+
+    flag: str
+    default: Any
+    for_parser: dict[str, Any]
+    read: Callable[[str], Any] = str
+    choices: Callable[[], Iterable[str]] | None = None
+    words: Callable[[NotebookSession, str], Words] | None = None
+
+    @property
+    def takes_value(self) -> bool:
+        """True if a value may follow."""
+        return "action" not in self.for_parser
+
+    @property
+    def needs_value(self) -> bool:
+        """True if a value must follow."""
+        return self.takes_value and self.for_parser.get("nargs") != "?"
+
+    def complete(self, notebook: NotebookSession, typed: str) -> Words | None:
+        """Return the words that complete a value; None if there are none to offer."""
+        if self.choices is not None:
+            return [(choice, "value") for choice in self.choices()]
+        try:
+            return None if self.words is None else list(self.words(notebook, typed))
+        except TractError:  # a store that cannot be opened is reported when the magic runs, not at Tab
+            return []
+
+
+def option(
+    flag: str, text: str, metavar: str = "", *, default: Any = None, nargs: str | None = None, **more: Any
+) -> Any:
+    """Declare an attribute as an option.
+
+    Args:
+        flag: such as `--model`.
+        text: for `%%magic?`.
+        metavar: the name of the value in the help. Without it the option takes no value, and is False by default.
+        default: the value if the user gives none.
+        nargs: as in argparse: `+` for one or more values, `?` for a value that may be left out.
+        **more: the other attributes of `Option`.
+    """
+    for_parser: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS}
+    if metavar:
+        for_parser |= {"metavar": metavar, "nargs": nargs, "const": "" if nargs == "?" else None}
+    else:
+        for_parser["action"], default = "store_true", False
+    return Option(flag, default, for_parser, **more)
+
+
+def argument(text: str, *, default: Any = None, **more: Any) -> Any:
+    """Declare an attribute as an argument, which may be left out if it has a default; `more` is as of `option`."""
+    nargs = None if default is None else "?"
+    for_parser = {"help": text, "default": argparse.SUPPRESS, "nargs": nargs}
+    return Option("", default, for_parser, **more)
+
+
+class MagicOptions:
+    """The options of one magic. A subclass declares them with `option` and `argument`; an object has the values.
+
+    They are not dataclasses, because to make those takes a tenth of the time in which the extension is loaded.
+
+    Args:
+        **given: the values; the defaults for the others.
+
+    Attributes:
+        magic: the magic's name.
+        done: the participle for what the magic does, such as `sent`. Each error says that nothing was.
+        text_field: the field with the rest of the line, as the user typed it, or the cell. If there is none, the line
+            has only options.
+    """
+
+    magic: ClassVar[str]
+    done: ClassVar[str]
+    text_field: ClassVar[str] = ""
+
+    def __init__(self, **given: Any) -> None:
+        for name, one in self.declared().items():
+            setattr(self, name, given.get(name, one.default))
+
+    @classmethod
+    def declared(cls) -> dict[str, Option]:
+        """Return each declaration by the name of its attribute."""
+        return {name: one for name, one in vars(cls).items() if isinstance(one, Option)}
+
+    @classmethod
+    def flags(cls) -> dict[str, Option]:
+        """Return each option by its flag."""
+        return {one.flag: one for one in cls.declared().values() if one.flag}
+
+    @classmethod
+    def parse(cls, line: str, cell: str | None = "", taken: Collection[str] = ()) -> Self:
+        """Return the options of a line; see `MagicLine`.
+
+        Raises:
+            OperationError: a quotation mark is not closed, a value is empty or wrong, an option is not known or has no
+                value, a word is too much, or `--out` names no variable.
+        """
+        return MagicLine(cls, line, cell, taken).parse()
+
+    @classmethod
+    def add_to(cls, parser: argparse.ArgumentParser) -> None:
+        """Add the declarations to a parser, which then returns only what a user gives."""
+        for name, one in cls.declared().items():
+            names: dict[str, Any] = {"dest": name} if one.flag else {}
+            parser.add_argument(one.flag or name, **names, **one.for_parser)
+
+    @classmethod
+    def complete(cls, notebook: NotebookSession, parts: list[str]) -> Words:
+        """Return the words that may follow in a line.
+
+        Args:
+            notebook: the state of this kernel.
+            parts: the words of the line, the last one up to the cursor.
+        """
+        *before, typed = parts
+        last = next((word for word in reversed(before) if word.startswith("--")), "")
+        found = cls.flags().get(last)
+        if not before:
+            found = next((one for one in cls.declared().values() if not one.flag), None)
+        elif found is not None and before[-1] != last and found.for_parser.get("nargs") != "+":
+            found = None
+        words = None if found is None or typed.startswith("-") else found.complete(notebook, typed)
+        return [(name, "option") for name in cls.flags()] if words is None else words
+
+
+T = TypeVar("T", bound=MagicOptions)
+
+
+@dataclass(frozen=True)
+class MagicLine(Generic[T]):
+    """The line of a magic, as a user typed it.
+
+    Attributes:
+        options: the declaration of the magic's options.
+        line: the text behind the magic's name.
+        cell: the text below; None for a line alone.
         taken: names that `--out` cannot have.
     """
 
-    name: str
-    text: str
-    done: str
+    options: type[T]
+    line: str
+    cell: str | None = ""
     taken: Collection[str] = ()
 
-    def parse(self, parser: ArgumentParser) -> Namespace:
-        """Return the options.
+    @property
+    def name(self) -> str:
+        """The magic with its percent signs."""
+        return f"{'%' if self.cell is None else '%%'}{self.options.magic}"
 
-        Raises:
-            OperationError: a quotation mark is not closed, a value is empty, an option is not known or has no value, a
-                word is too much, or `--out` names no variable.
-        """
-        words = self._words()
-        options = [one for action in parser._actions for one in action.option_strings]  # noqa: SLF001 # nothing else tells
-        try:
-            given, rest = parser.parse_known_args(words)
-        except Exception as error:  # noqa: BLE001 # each parser raises what its `error` does
-            wrong = [one for one in words if one.startswith("--") and not _is_any(one, options)]
-            if wrong:
-                raise self._unknown(wrong, options) from None
-            raise self._refusal(self._told(str(error))) from None
-        if rest:
-            raise self._unknown(rest, options)
-        out_name(getattr(given, "out", ""), self.taken, self.done)
-        return given
-
-    def _told(self, error: str) -> str:
-        """Return what a parser says, as a person is told."""
-        if error.startswith(_MISSING):
-            names = error.removeprefix(_MISSING)
-            return f"give the {names}: {self.name} {names.upper()}"
-        return error.removeprefix(_ARGUMENT)
+    def parse(self) -> T:
+        """Return the options: `MagicOptions.parse`."""
+        name = self.options.text_field
+        if not name:
+            return self.options(**dict(self._read(self._parse_words(self._words()))))
+        words, text = self._split_options()
+        if self.cell is not None and text:
+            problem = f"{self.name} takes only options in its line; put the {name} below it, not"
+            raise self._refusal(f"{problem} {text[:_SHOWN_VALUE]!r}")
+        given = self._parse_words(words) | {name: text if self.cell is None else self.cell}
+        return self.options(**dict(self._read(given)))
 
     def _words(self) -> list[str]:
         """Return the words: those in quotation marks are one, without them."""
-        lexer = shlex.shlex(self.text, posix=True, punctuation_chars=False)
+        lexer = shlex.shlex(self.line, posix=True, punctuation_chars=False)
         lexer.whitespace_split, lexer.commenters = True, ""
         if os.name == "nt":  # paths are written with it there
             lexer.escape = ""
@@ -72,80 +212,107 @@ class MagicLine(NamedTuple):
         try:
             words.extend(lexer)
         except ValueError:
-            last = shortened(self.text.strip(), _SHOWN)
+            last = shortened(self.line.strip(), _SHOWN)
             raise self._refusal(f"a quotation mark is not closed in {last}") from None
         if "" in words:
             before = words[words.index("") - 1] if words[0] else self.name
             raise self._refusal(f"there is nothing in the quotation marks after {before}")
         return words
 
-    def _unknown(self, rest: list[str], options: list[str]) -> OperationError:
-        wrong = next((one for one in rest if one.startswith("-")), "")
+    def _split_options(self) -> tuple[list[str], str]:
+        """Return the options in front of a text, and the text with its quotation marks and apostrophes."""
+        words: list[str] = []
+        flags, rest = self.options.flags(), self.line.strip()
+        while rest.startswith("--"):
+            word, _, rest = rest.partition(" ")
+            name, equals, value = word.partition("=")
+            found = flags.get(name)
+            if found is None:
+                raise self._unknown([name])
+            if found.needs_value and not equals:
+                value, _, rest = rest.strip().partition(" ")
+            if found.needs_value and (not value or value.startswith("--")):
+                values = f": {', '.join(found.choices())}" if found.choices else ""
+                raise self._refusal(f"{name} needs a value{values}")
+            if equals and not found.takes_value:
+                raise self._refusal(f"{name} takes no value")
+            words.append(f"{name}={value}" if found.takes_value else name)
+            rest = rest.strip()
+        return words, rest
+
+    def _parse_words(self, words: list[str]) -> dict[str, Any]:
+        parser = _Parser(add_help=False)
+        self.options.add_to(parser)
+        try:
+            given, rest = parser.parse_known_args(words)
+        except _WordError as error:
+            wrong = [one for one in words if one.startswith("--") and not self._is_known(one)]
+            if wrong:
+                raise self._unknown(wrong) from None
+            raise self._refusal(self._explain(str(error))) from None
+        if rest:
+            raise self._unknown(rest)
+        return vars(given)
+
+    def _read(self, given: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Yield the name and the converted value of each attribute."""
+        declared = self.options.declared()
+        for name, value in given.items():
+            found = declared[name]
+            try:
+                if isinstance(value, bool):
+                    yield name, value
+                elif isinstance(value, list):
+                    yield name, tuple(map(found.read, value))
+                else:
+                    yield name, found.read(value)
+            except OperationError as error:
+                raise self._refusal(str(error)) from None
+            except TractError:
+                raise
+            except ValueError as error:
+                shown = str(value)[:_SHOWN_VALUE]
+                raise self._refusal(f"{found.flag} takes {error}, not {shown!r}") from None
+        self._check_out(given.get("out", ""))
+
+    def _check_out(self, name: str) -> None:
+        if name and (not name.isidentifier() or keyword.iskeyword(name)):
+            raise self._refusal(f"--out takes the name of a variable, not {shortened(name, _SHOWN)!r}")
+        if name in self.taken:
+            raise self._refusal(f"--out cannot replace {name!r}, which is not a variable of yours")
+
+    def _explain(self, error: str) -> str:
+        """Return a parser's error in words for a user."""
+        if error.startswith(_MISSING):
+            names = error.removeprefix(_MISSING)
+            return f"give the {names}: {self.name} {names.upper()}"
+        return error.removeprefix(_ARGUMENT)
+
+    def _is_known(self, word: str) -> bool:
+        """Return True if a word is an option, or begins as one."""
+        return any(one.startswith(word.partition("=")[0]) for one in self.options.flags())
+
+    def _unknown(self, rest: list[str]) -> OperationError:
+        wrong = next((one for one in rest if one.startswith("-")), "").partition("=")[0]
         if wrong:
-            wrong = wrong.partition("=")[0]
-            close = nearest(wrong.strip("-"), [one.strip("-") for one in options]).replace("'", "'--", 1)
-            told = f"{self.name} has no option {shortened(wrong, _SHOWN)!r}."
-            return self._refusal(f"{told}{close} {self.name}? explains them")
+            known = [one.strip("-") for one in self.options.flags()]
+            close = nearest(wrong.strip("-"), known).replace("'", "'--", 1)
+            problem = f"{self.name} has no option {shortened(wrong, _SHOWN)!r}.{close}"
+            remedy = f"{self.name}? explains them"
+            if self.options.text_field:
+                remedy = f"It takes {', '.join(self.options.flags())}"
+            return self._refusal(f"{problem} {remedy}")
         words = shortened(" ".join(rest), _SHOWN)
         return self._refusal(f"{words!r} is too much in the line of {self.name}: write it below")
 
     def _refusal(self, why: str) -> OperationError:
-        return _refusal(why, self.done)
+        return OperationError(f"{why}. Nothing was {self.options.done}")
 
 
-def out_name(name: str, taken: Collection[str], done: str) -> str:
-    """Return what `--out` names; empty for nothing.
-
-    Raises:
-        OperationError: it is no name of a variable, or one of `taken`.
-    """
-    if name and (not name.isidentifier() or keyword.iskeyword(name)):
-        raise _refusal(f"--out takes the name of a variable, not {shortened(name, _SHOWN)!r}", done)
-    if name in taken:
-        raise _refusal(f"--out cannot replace {name!r}, which is not a variable of yours", done)
-    return name
+class _WordError(Exception):
+    """A parser's error."""
 
 
-def leading_options(
-    magic: str, line: str, options: Mapping[str, str], done: str
-) -> tuple[dict[str, str], str]:
-    """Return the options in front of a text, and the text as it was typed, with its quotation marks and apostrophes.
-
-    Args:
-        magic: its name, with its percent signs.
-        line: what stands behind it.
-        options: what each takes: `value`, `may have one` (written with `=`, or left out), or `nothing`.
-        done: what the magic has done, such as `sent`: a mistake says that nothing was.
-
-    Raises:
-        OperationError: there is no such option, one has no value, or one has a value and takes none.
-    """
-    given: dict[str, str] = {}
-    rest = line.strip()
-    while rest.startswith("--"):
-        word, _, rest = rest.partition(" ")
-        rest = rest.strip()
-        name, has_value, value = word.partition("=")
-        takes = options.get(name)
-        if takes is None:
-            close = nearest(name.strip("-"), [one.strip("-") for one in options]).replace("'", "'--", 1)
-            told = f"{magic} has no option {shortened(name, _SHOWN)!r}.{close} It takes {', '.join(options)}"
-            raise _refusal(told, done)
-        if takes == "value" and not has_value:
-            value, _, rest = rest.partition(" ")
-            rest = rest.strip()
-        if takes == "value" and (not value or value.startswith("--")):
-            raise _refusal(f"{name} needs a value", done)
-        if takes == "nothing" and has_value:
-            raise _refusal(f"{name} takes no value", done)
-        given[name] = value
-    return given, rest
-
-
-def _is_any(word: str, options: Collection[str]) -> bool:
-    """Return True if a word is an option, or begins as one."""
-    return any(one.startswith(word.partition("=")[0]) for one in options)
-
-
-def _refusal(why: str, done: str) -> OperationError:
-    return OperationError(f"{why}. Nothing was {done}")
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise _WordError(message)

@@ -20,7 +20,7 @@ from IPython.core.magic import (
     needs_local_scope,
     no_var_expand,
 )
-from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.core.magic_arguments import MagicArgumentParser
 from IPython.display import display
 
 from tract_jupyter.exceptions import (
@@ -30,18 +30,28 @@ from tract_jupyter.exceptions import (
     TractError,
     in_one_line,
 )
-from tract_jupyter.notebook.magic_line import MagicLine
+from tract_jupyter.notebook.magic_line import MagicOptions
+from tract_jupyter.notebook.options import (
+    AgentOptions,
+    ChatOptions,
+    CheckOptions,
+    OperationOptions,
+    OrchestrateOptions,
+    ProfileOptions,
+    ProposeOptions,
+    RunCellOptions,
+    ScriptOptions,
+)
 
 if TYPE_CHECKING:
-    from argparse import Namespace
     from collections.abc import Awaitable, Callable, Generator
 
     from tract_jupyter.notebook.operation_cell import Checker
     from tract_jupyter.notebook.session import NotebookSession
-    from tract_jupyter.scripts import ScriptBackend
 
 P = ParamSpec("P")
 R = TypeVar("R")
+OptionsT = TypeVar("OptionsT", bound=MagicOptions)
 
 
 def _as_typed(function: Callable[P, R]) -> Callable[P, R]:
@@ -61,6 +71,20 @@ def _as_typed(function: Callable[P, R]) -> Callable[P, R]:
             raise _told_once(error) from None
 
     return told
+
+
+def _takes(options: type[MagicOptions]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Add the options of a magic to its help."""
+
+    def add_help(magic: Callable[P, R]) -> Callable[P, R]:
+        parser = MagicArgumentParser(options.magic, description=magic.__doc__)
+        options.add_to(parser)
+        magic.__doc__ = parser.format_help()
+        magic.parser = parser  # type: ignore[attr-defined] # as IPython's `magic_arguments` does
+        magic.options = options  # type: ignore[attr-defined]
+        return magic
+
+    return add_help
 
 
 class AwaitedWork(Generic[R]):
@@ -122,12 +146,10 @@ class TractMagics(Magics):
         self._notebook = notebook
         self._checker: Checker | None = None
 
-    def _options(self, magic: Any, line: str, done: str) -> Namespace:
-        """Return the options of a cell magic; `done` is what its cell has done, such as `sent`."""
+    def _parse(self, options: type[OptionsT], line: str, cell: str | None = "") -> OptionsT:
         config, shell = self._notebook.config, self._notebook.shell
         taken = {config.tract_name, config.tools_name, *shell.user_ns_hidden}
-        parser = magic.parser
-        return MagicLine(f"%%{parser.prog}", line, done, taken).parse(parser)
+        return options.parse(line, cell, taken)
 
     @line_magic
     @_as_typed
@@ -165,18 +187,7 @@ class TractMagics(Magics):
             display(view)
         return None
 
-    @magic_arguments()
-    @argument(
-        "name", nargs="?", default="", help="The operation's name. A JSON or YAML body may give it instead."
-    )
-    @argument("--json", dest="form", action="store_const", const="json", help="Read the body as JSON.")
-    @argument("--yaml", dest="form", action="store_const", const="yaml", help="Read the body as YAML.")
-    @argument(
-        "--activate", action="store_true", help="Activate without a review panel, for code of your own."
-    )
-    @argument("--ask", action="store_true", help="Ask a person whenever it is fired and no handler decides.")
-    @argument("--sandbox", action="store_true", help="Run its actions in the sandbox (isolation: sandbox).")
-    @argument("--wait", action="store_true", help="Wait in this cell until it is activated or rejected.")
+    @_takes(OperationOptions)
     @cell_magic
     @_as_typed
     def tract_operation(self, line: str, cell: str) -> Any:
@@ -206,18 +217,8 @@ class TractMagics(Magics):
         """
         from tract_jupyter.notebook.operation_cell import define
 
-        options = self._options(self.tract_operation, line, "defined")
         # a line in front, so that every line number is that of the whole cell
-        return define(
-            self._notebook,
-            options.name,
-            "\n" + cell,
-            form=options.form or "python",
-            activate=options.activate,
-            ask=options.ask,
-            sandbox=options.sandbox,
-            wait=options.wait,
-        )
+        return define(self._notebook, self._parse(OperationOptions, line), "\n" + cell)
 
     @line_magic
     @needs_local_scope
@@ -245,28 +246,7 @@ class TractMagics(Magics):
             tract.reviewer.show(pending)
         return pending
 
-    @magic_arguments()
-    @argument("--sandbox", action="store_true", help="Run it in a process that has tools and nothing else.")
-    @argument("--notebook", metavar="ID", help="Keep variables in a script notebook, not in your namespace.")
-    @argument("--fresh", action="store_true", help="Forget that script notebook's variables first.")
-    @argument(
-        "--anew",
-        action="store_true",
-        help="Make all calls again, also those that an incomplete run has made.",
-    )
-    @argument(
-        "--timeout",
-        type=float,
-        metavar="SECONDS",
-        help="How long it may run; waiting for you does not count.",
-    )
-    @argument("--calls", type=int, metavar="N", help="How many tool calls it may make.")
-    @argument(
-        "--out",
-        default="",
-        metavar="NAME",
-        help="Put the result (outputs, calls, tokens saved) into this variable.",
-    )
+    @_takes(ScriptOptions)
     @cell_magic
     @_as_typed
     def tract_script(self, line: str, cell: str) -> Any:
@@ -283,29 +263,12 @@ class TractMagics(Magics):
         fails and you run it again, calls that it has made are not repeated, unless --anew is given. With --sandbox it
         runs in a process of its own: a subset of Python, with tools as its only way out.
         """
-        from tract_jupyter.notebook.script_cell import ScriptOptions, run_cell
-        from tract_jupyter.scripts import ScriptLimits
+        from tract_jupyter.notebook.script_cell import run_cell
 
-        given = self._options(self.tract_script, line, "run")
-        bounds = {"seconds": given.timeout, "calls": given.calls}
-        limits = ScriptLimits(**{name: value for name, value in bounds.items() if value is not None})
-        backend: ScriptBackend = "sandbox" if given.sandbox else "kernel"
-        options = ScriptOptions(backend, given.notebook, given.fresh, given.anew, limits, given.out)
+        options = self._parse(ScriptOptions, line)
         return AwaitedWork("%%tract_script", run_cell(self._notebook, cell, options))
 
-    @magic_arguments()
-    @argument(
-        "--profile", metavar="NAME", help="The profile whose operations run; the active one if left out."
-    )
-    @argument(
-        "--regenerate",
-        action="store_true",
-        help="Make another reply to the last message; leave the cell empty.",
-    )
-    @argument("--model", metavar="NAME", help="The model of the main call.")
-    @argument(
-        "--out", default="", metavar="NAME", help="Put the response into this variable; its `run` is the run."
-    )
+    @_takes(RunCellOptions)
     @cell_magic
     @_as_typed
     def tract_run(self, line: str, cell: str) -> Any:
@@ -320,16 +283,12 @@ class TractMagics(Magics):
         If the cell is empty, the context is answered as it stands. %tract run shows the run again. The stop button
         aborts it.
         """
-        from tract_jupyter.notebook.runs.cell import CellOptions, run_cell
+        from tract_jupyter.notebook.runs.cell import run_cell
 
-        given = self._options(self.tract_run, line, "sent")
-        options = CellOptions(given.profile, given.regenerate, given.model)
-        return AwaitedWork("%%tract_run", run_cell(self._notebook, cell, options, given.out))
+        options = self._parse(RunCellOptions, line)
+        return AwaitedWork("%%tract_run", run_cell(self._notebook, cell, options))
 
-    @magic_arguments()
-    @argument("name", help="The profile's name; one of that name is replaced.")
-    @argument("--activate", action="store_true", help="Have runs use it from now on.")
-    @argument("--check", action="store_true", help="Only say what is wrong with it; nothing is saved.")
+    @_takes(ProfileOptions)
     @cell_magic
     @_as_typed
     def tract_profile(self, line: str, cell: str) -> None:
@@ -357,25 +316,12 @@ class TractMagics(Magics):
         """
         from tract_jupyter.notebook.profile_cell import save_profile
 
-        given = self._options(self.tract_profile, line, "saved")
-        display(save_profile(self._notebook, given.name, cell, activate=given.activate, check=given.check))
+        options = self._parse(ProfileOptions, line)
+        display(
+            save_profile(self._notebook, options.name, cell, activate=options.activate, check=options.check)
+        )
 
-    @magic_arguments()
-    @argument("name", nargs="?", default="", help="The agent's name; left out if the cell has front matter.")
-    @argument("--tools", metavar="A,B", help="What it may call, by name.")
-    @argument(
-        "--toolsets", metavar="A,B", help="Sets of tools: self, code, dynamic_agents, or an MCP server."
-    )
-    @argument(
-        "--model", metavar="NAME", help="A model of tract.models; the one of whoever calls it if left out."
-    )
-    @argument("--description", metavar="TEXT", help="What it is for, for those who may call it.")
-    @argument(
-        "--budget",
-        metavar="LIMITS",
-        help="What all its calls may take: steps=20,calls=50,tokens=40000,usd=0.5.",
-    )
-    @argument("--check", action="store_true", help="Only say what is wrong with it; nothing is defined.")
+    @_takes(AgentOptions)
     @cell_magic
     @_as_typed
     def tract_agent(self, line: str, cell: str) -> None:
@@ -391,71 +337,11 @@ class TractMagics(Magics):
         does not name stays. A cell that begins with --- is a whole .agent file: name, description, model, tools,
         toolsets and budget as YAML, then --- and the instructions. %tract agents shows all of them.
         """
-        from tract_jupyter.notebook.agents.cell import AgentOptions, define
+        from tract_jupyter.notebook.agents.cell import define
 
-        given = self._options(self.tract_agent, line, "defined")
-        options = AgentOptions(
-            given.name, given.tools, given.toolsets, given.model, given.description, given.budget, given.check
-        )
-        display(define(self._notebook, options, cell))
+        display(define(self._notebook, self._parse(AgentOptions, line), cell))
 
-    @magic_arguments()
-    @argument(
-        "--model", metavar="NAME", help="Who is asked: PROVIDER/NAME, or another model of the same provider."
-    )
-    @argument(
-        "--profile",
-        metavar="NAME",
-        help="The tools that the model has: self, supervisor, agents or full; self if left out.",
-    )
-    @argument(
-        "--direct",
-        action="store_true",
-        help="The model calls tools itself, instead of writing scripts that do.",
-    )
-    @argument("--plan", action="store_true", help="It has no tools, and says what it would do. Nothing runs.")
-    @argument(
-        "--cells",
-        nargs="+",
-        default=(),
-        metavar="N",
-        help="Send cells along, with their outputs and tracebacks: 3 for the last three, [4] for In [4], [4-6].",
-    )
-    @argument(
-        "--error",
-        action="store_true",
-        help="Send the last cell that failed along, with its traceback. An empty cell asks for an explanation.",
-    )
-    @argument(
-        "--vars",
-        nargs="+",
-        default=(),
-        metavar="NAME",
-        help="Send variables along: of a table its columns and first rows.",
-    )
-    @argument(
-        "--files",
-        nargs="+",
-        default=(),
-        metavar="PATH",
-        help="Send files of this folder along: text, images, PDF.",
-    )
-    @argument(
-        "--send-anyway",
-        action="store_true",
-        help="Send texts that may hold a secret, such as a password. A key is never sent.",
-    )
-    @argument(
-        "--retry",
-        action="store_true",
-        help="Ask the last message again, or go on where its turn was left; leave the cell empty.",
-    )
-    @argument(
-        "--out",
-        default="",
-        metavar="NAME",
-        help="Put the response into this variable; its `text` is the reply.",
-    )
+    @_takes(ChatOptions)
     @cell_magic
     @_as_typed
     def tract_chat(self, line: str, cell: str) -> Any:
@@ -470,15 +356,12 @@ class TractMagics(Magics):
         What is sent along is shown with its size before the answer begins. The stop button ends the turn, and what had
         come is kept. %tract chat show draws a turn again, %tract chat resume goes on with the last one.
         """
-        from tract_jupyter.notebook.chat.cell import ChatOptions, run_cell
+        from tract_jupyter.notebook.chat.cell import run_cell
 
-        given = self._options(self.tract_chat, line, "sent")
-        options = ChatOptions(
-            given.model, given.profile, given.direct, given.plan, tuple(given.cells), tuple(given.vars),
-            tuple(given.files), given.error, given.retry, given.out, given.send_anyway,
-        )  # fmt: skip
+        options = self._parse(ChatOptions, line)
         return AwaitedWork("%%tract_chat", run_cell(self._notebook, cell, options))
 
+    @_takes(ProposeOptions)
     @line_cell_magic
     @_as_typed
     def tract_propose(self, line: str, cell: str | None = None) -> Any:
@@ -490,15 +373,15 @@ class TractMagics(Magics):
 
         Its code is parsed, checked and analysed, and rehearsed in the sandbox on drawn values, before you are asked in
         a panel. Nothing of it runs in this kernel before you activate it. What is wrong with it, and the reason of a
-        rejection, goes back to the model. Options, in front of the text: --model NAME, --tries N for each version
-        (3), --versions N that you are shown at most (3), --out NAME for a variable with what came of it.
+        rejection, goes back to the model. Options stand in front of the text.
         """
-        from tract_jupyter.notebook.propose_cell import parse_propose, propose
+        from tract_jupyter.notebook.propose_cell import check_text, propose
 
-        config, shell = self._notebook.config, self._notebook.shell
-        taken = frozenset({config.tract_name, config.tools_name, *shell.user_ns_hidden})
-        return AwaitedWork("%tract_propose", propose(self._notebook, parse_propose(line, cell, taken)))
+        options = self._parse(ProposeOptions, line, cell)
+        check_text(options)
+        return AwaitedWork("%tract_propose", propose(self._notebook, options))
 
+    @_takes(OrchestrateOptions)
     @line_cell_magic
     @_as_typed
     def tract_orchestrate(self, line: str, cell: str | None = None) -> Any:
@@ -510,19 +393,15 @@ class TractMagics(Magics):
         %tract_orchestrate --resume                 go on with the last run where it was left
 
         What it would change, you are asked about in the cell, with its reasons and what else it thought of; %tract
-        autonomy says how much happens without you, and counts at once. The stop button ends the run. Options, in front
-        of the reason: --autonomy LEVEL at most, --steps N calls at most, --model NAME, --profile NAME of the tools,
-        --resume[=RUN], --out NAME for a variable with what came of it. %tract orchestrator lists the runs, and draws
-        one again.
+        autonomy says how much happens without you, and counts at once. The stop button ends the run. Options stand in
+        front of the reason. %tract orchestrator lists the runs, and draws one again.
         """
-        from tract_jupyter.notebook.orchestration.cell import parse_orchestrate, run_cell
+        from tract_jupyter.notebook.orchestration.cell import resolve_run, run_cell
 
-        config, shell = self._notebook.config, self._notebook.shell
-        taken = frozenset({config.tract_name, config.tools_name, *shell.user_ns_hidden})
-        return AwaitedWork(
-            "%tract_orchestrate", run_cell(self._notebook, parse_orchestrate(line, cell, taken))
-        )
+        options = resolve_run(self._parse(OrchestrateOptions, line, cell), is_line=cell is None)
+        return AwaitedWork("%tract_orchestrate", run_cell(self._notebook, options))
 
+    @_takes(CheckOptions)
     @line_cell_magic
     @_as_typed
     def tract_check(self, line: str, cell: str | None = None) -> None:
@@ -535,15 +414,10 @@ class TractMagics(Magics):
 
         Names from cells that ran before are known. Findings are advice, not containment.
         """
-        from tract_jupyter.notebook.operation_cell import Checker, parse_check
+        from tract_jupyter.notebook.operation_cell import Checker
 
-        mode, code = parse_check(line)
-        if cell is not None and code:
-            raise UsageError(
-                f"%%tract_check takes only options in its line; put the code below it, not {code!r}"
-            )
-        code = code if cell is None else cell
-        if not code.strip():
+        options = self._parse(CheckOptions, line, cell)
+        if not options.code.strip():
             raise UsageError("%tract_check needs code: in its line, or below %%tract_check")
         self._checker = self._checker or Checker(self._notebook)
-        display(self._checker.check(code, mode))
+        display(self._checker.check(options.code, options.blocking_mode))

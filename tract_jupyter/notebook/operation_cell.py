@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from IPython.display import display
 
 from tract_jupyter.analysis import AnalysisResult, SandboxMode, Span, in_order, split_lines
-from tract_jupyter.exceptions import OperationError, PendingError, SpecError, nearest
+from tract_jupyter.exceptions import OperationError, PendingError, SpecError
 from tract_jupyter.models import PendingStatus, printable
 from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
 from tract_jupyter.notebook.dry_run import ErrorStep, definition_in
@@ -24,22 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
     from tract_jupyter.hooks import Pending
+    from tract_jupyter.notebook.options import OperationOptions
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.operations import Advice, OperationSpec, PendingActivation
     from tract_jupyter.tract import Tract
 
 
-def define(
-    notebook: NotebookSession,
-    name: str,
-    text: str,
-    *,
-    form: str,
-    activate: bool,
-    ask: bool,
-    sandbox: bool,
-    wait: bool,
-) -> Awaitable[None] | None:
+def define(notebook: NotebookSession, options: OperationOptions, text: str) -> Awaitable[None] | None:
     """Define an operation from a cell's text.
 
     Returns:
@@ -48,16 +39,17 @@ def define(
     Raises:
         SpecError: with the line of the cell; nothing was registered.
     """
-    parsed = parse_cell(name, text, form).with_options(ask=ask, sandbox=sandbox)
+    parsed = parse_cell(options.name, text, options.form)
+    parsed = parsed.with_options(ask=options.ask, sandbox=options.sandbox)
     try:
-        pending = _begin(notebook.tract, parsed, activate=activate)
-        if form == "python" and notebook.is_typed(text):
+        pending = _begin(notebook.tract, parsed, activate=options.activate)
+        if options.form == "python" and notebook.is_typed(text):
             notebook.tract.operations.count_as_typed(parsed.spec, pending)
         if pending is not None:
             notebook.tract.reviewer.show(pending)
     except SpecError as error:
         raise parsed.in_cell(error) from None
-    return _activated_or_stop(pending) if wait else None
+    return _activated_or_stop(pending) if options.wait else None
 
 
 def _begin(tract: Tract, parsed: ParsedCell, *, activate: bool) -> PendingActivation | None:
@@ -120,7 +112,6 @@ def _finding_rows(parsed: ParsedCell, advice: Advice) -> Iterator[tuple[str, ...
 
 
 _TITLE = "Checked, not run"
-_OPTIONS = ("--strict", "--mode")
 
 
 class Checker:
@@ -251,25 +242,3 @@ def _in_cell(part: CheckedCode, cell: str, first: int) -> AnalysisResult:
         for finding in part.result.findings
     )
     return replace(part.result, findings=findings)
-
-
-def parse_check(line: str) -> tuple[SandboxMode | None, str]:
-    """Return the mode that the options name, and the code after them.
-
-    Raises:
-        OperationError: there is no such option.
-        SandboxModeError: there is no such mode.
-    """
-    mode, rest = None, line.strip()
-    while rest.startswith("--"):
-        option, _, rest = rest.partition(" ")
-        name, _, value = option.partition("=")
-        if name not in _OPTIONS:
-            told = f"%tract_check has no option {name!r}.{nearest(name, _OPTIONS)}"
-            raise OperationError(f"{told} It takes {', '.join(_OPTIONS)}, and code behind them")
-        if name == "--mode" and not value:
-            value, _, rest = rest.strip().partition(" ")
-            if not value:
-                raise OperationError(f"--mode needs a mode: {', '.join(SandboxMode)}")
-        mode, rest = SandboxMode("strict" if name == "--strict" else value), rest.strip()
-    return mode, rest

@@ -7,11 +7,11 @@ import secrets
 import sys
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from IPython.display import display, update_display
 
-from tract_jupyter.exceptions import OperationError, in_one_line, nearest
+from tract_jupyter.exceptions import OperationError, in_one_line
 from tract_jupyter.llm import HOW_TO_CHOOSE, StopSignal
 from tract_jupyter.models import PendingStatus, counted, one_line, printable
 from tract_jupyter.notebook.script_cell import QUEUED, Worker, shown_above
@@ -23,80 +23,26 @@ from tract_jupyter.prompts import operation_template
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tract_jupyter.notebook.options import ProposeOptions
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.operations import WritingAttempt, WrittenOperation
 
-_OPTIONS: Final = ("--template", "--model", "--tries", "--versions", "--out")
 _LINE: Final = 200
 _ERROR: Final = 600
 STOPPED: Final = "stopped by the person"
 
 
-@dataclass(frozen=True)
-class ProposeOptions:
-    """The options of the line."""
-
-    text: str
-    template: bool = False
-    model: str | None = None
-    tries: int = 3
-    versions: int = 3
-    out: str = ""
-
-
-def parse_propose(line: str, cell: str | None, taken: frozenset[str]) -> ProposeOptions:
-    """Read the options in front, and the text behind them or in the cell.
-
-    Args:
-        line: as it was typed.
-        cell: what stands below it; None if it is a line alone.
-        taken: names that `--out` cannot have.
+def check_text(options: ProposeOptions) -> None:
+    """Check that there is a text, or that none is needed.
 
     Raises:
-        OperationError: there is no such option, one has no value, or there is no text. Nothing was sent.
+        OperationError: there is no text. Nothing was sent.
     """
-    given: dict[str, Any] = {}
-    rest = line.strip()
-    while rest.startswith("--"):
-        option, _, rest = rest.partition(" ")
-        name, has_value, value = option.partition("=")
-        rest = rest.strip()
-        if name not in _OPTIONS:
-            close = nearest(name.strip("-"), [one.strip("-") for one in _OPTIONS]).replace("'", "'--", 1)
-            raise _refusal(
-                f"%tract_propose has no option {name[:40]!r}.{close} It takes {', '.join(_OPTIONS)}"
-            )
-        if name == "--template":
-            given["template"] = True
-            continue
-        if not has_value:
-            value, _, rest = rest.partition(" ")
-            rest = rest.strip()
-        if not value or value.startswith("--"):
-            raise _refusal(f"{name} needs a value")
-        given[name[2:]] = _number(name, value) if name in {"--tries", "--versions"} else value
-    out = given.get("out", "")
-    if out and (not out.isidentifier() or out in taken):
-        raise _refusal(f"--out takes the name of a variable of yours, not {out[:40]!r}")
-    if cell is not None and rest:
-        raise _refusal(
-            f"%%tract_propose takes only options in its line; put the text below it, not {rest[:40]!r}"
-        )
-    text = (rest if cell is None else cell).strip()
-    if len(text) > 1 and text[0] in "\"'" and text[-1] == text[0]:
-        text = text[1:-1].strip()
-    if not text and not given.get("template"):
+    if not options.text and not options.template:
         raise _refusal(
             'say what the operation is to do: %tract_propose "check that every citation survives"; '
             "--template gives a cell to write one yourself"
         )
-    return ProposeOptions(text, **given)
-
-
-def _number(name: str, value: str) -> int:
-    if not value.isdecimal() or not 1 <= int(value) <= 20:  # noqa: PLR2004 # as `operations.writing.MOST`
-        raise _refusal(f"{name} takes a number from 1 to 20, not {value[:40]!r}")
-    return int(value)
 
 
 def _refusal(why: str) -> OperationError:

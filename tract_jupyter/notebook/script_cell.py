@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
+    from tract_jupyter.notebook.options import ScriptOptions
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.scripts import (
         OutputKind,
-        ScriptBackend,
         ScriptCall,
         ScriptLimits,
         ScriptResult,
@@ -203,16 +203,11 @@ QUEUED: Final = "Stopped. Queued cells did not run."
 _REFRESHED_EVERY = 4  # heartbeats
 
 
-@dataclass(frozen=True)
-class ScriptOptions:
-    """Options of a cell's script."""
+def _limits(options: ScriptOptions) -> ScriptLimits:
+    from tract_jupyter.scripts import ScriptLimits
 
-    backend: ScriptBackend
-    notebook_id: str | None
-    fresh: bool
-    anew: bool
-    limits: ScriptLimits
-    out: str
+    given: dict[str, Any] = {"seconds": options.timeout, "calls": options.calls}
+    return ScriptLimits(**{name: value for name, value in given.items() if value is not None})
 
 
 async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions) -> None:
@@ -230,9 +225,9 @@ async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions)
     notebook.lend_variables()
     run = notebook.tract.scripts.prepare(
         code,
-        backend=options.backend,
+        backend="sandbox" if options.sandbox else "kernel",
         notebook_id=options.notebook_id,
-        limits=options.limits,
+        limits=_limits(options),
         live=_to_screen,
         first_line=2,
         anew=options.anew,

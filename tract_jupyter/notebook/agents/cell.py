@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.agents import (
@@ -21,6 +20,7 @@ from tract_jupyter.exceptions import AgentError, OperationError, nearest
 from tract_jupyter.models import TurnLimits, shortened
 from tract_jupyter.notebook.agents.tree import AgentPage
 from tract_jupyter.notebook.chat.rows import sub_html
+from tract_jupyter.notebook.options import BUDGET_LIMITS
 from tract_jupyter.notebook.views.diff import side_by_side
 from tract_jupyter.notebook.views.html import View, escaped
 from tract_jupyter.notebook.views.styles import output_html
@@ -30,45 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tract_jupyter.agents import Agent, Agents
+    from tract_jupyter.notebook.options import AgentOptions
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.review import ValueRow
 
-NAME: Final = "tract_agent"
-OPTIONS: Final = ("--tools", "--toolsets", "--model", "--description", "--budget", "--check")
-MEASURES: Final = ("steps", "calls", "tokens", "usd", "seconds")
-"""What a budget limits."""
 _FENCE: Final = "---"
 _SHOWN: Final = 60
 _MANY: Final = {"unknown_tool": "tool", "unknown_toolset": "toolset", "unknown_model": "model"}
-
-
-@dataclass(frozen=True)
-class AgentOptions:
-    """What the line of a cell says; None where it says nothing.
-
-    Attributes:
-        name: of the agent; empty if the front matter has it.
-        tools: what it may call.
-        toolsets: sets of tools.
-        model: which it asks.
-        description: what it is for.
-        budget: what all its calls may take.
-        check: only say what is wrong.
-    """
-
-    name: str = ""
-    tools: str | None = None
-    toolsets: str | None = None
-    model: str | None = None
-    description: str | None = None
-    budget: str | None = None
-    check: bool = False
-
-    @property
-    def given(self) -> list[str]:
-        """The options that say something of the agent."""
-        names = ("tools", "toolsets", "model", "description", "budget")
-        return [f"--{name}" for name in names if getattr(self, name) is not None]
 
 
 def define(notebook: NotebookSession, options: AgentOptions, body: str) -> View:
@@ -224,10 +192,10 @@ def _budget(given: str) -> TurnLimits:
     found: dict[str, Any] = {}
     for part in filter(None, re.split(r"[,\s]+", given)):
         name, equals, value = part.partition("=")
-        if name not in MEASURES:
+        if name not in BUDGET_LIMITS:
             raise OperationError(
-                f"a budget has no limit {name[:_SHOWN]!r}.{nearest(name, MEASURES)} It has {', '.join(MEASURES)}, such "
-                "as --budget steps=20,usd=0.5. Nothing was defined"
+                f"a budget has no limit {name[:_SHOWN]!r}.{nearest(name, BUDGET_LIMITS)} It has "
+                f"{', '.join(BUDGET_LIMITS)}, such as --budget steps=20,usd=0.5. Nothing was defined"
             )
         if name in found:
             raise OperationError(f"the budget names {name} twice; name it once. Nothing was defined")
@@ -288,30 +256,6 @@ def _sentence(error: AgentError) -> str:
 # --- completion
 
 
-def option_words(notebook: NotebookSession, parts: list[str]) -> list[tuple[str, str]] | None:
-    """Return the values of the option that is typed; None where the options themselves may follow.
-
-    Args:
-        notebook: the state of this kernel.
-        parts: the words of the line, the last one up to the cursor.
-    """
-    before = parts[-2] if len(parts) > 1 else ""
-    agents = notebook.tract.agents
-    typed = parts[-1]
-    done = typed[: typed.rfind(",") + 1]
-    if before == "--tools":
-        return [(done + name, "tool") for name in agents.executor.tools()]
-    if before == "--toolsets":
-        return [(done + name, "toolset") for name in agents.toolsets]
-    if before == "--model":
-        return [(name, "model") for name in agents.models]
-    if before == "--budget":
-        return [(f"{done}{name}=", "limit") for name in MEASURES]
-    if len(parts) == 1 and not typed.startswith("-"):
-        return [(name, "agent") for name in agents.names]
-    return None
-
-
 def body_words(notebook: NotebookSession, above: list[str], line: str) -> list[tuple[str, str]]:
     """Return what may follow in a line of the front matter; nothing in the instructions.
 
@@ -332,7 +276,7 @@ def body_words(notebook: NotebookSession, above: list[str], line: str) -> list[t
             "compatible_models": agents.models,
         }
         if section == "budget":
-            return [(f"{name}: ", "limit") for name in MEASURES]
+            return [(f"{name}: ", "limit") for name in BUDGET_LIMITS]
         return [(name, section) for name in names.get(section, ())]
     if colon:
         return [(name, "model") for name in agents.models] if key == "model" else []

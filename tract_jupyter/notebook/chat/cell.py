@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.exceptions import OperationError, nearest
+from tract_jupyter.exceptions import OperationError
 from tract_jupyter.llm import HOW_TO_CHOOSE
 from tract_jupyter.models import SentContext, TurnOutcome, message_with
 from tract_jupyter.notebook.chat.board import (
@@ -33,6 +33,7 @@ from tract_jupyter.notebook.chat.source import (
     turns_of,
     undo_turn,
 )
+from tract_jupyter.notebook.options import CHAT_PROFILES, ChatOptions
 from tract_jupyter.prompts import EXPLAIN, PLAN
 
 if TYPE_CHECKING:
@@ -49,40 +50,7 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit import ToolProfile
     from tract_jupyter.tract import Tract
 
-PROFILES: Final = ("self", "supervisor", "agents", "full")
-"""The tool profiles that an option can name; the first one is the default."""
 _IN_CODE: Final = " in code"
-
-
-@dataclass(frozen=True)
-class ChatOptions:
-    """Options of a chat cell.
-
-    Attributes:
-        model: who is asked; None for the model that is chosen.
-        profile: the tools that the model has; None for those of `self`.
-        direct: the model calls tools itself, instead of writing scripts that call them.
-        plan: the model has no tools, and says what it would do.
-        cells: which cells are sent along.
-        variables: which variables are.
-        files: which files are.
-        error: the last cell that failed is sent along, with its traceback.
-        retry: the last turn is asked again, or gone on with.
-        out: the name of a variable for the response.
-        send_anyway: texts that may hold a secret are sent.
-    """
-
-    model: str | None = None
-    profile: str | None = None
-    direct: bool = False
-    plan: bool = False
-    cells: tuple[str, ...] = ()
-    variables: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    error: bool = False
-    retry: bool = False
-    out: str = ""
-    send_anyway: bool = False
 
 
 async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -> None:
@@ -198,16 +166,10 @@ def _tools(options: ChatOptions) -> ToolProfile | list[dict[str, Any]]:
 
     if options.plan:
         return []
-    name = options.profile
-    if name is not None and name not in PROFILES:
-        raise OperationError(
-            f"there is no tool profile {name[:40]!r}.{nearest(name, PROFILES)} There are {', '.join(PROFILES)}. "
-            "Nothing was sent"
-        )
-    found = get_profile(name or PROFILES[0])
+    found = get_profile(options.profile or CHAT_PROFILES[0])
     if options.direct:
         return found
-    return get_profile("code") if name == "full" else found.as_code_mode()
+    return get_profile("code") if options.profile == "full" else found.as_code_mode()
 
 
 def _tools_again(tract: Tract, turn: PastTurn, options: ChatOptions) -> ToolProfile | list[dict[str, Any]]:
@@ -234,8 +196,8 @@ def _tools_named(name: str | None) -> ToolProfile | list[dict[str, Any]]:
     if name == "":
         return []
     base = (name or "").removesuffix(_IN_CODE)
-    if base not in {*PROFILES, "code"}:  # a profile of somebody's own, or nobody knows
-        return get_profile(PROFILES[0]).as_code_mode()
+    if base not in {*CHAT_PROFILES, "code"}:  # a profile of somebody's own, or nobody knows
+        return get_profile(CHAT_PROFILES[0]).as_code_mode()
     return get_profile(base) if base == name else get_profile(base).as_code_mode()
 
 

@@ -2,118 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from IPython.display import display
 
-from tract_jupyter.exceptions import OperationError, nearest
+from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models import AutonomyLevel
 from tract_jupyter.notebook.chat.board import TurnBoard, check_ended, display_for, ended, gathering
 from tract_jupyter.notebook.chat.source import TractSource, replayed_from
-from tract_jupyter.notebook.magic_line import leading_options, out_name
+from tract_jupyter.notebook.options import OrchestrateOptions
 from tract_jupyter.notebook.orchestration.log import OrchestrationLog
 from tract_jupyter.notebook.orchestration.source import asked_level, conversation, run_log, run_name
 from tract_jupyter.notebook.views.html import GridView
 from tract_jupyter.orchestrator import Orchestrator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from tract_jupyter.loop import TurnEvent
     from tract_jupyter.notebook.chat.view import Action
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.orchestrator import OrchestratorConfig, OrchestratorResult
 
-NAME: Final = "tract_orchestrate"
-PROFILES: Final = ("self", "supervisor", "full", "code")
-"""The tool profiles that an option can name."""
-OPTIONS: Final = {
-    "--autonomy": "value",
-    "--steps": "value",
-    "--model": "value",
-    "--profile": "value",
-    "--resume": "may have one",
-    "--out": "value",
-}
-"""The options, and whether each takes a value."""
-_MOST_STEPS: Final = 1_000
 
-
-@dataclass(frozen=True)
-class OrchestrateOptions:
-    """What the line and the cell say.
-
-    Attributes:
-        reason: why the context is looked after.
-        autonomy: the level; None for the highest that the ceilings allow.
-        steps: how many calls at most; None as the settings say.
-        model: who is asked; None as the settings say.
-        profile: which tools there are; None as the settings say.
-        is_resumed: it goes on with a run.
-        run: with which; None for the newest.
-        out: the name of a variable for the result.
-    """
-
-    reason: str = ""
-    autonomy: AutonomyLevel | None = None
-    steps: int | None = None
-    model: str | None = None
-    profile: str | None = None
-    is_resumed: bool = False
-    run: str | None = None
-    out: str = ""
-
-
-def parse_orchestrate(line: str, cell: str | None, taken: Collection[str]) -> OrchestrateOptions:
-    """Read the options in front, and the reason behind them or in the cell.
+def resolve_run(options: OrchestrateOptions, *, is_line: bool) -> OrchestrateOptions:
+    """Return the options with the name of the run to resume, which the user may write behind `--resume`.
 
     Args:
-        line: as it was typed.
-        cell: what stands below it; None if it is a line alone.
-        taken: names that `--out` cannot have.
+        options: as the user gave them.
+        is_line: there is no cell below the line.
 
     Raises:
-        OperationError: there is no such option, a value is wrong, or they do not go together. Nothing was sent.
-        ContentError: there is no such level.
+        OperationError: a resumed run cannot have another reason or another level.
     """
-    sign = "%" if cell is None else "%%"
-    given, rest = leading_options(f"{sign}{NAME}", line, OPTIONS, "sent")
-    if cell is not None and rest:
-        raise _refusal(f"%%{NAME} takes only options in its line; put the reason below it, not {rest[:40]!r}")
-    reason = (rest if cell is None else cell).strip()
-    if len(reason) > 1 and reason[0] in "\"'" and reason[-1] == reason[0]:
-        reason = reason[1:-1].strip()
-    run = given.get("--resume")
-    if run is not None and reason and cell is None and not run and _is_run(reason):
+    if options.resume is None:
+        return options
+    run, reason = options.resume, options.reason
+    if is_line and not run and _is_run(reason):
         run, reason = reason, ""
-    if run is not None and (reason or "--autonomy" in given):
-        raise _refusal(
+    if reason or options.autonomy is not None:
+        raise OperationError(
             "--resume goes on with a run for the reason and at the level that it had; leave them out, or leave out "
-            "--resume to begin another one"
+            "--resume to begin another one. Nothing was sent"
         )
-    steps = given.get("--steps")
-    if steps is not None and not (steps.isdecimal() and 1 <= int(steps) <= _MOST_STEPS):
-        raise _refusal(f"--steps takes a number of calls from 1 to {_MOST_STEPS:,}, not {steps[:40]!r}")
-    profile = given.get("--profile")
-    if profile is not None and profile not in PROFILES:
-        raise _refusal(
-            f"there is no tool profile {profile[:40]!r}.{nearest(profile, PROFILES)} There are {', '.join(PROFILES)}"
-        )
-    level = given.get("--autonomy")
-    return OrchestrateOptions(
-        reason, None if level is None else AutonomyLevel(level), None if steps is None else int(steps),
-        given.get("--model"), profile, run is not None, run_name(run) or None,
-        out_name(given.get("--out", ""), taken, "sent"),
-    )  # fmt: skip
+    return OrchestrateOptions(**{**vars(options), "reason": "", "resume": run_name(run)})
 
 
 def _is_run(word: str) -> bool:
     return word.isdecimal() or word.removeprefix("run-").isdecimal()
-
-
-def _refusal(why: str) -> OperationError:
-    return OperationError(f"{why}. Nothing was sent")
 
 
 async def run_cell(notebook: NotebookSession, options: OrchestrateOptions) -> None:
@@ -151,8 +88,8 @@ async def run_cell(notebook: NotebookSession, options: OrchestrateOptions) -> No
 def _carried_out(
     orchestrator: Orchestrator, options: OrchestrateOptions, take: Callable[[TurnEvent], None]
 ) -> OrchestratorResult:
-    if options.is_resumed:
-        return orchestrator.resume(options.run, on_turn=take)
+    if options.resume is not None:
+        return orchestrator.resume(options.resume or None, on_turn=take)
     return orchestrator.run(options.reason, options.autonomy, on_turn=take)
 
 
@@ -191,8 +128,8 @@ def _begun(
     tract = notebook.tract
     asked = AutonomyLevel.AUTONOMOUS if options.autonomy is None else options.autonomy
     log = None
-    if options.is_resumed:
-        with conversation(orchestrator, options.run) as (own, turn):
+    if options.resume is not None:
+        with conversation(orchestrator, options.resume or None) as (own, turn):
             asked = asked_level(own)
             log = None if turn is None else run_log(tract, own, turn, to_go_on=True)
     is_new = log is None

@@ -7,7 +7,6 @@ import contextvars
 import secrets
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from IPython.display import display, update_display
@@ -23,6 +22,7 @@ from tract_jupyter.runs import Abort, RunOptions, RunStatus, Trigger, message_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from tract_jupyter.notebook.options import RunCellOptions
     from tract_jupyter.notebook.runs.pictures import RunEventLike
     from tract_jupyter.notebook.runs.prompt import Inspection
     from tract_jupyter.notebook.session import NotebookSession
@@ -30,17 +30,8 @@ if TYPE_CHECKING:
     from tract_jupyter.tract import Tract
 
 
-@dataclass(frozen=True)
-class CellOptions:
-    """Options of a cell's run. None takes what the tract says: its active profile, its model."""
-
-    profile: str | None = None
-    regenerate: bool = False
-    model: str | None = None
-
-
 def ask(
-    tract: Tract, text: str, options: CellOptions, on_event: Callable[[RunEvent], object], abort: Abort
+    tract: Tract, text: str, options: RunCellOptions, on_event: Callable[[RunEvent], object], abort: Abort
 ) -> RunResponse:
     """Say something and have it answered; with an empty text, have the context answered as it stands.
 
@@ -85,14 +76,13 @@ def inspected(run: Run, tract: Tract | None = None) -> Inspection:
     )
 
 
-async def run_cell(notebook: NotebookSession, text: str, options: CellOptions, out: str = "") -> None:
+async def run_cell(notebook: NotebookSession, text: str, options: RunCellOptions) -> None:
     """Answer what the cell says, and show the run.
 
     Args:
         notebook: the state of this kernel.
         text: the cell; empty to have the context answered as it stands.
         options: of the run.
-        out: a variable for the response.
 
     Raises:
         OperationError: the cell and its options do not go together.
@@ -122,8 +112,8 @@ async def run_cell(notebook: NotebookSession, text: str, options: CellOptions, o
         close(tract, display)
         raise
     close(tract, display)
-    if out:
-        notebook.shell.user_ns[out] = response
+    if options.out:
+        notebook.shell.user_ns[options.out] = response
 
 
 def close(tract: Tract, display: RunDisplay) -> None:
