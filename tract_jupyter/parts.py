@@ -52,7 +52,7 @@ class part(Generic[Made]):  # noqa: N801 # a decorator, as `property` is
     """A part that is made when first used. If several threads make it at once, all get the one that was kept first."""
 
     def __init__(self, make: Callable[[Any], Made]) -> None:
-        self._make = make
+        self.make = make
         self.__doc__ = make.__doc__
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -66,8 +66,22 @@ class part(Generic[Made]):  # noqa: N801 # a decorator, as `property` is
         """Return the part, which takes this place on the object from now on."""
         if parts is None:
             return self
-        made: Made = parts.__dict__.setdefault(self._name, self._make(parts))
+        made: Made = parts.__dict__.setdefault(self._name, self.make(parts))
         return made
+
+
+def expose(declared: part[Made]) -> part[Made]:
+    """Return a property of `Tract` for one of its parts, with the docstring and the type of the part.
+
+    It is typed as the part, because type checkers would not see the type of a property that a function makes.
+    """
+
+    def get(tract: Tract) -> Made:
+        return declared.__get__(tract._parts, Parts)  # noqa: SLF001 # `Parts` is the inside of a tract
+
+    get.__doc__ = declared.__doc__
+    get.__annotations__ = {"return": declared.make.__annotations__["return"]}
+    return property(get)  # type: ignore[return-value]
 
 
 def arguments_of(
@@ -205,7 +219,11 @@ class Parts:
 
     @part
     def session(self) -> Session:
-        """The session of its store."""
+        """The session of this store: `spawn` and `deploy` make children, `collapse` takes up what they found out.
+
+        A tract that a `Session` made is one of that. Any other one gets a session around it, which shares its account
+        and its cassettes: closing either closes both.
+        """
         from tract_jupyter.session import Session
 
         if self._session is not None:
@@ -281,7 +299,7 @@ class Parts:
 
     @part
     def review(self) -> Review:
-        """The questions to persons, and their decisions."""
+        """The questions to persons and their decisions: inbox, decisions, grants, trust."""
         from tract_jupyter.review import Review, Trust
 
         repository, trust = self._repository, self._trust or Trust()
@@ -311,7 +329,7 @@ class Parts:
 
     @part
     def operations(self) -> Operations:
-        """The dynamic operations."""
+        """The dynamic operations: `propose`, `revoke`, the registry, what is quarantined."""
         from tract_jupyter.operations import Operations
 
         operations = Operations(
@@ -325,7 +343,7 @@ class Parts:
 
     @part
     def hooks(self) -> Hooks:
-        """The handlers."""
+        """The handlers: `list`, `log`; for stored ones `save_handler`, `propose_handler`, `revoke_handler`, ..."""
         from tract_jupyter.operations import Hooks
 
         return Hooks(self.firing, self.operations, self._routing[1])
@@ -344,7 +362,7 @@ class Parts:
 
     @part
     def tool_results(self) -> ToolResults:
-        """Commits the answers of tools, and makes them shorter."""
+        """Answers of tools made smaller: `compress` afterwards, `configure_summarization` before they are committed."""
         from tract_jupyter.hooks.builtin import ToolResults
 
         return ToolResults(self._tract, self._repository, self.firing, self.llm)
@@ -353,7 +371,7 @@ class Parts:
 
     @part
     def mcp(self) -> McpTools:
-        """MCP servers and their tools."""
+        """The MCP servers whose tools are used here: `add`, `remove`, `servers`, `problems`."""
         from tract_jupyter.toolkit import McpTools
 
         return McpTools(
@@ -362,7 +380,7 @@ class Parts:
 
     @part
     def executor(self) -> ToolExecutor:
-        """The one way to run a tool."""
+        """The one way to run a tool: its permissions, its locks."""
         from tract_jupyter.agents import AgentFunctions, agent_tools
         from tract_jupyter.scripts import script_tools
         from tract_jupyter.toolkit import (
@@ -407,7 +425,7 @@ class Parts:
 
     @part
     def policies(self) -> Policies:
-        """The policies, and what they want."""
+        """The policies: `add`, `on`, `off`, `list`, `preview`, `log`, `suspended`, `apply`, `propose`."""
         from datetime import UTC, datetime
 
         from tract_jupyter.policy import Policies, PolicyEvaluator, PolicyStore, Watch
@@ -491,7 +509,7 @@ class Parts:
 
     @part
     def autonomy(self) -> Autonomy:
-        """How much happens without a person."""
+        """How much of what policies and orchestrators want happens without a person: `ceiling`, ..."""
         from tract_jupyter.toolkit import Autonomy
 
         def above() -> Autonomy | None:
@@ -503,7 +521,7 @@ class Parts:
 
     @part
     def workspace(self) -> Workspace:
-        """The folders whose files may be attached."""
+        """The folders whose files may be attached to messages: `roots`, `read`."""
         from tract_jupyter.review import Settings
         from tract_jupyter.storage import EventRows, SettingRows
         from tract_jupyter.toolkit import Workspace
@@ -520,7 +538,7 @@ class Parts:
 
     @part
     def orchestrator(self) -> TractOrchestrator:
-        """The model that looks after this context."""
+        """The model that looks after this context: `config`, `run`, `stop`, `pause`, `resume`, `state`, `runs`."""
         from tract_jupyter.orchestrator import TractOrchestrator
 
         return TractOrchestrator(self._tract, self.settings)
@@ -569,7 +587,7 @@ class Parts:
 
     @part
     def scripts(self) -> Scripts:
-        """Runs scripts, and keeps their namespaces and results."""
+        """The scripts: `run`, `get_system_instructions` for a model that writes them, results."""
         from functools import partial
 
         from tract_jupyter.scripts import Scripts, StoredLog
@@ -593,7 +611,7 @@ class Parts:
 
     @part
     def cassette(self) -> Cassette:
-        """What passes between the tract, its models and its tools: recorded, or replayed."""
+        """The traffic with models and tools: `record` it to a file, `replay` it from there, `stop`."""
         from tract_jupyter import __version__
         from tract_jupyter.llm import Cassette, CassettePlace
         from tract_jupyter.storage import now_text
@@ -637,14 +655,17 @@ class Parts:
 
     @part
     def models(self) -> Models:
-        """Models by name."""
+        """Which models are asked: `use` chooses one, `add` registers one by name, `price` says what it costs.
+
+        No key is stored.
+        """
         from tract_jupyter.llm import Models
 
         return Models(self.llm)
 
     @part
     def costs(self) -> Costs:
-        """What requests to models have cost, and the budget."""
+        """What requests to models have used and cost: `t.costs()` for this session; `turns`, `set_budget`."""
         from tract_jupyter.runs import Costs
 
         return Costs(self._repository, self.llm.spending.account, self.llm)
@@ -663,7 +684,7 @@ class Parts:
 
     @part
     def loop(self) -> ToolLoop:
-        """Carries turns out: of a model that may call tools, or not."""
+        """The tool loop of `chat` and `generate`: what a model may call, what a turn may take; `stop`, `pause`."""
         from tract_jupyter.loop import ToolLoop, TurnStore
 
         return ToolLoop(
@@ -696,7 +717,7 @@ class Parts:
 
     @part
     def forks(self) -> Forks:
-        """Conversations that went on in another way."""
+        """The forks that were made: `t.forks()` puts them side by side."""
         from tract_jupyter.runs import Forks
 
         return Forks(
@@ -722,7 +743,7 @@ class Parts:
 
     @part
     def profiles(self) -> Profiles:
-        """The profiles of runs."""
+        """The profiles of this tract: which operations its runs have."""
         from tract_jupyter.runs import Profiles
         from tract_jupyter.storage import RunProfileRows
 
@@ -734,7 +755,7 @@ class Parts:
 
     @part
     def runs(self) -> Runs:
-        """The runs."""
+        """The runs: `t.runs()` lists the newest; `get`, `events`, `resume`, `replay`."""
         from tract_jupyter.runs import Runs
 
         return Runs(

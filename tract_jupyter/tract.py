@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from tract_jupyter.hooked_context import HookedContext
 from tract_jupyter.models import repr_of_whole
-from tract_jupyter.parts import Parts
+from tract_jupyter.parts import Parts, expose
 from tract_jupyter.storage import HEAD, MEMORY, Database
 
 if TYPE_CHECKING:
@@ -23,28 +23,19 @@ if TYPE_CHECKING:
     from tract_jupyter.agents import Agents
     from tract_jupyter.context import DamageList
     from tract_jupyter.hooks import OnTimeout, Pending
-    from tract_jupyter.hooks.builtin import ToolResults
-    from tract_jupyter.llm import Account, Cassette, Models, Tracks
-    from tract_jupyter.loop import ToolLoop, TurnEvent
+    from tract_jupyter.llm import Account, Tracks
+    from tract_jupyter.loop import TurnEvent
     from tract_jupyter.models import AutonomyLevel, LLMClient, StatusInfo, TokenBudget, TokenCounter
-    from tract_jupyter.operations import DynamicPending, Hooks, Operations, OperationSpec, PendingActivation
-    from tract_jupyter.orchestrator import OrchestratorResult, TractOrchestrator
-    from tract_jupyter.policy import Policies
-    from tract_jupyter.review import Review, Reviewer, Settings, Trust
-    from tract_jupyter.runs import Costs, Fork, Forks, Functions, Profiles, Runs
-    from tract_jupyter.sandbox import SandboxPool
-    from tract_jupyter.scripts import Scripts
+    from tract_jupyter.operations import DynamicPending, OperationSpec, PendingActivation
+    from tract_jupyter.orchestrator import OrchestratorResult
+    from tract_jupyter.review import Reviewer, Settings, Trust
+    from tract_jupyter.runs import Fork, Functions
     from tract_jupyter.session import Session
     from tract_jupyter.toolkit import (
-        Autonomy,
         Delegation,
-        McpTools,
         SchemaFormat,
-        ToolExecutor,
         ToolProfile,
         Toolset,
-        ToolsModule,
-        Workspace,
     )
 
     Function = TypeVar("Function", bound=Callable[..., Any])
@@ -197,56 +188,34 @@ class Tract(HookedContext):
     def __repr__(self) -> str:
         return f"<Tract {self.tract_id[:8]} in {self.location}>"
 
-    # --- parts
+    # --- parts; `Parts` declares them, with their docstrings
 
-    @property
-    def session(self) -> Session:
-        """The session of this store: `spawn` and `deploy` make children, `collapse` takes up what they found out.
-
-        A tract that a `Session` made is one of that. Any other one gets a session around it, which shares its account
-        and its cassettes: closing either closes both.
-        """
-        return self._parts.session
-
-    @property
-    def operations(self) -> Operations:
-        """The dynamic operations: `propose`, `revoke`, the registry, what is quarantined."""
-        return self._parts.operations
-
-    @property
-    def hooks(self) -> Hooks:
-        """The handlers: `list`, `log`; for stored ones `save_handler`, `propose_handler`, `revoke_handler`, ..."""
-        return self._parts.hooks
-
-    @property
-    def review(self) -> Review:
-        """The questions to persons and their decisions: inbox, decisions, grants, trust."""
-        return self._parts.review
+    session = expose(Parts.session)
+    operations = expose(Parts.operations)
+    hooks = expose(Parts.hooks)
+    review = expose(Parts.review)
+    executor = expose(Parts.executor)
+    tools = expose(Parts.tools)
+    policies = expose(Parts.policies)
+    orchestrator = expose(Parts.orchestrator)
+    autonomy = expose(Parts.autonomy)
+    workspace = expose(Parts.workspace)
+    scripts = expose(Parts.scripts)
+    sandboxes = expose(Parts.sandboxes)
+    mcp = expose(Parts.mcp)
+    runs = expose(Parts.runs)
+    profiles = expose(Parts.profiles)
+    tool_results = expose(Parts.tool_results)
+    loop = expose(Parts.loop)
+    models = expose(Parts.models)
+    forks = expose(Parts.forks)
+    cassette = expose(Parts.cassette)
+    costs = expose(Parts.costs)
 
     @property
     def reviewer(self) -> Reviewer:
         """The part that shows questions to a person: its channel, and how long it waits."""
         return self._parts.review.reviewer
-
-    @property
-    def executor(self) -> ToolExecutor:
-        """The one way to run a tool: its permissions, its locks."""
-        return self._parts.executor
-
-    @property
-    def tools(self) -> ToolsModule:
-        """Every tool as a Python function."""
-        return self._parts.tools
-
-    @property
-    def policies(self) -> Policies:
-        """The policies: `add`, `on`, `off`, `list`, `preview`, `log`, `suspended`, `apply`, `propose`."""
-        return self._parts.policies
-
-    @property
-    def orchestrator(self) -> TractOrchestrator:
-        """The model that looks after this context: `config`, `run`, `stop`, `pause`, `resume`, `state`, `runs`."""
-        return self._parts.orchestrator
 
     def orchestrate(
         self,
@@ -275,77 +244,9 @@ class Tract(HookedContext):
         return self._parts.agents
 
     @property
-    def autonomy(self) -> Autonomy:
-        """How much of what policies and orchestrators want happens without a person: `ceiling`, ..."""
-        return self._parts.autonomy
-
-    @property
-    def workspace(self) -> Workspace:
-        """The folders whose files may be attached to messages: `roots`, `read`."""
-        return self._parts.workspace
-
-    @property
-    def scripts(self) -> Scripts:
-        """The scripts: `run`, `get_system_instructions` for a model that writes them, results."""
-        return self._parts.scripts
-
-    @property
-    def sandboxes(self) -> SandboxPool:
-        """The processes of the sandbox."""
-        return self._parts.sandboxes
-
-    @property
-    def mcp(self) -> McpTools:
-        """The MCP servers whose tools are used here: `add`, `remove`, `servers`, `problems`."""
-        return self._parts.mcp
-
-    @property
-    def runs(self) -> Runs:
-        """The runs: `t.runs()` lists the newest; `get`, `events`, `resume`, `replay`."""
-        return self._parts.runs
-
-    @property
-    def profiles(self) -> Profiles:
-        """The profiles of this tract: which operations its runs have."""
-        return self._parts.profiles
-
-    @property
-    def tool_results(self) -> ToolResults:
-        """Answers of tools made smaller: `compress` afterwards, `configure_summarization` before they are committed."""
-        return self._parts.tool_results
-
-    @property
     def functions(self) -> Functions:
         """The functions that operations of kind `compute` may call: `@t.functions.register`."""
         return self._parts.engine.functions
-
-    @property
-    def loop(self) -> ToolLoop:
-        """The tool loop of `chat` and `generate`: what a model may call, what a turn may take; `stop`, `pause`."""
-        return self._parts.loop
-
-    @property
-    def models(self) -> Models:
-        """Which models are asked: `use` chooses one, `add` registers one by name, `price` says what it costs.
-
-        No key is stored.
-        """
-        return self._parts.models
-
-    @property
-    def forks(self) -> Forks:
-        """The forks that were made: `t.forks()` puts them side by side."""
-        return self._parts.forks
-
-    @property
-    def cassette(self) -> Cassette:
-        """The traffic with models and tools: `record` it to a file, `replay` it from there, `stop`."""
-        return self._parts.cassette
-
-    @property
-    def costs(self) -> Costs:
-        """What requests to models have used and cost: `t.costs()` for this session; `turns`, `set_budget`."""
-        return self._parts.costs
 
     def fork(
         self,
