@@ -27,7 +27,7 @@ _ARGUMENT: Final = "argument "
 _MISSING: Final = "the following arguments are required: "
 
 Words = Iterable[tuple[str, str]]
-"""Words to complete with, and the kind of each, which a front end shows beside it."""
+"""Words that complete a line. A front end shows the kind of each word beside it."""
 
 
 class Option(NamedTuple):
@@ -37,7 +37,7 @@ class Option(NamedTuple):
         flag: as a user types it, such as `--model`; empty for an argument.
         default: the value if the user gives none; None for an argument that the user must give.
         for_parser: the arguments of `ArgumentParser.add_argument`.
-        read: converts a value. Its `ValueError` says what the option takes.
+        read: converts a value. The message of its `ValueError` describes a valid value, such as `a whole number`.
         choices: returns the possible values.
         words: returns the words that complete a value, from the notebook's state and the beginning of the value.
     """
@@ -79,7 +79,7 @@ def option(
         text: for `%%magic?`.
         metavar: the name of the value in the help. Without it the option takes no value, and is False by default.
         default: the value if the user gives none.
-        nargs: as in argparse: `+` for one or more values, `?` for a value that may be left out.
+        nargs: `+` for one or more values, `?` for an optional value.
         **more: the other attributes of `Option`.
     """
     for_parser: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS}
@@ -91,7 +91,7 @@ def option(
 
 
 def argument(text: str, *, default: Any = None, **more: Any) -> Any:
-    """Declare an attribute as an argument, which may be left out if it has a default; `more` is as of `option`."""
+    """Declare an attribute as an argument, which is optional if it has a default; `more` goes to `Option`."""
     nargs = None if default is None else "?"
     for_parser = {"help": text, "default": argparse.SUPPRESS, "nargs": nargs}
     return Option("", default, for_parser, **more)
@@ -100,14 +100,14 @@ def argument(text: str, *, default: Any = None, **more: Any) -> Any:
 class MagicOptions:
     """The options of one magic. A subclass declares them with `option` and `argument`; an object has the values.
 
-    They are not dataclasses, because to make those takes a tenth of the time in which the extension is loaded.
+    These are no dataclasses: nine of them would take a tenth of the extension's loading time.
 
     Args:
         **given: the values; the defaults for the others.
 
     Attributes:
         magic: the magic's name.
-        done: the participle for what the magic does, such as `sent`. Each error says that nothing was.
+        done: the participle of the magic's verb, such as `sent`, for errors: "Nothing was sent".
         text_field: the field with the rest of the line, as the user typed it, or the cell. If there is none, the line
             has only options.
     """
@@ -142,7 +142,7 @@ class MagicOptions:
 
     @classmethod
     def add_to(cls, parser: argparse.ArgumentParser) -> None:
-        """Add the declarations to a parser, which then returns only what a user gives."""
+        """Add the declarations to a parser. The parser returns no defaults."""
         for name, one in cls.declared().items():
             names: dict[str, Any] = {"dest": name} if one.flag else {}
             parser.add_argument(one.flag or name, **names, **one.for_parser)

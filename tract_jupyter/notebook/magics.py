@@ -373,7 +373,7 @@ class TractMagics(Magics):
 
         Its code is parsed, checked and analysed, and rehearsed in the sandbox on drawn values, before you are asked in
         a panel. Nothing of it runs in this kernel before you activate it. What is wrong with it, and the reason of a
-        rejection, goes back to the model. Options stand in front of the text.
+        rejection, goes back to the model. Write options in front of the text.
         """
         from tract_jupyter.notebook.propose_cell import check_text, propose
 
@@ -393,7 +393,7 @@ class TractMagics(Magics):
         %tract_orchestrate --resume                 go on with the last run where it was left
 
         What it would change, you are asked about in the cell, with its reasons and what else it thought of; %tract
-        autonomy says how much happens without you, and counts at once. The stop button ends the run. Options stand in
+        autonomy says how much happens without you, and counts at once. The stop button ends the run. Write options in
         front of the reason. %tract orchestrator lists the runs, and draws one again.
         """
         from tract_jupyter.notebook.orchestration.cell import resolve_run, run_cell

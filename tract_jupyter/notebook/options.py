@@ -127,7 +127,7 @@ class OperationOptions(MagicOptions):
     name: str = argument("The operation's name. A JSON or YAML body may give it instead.", default="")
     json: bool = option("--json", "Read the body as JSON.")
     yaml: bool = option("--yaml", "Read the body as YAML.")
-    activate: bool = option("--activate", "Activate without a review panel, for code of your own.")
+    activate: bool = option("--activate", "Activate your own code without a review panel.")
     ask: bool = option("--ask", "Ask a person whenever it is fired and no handler decides.")
     sandbox: bool = option("--sandbox", "Run its actions in the sandbox (isolation: sandbox).")
     wait: bool = option("--wait", "Wait in this cell until it is activated or rejected.")
@@ -161,7 +161,7 @@ class ScriptOptions(MagicOptions):
 
 
 class RunCellOptions(MagicOptions):
-    """The options of `%%tract_run`. None takes what the tract says: its active profile, its model."""
+    """The options of `%%tract_run`. None stands for the active profile and the default model."""
 
     magic: ClassVar = "tract_run"
     done: ClassVar = "sent"
@@ -279,7 +279,7 @@ class ProposeOptions(MagicOptions):
 
 
 class OrchestrateOptions(MagicOptions):
-    """The options of `%tract_orchestrate`. None takes what the orchestrator's settings say."""
+    """The options of `%tract_orchestrate`. None stands for the orchestrator's own setting."""
 
     magic: ClassVar = "tract_orchestrate"
     text_field: ClassVar = "reason"

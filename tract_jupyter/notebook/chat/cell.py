@@ -196,7 +196,7 @@ def _tools_named(name: str | None) -> ToolProfile | list[dict[str, Any]]:
     if name == "":
         return []
     base = (name or "").removesuffix(_IN_CODE)
-    if base not in {*CHAT_PROFILES, "code"}:  # a profile of somebody's own, or nobody knows
+    if base not in {*CHAT_PROFILES, "code"}:  # a profile of the user, or an unknown one
         return get_profile(CHAT_PROFILES[0]).as_code_mode()
     return get_profile(base) if base == name else get_profile(base).as_code_mode()
 

@@ -10,12 +10,10 @@ from tract_jupyter.exceptions import OperationError, TractError, nearest
 from tract_jupyter.models import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
+    from tract_jupyter.notebook.magic_line import Words
     from tract_jupyter.notebook.session import NotebookSession
-
-    Words = Iterable[tuple[str, str]]
-    """Words to complete with, and the kind of each, which a front end shows beside it."""
 
 DEFAULT_LIMIT = 20
 _COMMITS = 20
