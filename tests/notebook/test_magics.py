@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from IPython.core.completer import provisionalcompleter
@@ -394,6 +395,21 @@ def test_the_help_of_a_magic_explains_each_option(shell, magic):
     for name, declared in function.options.flags().items():
         assert f"{name} " in told, name
         assert declared.for_parser["help"] in told, name
+
+
+PAGES = {
+    "tract_chat": "chat.md",
+    "tract_script": "scripts.md",
+    "tract_orchestrate": "orchestrator.md",
+    "tract_check": "analysis.md",
+    "tract_profile": "runs.md",
+}
+
+
+@pytest.mark.parametrize(("magic", "page"), PAGES.items(), ids=list(PAGES))
+def test_the_page_of_a_magic_names_each_option(shell, magic, page):
+    text = (Path(__file__).parents[2] / "docs" / page).read_text()
+    assert [name for name in shell.ip.find_cell_magic(magic).options.flags() if name not in text] == []
 
 
 @pytest.mark.parametrize(
