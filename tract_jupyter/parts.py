@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tract_jupyter.context import Repository
     from tract_jupyter.hooks import Firing, Pending
     from tract_jupyter.hooks.builtin import HistoryRequests, ToolResults
-    from tract_jupyter.llm import Account, Cassette, ConfiguredLLM, Models, Tracks
+    from tract_jupyter.llm import Account, Cassette, CassetteDeck, ConfiguredLLM, Models
     from tract_jupyter.loop import AnswerStore, ToolLoop
     from tract_jupyter.models import StatusInfo
     from tract_jupyter.operations import Handlers, Hooks, Operations, OperationSpec
@@ -122,7 +122,7 @@ class Parts:
         repository: its history.
         trust: signs and verifies approvals; the user's own if None.
         account: gives the account of its session; one of its own if None.
-        tracks: gives which tracts of its session are on cassettes; itself alone if None.
+        deck: gives the cassette of its session; one of its own if None.
         session: gives its session; one is made around it when it is needed if None.
         delegation: given its signed settings, gives how it stands below another tract; None if it stands below none.
     """
@@ -133,12 +133,12 @@ class Parts:
         repository: Repository,
         trust: Trust | None,
         account: Callable[[], Account] | None = None,
-        tracks: Callable[[], Tracks] | None = None,
+        deck: Callable[[], CassetteDeck] | None = None,
         session: Callable[[], Session] | None = None,
         delegation: Callable[[Settings], Delegation | None] | None = None,
     ) -> None:
         self._account = account
-        self._tracks = tracks
+        self._deck = deck
         self._session = session
         self._delegated = delegation
         self._tract = tract
@@ -189,8 +189,6 @@ class Parts:
         made._parts._has_cassette = False  # noqa: SLF001 # the same
         made._parts._folder = self.workspace.default  # noqa: SLF001 # the same
         made.models.default.take_over(self.llm)
-        if granted is not None:  # its commits, too, are on the cassette, and made again at the same times
-            made._parts._repository.writer.time_of = repository.writer.time_of  # noqa: SLF001 # the same
         return made
 
     def _delegated_to(self, granted: ToolProfile, actor: str) -> Delegation:
@@ -613,24 +611,23 @@ class Parts:
     def cassette(self) -> Cassette:
         """The traffic with models and tools: `record` it to a file, `replay` it from there, `stop`."""
         from tract_jupyter import __version__
-        from tract_jupyter.llm import Cassette, CassettePlace
+        from tract_jupyter.llm import Cassette, CassetteDeck, CassettePlace
         from tract_jupyter.storage import now_text
 
         def place() -> CassettePlace:
             here = self._repository.refs.position
             return CassettePlace(self._repository.tract_id, here.branch, here.commit_hash)
 
-        def timing(time_of: Callable[[str | None, Callable[[str], str]], str] | None) -> None:
-            self._repository.writer.time_of = time_of
+        def set_clock(time_of: Callable[[str], str] | None) -> None:
+            self._repository.database.clock.time_of = time_of
 
         return Cassette(
             self._repository.agent_id,
+            CassetteDeck() if self._deck is None else self._deck(),
             place,
             lambda: self.models.secrets(),  # noqa: PLW0108 # the two need each other
             now_text,
-            timing,
-            lambda: self._repository.family.ancestors(),  # noqa: PLW0108 # it is made when one asks
-            None if self._tracks is None else self._tracks(),
+            set_clock,
             f"tract_jupyter {__version__}",
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from uuid import uuid4
 
@@ -66,7 +65,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tract_jupyter.context import Family
-    from tract_jupyter.llm import Account, Tracks
+    from tract_jupyter.llm import Account, CassetteDeck
     from tract_jupyter.models import (
         CommitInfo,
         CompiledContext,
@@ -152,10 +151,9 @@ class Session:
             display_name: what people call it; need not be unique.
             tract_id: 1 to 32 letters, digits, `_`, `-` or `.`; made up if left out.
             budget: how large its context may become; not stored.
-            record: a cassette to record from the beginning on, with all that is spawned from it; see
-                `Tract.cassette.record`.
-            replay: a cassette to replay. The tract gets the id of the recorded one, so that it and all that is spawned
-                from it get the same commits; see `Tract.cassette.replay`.
+            record: a cassette for all traffic of the session; see `Tract.cassette.record`.
+            replay: a cassette to replay. The tract gets the id of the recorded one, and so the same commits; see
+                `Tract.cassette.replay`.
 
         Raises:
             TractExistsError: the id is taken.
@@ -309,7 +307,6 @@ class Session:
             SessionError: the parent is empty or not of this session, or options do not go together; nothing was made.
             CommitNotFoundError: `select` names what is neither a tag nor a message.
             ContentError: there is no such profile.
-            CassetteError: a cassette is replayed, and this is not the spawn that comes next on it.
             TrustError: what is granted cannot be signed.
         """
         from tract_jupyter.toolkit import rights_of
@@ -323,10 +320,8 @@ class Session:
             "select": sorted(select) if isinstance(select, set | frozenset) else select, "max_tokens": max_tokens,
             **({} if rights is None else {"granted": rights.to_dict()}),
         }  # fmt: skip
-        with (
-            parent.cassette.spawn("spawn", given, lambda: uuid4().hex) as child_id,
-            self._database.write() as connection,
-        ):
+        child_id = parent.cassette.draw_id(given, lambda: uuid4().hex)
+        with self._database.write() as connection:
             self._tracts.check_new(connection, child_id)
             make_tract(connection, child_id, name)
             opened = self._tracts.open(child_id)
@@ -364,7 +359,6 @@ class Session:
             BranchExistsError: there is such a branch.
             SessionError: the parent is empty or not of this session, or the curation cannot be done; nothing was made.
             ContentError: there is no such profile.
-            CassetteError: a cassette is replayed, and this is not the spawn that comes next on it.
             TrustError: what is granted cannot be signed.
         """
         from tract_jupyter.toolkit import rights_of
@@ -372,13 +366,8 @@ class Session:
         parent = self._tracts.check(parent)
         rights = rights_of(granted)
         curation = Curation.of(curate)
-        given = {
-            "purpose": _checked_purpose(purpose), "branch_name": branch_name,
-            "curate": {part.name: getattr(curation, part.name) for part in fields(curation)},
-            **({} if rights is None else {"granted": rights.to_dict()}),
-        }  # fmt: skip
-        name = agent_id(parent.tract_id, branch_name)
-        with parent.cassette.spawn("deploy", given, lambda: name), self._database.write():
+        purpose = _checked_purpose(purpose)
+        with self._database.write():
             parent.family.branch_off(branch_name, purpose)
             opened = self._tracts.open(parent.tract_id, branch_name)
             opened.tract.family.curate(curation)
@@ -561,7 +550,7 @@ class OpenTracts:
         if around is not None:
             self._open[around.family.agent_id] = Opened(around, database)
         self._account: Account | None = None
-        self._tracks: Tracks | None = None
+        self._deck: CassetteDeck | None = None
         self._lock = threading.RLock()  # an interrupted transaction is rolled back wherever it is collected
         self._is_closed = False
 
@@ -593,15 +582,15 @@ class OpenTracts:
             self._account = self._account or Account()
             return self._account
 
-    def tracks(self) -> Tracks:
-        """Return which of them are recorded to a cassette, or served from one."""
-        if self._around is not None:
-            return self._around.cassette.tracks
-        from tract_jupyter.llm import Tracks
+    def deck(self) -> CassetteDeck:
+        """Return the cassette that all of them use."""
+        from tract_jupyter.llm import CassetteDeck
 
+        if self._around is not None:
+            return self._around.cassette.deck
         with self._lock:
-            self._tracks = self._tracks or Tracks()
-            return self._tracks
+            self._deck = self._deck or CassetteDeck()
+            return self._deck
 
     def check_open(self) -> None:
         """Check that the session was not closed.
@@ -620,10 +609,9 @@ class OpenTracts:
         head_name = HEAD if branch is None else AGENT_HEAD + branch
         tract = Tract(
             database, tract_id=tract_id, tokenizer=self._tokenizer, trust=self._trust, head_name=head_name,
-            account=self.account, tracks=self.tracks, session=lambda: self._session,
+            account=self.account, deck=self.deck, session=lambda: self._session,
             delegation=lambda settings: self._delegation(tract.family, settings),
         )  # fmt: skip
-        self._join(tract)
         return Opened(tract, database)
 
     def join(self, tract: Tract) -> None:
@@ -692,7 +680,6 @@ class OpenTracts:
             if known is None or known.database.is_closed:
                 known = self._open[name] = opened
             self._released.discard(name)
-        self._join(known.tract)  # where another thread opened it, too
         return known.tract
 
     def get(self, name: object) -> Tract:
@@ -785,12 +772,6 @@ class OpenTracts:
         if known.database.is_closed:
             raise StoreClosedError(f"{tract!r} was closed; get_tract opens it again")
         return tract
-
-    def _join(self, tract: Tract) -> None:
-        """Have a tract that is on a cassette of the session go on with it."""
-        tracks = self._tracks if self._around is None else self.tracks()
-        if tracks is not None and tract is not self._around and tracks.of(tract.family.agent_id) is not None:
-            tract.cassette.join()
 
     def _was_never_made(self, name: str) -> None:
         """Close and forget what is open by the name of a tract that was rolled back."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tract_jupyter.agents import Agents
     from tract_jupyter.context import DamageList
     from tract_jupyter.hooks import OnTimeout, Pending
-    from tract_jupyter.llm import Account, Tracks
+    from tract_jupyter.llm import Account, CassetteDeck
     from tract_jupyter.loop import TurnEvent
     from tract_jupyter.models import AutonomyLevel, LLMClient, StatusInfo, TokenBudget, TokenCounter
     from tract_jupyter.operations import DynamicPending, OperationSpec, PendingActivation
@@ -55,12 +55,12 @@ class Tract(HookedContext):
         budget: TokenBudget | None = None,
         head_name: str = HEAD,
         account: Callable[[], Account] | None = None,
-        tracks: Callable[[], Tracks] | None = None,
+        deck: Callable[[], CassetteDeck] | None = None,
         session: Callable[[], Session] | None = None,
         delegation: Callable[[Settings], Delegation | None] | None = None,
     ) -> None:
         super().__init__(database, tract_id=tract_id, tokenizer=tokenizer, budget=budget, head_name=head_name)
-        self._parts = Parts(self, self._repository, trust, account, tracks, session, delegation)
+        self._parts = Parts(self, self._repository, trust, account, deck, session, delegation)
 
     @classmethod
     def open(

@@ -245,7 +245,7 @@ def test_decisions_are_made_as_ever(opened):
     replayed = opened("replay")
     replayed.t.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="no"))
     with pytest.raises(
-        CassetteError, match=r"request 2 \(chat\) is not what comes next .*: that is call 1 \(send\)"
+        CassetteError, match=r"request 2 \(chat\) is not request 2 \(chat\) .*: messages\[2\]"
     ):
         replayed.t.chat("Go.")
 
@@ -381,7 +381,9 @@ def test_what_is_asked_once_more_is_not_there(opened):
     recorded.t.cassette.stop()
     replayed = opened("replay")
     replayed.t.chat("?")
-    with pytest.raises(CassetteError, match="request 2 .chat. is not on the cassette .*: it has ended"):
+    with pytest.raises(
+        CassetteError, match="request 2 .chat. is not on the cassette .*: all its requests were served"
+    ):
         replayed.t.chat("?")
 
 
@@ -493,7 +495,7 @@ def test_errors_are_what_they_were(cassette):
         assert t.cassette.report.is_same
 
 
-def test_pieces_come_as_they_came_and_at_once(cassette):
+def test_a_reply_comes_in_pieces_that_give_the_same_text(cassette):
     class Streaming:
         def chat(self, messages, *, on_delta, **options):
             for piece in ("Hel", "lo."):
@@ -503,12 +505,11 @@ def test_pieces_come_as_they_came_and_at_once(cassette):
     heard = []
     with Tract.open(record=cassette, model=Streaming()) as t:
         t.chat("Hi", on_delta=heard.append)
-    lines = [json.loads(line) for line in cassette.read_text().splitlines()]
-    assert [len(line["milliseconds"]) for line in lines if "request" in line] == [2]
     again = []
     with Tract.open(replay=cassette) as t:
         t.chat("Hi", on_delta=again.append)
-    assert again == heard == [Delta("text", "Hel"), Delta("text", "lo.")]
+    assert heard == [Delta("text", "Hel"), Delta("text", "lo.")]
+    assert again == [Delta("text", "Hello.")]
 
 
 @pytest.mark.parametrize("seconds", [None, 600, 0.05])
@@ -593,44 +594,15 @@ def test_cassettes_within_each_other_know_nothing_of_it(opened, cassette):
         assert other.cassette.report.is_same
 
 
-FULL = """
-import resource, sys
-from tract_jupyter import Tract
-from tract_jupyter.exceptions import CassetteError
-asked = []
-t = Tract.open(record=sys.argv[1], model=lambda messages, **options: asked.append(1) or "x" * 100)
-resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))
-refused = 0
-for _ in range(30):
-    try:
-        t.chat("Hi")
-    except CassetteError as error:
-        refused += 1
-        assert "cannot be written: " in str(error) and "tract.cassette.stop() ends the recording" in str(error), error
-assert refused > 20 and len(asked) <= 30 - refused + 1, (refused, len(asked))
-try:
-    t.cassette.stop()
-except CassetteError:
-    t.chat("Hi")
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="files have no limit there")
-def test_what_cannot_be_recorded_is_not_asked(cassette):
-    """As on a full disk: a reply that could not be kept would be paid for."""
-    subprocess.run([sys.executable, "-c", FULL, cassette], check=True, timeout=60)
-    with Tract.open(replay=cassette.with_name(cassette.name + ".partial")) as t:
-        assert t.chat("Hi").text == "x" * 100
-        t.cassette.stop()
-
-
 # --- the file
 
 
 def test_one_thing_at_a_time(opened, cassette):
     recorded = opened("record")
     for use in (recorded.t.cassette.record, recorded.t.cassette.replay):
-        with pytest.raises(CassetteError, match=r"is being recorded.*stop\(\) ends it"):
+        with pytest.raises(
+            CassetteError, match=r"is being recorded.*one cassette at a time; .*stop\(\) ends it"
+        ):
             use(cassette.with_name("other"))
     with pytest.raises(CassetteError, match="both"):
         Tract.open(record=cassette, replay=cassette)
@@ -657,26 +629,27 @@ def test_a_cassette_is_not_overwritten_by_mistake(opened, cassette):
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda text: "", "is no cassette"),
-        (lambda text: "{}", "is no cassette"),
-        (lambda text: '{"a":' * 100_000, "is no cassette"),
+        (lambda text: "", "is not a cassette"),
+        (lambda text: "{}", "is not a cassette"),
+        (lambda text: '{"a":' * 100_000, "is not a cassette"),
         (lambda text: text.split("\n")[0] + "\n" + "[" * 100_000 + "\n", "line 2 of .* is damaged"),
-        (lambda text: '{"cells": []}\n', "is no cassette"),
-        (lambda text: "\x00\x01", "is no cassette"),
+        (lambda text: '{"cells": []}\n', "is not a cassette"),
+        (lambda text: "\x00\x01", "is not a cassette"),
         (lambda text: text.replace('"cassette": 1', '"cassette": 2'), "newer tract_jupyter"),
-        (lambda text: text.replace('"cassette": 1', '"cassette": "x"'), "is no cassette"),
-        (lambda text: text[:-20], "was cut: it has 2 requests and 0 tool calls"),
-        (lambda text: "\n".join(text.splitlines()[:3]) + "\n", "was cut: it has 1 request and"),
+        (lambda text: text.replace('"cassette": 1', '"cassette": "x"'), "is not a cassette"),
+        (lambda text: text[:-20], "is incomplete: it has 2 requests and 0 tool calls.* record again"),
+        (lambda text: "\n".join(text.splitlines()[:3]) + "\n", "is incomplete: it has 1 request and"),
+        (lambda text: text + '{"request": 3, "fo', "is incomplete"),
+        (lambda text: text + text.splitlines()[1] + "\n", "is damaged"),
         (lambda text: text.replace('"reply"', '"replied"'), "line 3 of .* is damaged"),
         (
             lambda text: "".join(text.splitlines(keepends=True)[:2] + text.splitlines(keepends=True)[3:]),
-            "was changed",
+            "is damaged",
         ),
         (
-            lambda text: text.replace("Fine.", "Fire."),
-            "was changed after it was recorded, .*take the sha256 out",
+            lambda text: text.replace('"calls": 0', '"calls": 1'),
+            "was changed: lines are missing or were added",
         ),
-        (lambda text: text.replace('"commits": ', '"commits": 1'), "was changed"),
     ],
 )
 def test_other_files_are_refused(opened, cassette, damage, words):
@@ -694,10 +667,7 @@ def test_what_was_changed_on_purpose_is_served(opened, cassette):
     recorded.t.chat("Hi")
     recorded.t.chat("Bye")
     recorded.t.cassette.stop()
-    *lines, last = cassette.read_text().replace("Fine.", "Splendid.").splitlines()
-    end = json.loads(last)
-    assert len(end.pop("sha256")) == 64
-    cassette.write_text("".join(f"{line}\n" for line in (*lines, json.dumps(end))))
+    cassette.write_text(cassette.read_text().replace("Fine.", "Splendid."))
     replayed = opened("replay")
     assert [replayed.t.chat(text).text for text in ("Hi", "Bye")] == ["Splendid.", "Bye."]
     assert not replayed.t.cassette.report.is_same
@@ -712,18 +682,20 @@ def test_other_ends_of_lines_change_nothing(opened, cassette):
     assert opened("replay").t.chat("Hi").text == "Fine."
 
 
+REQUEST = {"request": 1, "for": "chat", "model": "", "messages": [], "options": {}, "reply": {}}
+CALL = {"call": 1, "tool": "look", "actor": "user", "arguments": {}, "result": {"output": 1}}
+
+
 @pytest.mark.parametrize(
     "line",
     [
-        {"request": 1, "n": 1, "for": "chat", "model": "", "messages": [], "messages_as": [1, 1], "options": {}, "reply": {}},
-        {"request": 1, "n": 1, "for": "chat", "model": "", "messages": [], "options_as": 1, "reply": {}},
-        {"request": 2, "n": 1, "for": "chat", "model": "", "messages": [], "options_as": 1, "reply": {}},
-        {"request": 1, "n": 1, "for": "chat", "model": "", "messages": [], "options": {}, "error": "x"},
-        {"request": 1, "n": 1, "for": "chat", "model": "", "messages": [], "options": {}, "reply": {}, "deltas": [[]]},
-        {"request": 1, "n": "1", "for": "chat", "model": "", "messages": [], "options": {}, "reply": {}},
-        {"call": 1, "n": 1, "tool": "look", "arguments": {}, "result": 5},
-        {"call": 1, "n": 1, "tool": "look", "arguments": {}, "result": {"odd": 5}},
-        {"commit": "a"}, {"other": 1}, [], 5, None,
+        {**REQUEST, "after": [1, 1]}, {**REQUEST, "after": [0, 0]}, {**REQUEST, "after": 1},
+        {**REQUEST, "options": None}, {**REQUEST, "messages": "Hi"}, {**REQUEST, "request": 2},
+        {**REQUEST, "pieces": [[]]}, {**REQUEST, "tract": 1}, {**REQUEST, "for": []},
+        {**{key: value for key, value in REQUEST.items() if key != "reply"}, "error": "x"},
+        {**CALL, "result": 5}, {**CALL, "result": {"odd": 5}}, {**CALL, "call": 0}, {**CALL, "tool": 1},
+        {**CALL, "arguments": []}, {"drawn": []}, {"drawn": "run"},
+        {"other": 1}, [], 5, None,
     ],
 )  # fmt: skip
 def test_a_line_that_nobody_recorded_is_refused(cassette, line):
@@ -753,9 +725,7 @@ def test_whatever_a_hand_made_of_a_cassette_is_one_sentence(cassette):
         return f"sunny in {city}"
 
     conversation("record", model=ScriptedClient(reply(None, LOOK), "Fine.", "Bye."))
-    *lines, last = map(json.loads, cassette.read_text().splitlines())
-    last.pop("sha256")
-    whole = [*lines, last]
+    whole = [json.loads(line) for line in cassette.read_text().splitlines()]
     changes = [
         (place, path, value)
         for place, line in enumerate(whole)
@@ -815,35 +785,18 @@ def test_a_recording_is_private_to_its_user(tmp_path, modes):
     assert modes(tmp_path)["a/b/talk.jsonl"] == 0o600
 
 
-def test_a_recording_that_goes_on_is_not_replaced(opened, cassette):
+def test_two_recordings_do_not_write_to_one_file(opened, cassette):
     recorded = opened("record", "One.", "Two.")
     recorded.t.chat("a")
     with (
         Tract.open() as t,
-        pytest.raises(CassetteError, match=r"is being recorded already, .*give another file"),
+        pytest.raises(CassetteError, match=r"another recording .*\.stop\(\), or .*replace=True"),
     ):
-        t.cassette.record(cassette, replace=True)
-    code = f"from tract_jupyter import Tract; Tract.open().cassette.record({str(cassette)!r}, replace=True)"
-    ended = subprocess.run(
-        [sys.executable, "-c", code], check=False, timeout=60, capture_output=True, text=True
-    )
-    assert "is being recorded already" in ended.stderr
+        t.cassette.record(cassette)
     recorded.t.chat("b")
     recorded.t.close()
     replayed = opened("replay")
     assert [replayed.t.chat(text).text for text in "ab"] == ["One.", "Two."]
-
-
-def test_a_recording_whose_file_was_taken_away_says_so(opened, cassette):
-    recorded = opened("record", "One.")
-    recorded.t.chat("a")
-    partial = cassette.with_name(cassette.name + ".partial")
-    partial.unlink()
-    partial.write_text("somebody else's")
-    with pytest.raises(CassetteError, match="was removed or replaced while it was written"):
-        recorded.t.close()
-    assert partial.read_text() == "somebody else's"
-    assert not cassette.exists()
 
 
 KILLED = """
@@ -858,30 +811,24 @@ for text in "abc":
 """
 
 
-def test_what_was_recorded_before_a_kill_can_be_used(tmp_path, cassette):
+def test_a_recording_that_was_killed_is_refused_with_a_remedy(tmp_path, cassette):
     ended = subprocess.run(
         [sys.executable, "-c", KILLED, tmp_path / "t.db", cassette], check=False, timeout=60
     )
     assert ended.returncode == 9
     partial = cassette.with_name(cassette.name + ".partial")
     assert not cassette.exists()
-    with pytest.raises(CassetteError, match="its recording has not ended"):
+    with pytest.raises(CassetteError, match=r"its process was killed.*record again"):
         Tract.open(replay=cassette)
-    with Tract.open() as t, pytest.raises(CassetteError, match="whose process ended"):
+    with pytest.raises(CassetteError, match=r"is incomplete.*record again"):
+        Tract.open(replay=partial)
+    with Tract.open() as t, pytest.raises(CassetteError, match=r"its process was killed.*replace=True"):
         t.cassette.record(cassette)
-    with partial.open("a") as file:
-        file.write('{"request": 3, "fo')  # the line on which it was killed
-    with Tract.open(replay=partial) as t:
-        assert [t.chat(text).text for text in "ab"] == ["One.", "Two."]
-        with Tract.open(tmp_path / "t.db") as killed:
-            assert t.head in {one.commit_hash for one in killed.log()}
-        with pytest.raises(CassetteError, match="its recording did not go further"):
-            t.chat("c")
-    with Tract.open(model=lambda *_, **__: "Anew.") as t, t.cassette.record(cassette, replace=True):
+    with Tract.open(model=lambda *_, **__: "Again.") as t, t.cassette.record(cassette, replace=True):
         t.chat("a")
-    assert "Anew." in cassette.read_text()
-    assert "One." not in cassette.read_text()
     assert not partial.exists()
+    with Tract.open(replay=cassette) as t:
+        assert t.chat("a").text == "Again."
 
 
 def test_a_process_that_ends_ends_its_recording(tmp_path, cassette):
@@ -925,7 +872,7 @@ def test_a_function_in_the_place_of_the_model_is_recorded_with_what_it_asks(open
     one.t.loop.ask = ask
     one.t.chat("How is it?")
     head = one.t.head
-    assert str(one.t.cassette.stop()).startswith("4 requests and 1 tool call recorded")
+    assert str(one.t.cassette.stop()).startswith("2 requests and 1 tool call recorded")
     one = opened("replay")
     one.t.loop.ask = lambda messages, **options: pytest.fail("it is not asked")
     assert one.t.chat("How is it?").text == "Sunny."
@@ -954,7 +901,7 @@ def test_a_function_in_the_place_of_the_model_may_stream_and_fail(cassette):
         t.loop.ask = ask
         assert talk(t) == ["Once ", "Once "]
     with Tract.open(replay=cassette) as t:
-        assert talk(t) == ["Once ", "Once "]
+        assert talk(t) == ["Once upon", "Once "]
 
 
 def test_a_long_conversation_is_written_once(cassette):

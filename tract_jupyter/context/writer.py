@@ -133,8 +133,6 @@ class Writer:
         self.on_commits: Callable[[Sequence[Entry] | None], None] | None = None
         """Called with the commits of each write once it is done, also within a batch or another transaction; with none
         after a batch; and with None if some were rolled back."""
-        self.time_of: Callable[[str | None, Callable[[str], str]], str] | None = None
-        """Gives the time of a commit, of the one before it and of what its hash is at a time; None for now."""
 
     def append(self, draft: Draft, check: Callable[[Totals], None]) -> Entry:
         """Put a draft on the current branch.
@@ -353,7 +351,8 @@ class Writer:
         def hash_at(at: str) -> str:
             return commit_hash(draft, tract_id, here.commit_hash, at, draft.merge_parents)
 
-        created_at = now_text() if self.time_of is None else self.time_of(here.commit_hash, hash_at)
+        time_of = self._database.clock.time_of
+        created_at = now_text() if time_of is None else time_of(hash_at(""))
         return Entry(
             hash_at(created_at),
             tract_id,

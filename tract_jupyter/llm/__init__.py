@@ -10,9 +10,8 @@
 * Which model is asked: `providers` has those that a name such as `openai/NAME` may begin with, `keys` the places of
   keys, `connections` what a name stands for, with its client; `configured` who is asked for which kind of request, and
   `registry` is `t.models`, where a person says all that.
-* What is recorded, to be served again: `cassette`, which is `t.cassette`; `recording` writes the file,
-  `redaction` takes the secrets out of it by the list of `secret_shapes`, `reading` reads and checks it, and `replay`
-  serves from it.
+* Recording and replaying: `cassette` is `t.cassette`; `recording` writes the file, `redaction` removes secrets from it
+  by the list of `secret_shapes`, `reading` reads and checks it, and `replay` serves from it.
 * What it costs: `prices`, and `spending`, which sends each request of a tract, and holds the budget.
 
 The rest of the package knows a client as `models.LLMClient`. Knows only `models`.

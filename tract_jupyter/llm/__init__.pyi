@@ -21,9 +21,8 @@ from .call import can_stream as can_stream
 from .call import ended_by as ended_by
 from .call import sent_of as sent_of
 from .cassette import Cassette as Cassette
-from .cassette import CassetteChild as CassetteChild
+from .cassette import CassetteDeck as CassetteDeck
 from .cassette import CassetteReport as CassetteReport
-from .cassette import Tracks as Tracks
 from .cassette import recorded_tract_id as recorded_tract_id
 from .configured import MODEL_OPERATIONS as MODEL_OPERATIONS
 from .configured import ConfiguredLLM as ConfiguredLLM
@@ -52,8 +51,6 @@ from .providers import served_models as served_models
 from .readable import ReadableClient as ReadableClient
 from .readable import why_unreadable as why_unreadable
 from .recording import CassettePlace as CassettePlace
-from .recording import side_by_side as side_by_side
-from .redaction import redacted as redacted
 from .registry import Models as Models
 from .reply import CONTEXT_FULL as CONTEXT_FULL
 from .reply import CUT as CUT

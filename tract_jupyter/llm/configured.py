@@ -236,9 +236,9 @@ class ConfiguredLLM:
         found = now.chosen.get(operation, now.default)
         return found if found is not None or self.cassette is None else self.cassette.stand_in(operation)
 
-    def drawn(self, kind: str, make: Callable[[], Any]) -> Any:
-        """Return what `make` gives, JSON data that is never the same; in a replay, what it gave then."""
-        return make() if self.cassette is None else self.cassette.drawn(kind, make)
+    def draw(self, kind: str, make: Callable[[], Any]) -> Any:
+        """Return a value that another run would not repeat; in a replay, the recorded one."""
+        return make() if self.cassette is None else self.cassette.draw(kind, make)
 
     def secrets(self) -> list[str]:
         """Return the keys that are in use, for what must not show them. The store is not asked for whom it follows."""

@@ -1,4 +1,4 @@
-"""Taking secrets out of what is written to a cassette, or sent to a model that reviews."""
+"""Removing secrets from everything that is written to a cassette."""
 
 from __future__ import annotations
 
@@ -41,11 +41,6 @@ class Redaction:
         if isinstance(value, dict):
             return {self.text(key): self.of(each) for key, each in value.items()}
         return [self.of(each) for each in value] if isinstance(value, list) else value
-
-
-def redacted(text: str, known: Iterable[str]) -> str:
-    """Return a text without secrets: those that are known, and what looks like one."""
-    return Redaction(known).text(text)
 
 
 def _forms(text: str) -> Iterator[str]:

@@ -1,14 +1,13 @@
-"""Serving from a cassette: each request, call and spawn once, in the order of its tract, and nothing that differs.
+"""Replaying a cassette: each request and call is served once, and only to one with the same content.
 
-An entry may be served once all are served that had ended when it began. What went on side by side, such as the reads of
-one step, may so come in another order; anything else may not.
+Entries are found by their content, so that agents which work in parallel may ask in another order than they did in the
+recording. Entries with the same content are served in their order on the cassette.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,8 +19,8 @@ from tract_jupyter.exceptions import (
     LLMResponseError,
 )
 from tract_jupyter.llm.call import CANCELLED, end_ambient
-from tract_jupyter.llm.reading import damaged, read_cassette
-from tract_jupyter.llm.recording import Track, child_name, json_data
+from tract_jupyter.llm.reading import damaged, name_of, read_cassette
+from tract_jupyter.llm.recording import json_data
 from tract_jupyter.llm.sse import deltas_of
 from tract_jupyter.models import Delta, brief_repr
 
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeVar
 
-    from tract_jupyter.llm.reading import CassetteEntry, TrackContent
-    from tract_jupyter.llm.recording import Member, SentRequest
+    from tract_jupyter.llm.reading import RecordedEntry
+    from tract_jupyter.llm.recording import SentRequest
     from tract_jupyter.llm.redaction import Redaction
 
     Made = TypeVar("Made")
@@ -39,406 +38,230 @@ if TYPE_CHECKING:
 _MOST_DIFFERENCES: Final = 5
 _AROUND: Final = 30  # characters of a long text that are shown around a difference
 _LONGEST: Final = 90
-_EXPANDED: Final = 8
-_WHAT_TO_DO: Final = "Make it what it was, or record again"
+_REMEDY: Final = "Make it what it was, or record again"
+_NOTHING: Final = object()
 
 
 class Player:
-    """Serves what is on a cassette. Threads may share it.
+    """Replays a cassette. Threads may share it.
 
     Args:
-        path: of the cassette.
-        member: the tract that asks for what was recorded of the one that the recording began on.
-        redaction: gives what takes secrets out, as they are not on the cassette.
+        path: the cassette.
+        redaction: gives the filter that removes secrets, because they are not on the cassette.
 
     Raises:
-        CassetteError: see `read_cassette`.
+        CassetteError: as for `read_cassette`.
     """
 
-    def __init__(self, path: Path, member: Member, redaction: Callable[[], Redaction]) -> None:
+    is_paused: Final = False
+    """A replay does not call a user's tool or model, so nothing is asked within one."""
+
+    def __init__(self, path: Path, redaction: Callable[[], Redaction]) -> None:
         self.path = path
         self.content = read_cassette(path)
-        self.lock = threading.Lock()
-        self.failed: CassetteError | None = None
-        self.redaction = redaction
-        self.tracks = {
-            number: PlayedTrack(self, number, content) for number, content in self.content.tracks.items()
-        }
-        self.root = self.tracks[0]
-        self.root.member = member
-        self._owner = {entry: track for track in self.tracks.values() for entry in track.left}
+        self.requests = self.calls = 0
+        self._redaction = redaction
+        self._lock = threading.Lock()
+        self._requests, self._calls = list(self.content.requests), list(self.content.calls)
+        self._failure: CassetteError | None = None
 
     @property
-    def requests(self) -> int:
-        """How many requests were served."""
-        return sum(track.requests for track in self.tracks.values())
-
-    @property
-    def calls(self) -> int:
-        """How many calls were served."""
-        return sum(track.calls for track in self.tracks.values())
-
-    @property
-    def unused(self) -> tuple[CassetteEntry, ...]:
-        """What was not asked for yet."""
-        left = [entry for track in self.tracks.values() for entry in track.left.values()]
-        return tuple(sorted(left, key=lambda entry: entry.number))
-
-    def take_parts(self, entry: CassetteEntry) -> None:
-        """Take what went on within a call that is served as a whole, in whichever tract."""
-        waiting = list(entry.parts)
-        while waiting:
-            number = waiting.pop()
-            part = self._owner[number].left.pop(number, None)
-            if part is not None:
-                waiting += part.parts
-
-
-class PlayedTrack(Track):
-    """Serves what one tract asks for, in its order.
-
-    Attributes:
-        tape: the cassette.
-        content: what that has of the tract.
-        is_made: whether the tract is there: that of a child is not before its spawn.
-        left: what was not asked for yet, by its number.
-        requests: how many were served.
-        calls: how many were served.
-    """
-
-    def __init__(self, tape: Player, number: int, content: TrackContent) -> None:
-        super().__init__(number, content.name)
-        self.tape = tape
-        self.content = content
-        self.is_made = number == 0
-        self.left = dict(content.entries)
-        self.requests = self.calls = self._spawns = 0
-        self._left_commits = {parent: list(times) for parent, times in content.times.items()}
-        self._drawn = {kind: deque(values) for kind, values in content.drawn.items()}
-        self._numbered = {
-            entry.line["request"]: entry for entry in content.entries.values() if entry.is_request
-        }
-        self._expanded: dict[int, list[Any]] = {}
-        self._horizon = self._horizons()
+    def unused(self) -> tuple[str, ...]:
+        """The entries that were not served yet, in words."""
+        return tuple(entry.name for entry in (*self._requests, *self._calls))
 
     def has_requests(self, operation: str) -> bool:
-        """Return True if there is a request for this."""
-        return any(entry.line["for"] == operation for entry in self._numbered.values())
+        """Return True if the cassette has a request for an operation."""
+        return any(entry.asked["purpose"] == operation for entry in self.content.requests)
 
-    # --- what happens
-
-    def request(self, sent: SentRequest, on_delta: Callable[[Delta], object] | None) -> Any:
-        """Serve the reply to a request, with its pieces, or raise what was raised then.
+    def request(self, sent: SentRequest, asker: str, on_delta: Callable[[Delta], object] | None) -> Any:
+        """Return the recorded reply to a request, or raise the recorded error.
 
         Raises:
-            CassetteError: it is not the one that comes next.
+            CassetteError: the cassette does not have the request.
             LLMError: as it was recorded.
         """
-        with self.tape.lock:
-            what = f"request {self.requests + 1} ({sent.operation}){self.content.owner}"
-            entry = self._served(
-                lambda entry: self._request_differs(entry, sent), what, "for", sent.operation
-            )
+        asked = {
+            "tract": asker, "purpose": sent.operation, "model": sent.model,
+            "messages": list(sent.messages), "options": dict(sent.options),
+        }  # fmt: skip
+        with self._lock:
+            name = name_of("request", self.requests + 1, sent.operation, asker)
+            line = self._take(self._requests, name, asked).line
             self.requests += 1
-            self.tape.take_parts(entry)
-            # the next one has most of the same objects, which takes no time to see
-            self._keep(entry.line["request"], list(sent.messages))
-        line = entry.line
         if on_delta is not None:
-            for delta in self._deltas(line):
+            for delta in _deltas(line):
                 on_delta(delta)
         if "error" in line:
             raise _error(line["error"])
-        return json_data(line["reply"])  # whoever gets it may change it
+        return json_data(line["reply"])  # a copy, which the caller may change
 
     def call(
         self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        actor: str,
+        asked: Mapping[str, Any],
         make: Callable[[], Made],
         write: Callable[[Made], Any],
         read: Callable[[Any], Made],
         *,
         again: bool,
     ) -> Made:
-        """Serve the result of a call; or make it again, if it is one of the tract's own.
+        """Return the recorded result of a call.
+
+        Args:
+            asked: the fields of the call.
+            make: makes it.
+            write: gives a result as JSON data.
+            read: gives the result of such data.
+            again: make the call, too, because it changes the tract.
 
         Raises:
-            CassetteError: it is not the one that comes next.
+            CassetteError: the cassette does not have the call, or now it fails where it did not.
         """
-        asked = {"tool": tool, "actor": actor, "arguments": json_data(dict(arguments))}
-        with self.tape.lock:
-            what = f"call {self.calls + 1} ({tool}){self.content.owner}"
-            entry = self._served(lambda entry: self._call_differs(entry, asked), what, "tool", tool)
+        with self._lock:
+            name = name_of("call", self.calls + 1, asked["tool"], asked.get("tract", ""))
+            entry = self._take(self._calls, name, {"tract": "", **asked})
             self.calls += 1
-            if not again:
-                self.tape.take_parts(entry)
         recorded = entry.line["result"]
-        if again:  # for what it does; what it gave is recorded, with the seconds that it took
+        if again:  # its recorded result has the durations and times that the model saw
             made = make()
-            now = write(made)
-            if ("error" in now) is not ("error" in recorded):
+            result = write(made)
+            if ("error" in result) is not ("error" in recorded):
                 self.calls -= 1
-                self.tape.failed = self._other_end(entry, "result", recorded, now)
-                raise self.tape.failed
+                raise self._fail(name, entry, list(self._differences("result", recorded, result)))
             if "output" not in recorded and "error" not in recorded:
                 return made
         return read(json_data(recorded))
 
-    @contextmanager
-    def spawn(
-        self, way: str, arguments: Mapping[str, Any], make_id: Callable[[], str]
-    ) -> Iterator[tuple[str, PlayedTrack]]:
-        """Have a child made as it was made then.
-
-        Args:
-            way: `spawn` or `deploy`.
-            arguments: what it is made with.
-            make_id: makes its id.
-
-        Yields:
-            The id that it had, and its track.
+    def draw(self, kind: str, make: Callable[[], Any]) -> Any:
+        """Return the recorded value, or a new one if there is none left.
 
         Raises:
-            CassetteError: it is not the spawn that comes next, or comes to something else than it did.
-        """
-        made = make_id()
-        asked = {"way": way, "arguments": json_data(dict(arguments))}
-        with self.tape.lock:
-            what = f"spawn {self._spawns + 1} ({child_name(asked)}){self.content.owner}"
-            entry = self._served(lambda entry: self._spawn_differs(entry, asked), what, "way", way)
-            self._spawns += 1
-        error = entry.line["result"].get("error")
-        track = self.tape.tracks[entry.number]
-        try:
-            yield (made if way == "deploy" else entry.line["id"]), track
-        except Exception as now:
-            if error is None and self.tape.failed is None:
-                self.tape.failed = self._other_end(entry, "result", "a child", str(now))
-            raise
-        if error is not None:
-            self.tape.failed = self._other_end(entry, "result", error, "a child")
-            raise self.tape.failed
-        track.is_made = True
-
-    def time_of(self, parent: str | None, hash_at: Callable[[str], str], now: Callable[[], str]) -> str:
-        """Return when a commit was made, if it is the one that was; else the present."""
-        with self.tape.lock:
-            there = self._left_commits.get(parent, [])
-            for place, (commit, at) in enumerate(there):
-                if hash_at(at) == commit:
-                    del there[place]
-                    return at
-        return now()
-
-    def drawn(self, kind: str, make: Callable[[], Any]) -> Any:
-        """Return what was drawn then; what `make` gives where nothing more was.
-
-        Raises:
-            CassetteError: what was drawn then has another form than what is drawn now.
+            CassetteError: the recorded value has another type.
         """
         made = make()
-        with self.tape.lock:
-            values = self._drawn.get(kind)
-            found = values.popleft() if values else made
-        if _form(found) != _form(made):
-            raise damaged(self.tape.path, f"what was drawn for {kind!r}")
-        return found
+        with self._lock:
+            values = self.content.drawn.get(kind)
+            value = values.popleft() if values else made
+        if _types(value) != _types(made):
+            raise damaged(self.path, f"the value of {kind!r}")
+        return value
 
     # --- finding
 
-    def _served(
-        self, differs: Callable[[CassetteEntry], list[str]], what: str, key: str, name: str
-    ) -> CassetteEntry:
-        """Take the entry that something asks for.
+    def _take(self, left: list[RecordedEntry], name: str, asked: Mapping[str, Any]) -> RecordedEntry:
+        """Remove the first entry with this content, and return it.
 
         Raises:
-            CassetteError: nothing that may be served now is the same; from then on for all that is asked.
+            CassetteError: there is none. Everything after that is refused, too.
         """
-        if self.tape.failed is not None:
-            raise CassetteError(*self.tape.failed.args) from None
-        nearest: tuple[int, CassetteEntry, list[str]] | None = None
-        for entry in self._servable():
-            if key not in entry.line:
-                continue
-            differences = differs(entry)
-            if not differences:
-                del self.left[entry.number]
-                return entry
-            distance = len(differences) + (0 if entry.line[key] == name else _MOST_DIFFERENCES + 1)
-            if nearest is None or distance < nearest[0]:
-                nearest = (distance, entry, differences)
-        self.tape.failed = self._miss(what, nearest)
-        raise self.tape.failed
+        if self._failure is not None:
+            raise CassetteError(*self._failure.args, differences=self._failure.differences)
+        for place, entry in enumerate(left):
+            if all(self._is_same(name, entry.asked[name], value) for name, value in asked.items()):
+                return left.pop(place)
+        if not left:
+            kind = "requests" if left is self._requests else "calls"
+            self._failure = CassetteError(
+                f"{name} is not on the cassette {self.path.name}: all its {kind} were served. {_REMEDY}"
+            )
+            raise self._failure
+        closest = max(left, key=lambda entry: self._likeness(entry, asked))
+        differences = [
+            difference
+            for field, value in asked.items()
+            if not self._is_same(field, closest.asked[field], value)
+            for difference in self._differences(field, closest.asked[field], value)
+        ]
+        raise self._fail(name, closest, differences)
 
-    def _miss(self, what: str, nearest: tuple[int, CassetteEntry, list[str]] | None) -> CassetteError:
-        if nearest is not None:
-            _, entry, differences = nearest
-            fields = "; ".join(differences[:_MOST_DIFFERENCES])
-            told = f"{what} is not {entry.name} of the cassette {self.tape.path.name}: {fields}"
-            return CassetteError(f"{told}. {_WHAT_TO_DO}", differences=tuple(differences))
-        following = next(iter(self.left.values()), None)
-        if following is not None:
-            told = f"{what} is not what comes next on the cassette {self.tape.path.name}: that is {following}"
-        else:
-            why = "it has ended" if self.tape.content.is_complete else "its recording did not go further"
-            told = f"{what} is not on the cassette {self.tape.path.name}: {why}"
-        return CassetteError(f"{told}. {_WHAT_TO_DO}")
+    def _fail(self, name: str, entry: RecordedEntry, differences: list[str]) -> CassetteError:
+        shown = "; ".join(differences[:_MOST_DIFFERENCES])
+        told = f"{name} is not {entry.name} of the cassette {self.path.name}: {shown}. {_REMEDY}"
+        self._failure = CassetteError(told, differences=differences)
+        return self._failure
 
-    def _servable(self) -> Iterator[CassetteEntry]:
-        """Yield the entries before which nothing is left that had ended when they began."""
-        first = next(iter(self.left), None)
-        if first is None:
-            return
-        for entry in self.left.values():
-            if self._horizon[entry.number] > first:
-                return
-            if entry.after <= first:
-                yield entry
+    def _is_same(self, field: str, recorded: Any, now: Any) -> bool:
+        if field == "model" and not (recorded and now):  # a model without a name
+            return True
+        if recorded == now:
+            return True
+        if field == "messages":
+            return len(recorded) == len(now) and all(
+                one == other or self._clean(one) == self._clean(other)
+                for one, other in zip(recorded, now, strict=True)
+            )
+        return bool(self._clean(recorded) == self._clean(now))
 
-    def _horizons(self) -> dict[int, int]:
-        """Return, for each entry, the least that it and all later ones wait for."""
-        found: dict[int, int] = {}
-        least: int | None = None
-        for entry in reversed(self.content.entries.values()):
-            least = entry.after if least is None else min(least, entry.after)
-            found[entry.number] = least
-        return found
-
-    def _other_end(self, entry: CassetteEntry, where: str, recorded: Any, now: Any) -> CassetteError:
-        return self._miss(str(entry), (0, entry, self._differences(where, recorded, now)))
+    def _likeness(self, entry: RecordedEntry, asked: Mapping[str, Any]) -> tuple[bool, int, int]:
+        which = "purpose" if entry.is_request else "tool"
+        same = sum(self._is_same(field, entry.asked[field], value) for field, value in asked.items())
+        pairs = zip(entry.asked.get("messages", ()), asked.get("messages", ()), strict=False)
+        start = next((place for place, (one, other) in enumerate(pairs) if one != other), 0)
+        return entry.asked[which] == asked[which], same, start
 
     # --- comparing
 
-    def _request_differs(self, entry: CassetteEntry, sent: SentRequest) -> list[str]:
-        line = entry.line
-        found = []
-        if line["for"] != sent.operation:
-            found.append(_differs("purpose", line["for"], sent.operation))
-        if line["model"] and sent.model and line["model"] != sent.model:
-            found += self._differences("model", line["model"], sent.model)
-        expected = self._messages(line["request"])
-        if list(sent.messages) != expected:
-            found += self._differences("messages", expected, list(sent.messages))
-        options = self._options(line)
-        if dict(sent.options) != options:
-            found += self._differences("options", options, dict(sent.options))
-        return found
-
-    def _call_differs(self, entry: CassetteEntry, asked: Mapping[str, Any]) -> list[str]:
-        found = [
-            _differs(name, self._clean(entry.line.get(name)), self._clean(asked[name]))
-            for name in ("tool", "actor")
-            if entry.line.get(name) != asked[name]
-        ]
-        if entry.line["arguments"] != asked["arguments"]:
-            found += self._differences("arguments", entry.line["arguments"], asked["arguments"])
-        return found
-
-    def _spawn_differs(self, entry: CassetteEntry, asked: Mapping[str, Any]) -> list[str]:
-        if entry.line["way"] != asked["way"]:
-            return [_differs("way", entry.line["way"], asked["way"])]
-        if entry.line["arguments"] == asked["arguments"]:
-            return []
-        return self._differences("arguments", entry.line["arguments"], asked["arguments"])
-
-    def _differences(self, where: str, recorded: Any, now: Any) -> list[str]:
-        """Return where two values differ, as they would stand on a cassette."""
-        if isinstance(recorded, list) and isinstance(now, list | tuple):
-            pairs = zip_longest(recorded, now, fillvalue=_NONE)
-            each = (self._differences(f"{where}[{at}]", a, b) for at, (a, b) in enumerate(pairs) if a != b)
-            return [one for found in each for one in found]
-        return list(_differing(where, self._clean(recorded), self._clean(now)))
-
     def _clean(self, value: Any) -> Any:
-        """Return a value as it would stand on a cassette; also what somebody has written into one."""
-        return value if value is _NONE else self.tape.redaction().of(json_data(value))
+        """Return a value as a recording writes it. A cassette that was changed by hand may have secrets, too."""
+        return value if value is _NOTHING else self._redaction().of(json_data(value))
 
-    def _messages(self, number: int) -> list[Any]:
-        """Return the messages of a request, put together from those that it refers to."""
-        refers: list[int] = []
-        at: int | None = number
-        while at is not None and at not in self._expanded:
-            refers.append(at)
-            base = self._numbered[at].line.get("messages_as")
-            at = None if base is None else base[0]
-        for one in reversed(refers):
-            line = self._numbered[one].line
-            base = line.get("messages_as")
-            before = [] if base is None else self._expanded[base[0]][: base[1]]
-            self._keep(one, [*before, *line["messages"]])
-        return self._expanded[number]
-
-    def _keep(self, number: int, messages: list[Any]) -> None:
-        self._expanded[number] = messages
-        while len(self._expanded) > _EXPANDED:
-            del self._expanded[next(key for key in self._expanded if key != number)]
-
-    def _options(self, line: Mapping[str, Any]) -> Any:
-        return (self._numbered[line["options_as"]].line if "options_as" in line else line)["options"]
-
-    def _deltas(self, line: Mapping[str, Any]) -> Iterator[Delta]:
-        if "deltas" in line:
-            yield from (Delta(*one) for one in line["deltas"])
-        elif isinstance(line.get("reply"), dict):
-            # it may be no reply, as whoever reads it will say
-            with suppress(KeyError, TypeError, IndexError, AttributeError):
-                yield from (one for one in deltas_of(line["reply"]) if isinstance(one.text, str))
+    def _differences(self, where: str, recorded: Any, now: Any) -> Iterator[str]:
+        """Yield the differences of two values, without secrets."""
+        if isinstance(recorded, list) and isinstance(now, list):
+            for place, (one, other) in enumerate(zip_longest(recorded, now, fillvalue=_NOTHING)):
+                if one != other:
+                    yield from _differing(f"{where}[{place}]", self._clean(one), self._clean(other))
+        else:
+            yield from _differing(where, self._clean(recorded), self._clean(now))
 
 
-def _form(value: Any) -> Any:
-    """Return the types of JSON data."""
+def _types(value: Any) -> Any:
     return [type(one) for one in value] if isinstance(value, list) else type(value)
-
-
-_NONE: Final = object()
 
 
 def _differing(where: str, recorded: Any, now: Any) -> Iterator[str]:
     """Yield each difference of two values of JSON data."""
     if recorded == now and type(recorded) is type(now):
         return
+    pairs: list[tuple[str, Any, Any]] = []
     if isinstance(recorded, dict) and isinstance(now, dict):
-        for key in dict.fromkeys([*recorded, *now]):
-            a, b = recorded.get(key, _NONE), now.get(key, _NONE)
-            if a is _NONE or b is _NONE:
-                yield _differs(f"{where}.{key}", a, b)
-            else:
-                yield from _differing(f"{where}.{key}", a, b)
+        keys = dict.fromkeys([*recorded, *now])
+        pairs = [(f".{key}", recorded.get(key, _NOTHING), now.get(key, _NOTHING)) for key in keys]
     elif isinstance(recorded, list) and isinstance(now, list):
-        for at, (a, b) in enumerate(zip_longest(recorded, now, fillvalue=_NONE)):
-            if a is _NONE or b is _NONE:
-                yield _differs(f"{where}[{at}]", a, b)
-            else:
-                yield from _differing(f"{where}[{at}]", a, b)
-    else:
-        yield _differs(where, recorded, now)
+        both = enumerate(zip_longest(recorded, now, fillvalue=_NOTHING))
+        pairs = [(f"[{place}]", one, other) for place, (one, other) in both]
+    for part, one, other in pairs:
+        yield from _differing(where + part, one, other)
+    if not pairs:
+        yield f"{where}: recorded {_shown(recorded, now)}, now {_shown(now, recorded)}"
 
 
-def _differs(where: str, recorded: Any, now: Any) -> str:
-    if isinstance(recorded, str) and isinstance(now, str):
-        start = next((at for at, (a, b) in enumerate(zip(recorded, now, strict=False)) if a != b), None)
-        start = min(len(recorded), len(now)) if start is None else start
-        return f"{where}: recorded {_shown(recorded, start)}, now {_shown(now, start)}"
-    return f"{where}: recorded {_brief(recorded)}, now {_brief(now)}"
-
-
-def _shown(text: str, start: int) -> str:
-    """Return a text, a long one around the place where it differs."""
-    if len(text) <= _LONGEST:
-        return repr(text)
-    first, last = max(0, start - _AROUND), start + 2 * _AROUND
-    before, after = "…" if first else "", "…" if last < len(text) else ""
-    return repr(f"{before}{text[first:last]}{after}")
-
-
-def _brief(value: Any) -> str:
-    if value is _NONE:
+def _shown(value: Any, other: Any) -> str:
+    """Return a value for a message; the part of a long text where it differs from another one."""
+    if value is _NOTHING:
         return "nothing"
-    return brief_repr(value) if not isinstance(value, dict) or "role" not in value else (
-        f"a message of {value['role']!r}, {brief_repr(value.get('content'))}"
-    )  # fmt: skip
+    if isinstance(value, dict) and "role" in value:
+        return f"a message of {value['role']!r}, {brief_repr(value.get('content'))}"
+    if not isinstance(value, str) or not isinstance(other, str):
+        return brief_repr(value)
+    if len(value) <= _LONGEST:
+        return repr(value)
+    pairs = enumerate(zip(value, other, strict=False))
+    start = next((place for place, (a, b) in pairs if a != b), min(len(value), len(other)))
+    first, last = max(0, start - _AROUND), start + 2 * _AROUND
+    before, after = "…" if first else "", "…" if last < len(value) else ""
+    return repr(f"{before}{value[first:last]}{after}")
+
+
+# --- replies and errors
+
+
+def _deltas(line: Mapping[str, Any]) -> Iterator[Delta]:
+    yield from (Delta(*piece) for piece in line.get("pieces", ()))
+    if isinstance(line.get("reply"), dict):
+        # a reply of a wrong form is refused by its reader
+        with suppress(KeyError, TypeError, IndexError, AttributeError):
+            yield from (delta for delta in deltas_of(line["reply"]) if isinstance(delta.text, str))
 
 
 _ERRORS: Final[dict[str, type[Exception]]] = {
@@ -451,7 +274,7 @@ _ERRORS: Final[dict[str, type[Exception]]] = {
 
 
 def _error(told: Mapping[str, Any]) -> Exception:
-    """Return the error of a request again; one of an unknown type as an `LLMRequestError` that names it."""
+    """Return the error of a request; one of an unknown type as an `LLMRequestError` that names it."""
     message, kind = str(told.get("message", "")), str(told.get("type", ""))
     if kind in _ERRORS:
         return _ERRORS[kind](message)
@@ -460,13 +283,9 @@ def _error(told: Mapping[str, Any]) -> Exception:
         if is_interrupt:
             end_ambient()
         return LLMRequestError(f"{kind}: {message}", code=CANCELLED if is_interrupt else "provider_error")
-    given = {
-        name: told[name]
-        for name in ("code", "status", "retry_after", "is_transient", "reason")
-        if name in told
-    }
-    error = LLMRequestError(message, **given)
+    names = ("code", "status", "retry_after", "is_transient", "reason")
+    error = LLMRequestError(message, **{name: told[name] for name in names if name in told})
     error.partial = told.get("partial")
     if error.code == CANCELLED:
-        end_ambient(str(told.get("why", "")))  # whoever pressed Stop then does not do it again
+        end_ambient(str(told.get("why", "")))  # the user who pressed Stop then does not do it now
     return error

@@ -17,7 +17,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import CassetteError, TractError
-from tract_jupyter.llm import ActingCall, costs_of_block, side_by_side, why_unreadable
+from tract_jupyter.llm import ActingCall, costs_of_block, why_unreadable
 from tract_jupyter.loop.answers import CallAnswer, answer_of, changes
 from tract_jupyter.loop.threads import LeavableThread
 from tract_jupyter.models import PendingStatus
@@ -477,8 +477,7 @@ class StepCalls:
         with LeavableThread() as aside:
             for call in calls:
                 try:
-                    with side_by_side():
-                        self._write(call, aside)
+                    self._write(call, aside)
                 except CassetteError as error:
                     self._miss = error
                 except TractError as error:
@@ -542,8 +541,7 @@ class StepCalls:
     def _read_one(self, call: _Call, *, keeps: bool) -> None:
         """Make a call in a thread; whatever is raised, somebody waits for its answer."""
         try:
-            with side_by_side():
-                self._read_and_keep(call, keeps=keeps)
+            self._read_and_keep(call, keeps=keeps)
         except CassetteError as error:
             self._miss = error
         except TractError as error:

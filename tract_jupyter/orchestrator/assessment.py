@@ -58,7 +58,7 @@ class Assessment:
             task: see there.
             autonomy: see there.
             recent: how many of the newest commits.
-            cassette: of the tract whose model is told: a replay costs nothing, and tells what the recording had cost.
+            cassette: of that tract. A replay costs nothing, and gives the costs of the recording.
 
         Raises:
             StoreError: the store cannot be read.
@@ -68,7 +68,7 @@ class Assessment:
             tract.status(),
             tuple(tract.log(recent)) if recent else (),
             tuple(branch.name for branch in tract.list_branches()),
-            cassette.drawn("costs", lambda: _costs(tract)),
+            cassette.draw(f"costs at {tract.head}", lambda: _costs(tract)),
             reason,
             task,
             autonomy,

@@ -8,7 +8,7 @@
   start; pure), `run_executor` (both hooks and the main call), `coordinator`, `workers`, `attempt`.
 * What comes of it: `effect_types` and `effects` (data, and its check), `patterns` (what is replaced or taken out),
   `commit_queue`, `prompt`, `turn`, `artifacts`, `targets`.
-* What it costs: `costs` (the part `Tract.costs`). What would come of it otherwise: `forks`.
+* What it costs: `costs` (the part `Tract.costs`). The same conversation with another model or prompt: `forks`.
 * What is kept: `events` (the truth), `log`, `projection` (what they tell, root hash), `store`,
   `verification` (damage, replay).
 

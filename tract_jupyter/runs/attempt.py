@@ -11,11 +11,9 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from tract_jupyter.exceptions import BudgetExceededError, RunError, TemplateError
-from tract_jupyter.llm import side_by_side
 from tract_jupyter.models import brief_repr
 from tract_jupyter.runs.effect_types import NO_APPEND, ArtifactUpsert
 from tract_jupyter.runs.effects import check_together, checked_effect, effects_of
@@ -151,9 +149,7 @@ def perform(operation: Operation, run: Runner, context: OperationContext) -> Ope
         hook allows, the commit decides (G22).
     """
     try:
-        # one that is only computed asks nobody
-        with nullcontext() if is_computed_here() else side_by_side():
-            return _result(operation, run(context), context)
+        return _result(operation, run(context), context)
     except Aborted:
         return _ended(operation, OperationStatus.ABORTED)
     except OperationFailed as failed:

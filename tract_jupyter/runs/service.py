@@ -552,7 +552,7 @@ class Runs:
         self._check_models(() if profile is None else profile.compile().operations, trigger, engine.kinds)
         with self._repository.writer.batch():
             # both can be seen in what templates make of them
-            drawn = self._llm.drawn("run", _drawn)
+            drawn = self._llm.draw(f"run at {context.head}", _drawn)
             snapshot = self._snapshot(engine, branch, context, trigger, profile, call, options, drawn)
             snapshot = signed(self._signer, log.run_id, snapshot)
             log.add(snapshot)

@@ -43,6 +43,17 @@ _PAUSE = 0.01  # seconds
 _SHORTEST_FILE = 512  # bytes: https://www.sqlite.org/fileformat.html
 
 
+class CommitClock:
+    """The clock of all commits of a database.
+
+    Attributes:
+        time_of: gives the time of a commit, by its hash without a time; None for the current time.
+    """
+
+    def __init__(self) -> None:
+        self.time_of: Callable[[str], str] | None = None
+
+
 class Database:
     """A database that holds tracts. Threads may share it, and so may processes, also after a fork.
 
@@ -68,6 +79,7 @@ class Database:
         self._backend = backend(path, url, lock_timeout)
         self.location = self._backend.location
         self._connections = Connections(self._backend)
+        self.clock = CommitClock()
         self._store_id = ""
         self._loss = ""
         try:
@@ -262,6 +274,7 @@ class SharedDatabase(Database):
     def __init__(self, owner: Database) -> None:
         self._owner: Database = owner._owner if isinstance(owner, SharedDatabase) else owner  # noqa: SLF001 # its own class
         self.location = owner.location
+        self.clock = owner.clock
         self._is_given_back = False
 
     @property

@@ -1,4 +1,4 @@
-"""The command of `%tract` that records the traffic with models and tools, and replays it."""
+"""The command of `%tract` that records and replays the traffic with models and tools."""
 
 from __future__ import annotations
 
