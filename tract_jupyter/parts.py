@@ -717,9 +717,7 @@ class Parts:
         """The forks that were made: `t.forks()` puts them side by side."""
         from tract_jupyter.runs import Forks
 
-        return Forks(
-            self._tract, self._repository, self._tract.chat, lambda: self.models, self.costs, lambda: self.loop
-        )  # fmt: skip
+        return Forks(self._repository, self._tract.chat, lambda: self.models, self.costs)
 
     @part
     def kinds(self) -> KindRegistry:

@@ -255,40 +255,33 @@ class Tract(HookedContext):
         name: str | None = None,
         model: str | LLMClient | Callable[..., Any] | None = None,
         prompt: str | None = None,
-        answer: object = None,
-        change: Callable[[Any], object] | None = None,
         **options: Any,
     ) -> Fork:
-        """Let the conversation go on from one of its steps in another way, on a branch with a HEAD of its own.
+        """Continue the conversation from one of its steps with another model or prompt, on a branch.
 
-        What comes before are the same commits: nothing of it is asked, made or paid again. Of a reply, the same request
-        is made again; after a message of the user or the answers of a step, the next one. `t.forks()` puts all
-        forks beside what they were forked from.
+        The commits before the step are shared: nothing of them is asked or paid again. At a reply, the same request is
+        made again; at a message of the user or an answer of a tool, the next request. HEAD stays where it is.
+        `t.forks()` compares all forks with their original.
 
         Args:
-            at: a commit of the conversation, of whichever branch: a hash, prefix or branch; the newest if left out.
-            name: of the branch; `fork-1`, ... if left out.
-            model: who is asked: as for `models.use`, or the name of another model of the same client.
-            prompt: what the user says, instead of what is said there, or after the reply that is there.
-            answer: what the tool answers instead of what it did; a text, or JSON data. `at` is that answer.
-            change: a function that is called with the fork's tract before the model is asked, such as `lambda t:
-                t.compress()`. What that leaves without a question is asked the same again.
+            at: a commit of the conversation, on any branch: a hash, prefix or branch; the newest if left out.
+            name: the branch; `fork-1`, ... if left out.
+            model: as for `models.use`, or the name of another model of the same client.
+            prompt: the user's message, instead of the one there, or after the reply there.
             options: as for `chat`: `profile` for other operations around the request, `tools`, `limits`,
                 `temperature`, ...
 
         Returns:
-            The fork. Where the model gave no reply, that is its outcome, `error`.
+            The fork. An error of the model is an outcome, `error`.
 
         Raises:
             CommitNotFoundError: `at` names nothing.
-            ContentError: the arguments do not go together, `at` is no answer of a tool, or nothing there or after
-                `change` could be replied to. What is refused before anything was asked leaves no branch.
+            ContentError: the arguments do not go together, or there is nothing that a model could reply to. If a fork
+                is refused before the model replied, it leaves no branch.
             BranchError: the name is taken or invalid, or HEAD is detached.
-            CassetteError: a cassette is replayed that does not have it.
+            CassetteError: a cassette is replayed that does not have the request.
         """
-        return self._parts.forks.make(
-            at, name=name, model=model, prompt=prompt, answer=answer, change=change, **options
-        )
+        return self._parts.forks.make(at, name=name, model=model, prompt=prompt, **options)
 
     def status(self) -> StatusInfo:
         """Return where the tract stands. Reads only."""

@@ -1,4 +1,4 @@
-"""The command of `%tract` that lets a conversation go on in another way."""
+"""The command of `%tract` that makes and lists forks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _fork(notebook: NotebookSession, words: list[str]) -> ForkTable:
 COMMANDS = (
     Command(
         _USAGE,
-        "let the conversation go on from a commit with another model or prompt, on a branch; list the forks",
+        "continue from a commit with another model or prompt, on a branch; list the forks",
         _fork,
         (commit_words, "--model", "--name"),
     ),
