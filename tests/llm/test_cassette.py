@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import threading
+import tracemalloc
 import warnings
 from types import SimpleNamespace
 
@@ -911,3 +912,48 @@ def test_a_long_conversation_is_written_once(cassette):
             t.chat(f"{number} " + "x" * 100)
     assert cassette.stat().st_size < 30_000
     assert cassette.read_text().count("x" * 100) == 30
+
+
+def test_a_file_that_was_created_meanwhile_is_not_overwritten(cassette):
+    t = Tract.open(record=cassette, model=lambda messages, **_: "Mine.")
+    t.chat("Hi")
+    cassette.write_text("theirs")
+    with pytest.raises(CassetteError, match="was created during the recording, and is not overwritten"):
+        t.close()
+    assert cassette.read_text() == "theirs"
+    partial = cassette.with_name(cassette.name + ".partial")
+    partial.replace(cassette)
+    with Tract.open(replay=cassette) as t:
+        assert t.chat("Hi").text == "Mine."
+
+
+def written(cassette, *lines, **counts):
+    """Write a cassette as another user could."""
+    first = {"cassette": 1, "tract_id": "t", "branch": "main", "head": None}
+    end = {"end": {"requests": 0, "calls": 0, **counts}}
+    cassette.write_text("".join(f"{json.dumps(one)}\n" for one in (first, *lines, end)))
+
+
+def test_a_value_that_is_nested_deeply_is_refused(opened, cassette):
+    deep = json.loads("[" * 600 + "]" * 600)
+    written(cassette, {**CALL, "arguments": {"city": deep}}, calls=1)
+    with pytest.raises(CassetteError, match=r"nested too deeply|arguments\.city: recorded"):
+        opened("replay").t.tools.look("Rome")
+
+
+def test_a_cassette_of_many_requests_takes_little_memory(cassette):
+    """Each refers to the one before it, so that the whole conversation is the square of the file."""
+    message = {"role": "user", "content": "Hi"}
+    lines = [{**REQUEST, "messages": [message]}]
+    lines += [
+        {**REQUEST, "request": number, "after": [number - 1, number - 1], "messages": [message]}
+        for number in range(2, 4_001)
+    ]
+    written(cassette, *lines, requests=len(lines))
+    tracemalloc.start()
+    try:
+        with Tract.open(replay=cassette) as t:
+            assert len(t.cassette.stop().unused) == 4_000
+        assert tracemalloc.get_traced_memory()[1] < 30_000_000
+    finally:
+        tracemalloc.stop()

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tract_jupyter.exceptions import CassetteError, TractError
@@ -291,7 +292,8 @@ class Cassette:
 
     def asking(self, ask: Callable[..., Any]) -> LLMClient:
         """Return a client for a function that replies in the place of a model."""
-        return _Function(ask) if self._tape is None else _FunctionClient(self, ask)
+        client: LLMClient = SimpleNamespace(chat=ask)
+        return client if self._tape is None else _RecordedClient(self, client)
 
     def call(
         self,
@@ -392,12 +394,12 @@ class Cassette:
             self.stop()
 
 
-class _FunctionClient:
-    """A client for a function of the user. A replay does not call the function."""
+class _RecordedClient:
+    """A client whose requests pass through a cassette."""
 
-    def __init__(self, cassette: Cassette, ask: Callable[..., Any]) -> None:
+    def __init__(self, cassette: Cassette, client: LLMClient) -> None:
         self._cassette = cassette
-        self._ask = ask
+        self._client = client
 
     def chat(
         self,
@@ -409,18 +411,13 @@ class _FunctionClient:
         """Ask; see `models.LLMClient`."""
 
         def send(on_delta: Callable[[Delta], object] | None) -> Any:
-            return send_to(_Function(self._ask), messages, options, on_delta)
+            return send_to(self._client, messages, options, on_delta)
 
         def sent() -> SentRequest:
             kept = {name: value for name, value in options.items() if name not in {"abort", "model"}}
             return SentRequest("chat", "", messages, kept)
 
         return self._cassette.request(sent, send, on_delta)
-
-
-class _Function:
-    def __init__(self, ask: Callable[..., Any]) -> None:
-        self.chat = ask
 
 
 def recorded_tract_id(replay: str | Path, tract_id: str | None, record: str | Path | None) -> str:

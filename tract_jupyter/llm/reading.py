@@ -24,18 +24,34 @@ class RecordedEntry:
 
     Attributes:
         name: for messages, such as `request 2 (chat)`.
-        asked: the fields that a replay compares.
+        asked: the fields that a replay compares, without the messages of a request.
         line: all fields.
+        before: the request whose first messages this one repeats.
+        kept: the number of these messages.
+        count: the number of all messages.
     """
 
     name: str
     asked: Mapping[str, Any]
     line: Mapping[str, Any]
+    before: RecordedEntry | None = None
+    kept: int = 0
+    count: int = 0
 
     @property
     def is_request(self) -> bool:
         """True if it is a request."""
         return "request" in self.line
+
+    def messages(self) -> list[Any]:
+        """Return all messages of a request. A list for each entry would take the square of their number."""
+        parts: list[list[Any]] = []
+        entry: RecordedEntry | None = self
+        count = self.count
+        while entry is not None and count:
+            parts.append(entry.line["messages"][: max(0, count - entry.kept)])
+            count, entry = min(count, entry.kept), entry.before
+        return [message for part in reversed(parts) for message in part]
 
 
 @dataclass
@@ -170,24 +186,27 @@ def _read_line(content: CassetteContent, line: dict[str, Any]) -> dict[str, Any]
 
 
 def _request(content: CassetteContent, line: dict[str, Any]) -> RecordedEntry:
-    messages, options = line["messages"], line.get("options")
-    _check(isinstance(messages, list))
+    before, kept, options = None, 0, line.get("options")
     if "after" in line:
         number, kept = line["after"]
         _check(
             type(number) is int and 0 < number <= len(content.requests) and type(kept) is int and kept >= 0
         )
-        before = content.requests[number - 1].asked
-        messages = before["messages"][:kept] + messages
-        options = before["options"] if options is None else options
+        before = content.requests[number - 1]
+        kept = min(kept, before.count)
+        options = before.asked["options"] if options is None else options
     asked = {
-        "tract": line.get("tract", ""), "purpose": line["for"], "model": line["model"],
-        "messages": messages, "options": options,
-    }  # fmt: skip
+        "tract": line.get("tract", ""),
+        "purpose": line["for"],
+        "model": line["model"],
+        "options": options,
+    }
     _check(all(isinstance(asked[name], str) for name in ("tract", "purpose", "model")))
-    _check(isinstance(options, dict) and ("reply" in line or isinstance(line["error"], dict)))
+    _check(isinstance(options, dict) and isinstance(line["messages"], list))
+    _check("reply" in line or isinstance(line["error"], dict))
     _check(all(isinstance(Delta(*piece).text, str) for piece in line.get("pieces", ())))
-    return RecordedEntry(name_of("request", line["request"], line["for"], asked["tract"]), asked, line)
+    name = name_of("request", line["request"], line["for"], asked["tract"])
+    return RecordedEntry(name, asked, line, before, kept, kept + len(line["messages"]))
 
 
 def _call(line: dict[str, Any]) -> RecordedEntry:

@@ -122,9 +122,10 @@ class Recorder:
         self.requests = self.calls = 0
         self._redaction = redaction
         self._lock = threading.Lock()
-        self._previous: dict[tuple[str, str], _WrittenRequest] = {}
+        self._previous: dict[tuple[str, str], _Written] = {}
         self._lines: list[bytes] = []
         self._is_over = False
+        self._replaces = replace
         self._add({"cassette": FORMAT, "by": by, "at": at, **place._asdict()})
         self._write("wb" if replace else "xb")
 
@@ -150,7 +151,8 @@ class Recorder:
                 on_delta(delta)
 
         key = (asker, sent.operation)
-        asked = _WrittenRequest.following(self._previous.get(key), sent)
+        messages, options = list(sent.messages), dict(sent.options)
+        parts = _new_parts(messages, options, self._previous.get(key))
         came: dict[str, Any] = {}
         try:
             with self._pause():
@@ -167,14 +169,9 @@ class Recorder:
             with self._lock:
                 if not self._is_over:
                     self.requests += 1
-                    self._previous[key] = asked.numbered(self.requests)
-                    said = {
-                        "request": self.requests,
-                        **_tract(asker),
-                        "for": sent.operation,
-                        "model": sent.model,
-                    }
-                    self._add({**said, **asked.line, **came})
+                    self._previous[key] = _Written(self.requests, messages, options)
+                    line = {"request": self.requests, "for": sent.operation, "model": sent.model}
+                    self._add({**line, **({"tract": asker} if asker else {}), **parts, **came})
 
     def call(
         self, asked: Mapping[str, Any], make: Callable[[], Made], write: Callable[[Made], Any], *, again: bool
@@ -209,6 +206,11 @@ class Recorder:
             self._is_over = True
             self._add({"end": {"requests": self.requests, "calls": self.calls, "head": head}})
         self._write("wb")
+        if self.path.exists() and not self._replaces:
+            raise CassetteError(
+                f"{self.path} was created during the recording, and is not overwritten; {partial_of(self.path)} has "
+                "the recording, rename it"
+            )
         try:
             partial_of(self.path).replace(self.path)
         except OSError as error:
@@ -250,44 +252,24 @@ def _unwritable(path: Path, error: OSError) -> CassetteError:
     return CassetteError(f"{path} cannot be written: {error.strerror}; give another file")
 
 
-def _tract(asker: str) -> dict[str, str]:
-    return {"tract": asker} if asker else {}
+class _Written(NamedTuple):
+    """A request that is on the cassette."""
 
-
-@dataclass(frozen=True)
-class _WrittenRequest:
-    """A request in full, and the part of it that is written.
-
-    Attributes:
-        messages: all messages.
-        options: all options.
-        line: the new messages and options, with a reference to the request before.
-        number: of the request in the file.
-    """
-
+    number: int
     messages: list[Any]
     options: dict[str, Any]
-    line: dict[str, Any]
-    number: int = 0
 
-    @classmethod
-    def following(cls, before: _WrittenRequest | None, sent: SentRequest) -> _WrittenRequest:
-        """Return what is written of a request, if the other one precedes it."""
-        messages, options = list(sent.messages), dict(sent.options)
-        if before is None:
-            return cls(messages, options, {"messages": json_data(messages), "options": json_data(options)})
-        same = len(before.messages)
-        if messages[:same] != before.messages:  # fast, because most of them are the same objects
-            pairs = enumerate(zip(messages, before.messages, strict=False))
-            same = next((at for at, (one, other) in pairs if one != other), min(len(messages), same))
-        line = {"after": [before.number, same], "messages": json_data(messages[same:])}
-        if options != before.options:
-            line["options"] = json_data(options)
-        return cls(messages, options, line)
 
-    def numbered(self, number: int) -> _WrittenRequest:
-        """Return the request with its number."""
-        return _WrittenRequest(self.messages, self.options, self.line, number)
+def _new_parts(messages: list[Any], options: dict[str, Any], before: _Written | None) -> dict[str, Any]:
+    """Return what is written of a request: a reference to the one before it, and its own messages and options."""
+    if before is None:
+        return {"messages": json_data(messages), "options": json_data(options)}
+    same = len(before.messages)
+    if messages[:same] != before.messages:  # fast, because most of them are the same objects
+        pairs = enumerate(zip(messages, before.messages, strict=False))
+        same = next((at for at, (one, other) in pairs if one != other), min(len(messages), same))
+    line = {"after": [before.number, same], "messages": json_data(messages[same:])}
+    return line if options == before.options else {**line, "options": json_data(options)}
 
 
 def _error_data(error: BaseException) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from tract_jupyter.llm.sse import deltas_of
 from tract_jupyter.models import Delta, brief_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import TypeVar
 
@@ -82,12 +82,14 @@ class Player:
             LLMError: as it was recorded.
         """
         asked = {
-            "tract": asker, "purpose": sent.operation, "model": sent.model,
-            "messages": list(sent.messages), "options": dict(sent.options),
-        }  # fmt: skip
+            "tract": asker,
+            "purpose": sent.operation,
+            "model": sent.model,
+            "options": dict(sent.options),
+        }
         with self._lock:
             name = name_of("request", self.requests + 1, sent.operation, asker)
-            line = self._take(self._requests, name, asked).line
+            line = self._take(self._requests, name, asked, list(sent.messages)).line
             self.requests += 1
         if on_delta is not None:
             for delta in _deltas(line):
@@ -148,7 +150,9 @@ class Player:
 
     # --- finding
 
-    def _take(self, left: list[RecordedEntry], name: str, asked: Mapping[str, Any]) -> RecordedEntry:
+    def _take(
+        self, left: list[RecordedEntry], name: str, asked: Mapping[str, Any], messages: Sequence[Any] = ()
+    ) -> RecordedEntry:
         """Remove the first entry with this content, and return it.
 
         Raises:
@@ -156,23 +160,39 @@ class Player:
         """
         if self._failure is not None:
             raise CassetteError(*self._failure.args, differences=self._failure.differences)
-        for place, entry in enumerate(left):
-            if all(self._is_same(name, entry.asked[name], value) for name, value in asked.items()):
-                return left.pop(place)
+        try:
+            for place, entry in enumerate(left):
+                if entry.count == len(messages) and not self._differing_fields(entry, asked, messages):
+                    return left.pop(place)
+            raise self._miss(left, name, asked, messages)
+        except RecursionError:
+            raise damaged(self.path, "a value that is nested too deeply") from None
+
+    def _miss(
+        self, left: list[RecordedEntry], name: str, asked: Mapping[str, Any], messages: Sequence[Any]
+    ) -> CassetteError:
+        """Return the error with the differences from the entry that is most similar."""
         if not left:
             kind = "requests" if left is self._requests else "calls"
             self._failure = CassetteError(
                 f"{name} is not on the cassette {self.path.name}: all its {kind} were served. {_REMEDY}"
             )
-            raise self._failure
-        closest = max(left, key=lambda entry: self._likeness(entry, asked))
+            return self._failure
+
+        def unlikeness(entry: RecordedEntry) -> tuple[bool, int, int]:
+            fields = self._differing_fields(entry, asked, messages)
+            pairs = enumerate(zip(entry.messages(), messages, strict=False))
+            start = next((place for place, (one, other) in pairs if one != other), len(messages))
+            return bool({"purpose", "tool"}.intersection(fields)), len(fields), -start
+
+        closest = min(left, key=unlikeness)
+        fields = self._differing_fields(closest, asked, messages)
         differences = [
-            difference
-            for field, value in asked.items()
-            if not self._is_same(field, closest.asked[field], value)
-            for difference in self._differences(field, closest.asked[field], value)
+            one
+            for field, (recorded, now) in fields.items()
+            for one in self._differences(field, recorded, now)
         ]
-        raise self._fail(name, closest, differences)
+        return self._fail(name, closest, differences)
 
     def _fail(self, name: str, entry: RecordedEntry, differences: list[str]) -> CassetteError:
         shown = "; ".join(differences[:_MOST_DIFFERENCES])
@@ -180,24 +200,21 @@ class Player:
         self._failure = CassetteError(told, differences=differences)
         return self._failure
 
-    def _is_same(self, field: str, recorded: Any, now: Any) -> bool:
-        if field == "model" and not (recorded and now):  # a model without a name
-            return True
-        if recorded == now:
-            return True
-        if field == "messages":
-            return len(recorded) == len(now) and all(
-                one == other or self._clean(one) == self._clean(other)
-                for one, other in zip(recorded, now, strict=True)
-            )
-        return bool(self._clean(recorded) == self._clean(now))
+    def _differing_fields(
+        self, entry: RecordedEntry, asked: Mapping[str, Any], messages: Sequence[Any]
+    ) -> dict[str, tuple[Any, Any]]:
+        """Return the recorded and the present value of each field that differs."""
+        pairs = {name: (entry.asked[name], value) for name, value in asked.items()}
+        if "" in pairs.get("model", ()):  # a model without a name
+            del pairs["model"]
+        found = {name: both for name, both in pairs.items() if not self._is_same(*both)}
+        recorded = entry.messages()
+        if len(recorded) != len(messages) or not all(map(self._is_same, recorded, messages)):
+            found["messages"] = (recorded, list(messages))
+        return found
 
-    def _likeness(self, entry: RecordedEntry, asked: Mapping[str, Any]) -> tuple[bool, int, int]:
-        which = "purpose" if entry.is_request else "tool"
-        same = sum(self._is_same(field, entry.asked[field], value) for field, value in asked.items())
-        pairs = zip(entry.asked.get("messages", ()), asked.get("messages", ()), strict=False)
-        start = next((place for place, (one, other) in enumerate(pairs) if one != other), 0)
-        return entry.asked[which] == asked[which], same, start
+    def _is_same(self, recorded: Any, now: Any) -> bool:
+        return bool(recorded == now or self._clean(recorded) == self._clean(now))
 
     # --- comparing
 

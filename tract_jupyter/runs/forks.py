@@ -400,6 +400,4 @@ def _changed(model: Any, prompt: str | None, options: dict[str, Any]) -> str:
 
 
 def _name_of(client: Any) -> str:
-    """Return the name of a function or a client; of a function without a name its line."""
-    name, code = getattr(client, "__name__", type(client).__name__), getattr(client, "__code__", None)
-    return f"in line {code.co_firstlineno}" if name == "<lambda>" and code is not None else str(name)
+    return str(getattr(client, "__name__", type(client).__name__))
