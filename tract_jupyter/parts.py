@@ -714,7 +714,7 @@ class Parts:
 
     @part
     def forks(self) -> Forks:
-        """The forks that were made: `t.forks()` puts them side by side."""
+        """The forks of this session: `t.forks()` compares them."""
         from tract_jupyter.runs import Forks
 
         return Forks(self._repository, self._tract.chat, lambda: self.models, self.costs)

@@ -942,7 +942,7 @@ def test_a_value_that_is_nested_deeply_is_refused(opened, cassette):
 
 
 def test_a_cassette_of_many_requests_takes_little_memory(cassette):
-    """Each refers to the one before it, so that the whole conversation is the square of the file."""
+    """Each refers to the one before it, and the whole conversation is the square of the file."""
     message = {"role": "user", "content": "Hi"}
     lines = [{**REQUEST, "messages": [message]}]
     lines += [

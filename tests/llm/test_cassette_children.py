@@ -1,4 +1,4 @@
-"""A cassette of a session: its children and agents are recorded and replayed, too."""
+"""A cassette of a session, with its children and agents."""
 
 from __future__ import annotations
 

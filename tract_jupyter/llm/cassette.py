@@ -63,7 +63,7 @@ class CassetteReport:
 
     @property
     def is_same(self) -> bool:
-        """True if the context ends with the recorded commit, and nothing is left over."""
+        """True if the context ends with the recorded commit, and no entry is unused."""
         return not self.unused and self.head == self.recorded_head
 
     def __str__(self) -> str:
@@ -115,7 +115,7 @@ class CassetteDeck:
 class Cassette:
     """Records the traffic of a tract with its models and tools to a file, or replays it from one.
 
-    All tracts of a session use one cassette: what children and agents ask is on it, too.
+    All tracts of a session use one cassette, also children and agents.
 
     Args:
         name: the id of the tract or agent.
@@ -184,7 +184,7 @@ class Cassette:
             path: the cassette.
 
         Returns:
-            This, for `with t.cassette.replay(path):`, which also refuses what is left over at its end.
+            This, for `with t.cassette.replay(path):`, which refuses unused entries at its end.
 
         Raises:
             CassetteError: the file is not a complete cassette of this version, a recording or replay is active, or the
@@ -262,7 +262,7 @@ class Cassette:
         return f"<Cassette: {'recording' if self.is_recording else 'replaying'} {tape.path}>"
 
     def close(self) -> None:
-        """Close the tract: end what it began, and warn of entries that a replay did not use."""
+        """End a recording or replay that this tract began, and warn of entries that were not used."""
         report = self.stop() if self.deck.owner is self else None
         self.deck.leave(self)
         if report is not None and report.unused:
@@ -312,10 +312,10 @@ class Cassette:
             tool: its name.
             arguments: the checked and approved arguments.
             actor: the caller.
-            make: makes the call; an error is a result, too.
+            make: makes the call. An error is a result.
             write: gives a result as JSON data.
             read: gives the result of such data.
-            again: a replay makes the call, too.
+            again: a replay makes the call again.
         """
         tape = self._tape
         if tape is None:

@@ -46,7 +46,7 @@ _REPLIES: Final = frozenset({"dialogue", "reasoning"})
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A branch on which a conversation continues, with the figures of its own commits.
+    """A branch on which a conversation continues, with the figures of its new commits.
 
     Attributes:
         name: the branch.
