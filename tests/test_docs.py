@@ -137,7 +137,7 @@ def test_a_door_names_modules_that_are_there():
     for door in PACKAGE.rglob("*/__init__.py"):
         first, _, text = (ast.get_docstring(ast.parse(door.read_text())) or "").partition("\n\n")
         assert first.endswith("."), door
-        named = set(re.findall(r"`([a-z_]+)`", text)) - {"tools", "params", "alembic_version", "tract_meta"}
+        named = set(re.findall(r"`([a-z_]+)`", text)) - {"tools", "params", "tract_meta"}
         named -= {name for path in door.parent.rglob("*.py") for name in defined(path)}
         home = door.parent.relative_to(PACKAGE)
         places = {name: (f"{home}/{name}.py", f"{home}/{name}/", f"{name}.py", f"{name}/") for name in named}

@@ -389,10 +389,9 @@ with Tract.open(model=Model()) as t:
     t.chat("Well?")
 """
 LATER = {
-    "alembic", "mcp", "httpx", "jsonschema", "tiktoken", "liquid", "sqlalchemy.dialects.postgresql",
+    "mcp", "httpx", "jsonschema", "tiktoken", "liquid", "sqlalchemy.dialects.postgresql",
     "tract_jupyter.analysis.analyzer", "tract_jupyter.analysis.rules", "tract_jupyter.analysis.capabilities",
     "tract_jupyter.runs", "tract_jupyter.toolkit", "tract_jupyter.scripts", "tract_jupyter.llm",
-    "tract_jupyter.storage.migrations",
 }  # fmt: skip
 
 

@@ -27,7 +27,7 @@ TractError
 │   ├── StoreReadOnlyError    it cannot be written
 │   ├── StoreCorruptError     it is damaged, or no tract store at all
 │   ├── StoreReferenceError   what a row refers to was removed
-│   ├── StoreVersionError     a newer tract_jupyter wrote it
+│   ├── StoreVersionError     another version of tract_jupyter wrote it
 │   └── StoreClosedError      it was closed
 ├── OperationError            dynamic operations; all are `ValueError` too
 │   ├── SpecError             the definition is wrong: where, and what to do

@@ -3,7 +3,7 @@
 * Opening a store: `database`, `engines` (SQLite, PostgreSQL), `connections`. Errors in our words: `errors`. Damage:
   `columns`, `soundness`, and `mark`: whether the newest writes are there.
 * `transaction`: short, on the thread's own connection, nestable. `interrupts`: blocks that Ctrl-C does not cut.
-* `schema` has the tables; `migrations` brings older stores to them. Rows: `commits`, `refs`, `tracts`, `questions`
+* `schema` has the tables. Rows: `commits`, `refs`, `tracts`, `questions`
   (pendings and decisions), `runs`; `signed` (what a user vouched for) and `journal` (what happened), both on the
   generic `rows`. Times are in `columns`, too.
 

@@ -188,13 +188,6 @@ class Connections:
         if self._backend.mark is not None:
             self._backend.mark.close()
 
-    def renew(self) -> None:
-        """Close this thread's connection, so that the next transaction makes a new one."""
-        link = self.of_this_thread()
-        with link.lock:
-            if link.depth == 0 and not self._shared:
-                link.drop()
-
     def halt(self) -> None:
         """Close what rests and let nobody begin, until `go_on`."""
         self._registering.acquire()

@@ -184,7 +184,11 @@ class Database:
             warn(self._loss, StoreLossWarning)
 
     def _prepare(self, deadline: float) -> bool:
-        """Make the tables of a new store, or bring an old one up to date; return True if the tables were made."""
+        """Make the tables of a new store, or check the version of an existing one.
+
+        Returns:
+            True if the tables were made.
+        """
         version = self._version()
         if version is None:
             if self._must_exist:
@@ -193,15 +197,11 @@ class Database:
                     "a mistake in its name, or make a store with Tract.open"
                 )
             return self._make(deadline)
-        if version > SCHEMA_VERSION:
+        if version != SCHEMA_VERSION:
             raise StoreVersionError(
-                f"{self.location} was written by a newer tract_jupyter (store version {version}, this one knows "
-                f"{SCHEMA_VERSION}); upgrade with 'python -m pip install -U tract_jupyter'. Nothing was changed."
+                f"{self.location} has store version {version}, and this tract_jupyter reads only version "
+                f"{SCHEMA_VERSION}; open it with the tract_jupyter that wrote it. Nothing was changed."
             )
-        if version < SCHEMA_VERSION:
-            from tract_jupyter.storage.migrations.upgrade import upgrade
-
-            upgrade(self._backend, self._connections)
         return False
 
     def _make(self, deadline: float) -> bool:
