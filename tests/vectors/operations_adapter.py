@@ -21,7 +21,7 @@ _AREAS = {
         "artifact_view",
     ],
     "turn": ["persist_user_rewrite", "two_phase_user_rewrite"],
-    "profile": ["validate_block", "compile_profile", "validate_profile", "import_profile"],
+    "profile": ["validate_block", "compile_profile", "validate_profile"],
     "template": ["render"],
 }
 # whatever else a vector of the area drives

@@ -620,7 +620,7 @@ def _check_file(store: str) -> None:
 
 
 def verify_store(store: str | Path) -> list[VerifiedTract]:
-    """Compute every hash of every tract of a store anew, those of runs too.
+    """Recompute every hash of every tract of a store, including the hashes of runs.
 
     Args:
         store: the SQLite file, or an SQLAlchemy URL.

@@ -1,4 +1,4 @@
-"""Vectors of profiles: what is refused when it is saved, what it compiles to, what is imported."""
+"""Vectors of profiles: what saving refuses, and how a profile compiles."""
 
 from __future__ import annotations
 
@@ -6,18 +6,13 @@ from typing import Any
 
 from tract_jupyter.exceptions import ProfileError
 from tract_jupyter.runs.profile import (
-    BUNDLE,
-    VERSION,
     Block,
-    BlockRef,
     CompiledProfile,
     OperationProfile,
-    import_bundle,
     read_block,
     read_profile,
 )
 
-_CONTENT = ("bundle", "profile", "input", "file", "data", "payload", "content", "legacy", "old")
 _PARAMS = {"text": "template", "strict": "strictVariables", "outputs": "outputContract"}
 
 
@@ -46,9 +41,10 @@ def compile_profile(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _profile(given: dict[str, Any]) -> OperationProfile:
-    head = {"id": "p", "name": "p", **_without(given, "blocks")}
-    bundle = {"type": BUNDLE, "version": VERSION, "profile": head, "blocks": given["blocks"]}
-    return import_bundle(_respelled(bundle))
+    blocks = {name: block_json(name, block) for name, block in given["blocks"].items()}
+    refs = [{**ref, "block": blocks.get(ref["block"])} for ref in given.get("refs", [])]
+    head = {"profileId": given.get("id", "p"), "name": "p", **_without(given, "blocks", "refs", "id")}
+    return read_profile({**head, "blocks": refs})
 
 
 def _compiled(plan: CompiledProfile) -> dict[str, Any]:
@@ -69,12 +65,6 @@ def _compiled(plan: CompiledProfile) -> dict[str, Any]:
         "conditions": conditions,
         "tags": {one.id: one.config.artifact.tag for one in operations if one.config.artifact},
     }
-
-
-def import_profile(given: dict[str, Any]) -> dict[str, Any]:
-    """Import a bundle or an old profile."""
-    content = next((given[key] for key in _CONTENT if key in given), given)
-    return _tried(lambda: _profile_view(import_bundle(_respelled(content), taken=given.get("existing", ()))))
 
 
 def operation(op: dict[str, Any]) -> dict[str, Any]:
@@ -118,44 +108,6 @@ def _block_view(block: Block) -> dict[str, Any]:
     whole = {name: config.model_dump(mode="json", by_alias=True) for name, config in configs.items()}
     artifacts = {name: config["artifact"] for name, config in whole.items()}
     return {"normalized": whole, "artifact": artifacts, "exposures": exposures, "opCount": len(configs)}
-
-
-def _profile_view(profile: OperationProfile) -> dict[str, Any]:
-    refs = [_ref_view(ref) for ref in profile.blocks]
-    blocks = [{"id": ref.block.block_id, "name": ref.block.name, "version": ref.block.version,
-               "enabled": ref.block.enabled, "ops": [one.id for one in ref.block.operations],
-               "opCount": len(ref.block.operations)} for ref in profile.blocks]  # fmt: skip
-    head = {"name": profile.name, "enabled": profile.enabled, "executionMode": profile.execution_mode.value,
-            "sessionId": profile.session_id, "refs": refs}  # fmt: skip
-    ops = [one["ops"] for one in blocks]
-    return {"profile": head, "profiles": [head], "refs": refs, "blocks": blocks, "blockCount": len(blocks),
-            "refCount": len(refs), "name": profile.name, "ops": [name for one in ops for name in one]}  # fmt: skip
-
-
-def _ref_view(ref: BlockRef) -> dict[str, Any]:
-    return {"block": ref.block.block_id, "enabled": ref.enabled, "order": ref.order}
-
-
-def _respelled(content: Any) -> Any:
-    """The documents' spelling of a bundle in the vectors' short form: refs, blocks with ops."""
-    if not isinstance(content, dict):
-        return content
-    head = content.get("profile", content)
-    blocks = content.get("blocks", [])
-    if isinstance(head, dict) and "refs" in head:
-        refs = [{**_without(ref, "block"), "blockId": ref["block"]} for ref in head["refs"]]
-        head = {
-            "profileId": head.get("id", head.get("name")),
-            **_without(head, "refs", "id"),
-            "blockRefs": refs,
-        }
-    if isinstance(blocks, dict):
-        blocks = [block_json(name, block) for name, block in blocks.items()]
-    elif all(isinstance(block, dict) and "ops" in block for block in blocks):
-        blocks = [block_json(block.get("id", "B"), _without(block, "id")) for block in blocks]
-    if isinstance(head, dict) and "ops" in head:
-        head = {**_without(head, "ops"), "operations": list(map(operation, head["ops"]))}
-    return {**content, "profile": head, "blocks": blocks} if "profile" in content else head
 
 
 def _without(value: dict[str, Any], *names: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Profiles: the operations of a run, as data. Nothing here plans or runs anything (E19).
 
-* `model`: the data. `build`: operations in one line each. `bundle`: a profile that can be sent to somebody else. `own`:
-  a profile with those operations of the tract that say themselves that they are a part of each run.
+* `model`: the data. `build`: operations in one line each. `own`: a profile of the tract's operations that are part of
+  each run.
 * What is wrong with one: `validate` reads it and reports everything at once, `rules` look at all operations together,
   `warnings` tell what is allowed and probably not meant.
 """

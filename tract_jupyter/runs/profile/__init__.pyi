@@ -1,10 +1,6 @@
 from .build import PLACES as PLACES
 from .build import field_names as field_names
 from .build import run_operation as run_operation
-from .bundle import BUNDLE as BUNDLE
-from .bundle import VERSION as VERSION
-from .bundle import export_bundle as export_bundle
-from .bundle import import_bundle as import_bundle
 from .model import Block as Block
 from .model import BlockRef as BlockRef
 from .model import CompiledProfile as CompiledProfile
