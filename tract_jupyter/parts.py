@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import wraps
-from importlib import import_module
 from inspect import signature
 from operator import attrgetter
 from pathlib import Path
@@ -332,7 +331,7 @@ class Parts:
 
         operations = Operations(
             self._tract, self._repository, self.review, *self._routing,
-            restored=self.restored, load_built_in=_load_built_in,
+            restored=self.restored,
             reviews_sandboxed=lambda: self.autonomy.reviews_sandboxed,
         )  # fmt: skip
         operations.look_again()
@@ -765,11 +764,3 @@ def _here() -> Path | None:
         return Path.cwd()
     except OSError:
         return None
-
-
-def _load_built_in() -> None:
-    """Import the classes of all built-in operations, from the rooms that they live in."""
-    from tract_jupyter.hooks.builtin import BUILT_IN
-
-    for about in BUILT_IN.values():
-        import_module(f"tract_jupyter.{about.home}")

@@ -184,24 +184,20 @@ tags: list[str] = []
 
 def publish(pending, draft: bool = False):
     '''Publish it.'''
-    if darft:
-        pending.aprove()
+    if draft:
+        pending.approve()
     import os
 
-    os.system(pending.fields["pth"])
+    os.system(pending.fields["path"])
 """
 
 
 def test_an_operation_is_checked_by_what_its_definition_says(shell):
     result = shell.run(f"%%tract_check\n{OPERATION}")
     assert result.ok
-    assert "    9      if darft:\n       ^ low TJ801" in result.text
-    assert "Did you mean 'draft'?" in result.text
-    assert "   10          pending.aprove()\n       ^ low TJ801" in result.text
-    marked = re.findall('<u class="low">(.*?)</u>', result.html)
-    assert [re.sub("<.*?>", "", text) for text in marked[:2]] == ["darft", "pending.aprove"]
-    assert "Did you mean 'approve'?" in result.text
-    assert "The operation has no field 'pth'. Did you mean 'path'?" in result.text
+    assert "   13      os.system(pending.fields[" in result.text
+    marked = re.findall('<u class="(?:high|critical)">(.*?)</u>', result.html)
+    assert "os.system" in [re.sub("<.*?>", "", text) for text in marked]
     assert "Worst: TJ101 (process), line 13." in result.text
     assert "publish" not in shell.namespace["tract"].operations.registry.operation_names
 
@@ -219,16 +215,16 @@ def test_what_is_written_as_a_dict_is_checked_action_by_action(shell):
         "name": "publish",
         "fields": {"path": {"type": "str"}},
         "actions": {
-            "look": {"code": "print(pending.fields['pth'])\npending.approve()"},
+            "look": {"code": "print(open(pending.fields['path']).read())\npending.approve()"},
             "send": {"code": "pending.approve()"},
         },
     }
     for form, text in (("json", json.dumps(spec, indent=1)), ("yaml", yaml.safe_dump(spec))):
         result = shell.run(f"%%tract_check --strict\n%%tract_operation --{form}\n{text}\n")
-        assert "look: Findings: 1 low. Worst: TJ801 (unknown), line 1." in result.text
+        assert "look: Findings: 1 low. Worst: TJ201 (filesystem_read), line 1." in result.text
         assert "send: No findings." in result.text
         assert "The mode 'strict' would not block it." in result.text
-        assert "Did you mean &#x27;path&#x27;?" in result.html
+        assert "TJ201" in result.html
 
 
 @pytest.mark.parametrize(

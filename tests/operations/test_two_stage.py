@@ -112,15 +112,6 @@ def test_a_person_reads_it_before_it_is_active(tract, guided):
     assert "guidance" in rows
 
 
-def test_the_analysis_knows_its_fields(tract, guided, spec):
-    def codes(one):
-        blocks = tract.propose_operation(one).code_blocks()
-        return {finding.code for block in blocks for finding in block.findings}
-
-    assert codes(guided()) < codes(spec(SAY))  # there it is no field
-    assert codes(guided("pending.edit_guidance('x')\npending.approve()")) == codes(guided())
-
-
 def test_a_models_is_never_active_without_a_person(tract, guided):
     tract.autonomy.ceiling = "autonomous"
     spec = guided()

@@ -37,4 +37,3 @@ from .tables.reader import modules as modules
 from .tables.reader import symbols as symbols
 from .tables.reader import words as words
 from .values import canonical as canonical
-from .view import KnownNames as KnownNames

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis import origins, references
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     import ast
     import os
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from tract_jupyter.analysis.view import KnownNames
 
 
 class AnalysisSession:
@@ -130,7 +127,6 @@ class CodeAnalyzer:
         *,
         cells_before: Sequence[str] = (),
         tools: Iterable[str] = (),
-        known_names: KnownNames | None = None,
     ) -> AnalysisResult:
         """Analyse a cell or the body of an action.
 
@@ -138,7 +134,6 @@ class CodeAnalyzer:
             code: Python, with IPython's additions; ``return`` and ``await`` may stand at the top level.
             cells_before: Cells that ran earlier, in order; their names are known, they are not reported.
             tools: Names of further tools that this code may call.
-            known_names: What the operation says about names, where this is the body of one of its actions.
 
         Returns:
             A verdict, for any text at all.
@@ -147,20 +142,17 @@ class CodeAnalyzer:
             program = Program()
             for cell in cells_before:
                 learn(program, cell)
-            found = self.analyze_in(program, code, tools, known_names)
+            found = self.analyze_in(program, code, tools)
             del program
         return found
 
-    def analyze_in(
-        self, program: Program, code: str, tools: Iterable[str] = (), known_names: KnownNames | None = None
-    ) -> AnalysisResult:
+    def analyze_in(self, program: Program, code: str, tools: Iterable[str] = ()) -> AnalysisResult:
         """Analyse a cell that runs where the names of a program are known; its own are added to them."""
         if self.mode is SandboxMode.DISABLED:
             return AnalysisResult(analysed=False)
         try:
             with without_collection():
-                names = self._tools.union(tools)
-                return self._analyze(program, code, Deadline(), names, known_names=known_names)
+                return self._analyze(program, code, Deadline(), self._tools.union(tools))
         except Exception as error:  # noqa: BLE001 - a failure to understand is itself the verdict
             return AnalysisResult((_unknown(SourceText(code), error),))
 
@@ -172,13 +164,11 @@ class CodeAnalyzer:
         tools: frozenset[str],
         *,
         inner: bool = False,
-        known_names: KnownNames | None = None,
     ) -> AnalysisResult:
         source, tree, escapes, problem = _read(code, deadline, program)
         nodes = _add(program, code, tree, escapes, deadline)
         resolver, workspace = Resolver(program, deadline), self._workspace.fresh()
         view = CodeView(source, nodes, program, resolver, escapes, workspace, deadline, tools)
-        view = view if known_names is None else replace(view, known_names=known_names)
         findings: list[Finding] = []
         problems = [problem] if problem is not None else []
         problems += self._collect(view, deadline, findings, inner=inner)

@@ -46,21 +46,6 @@ class MemberWrite:
     is_item: bool
 
 
-@dataclass(frozen=True, slots=True)
-class KnownNames:
-    """The names that an operation's definition makes known to the code of an action.
-
-    Attributes:
-        members: what `pending` has: its attributes, methods and actions; None if that is not known.
-        fields: the keys of `pending.fields`; None if they are not known.
-        parameters: of the action.
-    """
-
-    members: Collection[str] | None
-    fields: Collection[str] | None
-    parameters: Collection[str]
-
-
 _SETS_ATTRIBUTE = (
     "builtins.setattr",
     "builtins.delattr",
@@ -93,8 +78,6 @@ class CodeView:
     deadline: Deadline
     tools: frozenset[str] = frozenset()
     problems: list[Exception] = field(default_factory=list)
-    known_names: KnownNames | None = None
-    """The names known to the code, if it belongs to an operation."""
     external: list[str] = field(default_factory=list)
     direct: dict[OwnCode, tuple[list[Finding], set[OwnCode]]] = field(default_factory=dict)
     """The findings in functions of earlier cells, and the functions that these mention."""

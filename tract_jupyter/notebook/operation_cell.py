@@ -17,7 +17,7 @@ from tract_jupyter.notebook.panels.render import RECORD_STYLES
 from tract_jupyter.notebook.script_cell import shown_above
 from tract_jupyter.notebook.views.html import Grid, GridView, View, escaped
 from tract_jupyter.notebook.views.styles import output_html
-from tract_jupyter.operations import known_names_of, spec_diff
+from tract_jupyter.operations import spec_diff
 from tract_jupyter.review import CodeBlock, block_text, by_rule
 
 if TYPE_CHECKING:
@@ -102,9 +102,7 @@ def _finding_rows(parsed: ParsedCell, advice: Advice) -> Iterator[tuple[str, ...
     """Yield a row for each rule that found something in an action, the worst first, with lines of the cell, if any."""
     for name, action in parsed.spec.actions.items():
         before = parsed.first_lines.get(name, 1) - 1
-        for rule in by_rule(
-            advice.analyzer.analyze(action.code, known_names=known_names_of(parsed.spec, action)).findings
-        ):
+        for rule in by_rule(advice.analyzer.analyze(action.code).findings):
             numbers = ", ".join(map(str, dict.fromkeys(before + f.span.line for f in rule.findings)))
             place = numbers if parsed.first_lines else f"{name}: {numbers}"
             worst = rule.worst
@@ -206,9 +204,7 @@ def _definition_parts(cell: str, advice: Advice) -> tuple[CheckedCode, ...] | No
         raise OperationError(step.why)
     spec = step.parsed.checked()
     parts = tuple(
-        CheckedCode(
-            name, action.code, advice.analyzer.analyze(action.code, known_names=known_names_of(spec, action))
-        )
+        CheckedCode(name, action.code, advice.analyzer.analyze(action.code))
         for name, action in spec.actions.items()
     )
     if not step.parsed.first_lines:

@@ -19,7 +19,6 @@ from .lifecycle import MOST_UNREVIEWED as MOST_UNREVIEWED
 from .lifecycle import Operations as Operations
 from .pending import DynamicPending as DynamicPending
 from .pending import blocks_of as blocks_of
-from .pending import known_names_of as known_names_of
 from .pending import unreviewed_text as unreviewed_text
 from .rebuilding import RemotePending as RemotePending
 from .rebuilding import client_left as client_left

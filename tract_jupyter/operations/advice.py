@@ -19,7 +19,7 @@ from tract_jupyter.review import CodeBlock, ValueRow, ValueTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tract_jupyter.analysis import AnalysisResult, Capabilities, KernelNames, KnownNames
+    from tract_jupyter.analysis import AnalysisResult, Capabilities, KernelNames
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
 
 
@@ -158,15 +158,10 @@ class Advice:
             parts.append(f"What calls do is also told by {', '.join(self.effects)}.")
         return " ".join(parts)
 
-    def block(self, action: ActionDef, known_names: KnownNames | None = None) -> CodeBlock:
-        """Return an action's code as a reviewer sees it: the `def` line, then the body with its own line numbers.
-
-        Args:
-            action: the action.
-            known_names: what its operation says about the names in it.
-        """
+    def block(self, action: ActionDef) -> CodeBlock:
+        """Return an action's code as a reviewer sees it: the `def` line, then the body with its own line numbers."""
         header = f"def {action.name}{action.parameters().signature_text('pending')}:"
-        block = self.code_block(action.name, action.code, known_names=known_names)
+        block = self.code_block(action.name, action.code)
         notes = [REACH if action.is_sandboxed else "", block.analysis_note]
         note = " ".join(filter(None, notes))
         return replace(block, header=header, description=action.description, analysis_note=note)
@@ -177,11 +172,10 @@ class Advice:
         code: str,
         *,
         tools: Iterable[str] = (),
-        known_names: KnownNames | None = None,
         cells_before: Sequence[str] = (),
     ) -> CodeBlock:
         """Return code as a reviewer sees it, which may call these tools and sees the variables of these cells."""
-        result = self.analyze(code, tools=tools, known_names=known_names, cells_before=cells_before)
+        result = self.analyze(code, tools=tools, cells_before=cells_before)
         nothing = "" if result.findings else result.summary()
         note = " ".join(filter(None, [nothing, self.note]))
         return CodeBlock(title, code, result.findings, analysis_note=note)
@@ -191,12 +185,11 @@ class Advice:
         code: str,
         *,
         tools: Iterable[str] = (),
-        known_names: KnownNames | None = None,
         cells_before: Sequence[str] = (),
     ) -> AnalysisResult:
         """Analyse code. Cells before it are read only once, as long as they stay the same."""
         if not cells_before:
-            return self.analyzer.analyze(code, tools=tools, known_names=known_names)
+            return self.analyzer.analyze(code, tools=tools)
         return self._session.analyze(code, tools=tools, cells_before=cells_before)
 
     def why_not_reading(self, block: CodeBlock, kernel: KernelNames) -> str:

@@ -11,14 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import SpecError
-from tract_jupyter.hooks.builtin import BuiltinPending
 from tract_jupyter.models import digest
 from tract_jupyter.operations.abilities import abilities, ability_text, change_text
 from tract_jupyter.operations.action import check_code, compile_action
 from tract_jupyter.operations.activation import Proposal, changes_block, unified_diff
 from tract_jupyter.operations.advice import handler_reach, reach_table
 from tract_jupyter.operations.check import check_name
-from tract_jupyter.operations.pending import known_names_of, members_of
 from tract_jupyter.operations.spec import MAX_SPEC_BYTES, ActionDef
 from tract_jupyter.review import FROM_STORE, ActiveStore, Subject
 from tract_jupyter.storage import StoredHandler, whole_context
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tract_jupyter.analysis import KnownNames
     from tract_jupyter.hooks import HookBus
     from tract_jupyter.operations.advice import Reach
     from tract_jupyter.review import CodeBlock, ValueTable
@@ -134,24 +131,11 @@ class PendingHandler(Proposal):
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """Return the change since the version that was approved last, if there is one, and the code."""
-        code = self.tract.operations.advice.block(self.spec.action, self._known_names())
+        code = self.tract.operations.advice.block(self.spec.action)
         if self._approved is None:
             return (code,)
         changes = unified_diff(self._approved.code.splitlines(), self.spec.code.splitlines(), "approved")
         return (*changes_block("last approved", changes), code)
-
-    def _known_names(self) -> KnownNames:
-        """Return what is known of the names in the code: nothing of `pending`, if it decides about everything."""
-        from tract_jupyter.analysis import KnownNames
-
-        spec = self.spec
-        about = self.tract.operations.registry.get_spec(spec.operation)
-        if about is not None:
-            return known_names_of(about, spec.action)
-        self.tract.operations.load_built_in()
-        named = {cls.name: cls for cls in _below(BuiltinPending) if "name" in vars(cls) and _is_ours(cls)}
-        built_in = named.get(spec.operation)
-        return KnownNames(None if built_in is None else members_of(built_in), None, ())
 
     def tables(self) -> tuple[ValueTable, ...]:
         """Show what the code can access: all of it, or what the version before could not."""
@@ -164,23 +148,12 @@ class PendingHandler(Proposal):
         return (reach_table(before, now, change_text(self._abilities(approved.action, before), can)),)
 
     def _abilities(self, code: ActionDef, reach: Reach) -> tuple[str, ...]:
-        return abilities(self.tract.operations.advice.block(code, self._known_names()).findings, reach)
+        return abilities(self.tract.operations.advice.block(code).findings, reach)
 
     def said(self) -> dict[str, str]:
         """Return its name, and what it decides about."""
         spec = self.spec
         return {"operation": spec.operation, "name": spec.name, "description": spec.description}
-
-
-def _below(cls: type[BuiltinPending]) -> Iterator[type[BuiltinPending]]:
-    for derived in cls.__subclasses__():
-        yield derived
-        yield from _below(derived)
-
-
-def _is_ours(cls: type[BuiltinPending]) -> bool:
-    """Return True if it is the package's own class of an operation, not one that somebody has derived from it."""
-    return cls.__module__.startswith(f"{__name__.partition('.')[0]}.")
 
 
 class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):

@@ -136,7 +136,6 @@ class Operations:
 
     Attributes:
         restored: makes the pending of a built-in operation again from its name and what is stored of it.
-        load_built_in: imports the classes of all built-in operations.
     """
 
     def __init__(
@@ -148,11 +147,9 @@ class Operations:
         handlers: Handlers,
         *,
         restored: Callable[[str, dict[str, Any]], Pending | None],
-        load_built_in: Callable[[], object],
         reviews_sandboxed: Callable[[], bool] = lambda: True,
     ) -> None:
         self.restored = restored
-        self.load_built_in = load_built_in
         self._reviews_sandboxed = reviews_sandboxed
         database, events = repository.database, repository.events
         self.registry = OperationRegistry()

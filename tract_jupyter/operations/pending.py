@@ -17,10 +17,9 @@ from tract_jupyter.storage import interruptible
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.analysis import KnownNames
     from tract_jupyter.models.schema import Parameters
     from tract_jupyter.operations.advice import Advice
-    from tract_jupyter.operations.spec import ActionDef, OperationSpec
+    from tract_jupyter.operations.spec import OperationSpec
     from tract_jupyter.review import CodeBlock, RunsIn
 
 
@@ -214,16 +213,7 @@ def blocks_of(cls: type[DynamicPending], tract: Any) -> tuple[CodeBlock, ...]:
 
 def analysed_blocks(spec: OperationSpec, advice: Advice) -> tuple[CodeBlock, ...]:
     """Return the code of each action, with what the analysis finds."""
-    return tuple(advice.block(action, known_names_of(spec, action)) for action in spec.actions.values())
-
-
-def known_names_of(spec: OperationSpec, action: ActionDef) -> KnownNames:
-    """Return what a spec says about the names in the code of one of its actions."""
-    from tract_jupyter.analysis import KnownNames
-
-    members = members_of(pending_base(spec)).union(spec.actions)
-    fields = frozenset([*spec.fields, *(GUIDANCE_FIELDS if spec.two_stage else ())])
-    return KnownNames(members, fields, frozenset(action.params))
+    return tuple(advice.block(action) for action in spec.actions.values())
 
 
 def members_of(cls: type) -> set[str]:

@@ -216,13 +216,11 @@ class BuiltIn(NamedTuple):
 
     Attributes:
         fields: the type of its fields.
-        home: the module of its class, below the package.
         restored: the method of a tract's parts that makes the pending of another process again.
         is_hookable: handlers can be registered for it.
     """
 
     fields: Any
-    home: str
     restored: str
     is_hookable: bool = True
 
@@ -230,16 +228,15 @@ class BuiltIn(NamedTuple):
 BUILT_IN: Final[dict[str, BuiltIn]] = {
     "compress": BuiltIn(
         Annotated[_Compress, AfterValidator(_paired)],
-        "hooks.builtin.history",
         "history_requests.restored_compress",
     ),
-    "gc": BuiltIn(_GC, "hooks.builtin.history", "history_requests.restored_gc"),
-    "merge": BuiltIn(_Merge, "hooks.builtin.history", "history_requests.restored_merge"),
-    "rebase": BuiltIn(_Rebase, "hooks.builtin.history", "history_requests.restored_rebase"),
-    "generate": BuiltIn(_Generate, "hooks.builtin.generation", "generation.restored"),
-    "tool_result": BuiltIn(_ToolResult, "hooks.builtin.tool_result", "tool_results.restored"),
-    "policy": BuiltIn(_Policy, "toolkit.policy", "policies.restored"),
-    "script_call": BuiltIn(_ScriptCall, "scripts.pendings", "restored_call", is_hookable=False),
+    "gc": BuiltIn(_GC, "history_requests.restored_gc"),
+    "merge": BuiltIn(_Merge, "history_requests.restored_merge"),
+    "rebase": BuiltIn(_Rebase, "history_requests.restored_rebase"),
+    "generate": BuiltIn(_Generate, "generation.restored"),
+    "tool_result": BuiltIn(_ToolResult, "tool_results.restored"),
+    "policy": BuiltIn(_Policy, "policies.restored"),
+    "script_call": BuiltIn(_ScriptCall, "restored_call", is_hookable=False),
 }
 """The operations that the package itself fires, by name."""
 
