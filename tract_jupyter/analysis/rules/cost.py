@@ -11,11 +11,11 @@ import re
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
-from tract_jupyter.analysis.rules.base import HIGH, LIKELY, LOW, MEDIUM, Rule, register
+from tract_jupyter.analysis.rules.base import HIGH, LIKELY, MEDIUM, Rule, register
 from tract_jupyter.analysis.tables.reader import words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tract_jupyter.analysis.findings import Finding
     from tract_jupyter.analysis.view import CodeView
@@ -208,11 +208,11 @@ _LONG_SLEEP = 3.5  # log10 of seconds: about an hour
 
 @register
 class WaitsForever(Rule):
-    """Waits or recurses forever.
+    """Waits forever.
 
     ## What it does
-    Reports a lock acquired twice in a row, sleeping for an hour or more, and functions whose first act is to
-    call themselves.
+    Reports a lock acquired twice in a row, sleeping for an hour or more, and waiting for an event or queue that
+    nothing in the code fills.
 
     ## Why it matters
     The kernel hangs until a person interrupts it; a lock does not even notice the interrupt.
@@ -225,7 +225,7 @@ class WaitsForever(Rule):
     ```
 
     ## What to do instead
-    Use `with lock:`, a `timeout=`, and a condition under which the recursion ends.
+    Use `with lock:` and a `timeout=`.
     """
 
     code = "TJ703"
@@ -233,10 +233,10 @@ class WaitsForever(Rule):
     category = Category.RESOURCES
     level = MEDIUM
     effect = "waits forever"
-    remedy = "Use `with lock:`, a timeout, and a condition under which recursion ends."
+    remedy = "Use `with lock:` and a timeout."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look at locks, at sleeping, and at functions that call themselves."""
+        """Look at locks, sleeping and waiting."""
         yield from self._locks(view)
         for call in view.calls_to(("time.sleep", "asyncio.sleep")):
             if call.args and (magnitude(call.args[0], view) or 0) >= _LONG_SLEEP:
@@ -245,11 +245,6 @@ class WaitsForever(Rule):
             yield self.finding(
                 view, call, "Waits for something that nothing in this code provides.", confidence=LIKELY
             )
-        recursive = _recursive(view)
-        for function in view.of(ast.FunctionDef):
-            first = _first_own_call(function, view) if function in recursive else None
-            if first is not None:
-                yield self.finding(view, first, f"{function.name} calls itself before anything else.", LOW)
 
     def _locks(self, view: CodeView) -> Iterator[Finding]:
         held: set[str] = set()
@@ -303,41 +298,6 @@ def _passed_on(view: CodeView) -> set[str]:
     """Return the names that are used other than to call a method: somebody else may set what is waited for."""
     loaded = (node for node in view.of(ast.Name) if isinstance(node.ctx, ast.Load))
     return {node.id for node in loaded if not isinstance(view.parent(node), ast.Attribute)}
-
-
-def _recursive(view: CodeView) -> set[ast.AST]:
-    """Return the functions that contain a call of their own name."""
-    found: set[ast.AST] = set()
-    own = {function.name for function in view.of(ast.FunctionDef)}
-    for call in view.of(ast.Call):
-        if isinstance(call.func, ast.Name) and call.func.id in own:
-            around = view.parent(call)
-            while around is not None and not isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                around = view.parent(around)
-            if around is not None and around.name == call.func.id:
-                found.add(around)
-    return found
-
-
-def _first_own_call(function: ast.FunctionDef, view: CodeView) -> ast.Call | None:
-    """Return the call by which the function calls itself before anything could end it."""
-    for statement in function.body:
-        if not isinstance(statement, (ast.Expr, ast.Return, ast.Assign)):
-            return None
-        if any(
-            isinstance(node, (ast.IfExp, ast.BoolOp, ast.Lambda, ast.Yield)) for node in ast.walk(statement)
-        ):
-            return None
-        for call in _calls(ast.walk(statement)):
-            if isinstance(call.func, ast.Name) and function in view.resolver.value(call.func).functions:
-                return call
-        if isinstance(statement, ast.Return):
-            return None
-    return None
-
-
-def _calls(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
-    return (node for node in nodes if isinstance(node, ast.Call))
 
 
 _MOST = 1e300
