@@ -245,11 +245,12 @@ def test_every_dependency_is_explained():
     (postgres,) = map(distribution, extras["postgres"])
     assert imported.pop(postgres) == {"tract_jupyter/storage/engines.py"}
     for extra, where in {
+        "headless": "tract_jupyter/notebook/headless_run.py",
         "mcp": "tract_jupyter/toolkit/mcp/",
         "sandbox": ("tract_jupyter/sandbox/", "tract_jupyter/scripts/"),
     }.items():
-        (named,) = map(distribution, extras[extra])
-        for name in {named, *brought_by(named)} & imported.keys() - declared:
+        named = set(map(distribution, extras[extra]))
+        for name in named.union(*map(brought_by, named)) & imported.keys() - declared:
             assert all(path.startswith(where) for path in imported.pop(name)), name
     assert {name: files for name, files in imported.items() if name not in declared} == {}
     # the platform, and what anywidget's class of widgets is made of

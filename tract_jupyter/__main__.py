@@ -17,7 +17,7 @@ def main(words: Sequence[str] | None = None) -> int:
         words: its arguments; those of the process if left out.
 
     Returns:
-        The exit code: 0, or 1 if something would be refused or is damaged, or 2 if it could not be told or done.
+        The exit code: 0, or 1 if something would be refused or is damaged, or 2 if the command failed.
     """
     given = _parser().parse_args(words)
     from tract_jupyter import TractError
@@ -37,10 +37,12 @@ def _verify(given: argparse.Namespace) -> int:
     with observing(ProgressBars(on_terminal)):
         if is_store(given.path):
             return _verify_store(given.path)
-        found = verify(given.path, lock_file=given.lock_file)
+        found = verify(given.path)
     for refusal in found:
         print(refusal)  # noqa: T201 # as above
-    return int(any(refusal.kind == "refused" for refusal in found))
+    if any(refusal.kind == "refused" for refusal in found):
+        print("Decide these requests in a live notebook, then run '%tract record' there.")  # noqa: T201 # as above
+    return int(any(refusal.kind in {"refused", "error"} for refusal in found))
 
 
 def _verify_store(path: str) -> int:
@@ -81,20 +83,16 @@ def _parser() -> argparse.ArgumentParser:
 def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     verify = commands.add_parser(
         "verify",
-        help="list what a run without a person would refuse, or what is damaged in a store",
-        description="List what a run without a person (nbclient, papermill, CI) would refuse; nothing is run. "
-        "Of a store: what is damaged, what stands there without your signature, and a root hash for each run. "
-        "Exit code 1 if anything would be refused or is damaged, 2 if that could not be told; "
-        "what only a run tells, which is listed as unknown, leaves it at 0, and so does what is not signed.",
+        help="run notebooks headless and list what that refuses, or list what is damaged in a store",
+        description="Run notebooks as nbclient, papermill or CI do, and list each request that is refused there, with "
+        "its cell and line. The code of the cells REALLY RUNS, in the notebook's folder: it uses your files, the "
+        "network and models. Only the notebook and its store are temporary copies. The run ends at the first error. "
+        "For a store, nothing is run: it lists damage, records without your signature, and a root hash for each run. "
+        "Exit code 1 if a request is refused, a cell fails or a store is damaged, 2 if the command itself fails.",
     )
     verify.add_argument(
         "path",
         help="a notebook, a folder of notebooks, or a store: its SQLite file (.db, .sqlite) or SQLAlchemy URL",
-    )
-    verify.add_argument(
-        "--lock-file",
-        default="tract.lock.json",
-        help="the file of recorded decisions beside each (default: %(default)s)",
     )
     verify.set_defaults(run=_verify)
 

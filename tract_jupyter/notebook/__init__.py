@@ -9,7 +9,8 @@
 * Asking: `channels` (which way a question takes), `front_end` (what is on the other side, probed), `panels`
   (the widget and its record).
 * What is shown: `views` (context), `runs` (runs), `formatters`; `progress` of what takes long; `waiting`, what a
-  cell leaves open. Before a headless run: `dry_run`.
+  cell leaves open.
+* The command line: `headless_run` lists what a headless run refuses, `stores` verifies stores.
 
 Knows every room; no room knows it.
 """

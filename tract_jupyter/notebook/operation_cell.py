@@ -11,7 +11,7 @@ from tract_jupyter.analysis import AnalysisResult, SandboxMode, Span, in_order, 
 from tract_jupyter.exceptions import OperationError, PendingError, SpecError
 from tract_jupyter.models import PendingStatus, printable
 from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
-from tract_jupyter.notebook.dry_run import ErrorStep, definition_in
+from tract_jupyter.notebook.options import OperationOptions
 from tract_jupyter.notebook.panels.code import code_html
 from tract_jupyter.notebook.panels.render import RECORD_STYLES
 from tract_jupyter.notebook.script_cell import shown_above
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
     from tract_jupyter.hooks import Pending
-    from tract_jupyter.notebook.options import OperationOptions
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.operations import Advice, OperationSpec, PendingActivation
     from tract_jupyter.tract import Tract
@@ -197,26 +196,43 @@ def _definition_parts(cell: str, advice: Advice) -> tuple[CheckedCode, ...] | No
     Raises:
         OperationError: it defines nothing; the message says why.
     """
-    step = definition_in(cell)
-    if step is None:
+    definition = _definition_in(cell)
+    if definition is None:
         return None
-    if isinstance(step, ErrorStep):
-        raise OperationError(step.why)
-    spec = step.parsed.checked()
+    before, parsed = definition
+    spec = parsed.checked()
     parts = tuple(
         CheckedCode(name, action.code, advice.analyzer.analyze(action.code))
         for name, action in spec.actions.items()
     )
-    if not step.parsed.first_lines:
+    if not parsed.first_lines:
         return parts
-    before = step.line - 1
-    found = [_in_cell(part, cell, before + step.parsed.first_lines[part.title]) for part in parts]
+    found = [_in_cell(part, cell, before + parsed.first_lines[part.title]) for part in parts]
     findings = in_order([finding for result in found for finding in result.findings])
     return (
         CheckedCode(
             "Code", cell, AnalysisResult(findings, analysed=all(result.analysed for result in found))
         ),
     )
+
+
+def _definition_in(cell: str) -> tuple[int, ParsedCell] | None:
+    """Return the number of lines before a `%%tract_operation` line, and its definition; None for another cell.
+
+    Raises:
+        OperationError: the line or the definition is not valid.
+    """
+    name = "%%tract_operation"
+    lines = cell.splitlines(keepends=True)
+    before = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    indent = lines[before][: len(lines[before]) - len(lines[before].lstrip())] if lines else ""
+    header, *body = [line.removeprefix(indent) for line in lines[before:]] or [""]
+    if header.split()[:1] != [name] or header.rstrip().endswith("?"):
+        return None
+    options = OperationOptions.parse(header.strip().removeprefix(name))
+    # an empty first line, as in the magic: line numbers are then those of the cell
+    parsed = parse_cell(options.name, "\n" + "".join(body), options.form)
+    return before, parsed.with_options(ask=options.ask, sandbox=options.sandbox)
 
 
 def _in_cell(part: CheckedCode, cell: str, first: int) -> AnalysisResult:

@@ -316,11 +316,15 @@ class NotebookSession:
     def _open(self, replay: Path | None = None) -> Tract:
         from tract_jupyter.models import working
         from tract_jupyter.notebook.channels import NotebookChannel
+        from tract_jupyter.notebook.headless_run import KernelReport, ReportedDecisions
         from tract_jupyter.review import RecordedDecisions, Trust
 
         store = self.store
         try:
             place: Any = {"url": store} if "://" in store else {"path": self._path_of(store)}
+            report = KernelReport.current()
+            if report is not None:
+                place = report.copy_store(place)
             with working(
                 f"Opening {store}" if replay is None else f"Opening {store} to replay {replay.name}"
             ):
@@ -339,11 +343,9 @@ class NotebookSession:
             tract.models.take_over(_models[self.shell])
         elif self.config.model:
             self._use_model(tract)
-        tract.reviewer.channel = NotebookChannel(
-            self.front_end,
-            RecordedDecisions(self.lock_path, Trust(), _used, self._cell),
-            changed=self.waiting.refresh,
-        )
+        where = (self.lock_path, Trust(), _used, self._cell)
+        recorded = RecordedDecisions(*where) if report is None else ReportedDecisions(report, *where)
+        tract.reviewer.channel = NotebookChannel(self.front_end, recorded, changed=self.waiting.refresh)
         if replay is None:
             self._continued = self._earlier(tract)
             if self._continued and not self.shows_continued:

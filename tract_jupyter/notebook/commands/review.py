@@ -74,7 +74,7 @@ def _record(notebook: NotebookSession, rest: list[str]) -> GridView:
 
 def _for_what(path: Path) -> str:
     verify = f"tract-jupyter verify {shlex.quote(str(path.parent))}"
-    return f"Headless runs (nbclient, papermill, CI) carry these out without asking. To see what they refuse: {verify}"
+    return f"Headless runs (nbclient, papermill, CI) carry these out without asking. To run one and see: {verify}"
 
 
 def _where(notebook: str) -> str:

@@ -1,0 +1,153 @@
+"""Stores named on a command line: checking that one is there, and verifying all of it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import StoreError, TractError
+from tract_jupyter.models import tracked
+from tract_jupyter.review import NOT_SIGNED
+from tract_jupyter.storage import Database, TractRows, file_of
+from tract_jupyter.tract import Tract
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter.context import Damage
+    from tract_jupyter.runs import RunRoot
+
+_SUFFIXES = {".db", ".sqlite", ".sqlite3"}
+_FILE_BEGINS = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedTract:
+    """The result of verifying a tract.
+
+    Attributes:
+        damaged: what is not as it was written.
+        runs: its runs, the oldest first.
+        unsigned: what stands there without this user's signature, in words: operations, handlers, profiles, grants,
+            questions and decisions. It decides nothing and never runs.
+    """
+
+    tract_id: str
+    damaged: tuple[Damage, ...]
+    runs: tuple[RunRoot, ...]
+    unsigned: tuple[str, ...] = ()
+
+
+def is_store(path: str | Path) -> bool:
+    """Return whether it is meant as a store: an SQLAlchemy URL, an SQLite file, or a path that ends like one."""
+    if "://" in str(path):
+        return True
+    is_folder = os.path.isdir(path)  # noqa: PTH112 # that of a Path raises where a name is too long
+    is_named_so = Path(path).suffix.lower() in _SUFFIXES and not is_folder
+    return is_named_so or _beginning(Path(path)) == _FILE_BEGINS
+
+
+def _beginning(path: Path) -> bytes | None:
+    """Return the first bytes of a file, None if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_FILE_BEGINS))
+    except OSError:
+        return None
+
+
+def existing_store(store: str | Path) -> Database:
+    """Open a store that is there; none is made.
+
+    Args:
+        store: the SQLite file, or an SQLAlchemy URL.
+
+    Raises:
+        StoreError: there is none, or it cannot be opened.
+    """
+    _check_file(str(store))
+    return Database(**place_of(store), must_exist=True)
+
+
+def place_of(store: str | Path) -> dict[str, Any]:
+    """Return the arguments of `Tract.open` that say which store is meant: its `url` or its `path`."""
+    return {"url": str(store)} if "://" in str(store) else {"path": store}
+
+
+def _check_file(store: str) -> None:
+    """Check that there is a file: opening a missing or an empty one would make a new store.
+
+    Raises:
+        StoreError: there is none.
+    """
+    path = file_of(store) if "://" in store else Path(store)
+    if path is None:
+        if store.startswith("sqlite"):
+            raise StoreError(f"{store} is a store in memory, which is always empty; give the file of a store")
+        return
+    begins = _beginning(path)
+    if begins is None:
+        raise StoreError(
+            f"there is no store {store}; a notebook makes one, by default .tract/NAME.db in its folder"
+        )
+    if begins != _FILE_BEGINS:
+        what = "it does not begin as an SQLite file does" if begins else "the file is empty"
+        raise StoreError(f"{store} is no store: {what}; give another path, or restore a backup of it")
+
+
+def verify_store(store: str | Path) -> list[VerifiedTract]:
+    """Recompute every hash of every tract of a store, including the hashes of runs.
+
+    Args:
+        store: the SQLite file, or an SQLAlchemy URL.
+
+    Returns:
+        The tracts, the oldest first. Two stores in which the same was run, or a run and its replay, have the same root
+        hashes; in two stores not if an operation gave a commit's hash, as a hit of `rag` does.
+
+    Raises:
+        StoreError: there is no such store, or it cannot be opened. No store is made.
+    """
+    where = place_of(store)
+    database = existing_store(store)
+    try:
+        with database.read() as connection:
+            tract_ids = TractRows().ids(connection)
+    finally:
+        database.close()
+    found = []
+    several = len(tract_ids) > 1  # of a single one its commits are counted
+    for tract_id in tracked(tract_ids, "Checking tracts") if several else tract_ids:
+        with Tract.open(**where, tract_id=tract_id) as tract:
+            found.append(
+                VerifiedTract(
+                    tract_id, tuple(tract.verify()), tuple(tract.runs.roots()), tuple(_unsigned(tract))
+                )
+            )
+    return found
+
+
+def _unsigned(tract: Tract) -> Iterator[str]:
+    """Say what stands in a tract without this user's signature."""
+    try:
+        handlers = tract.hooks.saved.quarantined
+        kinds = {
+            "operation": tract.operations.quarantined,
+            "handler": {f"{operation}/{name}": why for (operation, name), why in handlers.items()},
+            "profile": {one.name: one.quarantined for one in tract.profiles.list() if one.quarantined},
+        }
+        for kind, found in kinds.items():
+            yield from (f"{kind} {name!r}: {why}" for name, why in sorted(found.items()))
+        for grant in tract.review.grants.all():
+            if grant.state == NOT_SIGNED:
+                yield f"grant {grant.grant_id[:8]} for {grant.kind} {grant.name!r}: {NOT_SIGNED}"
+        waiting, decisions = tract.review.ledger.unsigned()
+        for question in waiting:
+            yield f"question {question.pending_id[:8]} {question.title!r}: {NOT_SIGNED}"
+        for one in decisions:
+            what = f"{one.action!r} of {one.decided_by!r}"
+            yield f"decision {one.round + 1} on {one.pending_id[:8]}, {what}: {NOT_SIGNED}"
+    except TractError as error:  # such as a secret that cannot be read
+        yield f"the rest could not be told: {error}"
