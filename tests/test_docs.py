@@ -248,6 +248,7 @@ def test_every_dependency_is_explained():
         "headless": "tract_jupyter/notebook/headless_run.py",
         "mcp": "tract_jupyter/toolkit/mcp/",
         "sandbox": ("tract_jupyter/sandbox/", "tract_jupyter/scripts/"),
+        "tiktoken": "tract_jupyter/context/tokens.py",
     }.items():
         named = set(map(distribution, extras[extra]))
         for name in named.union(*map(brought_by, named)) & imported.keys() - declared:

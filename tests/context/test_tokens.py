@@ -4,6 +4,7 @@ import ast
 import base64
 import hashlib
 import inspect
+import sys
 
 import pytest
 import tiktoken
@@ -153,6 +154,13 @@ def test_a_vocabulary_at_hand_is_used(cache, vocabulary):
     assert counter.count_text("the<|endoftext|>") == 1 + 13
     with Tract.open() as tract:
         assert tract.user("the").token_counter == "tiktoken:o200k_base"
+
+
+def test_without_tiktoken_tokens_are_estimated(cache, vocabulary, monkeypatch):
+    file_name, data = vocabulary
+    (cache / file_name).write_bytes(data)
+    monkeypatch.setitem(sys.modules, "tiktoken", None)
+    assert default_counter().name == "approximate"
 
 
 def test_a_damaged_vocabulary_is_not_used_nor_replaced(cache, vocabulary):

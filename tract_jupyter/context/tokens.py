@@ -1,8 +1,8 @@
 """Counting tokens, with or without a vocabulary at hand.
 
-tiktoken downloads a vocabulary when it first needs it. Nothing here may touch the network, so its encodings are used
-only when their vocabulary already lies in tiktoken's cache, whole. Otherwise tokens are estimated, and every number
-that comes of it is shown with `≈`.
+tiktoken is an extra, and it downloads a vocabulary at its first use. Nothing here may touch the network, so it is used
+only if it is installed and has the whole vocabulary in its cache. Otherwise tokens are estimated, and each such number
+is shown with `≈`.
 """
 
 from __future__ import annotations
@@ -80,11 +80,13 @@ class TiktokenCounter:
 
 
 def default_counter(encoding_name: str = DEFAULT_ENCODING) -> TokenCounter:
-    """Return a tiktoken counter if the vocabulary is in tiktoken's cache, else an approximate one."""
+    """Return a tiktoken counter if tiktoken is installed and has the vocabulary in its cache, else an estimate."""
     if not _vocabulary_at_hand(encoding_name):
         return ApproximateCounter()
-    import tiktoken
-
+    try:
+        import tiktoken
+    except ImportError:  # an extra
+        return ApproximateCounter()
     return TiktokenCounter(tiktoken.get_encoding(encoding_name))
 
 
