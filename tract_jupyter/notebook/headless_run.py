@@ -106,7 +106,7 @@ class KernelReport:
             )
         copy = self._folder / sha256(str(file.absolute()).encode()).hexdigest()[:8] / file.name
         if file.exists() and not copy.exists():
-            copy.parent.mkdir()
+            copy.parent.mkdir(exist_ok=True)
             # without a WAL nothing writes to the file, and SQLite need not create one beside it
             how = "mode=ro" if file.with_name(f"{file.name}-wal").exists() else "mode=ro&immutable=1"
             try:
@@ -116,6 +116,7 @@ class KernelReport:
                 ):
                     source.backup(target)
             except sqlite3.Error as error:
+                copy.unlink(missing_ok=True)
                 raise StoreError(f"{file} cannot be copied for the run: {error}") from error
         return {"path": copy}
 

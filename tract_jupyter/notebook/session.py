@@ -432,9 +432,14 @@ class NotebookSession:
             tract.agents.directory = self._agents_place()
 
     def _agents_place(self) -> Path | None:
-        """Return the folder for the files of agents, as the setting says it; None for the usual one."""
+        """Return the folder for the files of agents that the setting names; None for the folder beside the store.
+
+        In a headless run of `verify` it is always beside the copy of the store.
+        """
+        from tract_jupyter.notebook.headless_run import KernelReport
+
         named = self.config.generated_agents_dir
-        return self.path_of(named) if named else None
+        return self.path_of(named) if named and KernelReport.current() is None else None
 
 
 def _refusal(path: Path) -> str:
