@@ -229,7 +229,7 @@ class PendingScript(FieldPending):
         return "kernel"
 
     def why(self) -> str:
-        """Return why the user is asked: with automatic runs switched on, first the reason why this code does not run."""
+        """Return why the user is asked. If scripts that only read run at once, the reason for this one comes first."""
         reason = self._why_not_reading
         is_on = bool(reason) and self.tract.review.grants.has_rule()
         asked = f"{ASKED_BECAUSE} {reason}. " if is_on else ""
