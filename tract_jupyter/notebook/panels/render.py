@@ -441,11 +441,12 @@ _SHORT, _LINE = 80, 240  # characters of a value, and of a line
 
 def code_in_brief(code: str) -> str:
     """Return what code says that it does: its first comment, in quotation marks; else its only line, or how many."""
-    lines = [line for line in map(str.strip, printable(code).split("\n")) if line]
     comment = code_comment(code)
     if comment:
         return f"“{comment}”"
-    return _one_line(lines[0]) if len(lines) == 1 else f"{counted(len(lines), 'line')} of code"
+    lines = printable(code).rstrip().split("\n")
+    filled = [line for line in map(str.strip, lines) if line]
+    return _one_line(filled[0]) if len(filled) == 1 else f"{counted(len(lines), 'line')} of code"
 
 
 def code_comment(code: str) -> str:
