@@ -381,8 +381,9 @@ class CallPart:
                   "not run": _NOT_RUN}  # fmt: skip
         title = titles.get(self.state) or (f"Ran {called}" if script and self.state == "done" else "Script")
         is_told = self.state == "failed" or (title == _NOT_RUN and not self._is_turned_down)
-        has_reason = is_told and isinstance(error, str) and error and error != BY_PERSON
-        return f"{title}: {one_line(error, _ERROR)}" if has_reason else title
+        if is_told and isinstance(error, str) and error not in {"", BY_PERSON}:
+            return f"{title}: {one_line(error, _ERROR)}"
+        return title
 
     @property
     def _badge(self) -> str:
