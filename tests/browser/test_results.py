@@ -116,3 +116,32 @@ def test_scripts_that_only_read_run_without_a_question_until_a_click_ends_that(o
     model.reply().call("notebook_execute", code="min(rows)", backend="kernel", notebook_id="user").end()
     lab.run_cell(2, wait=False)
     lab.output(2).locator(".q").wait_for()
+
+
+FORMULAS = r"""The area is $\pi r^2$, and it costs $5 to $6.
+
+$$
+\int_0^1 x^2\,dx
+= \frac{1}{3}
+$$
+
+$\href{javascript:window.ran=1}{x}$"""
+
+
+def test_a_request_says_why_it_is_asked_and_formulas_are_typeset(open_lab, model, screenshot):
+    code = "numbers = [1, 2]\n\nprint(sum(numbers))\nopen('sum.txt', 'w').write('3')"
+    model.reply("I look.").call("notebook_execute", code=code, backend="kernel", notebook_id="user").end()
+    lab = start(open_lab, model, chat=CHAT, setup="\n%tract grants reading on")
+    out = lab.output(1)
+    why = out.locator(".q .why").first
+    why.get_by_text("Asked because line 4 writes a file inside the workspace").wait_for()
+    screenshot(lab, "results-why", 1)
+    model.reply(FORMULAS).end()
+    out.locator(".q [data-action=approve][aria-disabled=false]").first.click()
+    page = end(lab)
+    page.locator("mjx-container").nth(1).wait_for()
+    assert page.locator("mjx-container").count() == 2
+    assert page.locator("mjx-container a").count() == 0
+    assert "it costs $5 to $6" in page.inner_text()
+    assert "4 lines of code" in page.locator(".row > summary").first.inner_text()
+    screenshot(lab, "results-formulas", 1)

@@ -76,6 +76,7 @@ def test_a_cell_that_only_opens_the_context_says_so_too(notebook):
     again = notebook("c.ipynb", starts=False)
     text = again.run("tract.models.use(model)").text
     assert f"{CONTINUES} To start a new one: %tract chat new" in text
+    assert "Continues" not in again.run("%%tract_chat\nAnd now?").text  # it is there already
 
 
 def test_a_new_notebook_continues_nothing(notebook):

@@ -201,6 +201,40 @@ def test_all_others_are_asked_about(on, call):
     assert on.scripts.notebooks.user_namespace["n"] == [1, 2, 3]
 
 
+ASKED_BECAUSE = {
+    "n.append(4)": "line 1 may change your variable `n`",
+    "k = 1\nn['a'] = k": "line 2 may change your variable `n`",
+    "n += [1]": "line 1 may change your variable `n`",
+    "k = n\nk.append(1)": "line 2 may change an object that the script did not make",
+    "n = 1": "line 1 gives your variable `n` a new value",
+    "del n": "line 1 uses `del`",
+    "sum(n)\nopen('x')": "line 2 reads a file",
+    "open('x')\nopen('y', 'w')": "line 2 writes a file inside the workspace",
+    "import shutil\nshutil.rmtree('x')": "line 2 deletes, moves or changes files",
+    "import subprocess\nsubprocess.run(['ls'])": "line 2 starts another program",
+    "tools.status()": "the name `tools` is not known (line 1)",
+    "import os": "line 1 imports `os`",
+    "import wave": "line 1 imports wave, which is not known, or not loaded yet",
+    "print(" + "1, " * 9_000 + ")": "it has more than 20,000 characters",
+}
+
+
+@pytest.mark.parametrize(("code", "reason"), ASKED_BECAUSE.items())
+def test_a_request_says_why_the_script_did_not_run_at_once(on, call, code, reason):
+    on.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject"))
+    assert call(code).denied
+    (request, _), *_ = on.reviewer.channel.shown
+    assert request.why.startswith(f"Asked because {reason}. The model wrote this code.")
+
+
+def test_without_automatic_runs_a_request_gives_no_such_reason(tract, call):
+    tract.scripts.notebooks.user_namespace = {}
+    tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject"))
+    assert call("open('x')").denied
+    (request, _), *_ = tract.reviewer.channel.shown
+    assert request.why.startswith("The model wrote this code.")
+
+
 @pytest.mark.parametrize(
     "actor", ["agent:1", "agent:chat/x", "agent:chat:main", "orchestrator", "mcp", "policy:x"]
 )

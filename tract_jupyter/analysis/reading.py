@@ -46,7 +46,7 @@ def why_not_reading(code: str, kernel: KernelNames) -> str:
         kernel: where it would run.
     """
     if len(code) > _MOST_CODE:
-        return "it is too long"
+        return f"it has more than {_MOST_CODE:,} characters"
     try:
         tree = parse(code)
         reader = _Reader(kernel)
@@ -59,7 +59,7 @@ def why_not_reading(code: str, kernel: KernelNames) -> str:
     except NotReadingError as why:
         return str(why)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return "its text cannot be read as Python"
+        return "it is not plain Python"
     return "its variables change too often"
 
 
@@ -86,7 +86,7 @@ class _Reader(Calls):
             if isinstance(node, ast.expr) and not (
                 is_stored or isinstance(node, _PARTS) or node in self._seen
             ):
-                refuse(node, "this expression is not known to only read")
+                refuse(node, "this expression may do more than read")
 
     def state(self) -> tuple[dict[str, Value], bool]:
         """Return what is known so far."""
@@ -102,7 +102,7 @@ class _Reader(Calls):
     def _statement(self, node: ast.stmt) -> None:
         method = getattr(self, f"_do_{type(node).__name__.lower()}", None)
         if method is None:
-            refuse(node, f"{type(node).__name__.lower()} statements are not known to only read")
+            refuse(node, f"it uses `{ast.unparse(node).split()[0]}`")
         method(node)
 
     def _do_expr(self, node: ast.Expr) -> None:
@@ -174,7 +174,7 @@ class _Reader(Calls):
 
     def _do_functiondef(self, node: ast.FunctionDef) -> None:
         if node.decorator_list:
-            refuse(node, "a decorated function is not known to only read")
+            refuse(node, "a decorated function may do more than read")
         self._bind(ast.Name(node.name, lineno=node.lineno), Value("local"))
         self._parameters(node.args)
         if node.returns is not None:
@@ -193,7 +193,7 @@ class _Reader(Calls):
         for one in node.names:
             module = node.module or ""
             if node.level or one.name == "*":
-                refuse(node, "an import of this form is not known to only read")
+                refuse(node, "an import of this form may do more than read")
             self._check_loaded(node, module)
             self._bind(
                 ast.Name(one.asname or one.name, lineno=node.lineno), self._member(node, module, one.name)
@@ -226,7 +226,7 @@ class _Reader(Calls):
         if value.kind == "plot":
             return PLOT
         if value.kind != "data":
-            raise NotReadingError("it unpacks something that is no data")
+            raise NotReadingError("it unpacks something other than plain data")
         is_whole = value.own == WHOLE and not value.is_table and not self._has_foreign
         return NEW if is_whole else DATA
 
@@ -257,23 +257,23 @@ class _Reader(Calls):
                 return
         value = self.value(iterated)
         if value.kind not in {"data", "plot"}:
-            refuse(iterated, "it iterates over something that is no data")
+            refuse(iterated, "it iterates over something other than plain data")
         self._assign(target, self.part(value))
 
     def _bind(self, target: ast.Name, value: Value) -> None:
         """Give a name a value. All values of a name in the script, and of the user's, must be of one kind."""
         name = target.id
         if name.startswith("_") or name in _SHADOWING:
-            refuse(target, f"it gives {name} a value")
+            refuse(target, f"it gives `{name}` a value")
         if value.kind == "local" and not self._depth and self.kernel.is_mentioned(name):
-            refuse(target, f"a cell of yours may call its function {name}")
+            refuse(target, f"a cell of yours may call its function `{name}`")
         before = self._names.get(name)
         kind = self.kernel.kind(name)
         if kind:  # an inner variable, too: the script may mean either
             users = self._of_kernel(target, name, kind)
             is_same = users == value and value.kind in {"module", "function"}
             if not (self._depth or is_same or self.kernel.is_free(name)):
-                refuse(target, f"it gives your variable {name} a new value")
+                refuse(target, f"it gives your variable `{name}` a new value")
             before = before or users
         if before is not None and (before.kind, before.name) != (value.kind, value.name):
             refuse(target, f"{name} stands for things of several kinds")
@@ -284,7 +284,7 @@ class _Reader(Calls):
     def _store(self, target: ast.expr, value: Value) -> None:
         """Store into a subscript or an attribute of an object: the script must have made the object."""
         if value.kind != "data":
-            refuse(target, "it stores something that is no data")
+            refuse(target, "it stores something other than plain data")
         if isinstance(target, ast.Attribute):
             base = self.data(target.value)
             if target.attr not in {"columns", "index", "name"} or not base.is_table:
@@ -309,7 +309,10 @@ class _Reader(Calls):
 
     def check_own(self, node: ast.AST, value: Value, least: int) -> None:
         if value.kind != "data" or min(value.own, self.most_own(value)) < least:
-            refuse(node, "it may change an object that the script did not make")
+            name = _root_name(node)
+            is_users = name not in self._names and self.kernel.kind(name)
+            what = f"your variable `{name}`" if is_users else "an object that the script did not make"
+            refuse(node, f"it may change {what}")
 
     def check_values(self, node: ast.AST, value: Value) -> None:
         """Check that the script may change values: a table that it made may have those of another one."""
@@ -323,14 +326,14 @@ class _Reader(Calls):
     def data(self, node: ast.expr) -> Value:
         value = self.value(node)
         if value.kind != "data":
-            refuse(node, "something that is no data is used as data")
+            refuse(node, "something other than plain data is used as data")
         return value
 
     def value(self, node: ast.expr) -> Value:
         self._seen.add(node)
         method = getattr(self, f"_of_{type(node).__name__.lower()}", None)
         if method is None:
-            refuse(node, f"{type(node).__name__} is not known to only read")
+            refuse(node, "this expression may do more than read")
         value: Value = method(node)
         return value
 
@@ -342,7 +345,7 @@ class _Reader(Calls):
         if name in self._names:
             return self._names[name]
         if name.startswith("_") or name in {"In", "Out"}:
-            refuse(node, f"it reads {name}")
+            refuse(node, f"it reads `{name}`")
         kind = self.kernel.kind(name)
         if kind:
             return self._of_kernel(node, name, kind)
@@ -350,7 +353,7 @@ class _Reader(Calls):
             return Value("function", name=f"builtins.{name}", group="error")
         if name in known.BUILTINS and self.kernel.is_original("builtins", name):
             return Value("function", name=f"builtins.{name}", group="builtin")
-        return refuse(node, f"{name} is not known")
+        return refuse(node, f"the name `{name}` is not known")
 
     def _of_kernel(self, node: ast.AST, name: str, kind: str) -> Value:
         word, _, full = kind.partition(" ")
@@ -361,7 +364,7 @@ class _Reader(Calls):
         if word == "function":
             module, _, function = full.rpartition(".")
             return self._member(node, module, function)
-        return refuse(node, f"the type of your variable {name} is not known to only read")
+        return refuse(node, f"the type of your variable `{name}` is not known")
 
     def _member(self, node: ast.AST, module: str, name: str) -> Value:
         """Return what a module has by that name."""
@@ -375,7 +378,7 @@ class _Reader(Calls):
                 if not self.kernel.is_loaded(module) or not self.kernel.is_original(module, name):
                     refuse(node, f"{inner} was replaced, or is not loaded yet")
                 return NEW if group == "constant" else Value("function", name=inner, group=group)
-        return refuse(node, f"{inner} is not known to only read")
+        return refuse(node, f"{inner} may do more than read")
 
     def _of_attribute(self, node: ast.Attribute) -> Value:
         base, name = self.value(node.value), node.attr
@@ -393,7 +396,7 @@ class _Reader(Calls):
         is_column = base.is_table and not name.startswith("_") and self.kernel.is_column(name)
         is_known = name in known.ATTRIBUTES or is_column
         if base.kind != "data" or not is_known:
-            refuse(node, f"the attribute {name} is not known to only read")
+            refuse(node, f"the attribute {name} may do more than read")
         return DATA
 
     def _index(self, node: ast.expr, *, is_called: bool = False) -> None:
@@ -401,7 +404,7 @@ class _Reader(Calls):
         for one in node.elts if isinstance(node, ast.Tuple) else [node]:
             value = self.value(one)
             if value.kind != "data" and not (value.kind == "local" and is_called):
-                refuse(node, "something that is no data is used as an index")
+                refuse(node, "something other than plain data is used as an index")
 
     def _of_slice(self, node: ast.Slice) -> Value:
         for one in (node.lower, node.upper, node.step):
@@ -416,7 +419,7 @@ class _Reader(Calls):
         if base.kind == "plot":
             return PLOT
         if base.kind != "data":
-            refuse(node, "it takes a part of something that is no data")
+            refuse(node, "it takes a part of something other than plain data")
         if base.is_table and isinstance(node.slice, ast.List | ast.Compare):
             return Value("data", CONTAINER, is_table=True)
         if base.is_table and isinstance(node.slice, ast.BinOp | ast.UnaryOp) and _is_mask(node.slice):
@@ -439,7 +442,7 @@ class _Reader(Calls):
         for one in (node.left, *node.comparators):
             value = self.value(one)
             if value.kind not in {"data", "plot"} and value.group not in {"builtin", "new", "shared"}:
-                refuse(node, "it compares something that is no data")
+                refuse(node, "it compares something other than plain data")
         return NEW
 
     def _of_ifexp(self, node: ast.IfExp) -> Value:
@@ -476,7 +479,7 @@ class _Reader(Calls):
         if kinds == {"plot"}:
             return PLOT
         if kinds - {"data"}:
-            refuse(node, "it puts something that is no data into a container")
+            refuse(node, "it puts something other than plain data into a container")
         return Value("data", own)
 
     def _comprehension(self, generators: Iterable[ast.comprehension], *made: ast.expr) -> Value:
@@ -492,7 +495,7 @@ class _Reader(Calls):
         if {one.kind for one in values} == {"plot"}:
             return PLOT
         if any(one.kind != "data" for one in values):
-            refuse(made[0], "it collects something that is no data")
+            refuse(made[0], "it collects something other than plain data")
         return Value("data", WHOLE if all(one.own == WHOLE for one in values) else CONTAINER)
 
     def _of_listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Value:
@@ -541,6 +544,18 @@ def _either(values: Sequence[Value]) -> Value:
     is_mixed = not is_table and any(one.is_table for one in values)
     own = min(one.own for one in values)
     return replace(values[0], own=min(own, CONTAINER) if is_mixed else own, is_table=is_table)
+
+
+def _root_name(node: ast.AST) -> str:
+    """Return the name of the variable that an assignment or a call of a method may change; empty if there is none."""
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Call):
+            node = node.func
+        elif isinstance(node, ast.Attribute | ast.Subscript):
+            node = node.value
+        else:
+            return ""
+    return node.id
 
 
 def _is_mask(node: ast.expr) -> bool:

@@ -56,7 +56,7 @@ class KernelNames(Protocol):
 
 
 class NotReadingError(Exception):
-    """Raised for anything that is not known to only read."""
+    """Raised for anything that may do more than read."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,15 @@ PLOT: Final = Value("plot")
 def refuse(node: ast.AST, why: str) -> NoReturn:
     """Refuse the code.
 
+    Args:
+        node: the refused part.
+        why: a clause. "it" is the line of the node.
+
     Raises:
         NotReadingError: always.
     """
-    raise NotReadingError(f"line {getattr(node, 'lineno', 1)}: {why}")
+    line = f"line {getattr(node, 'lineno', 1)}"
+    raise NotReadingError(f"{line} {why[3:]}" if why.startswith("it ") else f"{why} ({line})")
 
 
 class Calls:
@@ -205,7 +210,7 @@ class Calls:
             self._given(node, "", most=2)
             return NEW if base.name.startswith("datetime") else Value("data", CONTAINER)
         if base.kind != "data":
-            refuse(node, f"{name} is not known to only read")
+            refuse(node, f"{name} may do more than read")
         return self._data_method(node, base, name)
 
     def _data_method(self, node: ast.Call, base: Value, name: str) -> Value:
@@ -226,7 +231,7 @@ class Calls:
         if name in known.NEW_METHODS:
             return self._of_new_method(node, base, name)
         if name not in known.VIEW_METHODS:
-            refuse(node, f"{name} is not known to only read")
+            refuse(node, f"{name} may do more than read")
         self._given(node, name, most=known.VIEW_METHODS[name], base=base)
         if name == "copy" and not node.args and not node.keywords:
             return Value("data", WHOLE if base.is_table else CONTAINER, base.is_table)
@@ -270,7 +275,7 @@ class Calls:
     ) -> list[Value]:
         """Check the arguments of a call of `name`, and return their values."""
         if len(node.args) > most:
-            refuse(node, "so many arguments by position may name an object to write into")
+            refuse(node, "so many positional arguments may include an object to write into")
         short = name.rpartition(".")[2]
         at, by_name = known.CALLED.get(name) or known.CALLED.get(short) or (None, frozenset())
         fine = {"data", *allows}
@@ -301,7 +306,7 @@ class Calls:
     ) -> list[Value]:
         name = keyword.arg
         if name is None or name in known.REFUSED_KEYWORDS:
-            refuse(node, f"the argument {name or '**'} is not known to only read")
+            refuse(node, f"the argument {name or '**'} may do more than read")
         is_constant = isinstance(keyword.value, ast.Constant)
         is_true = isinstance(keyword.value, ast.Constant) and keyword.value.value is True
         if name.lower().startswith(known.OVERWRITING) and not (is_true and name.lower().startswith("copy")):
@@ -349,7 +354,7 @@ class Calls:
             ("numpy.float", "numpy.int", "numpy.bool", "math.")
         )
         if value.name == "builtins.display" or (value.kind not in fine and not is_plain):
-            refuse(node, "something that is no data is given to a call")
+            refuse(node, "something other than plain data is given to a call")
         return value
 
     def _drawn(self, node: ast.Call) -> Value:
@@ -388,7 +393,7 @@ class Calls:
             elif keyword.arg in known.CHECKED_KEYWORDS:
                 self._callback(keyword.value)
             else:
-                refuse(node, f"the argument {keyword.arg or '**'} of {name} is not known to only read")
+                refuse(node, f"the argument {keyword.arg or '**'} of {name} may do more than read")
         return Value(
             "data", CONTAINER if name in {"agg", "aggregate"} and is_named and is_container else NOT_OWN
         )
@@ -439,10 +444,10 @@ class Calls:
         try:
             tree = ast.parse(only.value.strip(), mode="eval")
         except SyntaxError:
-            refuse(node, "the query is not known to only read")
+            refuse(node, "the query may do more than read")
         for one in ast.walk(tree):
             if not isinstance(one, _QUERY):
-                refuse(node, "the query is not known to only read")
+                refuse(node, "the query may do more than read")
         return Value("data", CONTAINER, is_table=True)
 
 

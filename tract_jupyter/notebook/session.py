@@ -172,7 +172,7 @@ class NotebookSession:
         self.agent_tree: LiveTree | None = None
         """The tree of agents that is on display and follows them."""
         self._watch: AgentWatch | None = None
-        self._continued = ""
+        self._continued: str | None = None
         """The earlier conversation that continues, until the first turn of this kernel shows it."""
         self.shows_continued = False
         """True if the running cell shows by itself which conversation continues."""
@@ -347,9 +347,10 @@ class NotebookSession:
         recorded = RecordedDecisions(*where) if report is None else ReportedDecisions(report, *where)
         tract.reviewer.channel = NotebookChannel(self.front_end, recorded, changed=self.waiting.refresh)
         if replay is None:
-            self._continued = self._earlier(tract)
+            self._continued = self._earlier(tract) or None
             if self._continued and not self.shows_continued:
                 print(f"{self._continued} To start a new one: %tract chat new")  # noqa: T201 # before any request
+                self._continued = ""
         return tract
 
     def _earlier(self, tract: Tract) -> str:
@@ -366,9 +367,9 @@ class NotebookSession:
         messages = counted(status.message_count, "message")
         return f"Continues the conversation of {whose}: {messages}, the last one {last}."
 
-    def take_continued(self) -> str:
-        """Return a sentence for the first turn in this kernel, if an earlier conversation continues; else nothing."""
-        continued, self._continued = self._continued, ""
+    def take_continued(self) -> str | None:
+        """Return `TurnLog.continues` for the next turn: None for all but the first turn in this kernel."""
+        continued, self._continued = self._continued, None
         return continued
 
     def cell_name(self) -> str:

@@ -19,7 +19,7 @@ from tract_jupyter.review import CodeBlock, ValueRow, ValueTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tract_jupyter.analysis import AnalysisResult, Capabilities, KernelNames
+    from tract_jupyter.analysis import AnalysisResult, Capabilities, Finding, KernelNames
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
 
 
@@ -199,7 +199,7 @@ class Advice:
         if self.off:
             return "rules of the analysis are switched off"
         if block.findings:
-            return "it has findings"
+            return _finding_text(block.findings)
         return str(why_not_reading(block.code, kernel))
 
     def ability(self, block: CodeBlock) -> str:
@@ -212,6 +212,18 @@ class Advice:
         paths = [entry.partition(":")[2] for entry in used_files(block.findings, reach)]
         keeps = not is_sure and _APPENDS.search(block.code) is not None
         return ability_text(abilities(block.findings, reach, list(filter(_exists, paths)), keeps=keeps))
+
+
+def _finding_text(findings: Sequence[Finding]) -> str:
+    """Return the worst finding as a clause; one about reading a file only if there is no other of that level."""
+    from tract_jupyter.analysis import RULES, Category
+
+    one = max(findings, key=lambda f: (f.level.rank, f.category is not Category.FILESYSTEM_READ))
+    reason = one.reason.partition(". ")[0].rstrip(".")
+    title = RULES[one.code].manual().partition("\n")[0].rstrip(".") if one.code in RULES else ""
+    first, _, rest = (reason if reason.startswith("Imports ") else title).partition(" ")
+    is_verb = first.rstrip(",").endswith("s")
+    return f"line {one.span.line} {first.lower()} {rest}" if is_verb else f"{reason} (line {one.span.line})"
 
 
 _APPENDS = re.compile(r"""(["'])(?:[bt]?a[bt]?\+?|r[bt]?\+[bt]?)\1""")

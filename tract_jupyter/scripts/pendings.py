@@ -25,6 +25,8 @@ RUN_SCRIPT: Final = "run_script"
 """The operation of `PendingScript`, as its requests and rows name it."""
 READS: Final = "Run what has no findings and touches no files, in this session"
 """The rule of the standing approval for scripts that only read, as the user sees it."""
+ASKED_BECAUSE: Final = "Asked because"
+"""The beginning of a request's reason, if that approval is given but does not cover the script."""
 
 
 def reading_scripts() -> Subject:
@@ -183,7 +185,7 @@ class PendingScript(FieldPending):
     in_view = frozenset({"code", "notebook_id"})
 
     def __init__(self, code: str, *, notebook_id: str, acts_in: Any = None, **options: Any) -> None:
-        self._reads: tuple[str, bool] | None = None
+        self._checked: tuple[str, str] | None = None
         self.seen: dict[str, Any] | None = None
         super().__init__(RUN_SCRIPT, fields={"code": code, "notebook_id": notebook_id}, **options)
         self._acts_in = self.tract if acts_in is None else acts_in
@@ -204,17 +206,19 @@ class PendingScript(FieldPending):
     @property
     def subject(self) -> Subject | None:
         """The rule that covers this code; None if it may do more than read, or if it is not the chat's own."""
-        code = self.fields["code"]
-        if self._reads is None or self._reads[0] != code:
-            self._reads = code, not self._why_not_reading()
-        if not self._reads[1] or self.caution or self.doubt:
-            return None
-        return reading_scripts()
+        return None if self._why_not_reading or self.caution or self.doubt else reading_scripts()
 
+    @property
     def _why_not_reading(self) -> str:
-        """Return why the user is asked about the code each time; empty if a standing approval may cover it."""
+        """The reason why the user is asked about the code each time; empty if a standing approval may cover it."""
+        code = self.fields["code"]
+        if self._checked is None or self._checked[0] != code:
+            self._checked = code, self._check_reading()
+        return self._checked[1]
+
+    def _check_reading(self) -> str:
         if self._acts_in is not self.tract or self.actor != CHAT:
-            return "it is not of the model of this conversation"
+            return "the model of this conversation did not write it"
         kernel = self._acts_in.scripts.notebooks.known(self.fields["notebook_id"])
         self.seen = kernel.namespace
         return str(self.tract.operations.advice.why_not_reading(self.code_blocks()[0], kernel))
@@ -225,13 +229,16 @@ class PendingScript(FieldPending):
         return "kernel"
 
     def why(self) -> str:
-        """Return why a person is asked."""
+        """Return why the user is asked. If scripts that only read run at once, the reason for this one comes first."""
+        reason = self._why_not_reading
+        is_on = bool(reason) and self.tract.review.grants.has_rule()
+        asked = f"{ASKED_BECAUSE} {reason}. " if is_on else ""
         reach = "In this kernel it can do whatever you can."
         calls = "You are asked again before it calls a tool that can change something."
         author = self._executor.asker(self.actor)
         if author == self.actor and author.startswith("agent:"):
             author = "The model"
-        return f"{author} wrote this code. {reach} {calls}"
+        return f"{asked}{author} wrote this code. {reach} {calls}"
 
     def summary(self) -> str:
         """Return what the code can do, as far as its text tells."""

@@ -54,6 +54,44 @@ def test_prose_lists_tables_and_code():
     assert '<pre class="out"><code>x = <span class="m">1</span></code></pre>' in made
 
 
+FORMULAS = {  # « and » stand for the element that is typeset
+    r"Area $a_1 * b_2 * c$.": r"<p>Area «$a_1 * b_2 * c$».</p>",
+    r"\(x^2\), $$\pi$$": r"<p>«$x^2$», «$$\pi$$»</p>",
+    "$$\n\\int_0^1 x^2\\,dx\n+ \\frac{1}{3}\n$$": "<p>«$$\\int_0^1 x^2\\,dx\n+ \\frac{1}{3}$$»</p>",
+    r"\[ a < b \]": "<p>«$$a &lt; b$$»</p>",
+    r"$$\begin{pmatrix} a & b \end{pmatrix}$$": r"<p>«$$\begin{pmatrix} a &amp; b \end{pmatrix}$$»</p>",
+    # prices, code and marks of Markdown
+    "From $5 to $6, $5-$6, $ a $": "<p>From $5 to $6, $5-$6, $ a $</p>",
+    r"`$x$` \$x\$": "<p><code>$x$</code> $x$</p>",
+    # commands that make links, load or define something
+    r"$\href{javascript:alert(1)}{x}$": r"<p><code>\href{javascript:alert(1)}{x}</code></p>",
+    "$$\n\\require{x}\n$$": '<pre class="out"><code>\\require{x}</code></pre>',
+    r"$\def\x{1}$": r"<p><code>\def\x{1}</code></p>",
+    r"$\begin{html}$": r"<p><code>\begin{html}</code></p>",
+    r"$\begin\href$": r"<p><code>\begin\href</code></p>",
+    r"$\unicode{65}$": r"<p><code>\unicode{65}</code></p>",
+    r"$\style{x}{y}$": r"<p><code>\style{x}{y}</code></p>",
+    "$a % b$": "<p><code>a % b</code></p>",
+    r"$\é$": r"<p><code>\é</code></p>",
+    "$<img src=x>$": "<p>«$&lt;img src=x&gt;$»</p>",
+    # not closed
+    "$$\na\n\n- b": '<pre class="out"><code>$$\na</code></pre>\n<ul>\n<li>b</li>\n</ul>',
+}
+
+
+@pytest.mark.parametrize(("text", "made"), FORMULAS.items())
+def test_a_formula_is_for_the_typesetter_or_in_the_code_font(text, made):
+    expected = made.replace("«", '<span class="math mathjax_process tex2jax_process">').replace(
+        "»", "</span>"
+    )
+    assert markdown_html(text) == expected
+    stream = MarkdownStream()
+    for letter in text:
+        stream.append(letter)
+        stream.parts()
+    assert "\n".join(part for _, part in stream.parts()) == expected
+
+
 def test_a_heading_has_its_level_and_no_anchor_of_the_front_end():
     assert markdown_html("## Two *b*") == (
         '<div class="h h2" role="heading" aria-level="4">Two <em>b</em></div>'
@@ -185,6 +223,8 @@ PATHOLOGICAL = {
     "code that never closes": "```python\n" + "f'{x}'+(" * 4_000,
     "blocks of code": "```sh\n$(\n```\n" * 20_000,
     "entities": "&#x22;" * 100_000,
+    "formulas": ("$a$ " * 140 + "\n\n") * 400,
+    "formulas that never close": ("$a" * 299 + "\n\n") * 500 + "$$\n" + "\\[ a\n" * 9_000,
 }
 PIECES = 190
 
@@ -276,7 +316,7 @@ def test_a_line_that_is_being_written_settles_nothing():
 
 LINES = st.sampled_from(
     ["a", "# h", "#", "- i", "  - j", "1. k", "2) k", "> q", "```", "```py", "    c", "", "", "---", "***", "===", "|a|b|", "|-|-|",
-     "|1|2|", "[r]: https://x.org", "[r]", "**b", "`c", "~~~", "\t", "a\\", "a  ", "<div>", "</div>", "\r", "![x](https://y.org)"]
+     "|1|2|", "[r]: https://x.org", "[r]", "**b", "`c", "~~~", "\t", "a\\", "a  ", "<div>", "</div>", "\r", "![x](https://y.org)", "$$", "$$a", "b$$", "\\[", "\\]"]
 )  # fmt: skip
 
 
@@ -293,6 +333,6 @@ def test_a_text_in_pieces_is_the_text_as_a_whole(text, cuts):
 
 
 @example("[x]()")
-@given(st.text(alphabet="ab[]()<>!*_`~|#&;:/\\\"'=- \n\t\r.@%x1jhtps", max_size=120))
+@given(st.text(alphabet="ab[]()<>!*_`~|#&;:$/\\\"'=- \n\t\r.@%x1jhtps", max_size=120))
 def test_no_text_becomes_anything_else_than_prose(text):
     read(text)

@@ -6,13 +6,14 @@ import json
 import re
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
+from itertools import count
 
 import pytest
 
 from tests.hooks.fakes import call, reply
 from tract_jupyter.exceptions import LLMError, OperationError
 from tract_jupyter.llm import ActingCall
-from tract_jupyter.loop import CallEnded, ReplyStored, TurnBegan, TurnEnded
+from tract_jupyter.loop import CallBegan, CallEnded, ReplyStored, TurnBegan, TurnEnded
 from tract_jupyter.models import Delta, SentContext, TurnLimits, TurnOutcome, message_with
 from tract_jupyter.notebook.chat import (
     TractSource,
@@ -22,6 +23,8 @@ from tract_jupyter.notebook.chat import (
     stored_log,
     stored_view,
 )
+from tract_jupyter.review import Ticket
+from tract_jupyter.scripts import PendingScript
 
 PAYLOADS = (
     "<script>alert(1)</script>",
@@ -186,6 +189,10 @@ class Waited(TractSource):
         }.get(pending_id)
 
 
+def asked_about_a_script(talk):
+    return Ticket(PendingScript("1", notebook_id="main", tract=talk), lambda _: None)
+
+
 def test_reading_is_no_time_of_the_model(talk):
     log = TurnLog(Waited(talk))
     log.add(TurnBegan("t", "Go", datetime(2026, 6, 1, tzinfo=UTC)))
@@ -195,6 +202,22 @@ def test_reading_is_no_time_of_the_model(talk):
     log.add(TurnEnded(TurnOutcome.ANSWER, seconds=63.0))
     assert re.search(r"Ran 1 tool call in one script .*0\.8 s", log.view().text())
     assert log.view().foot_text().endswith("8.0 s, and 55.0 s waiting for you")
+
+
+def test_the_foot_repeats_nothing_that_a_row_says(talk):
+    clock = count(0, 10)
+    log = TurnLog(Waited(talk), clock=lambda: next(clock))
+    log.add(TurnBegan("t", "Go", datetime(2026, 6, 1, tzinfo=UTC)))
+    log.add(ReplyStored("r", "", calls=(ActingCall("c", "notebook_execute", {"code": "1"}),)))
+    assert "Carrying out its calls" in log.view().foot_text()
+    log.add(CallBegan("c"))
+    assert "Running a script" in log.view().text()
+    assert "unning" not in log.view().foot_text()
+    log.show(asked_about_a_script(talk))
+    log.view()
+    assert log.view().foot_text().startswith("Waiting for you: 1 question")
+    assert log.view().waited >= 10
+    assert "waiting for you" not in log.view().foot_text()
 
 
 def test_a_question_that_is_older_than_its_turn_leaves_the_time_as_it_is(talk):

@@ -172,6 +172,25 @@ def test_a_script_that_was_changed_shows_what_ran(tract):
     assert "code changed" in line
 
 
+@pytest.mark.parametrize(
+    ("code", "brief"),
+    [
+        ("a = 1\n\n\nb = 2\n", "4 lines of code"),
+        ("\n\nprint(1)\n", "print(1)"),
+        ("a = 1\nb = 2\n\n", "2 lines"),
+    ],
+)
+def test_a_row_counts_the_lines_of_a_script_as_an_editor_does(tract, code, brief):
+    ticket = Ticket(PendingScript(code, notebook_id="user", tract=tract), lambda _: None)
+    assert brief in record_html(ticket).partition("</summary>")[0]
+
+
+def test_the_row_of_a_script_names_its_files_and_no_line_repeats_them(tract):
+    view = of_script(tract, "import pandas as pd\npd.read_csv('data/x.csv')\npd.read_csv('/etc/x.csv')")
+    assert view["with_html"] == "Can read /etc/x.csv and data/x.csv"
+    assert view["body_html"].partition("About this request")[0].count('class="says"') == 1
+
+
 def test_a_script_says_whose_variables_it_sees(tract):
     view = of_script(tract, "x = 1", "draft")
     assert view["needed"] == 3  # the line, and the name of the notebook

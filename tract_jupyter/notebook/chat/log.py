@@ -82,7 +82,8 @@ class TurnLog:
         replayed: the cassette that is replayed; empty for none.
         is_last: nothing was said after this turn.
         has_earlier: it had its answer, which stays where no other one comes.
-        continues: the earlier conversation that continues, in the first turn of a kernel; empty otherwise.
+        continues: a sentence about the earlier conversation, in the first turn of a kernel; empty if the notebook
+            shows it already, None if the turn continues no earlier conversation.
         asks_again: the user switched it off here that scripts run without a question.
         clock: gives seconds, from any beginning.
         go_on: what is typed to go on with it.
@@ -100,7 +101,7 @@ class TurnLog:
     replayed: str = ""
     is_last: bool = True
     has_earlier: bool = False
-    continues: str = ""
+    continues: str | None = None
     asks_again: bool = False
     clock: Callable[[], float] = time.monotonic
     go_on: str = GO_ON
@@ -263,7 +264,7 @@ class TurnLog:
                 self._turn_id, tuple(parts), self._phase, waiting, self._ended, self.model, tuple(self._usages),
                 self._step, self.most_steps, seconds, self.replayed, is_last=self.is_last, waited=self._wait(),
                 go_on=self.go_on, named=self.named, stays=self._stays,
-                continues=bool(self.continues), asks_again=self.asks_again,
+                continues=self.continues is not None, asks_again=self.asks_again,
             )  # fmt: skip
 
     # ---

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from tract_jupyter.models import printable, shortened
+from tract_jupyter.notebook.chat.formulas import add_formulas
 from tract_jupyter.notebook.views.html import escaped
 
 if TYPE_CHECKING:
@@ -215,7 +216,8 @@ def _inline(token: Token) -> list[Token]:
     from markdown_it.token import Token as Plain
 
     marks = sum(token.content.count(mark) for mark in "*_~")
-    if marks > _MOST_MARKS or token.content.count("[") > _MOST_BRACKETS:
+    most = max(map(token.content.count, ["[", "$", "\\("]))
+    if marks > _MOST_MARKS or most > _MOST_BRACKETS:
         return [Plain("text", "", 0, content=token.content)]
     return _parser().parseInline(token.content)[0].children or []
 
@@ -234,6 +236,7 @@ def _parser() -> MarkdownIt:
     }  # fmt: skip
     for name, rule in rules.items():
         parser.add_render_rule(name, rule)
+    add_formulas(parser)
     return parser
 
 

@@ -17,6 +17,7 @@ from tract_jupyter.notebook.chat.rows import (
     arguments_html,
     asked_row,
     brief_arguments,
+    clock_text,
     decide_html,
     decided_brief,
     is_rejection,
@@ -57,13 +58,13 @@ _FIRST_WORDS: Final = 100
 _LEAST_CONTEXT: Final = 2_000
 _NOTE: Final = 2_000
 _ERROR: Final = 160
+_NOT_RUN: Final = "Script not run"
 _SCRIPT_STATES: Final = {
     "completed": "done",
     "interrupted": "stopped",
     "timed_out": "stopped",
     "paused": "asked",
 }
-_STOPPED: Final = frozenset({not_run(BY_PERSON), ended_running(BY_PERSON), ended_reading(BY_PERSON)})
 
 
 @dataclass(frozen=True)
@@ -246,19 +247,30 @@ class CallPart:
         return edits if isinstance(edits, dict) else {}
 
     @property
+    def _is_turned_down(self) -> bool:
+        decision = self.decision
+        return decision is not None and is_rejection(decision)
+
+    @property
+    def _is_withdrawn(self) -> bool:
+        """True if its request was open when the turn was stopped. The loop rejects such a request."""
+        ended, decision = self.ended, self.decision
+        return ended is not None and decision is not None and ended.text == not_run(decision.reason)
+
+    @property
     def state(self) -> str:
         """How far it has come, as `rows.ICONS` names it."""
         ended, decision = self.ended, self.decision
-        if ended is not None and ended.is_error and ended.text in _STOPPED:
-            return "stopped"
-        if decision is not None and is_rejection(decision):
-            return "refused"
+        if decision is not None and self._is_turned_down and not self._is_withdrawn:
+            return "not run" if decision.action == "expire" else "refused"
         if ended is None:
             if self.is_open or (self.is_asked and not self.is_begun and decision is None):
                 return "asked"
             return "running" if self.is_begun else "idle"
+        if ended.is_error and _was_left(ended.text):
+            return "stopped"
         if ended.is_error:
-            return "failed" if ended.made else "not run"
+            return "failed" if ended.made and not ended.text.startswith(not_run("")) else "not run"
         status = "completed" if ended.script is None else ended.script.get("status")
         return _SCRIPT_STATES.get(str(status), "failed")
 
@@ -303,8 +315,12 @@ class CallPart:
         else:
             title = call_title(self.call.name, self.arguments)
             row, name = self._call_row(limit, title), f": {title}" if title else f" {self.call.name}"
-        decision = None if self.state == "stopped" else self.decision  # what was open then was withdrawn
-        row = row if decision is None else _with_decision(row, decision, name)
+        decision = self.decision
+        if decision is not None and self._is_withdrawn:
+            short, full = f"stopped, {clock_text(decision.decided_at)}", "stopped before a decision"
+            row = row._replace(aside=short, aside_title=full, seconds=None)
+        elif decision is not None:
+            row = _with_decision(row, decision, name)
         return row._replace(aside=UNASKED) if self.is_unasked else row
 
     def _call_row(self, limit: int, title: str) -> RowParts:
@@ -355,18 +371,23 @@ class CallPart:
         return change_html(diff) if diff else ""
 
     def _script_title(self, script: Mapping[str, Any], called: str) -> str:
-        """Return how far the script has come; of one that failed, the class and the message of the error."""
+        """Return how far the script has come; of a failed one, the class and the message of the error."""
         status, error = str(script.get("status") or ""), script.get("error")
         if status == "timed_out":
             return "Script stopped at its time limit"
-        if self.state == "failed" and isinstance(error, str) and error:
-            return f"Script failed: {one_line(error, _ERROR)}"
-        titles = {"running": "Running a script", "stopped": "Script stopped", "failed": "Script failed"}
-        return titles.get(self.state) or (f"Ran {called}" if script and self.state == "done" else "Script")
+        if self.ended is not None and not script:
+            error = self.ended.text.removeprefix(not_run(""))
+        titles = {"running": "Running a script", "stopped": "Script stopped", "failed": "Script failed",
+                  "not run": _NOT_RUN}  # fmt: skip
+        title = titles.get(self.state) or (f"Ran {called}" if script and self.state == "done" else "Script")
+        is_told = self.state == "failed" or (title == _NOT_RUN and not self._is_turned_down)
+        if is_told and isinstance(error, str) and error not in {"", BY_PERSON}:
+            return f"{title}: {one_line(error, _ERROR)}"
+        return title
 
     @property
     def _badge(self) -> str:
-        is_told = self.is_script and self.state in {"failed", "stopped"}  # by the title
+        is_told = self.is_script and self.state in {"failed", "stopped", "not run"}  # by the title
         if is_told or self.state in {"done", "running", "refused", "idle"}:
             return "changed" if self._edits else ""
         return self.state.replace("asked", "waiting")
@@ -396,6 +417,11 @@ class CallPart:
         return f"{sub_html('What the model saw', tokens_text(ended.tokens))}{result_html(ended.text, limit)}"
 
 
+def _was_left(text: str) -> bool:
+    """Return True if the turn ended while a call ran, so that its outcome is not known."""
+    return text.endswith(ended_running("")) or text.startswith(ended_reading(""))
+
+
 def _past(title: str) -> str:
     """Return a title such as `Create agent checker` once that is done."""
     verb, space, rest = title.partition(" ")
@@ -408,8 +434,13 @@ def _with_decision(row: RowParts, decision: Decision, name: str) -> RowParts:
     what = row.what or f"Ran{name}"
     if is_rejection(decision):
         reason = quoted(decision.reason)
+        if decision.action == "expire":
+            what = row.what if row.what == _NOT_RUN else f"Not run:{name.removeprefix(':')}"
+            row = row._replace(badge="")
+        else:
+            what = f"Rejected{name}"
         return row._replace(
-            what=f"Rejected{name}", name="", brief=escaped(reason) or row.brief, brief_text=reason or row.brief_text,
+            what=what, name="", brief=escaped(reason) or row.brief, brief_text=reason or row.brief_text,
             aside=short, aside_title=full, tokens="", seconds=None, body=body,
         )  # fmt: skip
     if row.state == "idle":  # it is carried out once all of its step are decided about

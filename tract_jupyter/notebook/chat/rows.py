@@ -102,7 +102,7 @@ def row_text(row: RowParts) -> str:
     """Return a row as a line of text."""
     icon, word = ICONS[row.state]
     seconds = seconds_text(row.seconds) if row.seconds is not None else ""
-    is_told = row.state in {"done", "refused"} or word in row.what
+    is_told = row.state in {"done", "refused"} or word in row.what.lower()
     told = [
         row.badge or ("" if is_told else word),
         row.aside,
@@ -425,16 +425,20 @@ def decided_brief(decision: Decision) -> tuple[str, str]:
     is_own = decision.is_personal and decision.decided_by == current_person()
     who = "you" if is_own else _decider(decision)
     moment = decision.decided_at.astimezone()
+    if decision.action == "expire":
+        return (
+            f"no decision by {clock_text(moment)}",
+            f"expired without a decision, {exact_time(decision.decided_at)}",
+        )
     done = _DONE.get(decision.action, f"{decision.action} chosen")
     full = f"{done} by {decision.decided_by} ({decision.channel}), {exact_time(decision.decided_at)}"
     return f"{who}, {clock_text(moment)}", full
 
 
-_DONE: Final = {"approve": "approved", "reject": "rejected", "expire": "expired; decided"}
+_DONE: Final = {"approve": "approved", "reject": "rejected"}
 _DECIDERS: Final = {
     "grant": "a standing approval",
     "recorded": "a recorded decision",
-    "timeout": "nobody in time",
     "handler": "a handler",
     "model": "a model",
 }
@@ -500,8 +504,9 @@ def asked_row(asked: AskedQuestion) -> RowParts:
     if is_rejection(decision):
         reason = quoted(decision.reason or asked.reason)
         body += f"<p>{escaped(reason)}</p>" if reason else ""
+        word = "Expired" if decision.action == "expire" else "Rejected"
         return RowParts(
-            "refused", f"Rejected: {asked.what}", brief=escaped(reason), brief_text=reason, aside=short,
+            "refused", f"{word}: {asked.what}", brief=escaped(reason), brief_text=reason, aside=short,
             aside_title=full, body=body,
         )  # fmt: skip
     return RowParts(

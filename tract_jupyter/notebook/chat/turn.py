@@ -167,7 +167,8 @@ class DrawnTurn:
         if ended is None:
             if self.waiting:
                 return "i-wait", f"Waiting for you: {counted(self.waiting, 'question')}", ""
-            return "i-run", self.phase, ""
+            is_in_row = any(isinstance(part, CallPart) and part.state == "running" for part in self.parts)
+            return "i-run", "" if is_in_row else self.phase, ""
         if ended.outcome is TurnOutcome.ANSWER:
             return (
                 ("i-tape", f"Replayed from {self.replayed}", "")
@@ -212,6 +213,8 @@ class DrawnTurn:
             not _LEAST_WAIT <= self.waited <= self.seconds
         ):  # longer: it was asked before the turn was gone on with
             return seconds_text(self.seconds)
+        if self.waiting and self.ended is None:  # the request counts that time
+            return seconds_text(self.seconds - self.waited)
         return f"{seconds_text(self.seconds - self.waited)}, and {seconds_text(self.waited)} waiting for you"
 
     def _cost(self) -> str:

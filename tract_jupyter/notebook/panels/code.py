@@ -194,7 +194,7 @@ def code_html(block: CodeBlock, named: str = "", *, listed: bool = True) -> str:
     last = block.first_line + len(lines) - 1
     for finding in block.findings:
         by_line.setdefault(min(finding.span.line, last), []).append(finding)
-    noted = _noted(block.findings)
+    noted = _noted(block.findings, is_script=bool(named))
     for line, pieces in zip(shown.lines, lines, strict=True):
         findings = by_line.get(line.number, [])
         rows += _line_html(line, pieces, findings, asked=line.number == block.marked)
@@ -243,11 +243,16 @@ def _tags_html(findings: list[Finding]) -> str:
     return f'<span class="tag">{tags}</span>' if tags else ""
 
 
-def _noted(findings: tuple[Finding, ...]) -> set[Finding]:
-    """Return the findings that are explained under their line."""
+def _noted(findings: tuple[Finding, ...], *, is_script: bool) -> set[Finding]:
+    """Return the findings that are explained under their line. The row of a script names the files that it uses."""
     if len(findings) <= _FEW:
-        return set(findings)
+        return {one for one in findings if not (is_script and _is_file_in_row(one))}
     return {rule.worst for rule in by_rule(findings) if rule.level >= RiskLevel.HIGH}
+
+
+def _is_file_in_row(finding: Finding) -> bool:
+    is_import = finding.reason.startswith("Imports ")
+    return finding.code in {"TJ201", "TJ202"} and finding.level is RiskLevel.LOW and not is_import
 
 
 def _row(

@@ -30,6 +30,7 @@ from tract_jupyter.review import (
     whom_in_words,
     worst_finding,
 )
+from tract_jupyter.scripts import ASKED_BECAUSE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -202,9 +203,8 @@ def body_html(ticket: Ticket, *, why: bool = True, asked_by: bool = True) -> str
     foot = f'<p class="dim">{foot_html(ticket)}</p>'
     if not is_open:
         return "".join([*parts, foot])
-    said = [
-        f'<p class="why"><b>Why you are asked:</b> {escaped(request.why)}</p>' if why and request.why else ""
-    ]
+    reason = request.why.removeprefix(f"{ASKED_BECAUSE} ")
+    said = [f'<p class="why"><b>Why you are asked:</b> {escaped(reason)}</p>' if why and reason else ""]
     said += [findings_html(block) for block in request.code if not is_listed(block)]
     said += [_values_html(table, request.pending_id) for table in about]
     said += [code_html(block) for block in asking if asked_by]
@@ -441,11 +441,12 @@ _SHORT, _LINE = 80, 240  # characters of a value, and of a line
 
 def code_in_brief(code: str) -> str:
     """Return what code says that it does: its first comment, in quotation marks; else its only line, or how many."""
-    lines = [line for line in map(str.strip, printable(code).split("\n")) if line]
     comment = code_comment(code)
     if comment:
         return f"“{comment}”"
-    return _one_line(lines[0]) if len(lines) == 1 else f"{counted(len(lines), 'line')} of code"
+    lines = printable(code).rstrip().split("\n")
+    filled = [line for line in map(str.strip, lines) if line]
+    return _one_line(filled[0]) if len(filled) == 1 else f"{counted(len(lines), 'line')} of code"
 
 
 def code_comment(code: str) -> str:

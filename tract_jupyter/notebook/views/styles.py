@@ -150,8 +150,10 @@ def _with_used_variables(rules: list[_Rule]) -> list[_Rule]:
     kept = [
         (
             head,
-            "; ".join(
-                one for one in declarations if not one.startswith("--") or one.partition(":")[0] in used
+            ";".join(
+                one.replace(": ", ":", 1)
+                for one in declarations
+                if not one.startswith("--") or one.partition(":")[0] in used
             ),
         )
         for head, declarations in split

@@ -1,0 +1,128 @@
+r"""Formulas in a model's Markdown: `$a$`, `$$a$$`, `\(a\)` and `\[a\]`.
+
+The typesetter of the page sets a formula if all its commands are in `_COMMANDS`. Other commands can make links, load
+pictures and packages, or define commands. Such a formula stays as the model wrote it, in the code font.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.notebook.views.html import escaped
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
+
+_INLINE: Final = re.compile(
+    r"(?P<double>\$\$)([^$`]{1,1000}?)(?<!\\)\$\$|\$(?=[^\s$])([^$`]{1,1000}?)(?<![\s\\])\$(?!\d)|\\\((.{1,1000}?)\\\)",
+    re.DOTALL,
+)
+"""A price is no formula: no space stands at the inner side of a dollar, and no digit follows the last one."""
+_CLOSING: Final = {"$$": "$$", "\\[": "\\]"}
+_LONGEST: Final = 1_000  # characters of a formula that is typeset
+_SHOWN: Final = (
+    "frac dfrac tfrac sqrt binom sum prod int iint iiint oint lim limsup liminf sup inf max min argmax argmin "
+    "log ln lg exp sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh det dim ker gcd deg Pr "
+    "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi pi varpi rho "
+    "varrho sigma varsigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi "
+    "Psi Omega partial nabla infty hbar ell Re Im aleph emptyset varnothing forall exists nexists neg lnot land "
+    "lor wedge vee cap cup subset subseteq supset supseteq in notin ni setminus times div cdot cdots ldots dots "
+    "vdots ddots pm mp ast star circ bullet oplus otimes odot le leq ge geq ne neq ll gg approx sim simeq cong "
+    "equiv propto mid nmid parallel perp to gets mapsto leftarrow rightarrow Leftarrow Rightarrow leftrightarrow "
+    "Leftrightarrow longrightarrow Longrightarrow implies iff uparrow downarrow hat bar vec tilde dot ddot "
+    "overline underline widehat widetilde overbrace underbrace left right big Big bigg Bigg bigl bigr Bigl Bigr "
+    "langle rangle lfloor rfloor lceil rceil lvert rvert lVert rVert vert Vert prime text textbf textit textrm "
+    "mathrm mathbf mathit mathsf mathbb mathcal mathfrak boldsymbol operatorname displaystyle textstyle limits "
+    "nolimits quad qquad begin end therefore because angle triangle top bot dagger"
+)
+_COMMANDS: Final = frozenset(_SHOWN.split())
+_ENVIRONMENTS: Final = frozenset(
+    {"matrix", "pmatrix", "bmatrix", "Bmatrix", "vmatrix", "Vmatrix", "cases", "aligned", "align", "align*",
+     "gathered", "split"}
+)  # fmt: skip
+_COMMAND: Final = re.compile(r"\\(?:([A-Za-z]+)|([,;:!> {}|\\%#&_])|.?)", re.DOTALL)
+_ENVIRONMENT: Final = re.compile(r"\\(?:begin|end)\s*(?:\{([^{}]*)\})?")
+
+
+def add_formulas(parser: MarkdownIt) -> None:
+    """Have a parser read formulas."""
+    parser.block.ruler.before("fence", "formula", _read_block, {"alt": ["paragraph", "blockquote", "list"]})
+    parser.inline.ruler.before("escape", "formula", _read_inline)
+    parser.add_render_rule("formula_block", _block_html)
+    parser.add_render_rule("formula", _inline_html)
+
+
+def is_plain_formula(text: str) -> bool:
+    """Return True if a formula has only known commands, which show signs and do nothing else."""
+    known = all(found[1] in _COMMANDS if found[1] else bool(found[2]) for found in _COMMAND.finditer(text))
+    named = all(found[1] in _ENVIRONMENTS for found in _ENVIRONMENT.finditer(text))
+    return known and named and len(text) <= _LONGEST and not re.search("[$%#]", _COMMAND.sub("", text))
+
+
+def _read_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001 # as its parser calls it
+    """Read lines from one that begins with a mark to the next one with the other mark, or to an empty line.
+
+    That is one block, even if the other mark is not there: it may come later.
+    """
+    opening = _line(state, start)[:2]
+    closing = _CLOSING.get(opening)
+    if closing is None or state.is_code_block(start):
+        return False
+    text, number = _line(state, start)[2:].strip(), start
+    if closing in text and not text.endswith(closing):
+        return False
+    while closing not in text and number + 1 < end and not _ends(state, number + 1):
+        number += 1
+        text = _line(state, number).strip()
+    if not silent:
+        token = state.push("formula_block", "", 0)
+        token.content = state.getLines(start, number + 1, state.blkIndent, False).strip()  # noqa: FBT003 # see above
+        token.markup = opening if text.endswith(closing) and text.count(closing) == 1 else ""
+        token.map = [start, number + 1]
+        state.line = number + 1
+    return True
+
+
+def _ends(state: StateBlock, number: int) -> bool:
+    return state.isEmpty(number) or state.sCount[number] < state.blkIndent
+
+
+def _line(state: StateBlock, number: int) -> str:
+    return state.src[state.bMarks[number] + state.tShift[number] : state.eMarks[number]]
+
+
+def _read_inline(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 # as its parser calls it
+    found = _INLINE.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "$\\" else None
+    if found is None:
+        return False
+    if not silent:
+        token = state.push("formula", "", 0)
+        token.content = found[2] or found[3] or found[4]
+        token.markup = found["double"] or "$"
+    state.pos = found.end()
+    return True
+
+
+def _block_html(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
+    token = tokens[at]
+    text = token.content[2:-2].strip() if token.markup else token.content
+    if not token.markup or not is_plain_formula(text):
+        return f'<pre class="out"><code>{escaped(text)}</code></pre>\n'
+    return f"<p>{_typeset_html(text, '$$')}</p>\n"
+
+
+def _inline_html(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
+    text = tokens[at].content
+    is_plain = is_plain_formula(text)
+    return _typeset_html(text, tokens[at].markup) if is_plain else f"<code>{escaped(text)}</code>"
+
+
+def _typeset_html(text: str, mark: str) -> str:
+    """Return a formula for the typesetter, which works only within these classes."""
+    return f'<span class="math mathjax_process tex2jax_process">{mark}{escaped(text)}{mark}</span>'
