@@ -76,7 +76,7 @@ class _Waiting:
 
 
 def _after_fork() -> None:
-    _Waiting.thread = get_ident()  # whichever thread forked is the child's only one
+    _Waiting.thread = get_ident()  # the child has only the thread that forked
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork
