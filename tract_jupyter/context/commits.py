@@ -25,10 +25,10 @@ from tract_jupyter.models import (
     check_tag,
     check_text,
     check_words,
+    named_text,
     several,
     sha256,
     text_of,
-    told_text,
 )
 from tract_jupyter.storage import ANNOTATE, APPEND, EDIT, EMPTY, MERGE, NO_TAGS, Draft
 
@@ -91,20 +91,23 @@ def draft(
     if generation_config is not None:
         check_dict(generation_config, "generation_config")
     payload = canonical_json(content).encode()
-    text = text_of(content)
+    text, counted_by = text_of(content), counter.name
     tokens = counter.count_text(text)
     if metadata and metadata.get("tool_calls"):
         metadata = {**metadata, "tool_calls": _calls(metadata["tool_calls"])}
         tokens += counter.count_text(canonical_json(metadata["tool_calls"]))  # they are sent, so they count
-    tokens += sum(one.tokens(counter.count_text) for one in files)
-    is_exact = all(one.attachment.kind == "text" for one in files)
+    if files:
+        text = named_text((one.attachment for one in files), text)
+        tokens += sum(one.tokens(counter.count_text) for one in files)
+        is_exact = all(one.attachment.kind == "text" for one in files)
+        counted_by = counter.name if is_exact else APPROXIMATE
     return Draft(
         content["content_type"],
         payload,
         sha256(payload),
-        first_line(told_text(content)) if message is None else _checked_message(message),
+        first_line(text) if message is None else _checked_message(message),
         tokens,
-        counter.name if is_exact else APPROXIMATE,
+        counted_by,
         operation,
         edit_target,
         None if priority is None else Priority(priority).value,
@@ -113,7 +116,7 @@ def draft(
         canonical_json(generation_config) if generation_config else EMPTY,
         _tags_json(tags) if tags else NO_TAGS,
         tools_hash,
-        files=tuple(one.data for one in files),
+        files=tuple([one.data for one in files]),
     )
 
 
@@ -211,8 +214,8 @@ def check_options(options: Mapping[str, Any]) -> None:
     Raises:
         TypeError: there is another one; as Python says it of its own.
     """
-    unknown = next((name for name in options if name not in OPTIONS), None)
-    if unknown is not None:
+    if not CommitOptions.__optional_keys__.issuperset(options):
+        unknown = next(name for name in options if name not in OPTIONS)
         known = ", ".join(OPTIONS)
         raise TypeError(f"commit() has no option {unknown!r}.{nearest(unknown, OPTIONS)} It takes {known}")
 
@@ -285,8 +288,8 @@ class Commits:
     ) -> CommitInfo:
         """Add a commit to the current branch; options as for `Tract.commit`."""
         target = self._edit_target(operation, edit_target)
-        retains = retain is not None or retain_match != () or retain_match_mode != "substring"
-        options["retention"] = Retention.of(retain, retain_match, retain_match_mode) if retains else None
+        if retain is not None or retain_match != () or retain_match_mode != "substring":
+            options["retention"] = Retention.of(retain, retain_match, retain_match_mode)
         options["tools_hash"] = self._toolsets.current if tools is None else self._toolsets.keep(tools)
         return self._appended(content, target, options)
 
@@ -306,7 +309,8 @@ class Commits:
     ) -> CommitInfo:
         kind = APPEND if target is None else EDIT
         made = self.draft(content, operation=kind, edit_target=target, **options)
-        return self._told(self._writer.append(made, self._budget_check()))
+        entry = self._writer.append(made, self._budget_check())
+        return entry.info(entry.starting_priority())
 
     def say(self, content: dict[str, Any], edit: str | None, options: Mapping[str, Any]) -> CommitInfo:
         """Commit a message, or an edit of one.
@@ -316,8 +320,9 @@ class Commits:
             TypeError: there is no such option.
         """
         check_options(options)
-        changed = {} if edit is None else {"operation": EDIT, "edit_target": edit}
-        return self.commit(content, **{**options, **changed})
+        if edit is not None:
+            options = {**options, "operation": EDIT, "edit_target": edit}
+        return self.commit(content, **options)
 
     def commit_on(self, branch: str, content: dict[str, Any], **options: Any) -> None:
         """Add a commit to a branch that is not the current one; `undo` takes it back there.
@@ -330,7 +335,8 @@ class Commits:
         made, check = self.draft(content, **options), self._budget_check()
         for attempt in range(_ATTEMPTS):
             here = self._refs.at(branch)
-            check(totals_after(here.context_tokens, here.context_messages, made))
+            if check is not None:
+                check(totals_after(here.context_tokens, here.context_messages, made))
             try:
                 self._writer.write(Plan(branch, here.commit_hash, here, [made], "commit"))
             except BranchMovedError:
@@ -354,7 +360,7 @@ class Commits:
         if metadata:
             draft = draft._replace(metadata_json=canonical_json(metadata))
         placed = self._writer.append(draft, self._budget_check())
-        return self._told(placed)
+        return placed.info(placed.starting_priority())
 
     def get(self, name: str) -> CommitInfo:
         """Return one commit, by hash, prefix or branch, with its priority on the current branch if it is there."""
@@ -450,9 +456,6 @@ class Commits:
         self._check_history(target, here)
         return target
 
-    def _told(self, entry: Entry) -> CommitInfo:
-        return entry.info(entry.starting_priority())
-
     def _edit_target(self, operation: str, edit_target: str | None) -> str | None:
         if operation == APPEND:
             if edit_target is not None:
@@ -476,11 +479,11 @@ class Commits:
         where = f"branch {here.branch!r}" if here.branch else "HEAD"
         raise EditTargetError(f"{target.commit_hash[:8]} is not in the history of {where}; switch first")
 
-    def _budget_check(self) -> Callable[[Totals], None]:
-        """A check of one commit against the budget. Only a refusal is repeated where the commit is placed anew."""
+    def _budget_check(self) -> Callable[[Totals], None] | None:
+        """A check of one commit against the budget. Only a refusal is repeated where the commit is placed again."""
         budget, has_told = self.budget, False
         if budget is None:
-            return _no_limit
+            return None
 
         def check(totals: Totals) -> None:
             nonlocal has_told
@@ -498,10 +501,6 @@ class Commits:
         """
         if self.budget is not None:
             self.budget.check(self._corrections.tokens(tokens), self.counter.name)
-
-
-def _no_limit(_: Totals) -> None:
-    pass
 
 
 def _article(entry: Entry) -> str:

@@ -232,7 +232,7 @@ class Files:
             AttachmentError: a file cannot be attached.
             ContentError: the content can have no attachments, or names some that are none of this tract's.
         """
-        known = self._known(content)
+        known = self._known(content) if content.get("attachments") else []
         if not attachments:
             return content, known
         is_result = content["content_type"] == "tool_io" and content["direction"] == "result"

@@ -10,6 +10,7 @@ import json
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
 
 from tract_jupyter.models import (
@@ -31,7 +32,7 @@ from tract_jupyter.models import (
 from tract_jupyter.storage import APPEND, EDIT, EMPTY, MERGE, Draft, Entry, Step, from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from tract_jupyter.models import Reader
     from tract_jupyter.storage import CommitRows, Database, Entry
@@ -105,6 +106,7 @@ class Prefix(Sequence[T_co]):
 # What OpenAI's chat format adds: https://cookbook.openai.com/examples/how_to_count_tokens_with_tiktoken
 PER_MESSAGE: Final = 4  # three around it, one for the role
 PER_CONTEXT: Final = 3
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})  # one for all messages
 _parse = json.JSONDecoder().raw_decode  # what we wrote ourselves has no space around it
 
 
@@ -341,9 +343,9 @@ def message_of(step: Step, winner: Step, priority: Priority) -> Message:
         calls,
         call_id,
         failed,
-        {} if config == EMPTY else from_json(config, dict),
+        _NOTHING if config == EMPTY else from_json(config, dict),
         direction if isinstance(direction, str) else None,
-        beside if isinstance(beside, dict) else {},
+        beside if isinstance(beside, dict) else _NOTHING,
         attachments_of(content),
     )
 

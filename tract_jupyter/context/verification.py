@@ -105,7 +105,7 @@ def _of_commit(
     except TractError as error:
         yield Damage(entry.content_hash, f"of commit {entry.commit_hash[:12]}: {error}")
     try:
-        given = commit_hash(entry, entry.tract_id, entry.parent_hash, entry.created_at, others)
+        given = commit_hash(entry, entry.tract_id, entry.parent_hash, others, entry.created_at)
     except (ValueError, TractError):
         given = ""
     if given != entry.commit_hash:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.context.timeline import totals_after
@@ -134,12 +135,13 @@ class Writer:
         """Called with the commits of each write once it is done, also within a batch or another transaction; with none
         after a batch; and with None if some were rolled back."""
 
-    def append(self, draft: Draft, check: Callable[[Totals], None]) -> Entry:
+    def append(self, draft: Draft, check: Callable[[Totals], None] | None) -> Entry:
         """Put a draft on the current branch.
 
         Args:
             draft: what to commit.
-            check: called with the totals that it would give, if these are more; raises to refuse it. It may write.
+            check: called with the totals that it would give, if these are more; raises to refuse it. It may write. None
+                for no check.
 
         Raises:
             DetachedHeadError: there is no current branch.
@@ -150,7 +152,7 @@ class Writer:
             self.on_commits((entry,))
         return entry
 
-    def _append(self, draft: Draft, check: Callable[[Totals], None]) -> Entry:
+    def _append(self, draft: Draft, check: Callable[[Totals], None] | None) -> Entry:
         has_looked_again = False
         with self._lock:
             if self._buffer is not None:
@@ -249,7 +251,9 @@ class Writer:
         with self._lock:
             self._known = None
 
-    def _appended(self, draft: Draft, check: Callable[[Totals], None], *, is_optimistic: bool) -> Entry:
+    def _appended(
+        self, draft: Draft, check: Callable[[Totals], None] | None, *, is_optimistic: bool
+    ) -> Entry:
         """Place a draft on the tip and write it. If optimistic, look first: another process may still win the race.
 
         Placing may take long, as it looks at the history and the budget may call somebody: that is nothing for a
@@ -258,27 +262,23 @@ class Writer:
         here, entry = None, None
         if is_optimistic:
             # within a transaction of somebody else's, a lost race could not be run again
-            is_usable = (
-                self._known_of is OWN_HEADS.get().get(self._refs) and not self._database.in_transaction
-            )
-            here = self._known if is_usable else None
+            here = None if self._database.in_transaction else self.known
             here = here or self._position()
             entry = self._placed_alone(here, draft, check)
-        with uninterrupted():
-            with self._database.write() as connection:
-                here = here or self._refs.position(connection)
-                entry = entry or self._placed_alone(here, draft, check)
-                self._commits.add_files(connection, draft.files)
-                self._commits.add(connection, (entry,), {})
-                if not self._refs.move(
-                    connection, here.branch or "", here.commit_hash, entry.commit_hash, current=True
-                ):
-                    raise _LostRaceError
+        with self._database.write() as connection:
+            here = here or self._refs.position(connection)
+            entry = entry or self._placed_alone(here, draft, check)
+            self._commits.add_files(connection, draft.files)
+            self._commits.add(connection, (entry,), {})
+            if not self._refs.move(
+                connection, here.branch or "", here.commit_hash, entry.commit_hash, current=True
+            ):
+                raise _LostRaceError
             self._database.if_rolled_back(self._forget)
             self._take_note(here, entry)
         return entry
 
-    def _buffered(self, buffer: Buffer, draft: Draft, check: Callable[[Totals], None]) -> Entry:
+    def _buffered(self, buffer: Buffer, draft: Draft, check: Callable[[Totals], None] | None) -> Entry:
         here = self.position
         entry = self._placed_alone(here, draft, check)
         if self._known is not here:  # the budget called somebody who wrote something
@@ -306,7 +306,7 @@ class Writer:
         with self._database.read() as connection:
             return self._refs.position(connection)
 
-    def _placed_alone(self, here: Position, draft: Draft, check: Callable[[Totals], None]) -> Entry:
+    def _placed_alone(self, here: Position, draft: Draft, check: Callable[[Totals], None] | None) -> Entry:
         if here.branch is None:
             raise DetachedHeadError(
                 "HEAD is detached: nothing can be committed here. Make a branch (branch NAME), or switch to one"
@@ -316,7 +316,7 @@ class Writer:
         else:
             with self._timelines.lock:
                 totals = self._timelines.at(here.commit_hash).effect(draft)
-        if totals.tokens > here.context_tokens:
+        if check is not None and totals.tokens > here.context_tokens:
             interruptible(check, totals)
         return self._placed_on(here, draft, totals)
 
@@ -347,10 +347,7 @@ class Writer:
 
     def _placed_on(self, here: Position, draft: Draft, totals: Totals) -> Entry:
         tract_id = self._commits.tract_id
-
-        def hash_at(at: str) -> str:
-            return commit_hash(draft, tract_id, here.commit_hash, at, draft.merge_parents)
-
+        hash_at = partial(commit_hash, draft, tract_id, here.commit_hash, draft.merge_parents)
         time_of = self._database.clock.time_of
         created_at = now_text() if time_of is None else time_of(hash_at(""))
         return Entry(

@@ -217,30 +217,28 @@ class Draft(NamedTuple):
 
 
 def commit_hash(
-    of: Entry | Draft, tract_id: str, parent_hash: str | None, created_at: str, merge_parents: tuple[str, ...]
+    of: Entry | Draft, tract_id: str, parent_hash: str | None, merge_parents: tuple[str, ...], created_at: str
 ) -> str:
     """Return the hash of a commit, over all that matters.
 
     It is that of the canonical JSON of an object with these values under these names; what is optional is left out
     if it is empty. The text is put together here, as most of its parts are JSON already.
     """
+    parent = f'"{parent_hash}"' if parent_hash else "null"
+    target = f'"{of.edit_target}"' if of.edit_target else "null"
     others = f',"merge_parents":{canonical_json(merge_parents)}' if merge_parents else ""
     priority = f',"priority":"{of.priority}"' if of.priority else ""
     retention = f',"retention":{of.retention_json}' if of.retention_json else ""
     tools = f',"tools_hash":"{of.tools_hash}"' if of.tools_hash else ""
     text = (
         f'{{"content_hash":"{of.content_hash}","content_type":{encode_basestring(of.content_type)},'
-        f'"created_at":"{created_at}","edit_target":{_name(of.edit_target)},'
+        f'"created_at":"{created_at}","edit_target":{target},'
         f'"generation_config":{of.generation_config_json}{others},'
         f'"message":{encode_basestring(of.message)},"metadata":{of.metadata_json},'
-        f'"operation":"{of.operation}","parent_hash":{_name(parent_hash)}{priority}{retention},'
+        f'"operation":"{of.operation}","parent_hash":{parent}{priority}{retention},'
         f'"tags":{of.tags_json}{tools},"tract_id":{encode_basestring(tract_id)}}}'
     )
     return sha256(text.encode())
-
-
-def _name(commit: str | None) -> str:
-    return f'"{commit}"' if commit else "null"
 
 
 # --- rows
@@ -330,8 +328,13 @@ class CommitRows:
         Raises:
             StoreReferenceError: the bytes of an attachment are not there.
         """
-        _ADD_BLOB.run_all(connection, [(entry.content_hash, entry.payload) for entry in entries])
-        _ADD_COMMIT.run_all(connection, [(*entry[:-1], entry.parent_hash) for entry in entries])
+        if len(entries) == 1:
+            (entry,) = entries
+            _ADD_BLOB.run(connection, (entry.content_hash, entry.payload))
+            _ADD_COMMIT.run(connection, (*entry[:-1], entry.parent_hash))
+        else:
+            _ADD_BLOB.run_all(connection, [(entry.content_hash, entry.payload) for entry in entries])
+            _ADD_COMMIT.run_all(connection, [(*entry[:-1], entry.parent_hash) for entry in entries])
         if parents:
             rows = [
                 (of, parent, position)
@@ -397,8 +400,10 @@ class CommitRows:
 
     def get(self, connection: Connection, commit_hash: str) -> Entry | None:
         """Return one commit by its full hash, with its content."""
-        rows = _GET.rows(connection, {"of_tract": self.tract_id, "its_hash": commit_hash})
-        return _entry(rows[0]) if rows else None
+        rows = _GET.rows(connection, {"of_tract": self.tract_id, "its_hash": commit_hash}, Entry._make)
+        for entry in rows:
+            checked(entry.content_hash, entry.payload)
+        return rows[0] if rows else None
 
     def starting_with(self, connection: Connection, prefix: str) -> list[str]:
         """Return at most two hashes that begin with `prefix`: enough to see that it is ambiguous."""
@@ -421,7 +426,7 @@ class CommitRows:
 
         The order is that of the context: first parents oldest first; before a merge, what its other parents bring.
         """
-        chain = [shape._make(row) for row in _lineage(shape._fields).rows(connection, {"head": head})]
+        chain = _lineage(shape._fields).rows(connection, {"head": head}, shape._make)
         chain.sort(
             key=attrgetter("generation")
         )  # they come nearly so; the database takes longer to sort them
@@ -493,7 +498,7 @@ class CommitRows:
 
     def everything(self, connection: Connection) -> list[Entry]:
         """Return every commit of the tract, oldest first, with contents, unchecked."""
-        return [Entry._make(row) for row in _EVERYTHING.rows(connection, {"of_tract": self.tract_id})]
+        return _EVERYTHING.rows(connection, {"of_tract": self.tract_id}, Entry._make)
 
     def all_merge_parents(self, connection: Connection) -> MergeParents:
         """Return the second and later parents of every merge of the tract."""
@@ -551,12 +556,6 @@ def checked(content_hash: str, payload: object) -> bytes:
     return payload
 
 
-def _entry(row: Any) -> Entry:
-    entry = Entry._make(row)
-    checked(entry.content_hash, entry.payload)
-    return entry
-
-
 def _joined(chain: list[Row], known: dict[str, Row], parents: MergeParents) -> Lineage[Row]:
     order: dict[str, Row] = {}
     for row in chain:
@@ -604,16 +603,13 @@ def _with_content(query: Select[Any]) -> Select[Any]:
 
 def _first_parents(*, bounded: bool) -> CTE:
     """Select the ids of the commit `head` and its first parents; with `bounded` only `limit` of them."""
-    columns = (commits.c.id, commits.c.parent_hash, commits.c.generation)
-    start = select(*columns, commits.c.generation.label("top")).where(
-        commits.c.commit_hash == bindparam("head")
-    )
-    walk = start.cte("walk", recursive=True)
+    is_head = commits.c.commit_hash == bindparam("head")
+    walk = select(commits.c.id, commits.c.parent_hash).where(is_head).cte("walk", recursive=True)
     parent = commits.alias("parent")
-    step = select(parent.c.id, parent.c.parent_hash, parent.c.generation, walk.c.top)
-    step = step.where(parent.c.commit_hash == walk.c.parent_hash)
+    step = select(parent.c.id, parent.c.parent_hash).where(parent.c.commit_hash == walk.c.parent_hash)
     if bounded:
-        step = step.where(parent.c.generation > walk.c.top - bindparam("limit"))
+        top = select(commits.c.generation).where(is_head).scalar_subquery()
+        step = step.where(parent.c.generation > top - bindparam("limit"))
     return walk.union_all(step)
 
 

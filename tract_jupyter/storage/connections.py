@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tract_jupyter.storage.engines import Backend
     from tract_jupyter.storage.transaction import Block
 
+    Parameters = Mapping[str, Any] | Sequence[Any]
 
 _FORK_PATIENCE: Final = 1.0  # seconds that a fork waits for another thread's transaction
 _CLOSE_PATIENCE: Final = (
@@ -106,7 +107,7 @@ class ThreadConnection:
         """Close the connection, or leave it alone if it is a parent process's."""
         with self.lock, _CLOSING:  # whoever closes the database waits for a thread that ends just now
             connection, driver = self.connection, self.driver
-            if connection is not None and self.pid != os.getpid():
+            if self.is_foreign:
                 _ABANDONED.append((connection, driver))
             elif connection is not None:
                 with contextlib.suppress(Exception):  # of a lost connection there is nothing to close
@@ -150,7 +151,7 @@ class Connections:
         if self.is_closed:
             location = self._backend.location
             raise StoreClosedError(f"the tract on {location} was closed; open it again with Tract.open")
-        if link.pid != os.getpid() and link.connection is not None:
+        if link.is_foreign:
             if link.depth:
                 raise StoreError(FORKED)
             link.drop()
@@ -162,7 +163,7 @@ class Connections:
     def joined(self) -> ThreadConnection | None:
         """Return the link if this thread has an open transaction on it: in memory it can be another thread's."""
         link: ThreadConnection | None = self._shared or getattr(self._own, "link", None)
-        return link if link is not None and link.is_held and link.depth else None
+        return link if link is not None and link.begun and link.is_held else None
 
     @property
     def lock(self) -> threading.RLock:
@@ -256,43 +257,33 @@ class Prepared:
         self._texts: dict[str, str] = {}
         self._kinds: list[Stored] = []
 
-    def run(self, connection: Connection, parameters: Mapping[str, Any]) -> int:
+    def run(self, connection: Connection, parameters: Parameters) -> int:
         """Run it, and return how many rows it changed."""
         text = self._texts.get(connection.dialect.name) or self._compiled(connection)
-        cursor = connection.connection.cursor()
-        try:
-            cursor.execute(text, parameters)
-            changed: int = cursor.rowcount
-        finally:
-            cursor.close()
+        driver: Any = connection.connection.dbapi_connection
+        changed: int = driver.execute(text, parameters).rowcount
         return changed
 
-    def rows(self, connection: Connection, parameters: Mapping[str, Any]) -> Sequence[Any]:
-        """Run it, and return the rows that it gives.
+    def rows(
+        self, connection: Connection, parameters: Parameters, make: Callable[[Any], Any] = tuple
+    ) -> list[Any]:
+        """Run it, and return the rows that it gives, each as `make` returns it: a tuple of its columns.
 
         Raises:
             StoreCorruptError: a value is not what its column holds.
         """
         text = self._texts.get(connection.dialect.name) or self._compiled(connection)
-        cursor = connection.connection.cursor()
-        try:
-            cursor.execute(text, parameters)
-            rows: Sequence[Any] = cursor.fetchall()
-        finally:
-            cursor.close()
+        driver: Any = connection.connection.dbapi_connection
+        rows = list(map(make, driver.execute(text, parameters)))
         for kind, values in zip(self._kinds, zip(*rows, strict=True), strict=False):
             if not kind.allowed.issuperset(map(type, values)):
                 raise kind.damage_among(values)
         return rows
 
     def run_all(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> None:
-        """Run it for each row of values in order; that is quicker than by name."""
+        """Run it for each row of values in order."""
         text = self._texts.get(connection.dialect.name) or self._compiled(connection)
-        cursor = connection.connection.cursor()
-        try:
-            cursor.executemany(text, rows)
-        finally:
-            cursor.close()
+        connection.connection.cursor().executemany(text, rows)
 
     def _compiled(self, connection: Connection) -> str:
         name = connection.dialect.name

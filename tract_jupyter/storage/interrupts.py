@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import signal
 import sys
-import threading
 import time
+from threading import get_ident, main_thread
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 from weakref import ref
 
@@ -64,12 +65,22 @@ _STRUCK: Final[set[int]] = set()
 class _Waiting:
     """The state of the main thread, which alone is interrupted."""
 
+    thread = main_thread().ident
+    """The main thread."""
     owners: Final[set[int]] = set()
     """The owners of the main thread's blocks."""
     before: Any = None
     """What handled interrupts before the first block."""
     since: float | None = None
     """When the interrupt came that waits, if one does."""
+
+
+def _after_fork() -> None:
+    _Waiting.thread = get_ident()  # the child has only the thread that forked
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def whole(function: F) -> F:
@@ -87,12 +98,14 @@ def begin(frame: FrameType | None, owner: object) -> None:
             whose code may be cut; only its two ends are whole.
         owner: of the block.
     """
-    _BLOCKS[id(owner)] = id(frame), ref(owner, functools.partial(_forget, id(owner)))
-    if threading.get_ident() == threading.main_thread().ident:
-        if callable(before := _get_handler(_SIGINT)) and before is not _on_interrupt:
+    key = id(owner)
+    _BLOCKS[key] = id(frame), ref(owner, functools.partial(_forget, key))
+    if get_ident() == _Waiting.thread:
+        before = _get_handler(_SIGINT)
+        if before is not _on_interrupt and callable(before):
             _Waiting.before = before
             _set_handler(_SIGINT, _on_interrupt)  # an interrupt that is here already is raised by this
-        _Waiting.owners.add(id(owner))
+        _Waiting.owners.add(key)
 
 
 @whole
@@ -101,10 +114,10 @@ def end(owner: object) -> None:
 
     A second call for the same owner completes the first one.
     """
-    thread, since = threading.get_ident(), None
-    is_main = thread == threading.main_thread().ident
+    key, thread, since = id(owner), get_ident(), None
+    is_main = thread == _Waiting.thread
     if is_main:
-        _Waiting.owners.discard(id(owner))
+        _Waiting.owners.discard(key)
         before, since = _Waiting.before, _Waiting.since
         if not _Waiting.owners:
             try:
@@ -114,7 +127,7 @@ def end(owner: object) -> None:
                 since, _Waiting.since = _Waiting.since, None
                 if _get_handler(_SIGINT) is not _on_interrupt:
                     _Waiting.before = None
-    _BLOCKS.pop(id(owner), None)  # until here, the death of the owner repeats this
+    _BLOCKS.pop(key, None)  # until here, the death of the owner repeats this
     if is_main and since is not None and _Waiting.owners:
         if _is_whole(frame_at(1).f_back):
             since = None  # it waits for the end of a block around this one
@@ -129,7 +142,7 @@ def end(owner: object) -> None:
 def _forget(owner: int, _dead: object) -> None:
     _BLOCKS.pop(owner, None)
     _Waiting.owners.discard(owner)
-    is_main = threading.get_ident() == threading.main_thread().ident
+    is_main = get_ident() == _Waiting.thread
     if is_main and not _Waiting.owners and _Waiting.before and _get_handler(_SIGINT) is _on_interrupt:
         _set_handler(_SIGINT, _Waiting.before)
 
@@ -179,7 +192,7 @@ def whole_context(function: Callable[P, Iterator[R]]) -> Callable[P, AbstractCon
 
 def interruptible(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call what may take long, or is not ours, within a block: there, an interrupt is raised at once."""
-    if _Waiting.since is not None and threading.get_ident() == threading.main_thread().ident:
+    if _Waiting.since is not None and get_ident() == _Waiting.thread:
         _Waiting.since = None
         (_Waiting.before or signal.default_int_handler)(signal.SIGINT, frame_at())
     return call(*args, **kwargs)
@@ -210,7 +223,7 @@ class Order(BaseException):
 def is_order(error: BaseException) -> bool:
     """Return True if an exception is an order, or the main thread's interrupt; what else is raised is an error."""
     if isinstance(error, KeyboardInterrupt):  # in another thread, no person raised it
-        return threading.get_ident() == threading.main_thread().ident
+        return get_ident() == _Waiting.thread
     return isinstance(error, Order) or _IS_ORDER in error.__dict__
 
 
@@ -246,7 +259,7 @@ def _take_back(thread: int) -> None:
     if thread not in _STRUCK:
         return
     _STRUCK.discard(thread)
-    if thread != threading.get_ident():
+    if thread != get_ident():
         _order(thread, None)
         return
     with contextlib.suppress(_TakenBackError):

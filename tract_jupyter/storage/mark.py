@@ -35,6 +35,14 @@ _REMEDY: Final = (
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0)
 
 
+def _seek_and_write(file: int, record: bytes, offset: int) -> None:
+    os.lseek(file, offset, os.SEEK_SET)
+    os.write(file, record)
+
+
+_overwrite: Final = getattr(os, "pwrite", _seek_and_write)  # Windows has no `pwrite`
+
+
 class StoreLossWarning(UserWarning):
     """A store holds less than it did."""
 
@@ -49,10 +57,11 @@ class Counts(NamedTuple):
     @classmethod
     def of(cls, driver: Any) -> Counts | None:
         """Read the counts within a transaction; None if the store is too damaged for that."""
-        with suppress(sqlite3.Error):
+        try:
             store_id, commits, events = driver.execute(_COUNTS).fetchone()
-            return cls(str(store_id), commits or 0, events or 0)
-        return None
+        except sqlite3.Error:
+            return None
+        return cls(str(store_id), commits or 0, events or 0)
 
     def missing_in(self, now: Counts) -> int:
         """Return the number of commits that a later state of this store lacks; 0 if it was cleaned up in order."""
@@ -119,8 +128,7 @@ class Mark:
             if self._file is None:
                 self._file = open_private(str(self._path), _FLAGS)
                 self._is_ours = True
-            os.lseek(self._file, 0, os.SEEK_SET)
-            os.write(self._file, record)
+            _overwrite(self._file, record, 0)
 
     def close(self) -> None:
         """Close the mark, and remove it if no process uses the store any more."""

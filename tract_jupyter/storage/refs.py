@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import and_, bindparam, exists, or_, select
@@ -56,14 +54,12 @@ _TIP = Prepared(
         refs.c.tract_id == bindparam("tract_id"), refs.c.name == bindparam("branch")
     )
 )
-_NEW: Final[dict[str, Any]] = {name: bindparam(name) for name in ("tract_id", "name", "commit_hash")}
-_CREATE = Prepared(lambda dialect: dialect.insert(refs).values(_NEW))
 
 
 def _put(dialect: Any) -> Insert:
     """Return the statement that sets a ref, or makes it."""
-    values = {**_NEW, "symbolic_target": bindparam("symbolic_target")}
-    target = {name: values[name] for name in ("commit_hash", "symbolic_target")}
+    target: dict[str, Any] = {name: bindparam(name) for name in ("commit_hash", "symbolic_target")}
+    values = {"tract_id": bindparam("tract_id"), "name": bindparam("name"), **target}
     statement: Insert = dialect.insert(refs).values(values)
     return statement.on_conflict_do_update(index_elements=["tract_id", "name"], set_=target)  # type: ignore[attr-defined,no-any-return]
 
@@ -83,7 +79,9 @@ _MOVING_CURRENT = _MOVING.where(
         _head.c.symbolic_target == bindparam("branch"),
     )
 )
-_MOVE, _MOVE_CURRENT = Prepared(lambda _: _MOVING), Prepared(lambda _: _MOVING_CURRENT)
+_MOVED: Final = ("new", "of_tract", "branch", "old")
+_MOVE = Prepared(lambda _: _MOVING, _MOVED)
+_MOVE_CURRENT = Prepared(lambda _: _MOVING_CURRENT, (*_MOVED, "of_tract", "head_name", "branch"))
 
 
 class Position(NamedTuple):
@@ -200,7 +198,7 @@ class RefRows:
     def create(self, connection: Connection, branch: str, commit_hash: str | None) -> None:
         """Add a branch."""
         names = {"tract_id": self.tract_id, "name": BRANCHES + branch, "commit_hash": commit_hash}
-        _CREATE.run(connection, names)
+        connection.execute(refs.insert(), names)
 
     def delete(self, connection: Connection, branch: str) -> None:
         """Remove a branch, and the HEADs of agents that stand on it."""
@@ -238,13 +236,13 @@ class RefRows:
         self, connection: Connection, branch: str, old: str | None, new: str | None, *, current: bool = False
     ) -> bool:
         """Point a branch from `old` to `new`; False if it does not point at `old`, or is not `current`, any more."""
-        names = {"of_tract": self.tract_id, "branch": BRANCHES + branch, "old": old, "new": new}
-        own = OWN_HEADS.get().get(self)
-        if own is not None and own.branch is not None and current:
-            return own.branch == branch and _MOVE.run(connection, names) == 1
+        name, own = BRANCHES + branch, OWN_HEADS.get().get(self) if current else None
+        values = (new, self.tract_id, name, old)
+        if own is not None and own.branch is not None:
+            return own.branch == branch and _MOVE.run(connection, values) == 1
         if not current:
-            return _MOVE.run(connection, names) == 1
-        return _MOVE_CURRENT.run(connection, {**names, "head_name": self.head_name}) == 1
+            return _MOVE.run(connection, values) == 1
+        return _MOVE_CURRENT.run(connection, (*values, self.tract_id, self.head_name, name)) == 1
 
     def _exists(self, connection: Connection, name: str) -> bool:
         return bool(_TIP.rows(connection, {"tract_id": self.tract_id, "branch": name}))
@@ -267,6 +265,12 @@ class Move(NamedTuple):
 
 
 _COLUMNS = tuple(reflog.c[name] for name in Move._fields)
+_ADD_TAG = Prepared(lambda dialect: dialect.insert(tag_annotations).on_conflict_do_nothing())
+_DESCRIBE_TAG = Prepared(
+    lambda dialect: (insert := dialect.insert(tag_registry)).on_conflict_do_update(
+        index_elements=["tract_id", "tag"], set_={"description": insert.excluded.description}
+    )
+)
 
 
 class ReflogRows:
@@ -317,7 +321,7 @@ class TagRows:
     def add(self, connection: Connection, target_hash: str, tag: str) -> None:
         """Add a tag to a commit, unless it is there."""
         values = {"tract_id": self.tract_id, "target_hash": target_hash, "tag": tag, "created_at": now_text()}
-        connection.execute(_insert(connection.dialect.name, "tags").on_conflict_do_nothing(), values)
+        _ADD_TAG.run(connection, values)
 
     def remove(self, connection: Connection, target_hash: str, tag: str) -> bool:
         """Remove an added tag; False if it was not there."""
@@ -343,11 +347,7 @@ class TagRows:
     def describe(self, connection: Connection, tag: str, description: str) -> None:
         """Register a tag with its description, or replace the description."""
         values = {"tract_id": self.tract_id, "tag": tag, "description": description, "created_at": now_text()}
-        insert = _insert(connection.dialect.name, "registry")
-        keys = [tag_registry.c.tract_id, tag_registry.c.tag]
-        connection.execute(
-            insert.on_conflict_do_update(index_elements=keys, set_={"description": description}), values
-        )
+        _DESCRIBE_TAG.run(connection, values)
 
     def descriptions(self, connection: Connection) -> dict[str, str]:
         """Return the description of each registered tag."""
@@ -356,9 +356,3 @@ class TagRows:
             row.tag: row.description
             for row in connection.execute(query.where(tag_registry.c.tract_id == self.tract_id))
         }
-
-
-@cache
-def _insert(dialect_name: str, table: str) -> Any:
-    dialect = import_module(f"sqlalchemy.dialects.{dialect_name}")
-    return dialect.insert(tag_annotations if table == "tags" else tag_registry)

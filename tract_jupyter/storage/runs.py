@@ -109,13 +109,12 @@ class RunLeaseRows:
 
     def of(self, connection: Connection, run_id: str) -> StoredLease | None:
         """Return the lease of a run; None if nobody holds it."""
-        rows = _LEASE_OF.rows(connection, {"tract": self.tract_id, "run": run_id})
-        return StoredLease._make(rows[0]) if rows else None
+        rows = _LEASE_OF.rows(connection, {"tract": self.tract_id, "run": run_id}, StoredLease._make)
+        return rows[0] if rows else None
 
     def on_branch(self, connection: Connection, branch: str) -> list[StoredLease]:
         """Return all leases of a branch, the oldest first."""
-        rows = _ON_BRANCH.rows(connection, {"tract": self.tract_id, "named": branch})
-        return [StoredLease._make(row) for row in rows]
+        return _ON_BRANCH.rows(connection, {"tract": self.tract_id, "named": branch}, StoredLease._make)
 
     def put(self, connection: Connection, lease: StoredLease) -> None:
         """Record who holds a run, whoever did before: the caller has checked, in the same write transaction."""

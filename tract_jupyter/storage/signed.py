@@ -117,8 +117,8 @@ class RunProfileRows(SignedRows[StoredProfile]):
 
     def active(self, connection: Connection) -> StoredProfile | None:
         """Return the active one."""
-        rows = _ACTIVE.rows(connection, {"tract": self.tract_id, "active": True})
-        return StoredProfile._make(rows[0]) if rows else None
+        rows = _ACTIVE.rows(connection, {"tract": self.tract_id, "active": True}, StoredProfile._make)
+        return rows[0] if rows else None
 
     def replace(self, connection: Connection, row: StoredProfile) -> None:
         """Store a profile; one of the same name stays as active as it was."""

@@ -13,7 +13,6 @@ the block even if a traceback stays alive. Its end ends the transaction, if noth
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +24,7 @@ from tract_jupyter.exceptions import StoreError
 from tract_jupyter.storage.connections import FORKED
 from tract_jupyter.storage.engines import SQLITE
 from tract_jupyter.storage.errors import translate
-from tract_jupyter.storage.interrupts import Owner, begin, end, frame_at, whole
+from tract_jupyter.storage.interrupts import begin, end, frame_at, whole
 from tract_jupyter.storage.mark import Counts
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class Block:
     """
 
     __slots__ = (
-        "_backend", "_connections", "_is_committing", "_is_writing", "_link", "_lock_calls", "_opening", "_owner",
+        "__weakref__", "_backend", "_before", "_connections", "_is_committing", "_is_writing", "_link", "_lock_calls",
         "token",
     )  # fmt: skip
 
@@ -58,30 +57,25 @@ class Block:
         self._backend = backend
         self._connections = connections
         self._is_writing = is_writing
-        first = backend.begin_write if is_writing else backend.begin_read
-        self._opening = (first,) if before is None else (before, first)
+        self._before = before
         self._link: ThreadConnection | None = None
         self._lock_calls: list[object] = []
         """One element if the lock was acquired, two if it was released as well."""
         self._is_committing = False
-        self._owner = Owner()
         self.token: ref[object] | None = None
-
-    def watch(self, token: object) -> None:
-        """End the steps that began when an object dies."""
-        self.token = ref(token, self._token_died)
 
     @whole
     def enter(self, _transaction: Transaction) -> Connection:
         """Begin the transaction, as `__enter__` does."""
         try:
-            begin(frame_at(1), self._owner)
+            begin(frame_at(1), self)
             link = self._link = self._connections.of_this_thread()
             self._lock_calls.extend(map(_ACQUIRE, (link.lock,)))
             self._connections.check(link)
-            for cut in [one for one in link.begun if one.is_cut]:
-                cut.settle()
-            link.undo()
+            if link.begun or link.undone:
+                for cut in [one for one in link.begun if one.is_cut]:
+                    cut.settle()
+                link.undo()
             link.begun.append(self)
             return self._join(link) if len(link.begun) > 1 else self._begin(link)
         except BaseException as error:
@@ -119,16 +113,17 @@ class Block:
             self._fail(KeyboardInterrupt())
             self._let_go()
         else:
-            end(self._owner)
+            end(self)
 
     @whole
-    def _token_died(self, _token: object) -> None:
+    def token_died(self, _token: object) -> None:
+        """End the steps that began: the `with` block is gone."""
         self.settle()
 
     def _let_go(self) -> None:
         if len(self._lock_calls) == 1 and self._link is not None:
             self._lock_calls.extend(map(_RELEASE, (self._link.lock,)))
-        end(self._owner)
+        end(self)
         self.token = None  # it has ended; until here, the end of the block repeats this
 
     def _finish(self, error: BaseException | None) -> None:
@@ -173,8 +168,9 @@ class Block:
         while True:
             connection = link.connection or link.open(backend)
             try:
-                for statement in self._opening:
-                    backend.run(link.driver, statement)
+                if self._before is not None:
+                    backend.run(link.driver, self._before)
+                backend.run(link.driver, backend.begin_write if self._is_writing else backend.begin_read)
             except backend.driver_errors:
                 if is_fresh or not backend.was_lost(link.driver):
                     raise
@@ -193,7 +189,7 @@ class Block:
 
     def _commit(self, link: ThreadConnection) -> None:
         backend, failure = self._backend, link.failure
-        if link.pid != os.getpid():
+        if link.is_foreign:
             self._undo(link)
             raise StoreError(FORKED)
         if failure is not None or (backend.name != SQLITE and backend.is_spoilt(link.driver)):
@@ -207,7 +203,8 @@ class Block:
             counts = None if mark is None else Counts.of(link.driver)
             self._is_committing = True
             link.connection.commit()  # type: ignore[union-attr]
-            link.driver.commit()  # where no statement went through SQLAlchemy
+            if not backend.is_idle(link.driver):  # no statement went through SQLAlchemy
+                backend.run(link.driver, "COMMIT")  # `commit` of sqlite3 would compile this each time
         except BaseException as error:
             self._fail(error)
             self._raise_ours(error, committing=True)
@@ -253,7 +250,8 @@ class Block:
             link.drop()
             if self._backend.mark is not None:
                 self._backend.mark.close()
-        link.undo()
+        if link.undone:
+            link.undo()
 
     def _is_of_driver(self, error: BaseException) -> bool:
         cause: Any = error.orig if isinstance(error, DBAPIError) else error
@@ -288,15 +286,17 @@ class Transaction:
     @property
     def __enter__(self) -> Callable[[], Connection]:
         """Begins the transaction."""
-        if self._block.token is None:
-            self._block.watch(self)
-        return partial(Block.enter, self._block, self)  # which lives until it has begun
+        block = self._block
+        if block.token is None:
+            block.token = ref(self, block.token_died)
+        return partial(Block.enter, block, self)  # which lives until it has begun
 
     @property
     def __exit__(self) -> Callable[..., None]:  # noqa: PLE0302, PYI036 # it returns the method
         """Ends it. A `with` statement holds this until then."""
-        token = partial(Block.exit, self._block)
-        self._block.watch(token)
+        block = self._block
+        token = partial(Block.exit, block)
+        block.token = ref(token, block.token_died)
         return token
 
 
