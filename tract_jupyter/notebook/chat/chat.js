@@ -102,8 +102,66 @@ function footOf(foot, turn, kernel) {
   return { draw, lost };
 }
 
+// Whether the user reads: scrolled, typed, unfolded or selected something since the last press of a button, or of the keys
+// that run a cell or decide. Then nothing moves. All turns of the page share it.
+const READER = (globalThis.tractReading ??= readerOfPage());
+function readerOfPage() {
+  const reader = { reads: false, pressed: -Infinity };
+  const on = (type, take) => document.addEventListener(type, take, { capture: true, passive: true });
+  const read = () => { reader.reads = true; };
+  on("wheel", read);
+  on("touchmove", read);
+  on("pointerdown", ({ target, clientX }) => {
+    reader.pressed = performance.now();
+    const isOnScrollbar = clientX >= target.getBoundingClientRect().left + target.clientLeft + target.clientWidth && target.clientWidth > 0;
+    reader.reads = isOnScrollbar || target.matches(TYPED) || Boolean(target.closest(".cm-editor, .tract") && !target.closest(ACTS));
+  });
+  on("keydown", ({ key, target, shiftKey, ctrlKey, metaKey, altKey }) => {
+    if (["Shift", "Control", "Meta", "Alt"].includes(key)) return;
+    const isPress = (key === "Enter" && (shiftKey || ctrlKey || metaKey || altKey || target.matches("input"))) || ((key === "Enter" || key === " ") && target.closest(ACTS));
+    if (isPress) reader.reads = false; else if (!ctrlKey && !metaKey) read();
+  });
+  return reader;
+}
+const TYPED = "input, textarea, select";
+const ACTS = ".tract :is([data-approves], [type=submit], .bulk > button, .foot button, .foot .pill)";
+
+const scrollerOf = (root) => {
+  for (let one = root.parentElement; one; one = one.parentElement)
+    if (one.scrollHeight > one.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(one).overflowY)) return one;
+  return null;
+};
+
+// Brings what is new of a turn into view. The page moves as little as possible. It shows all from `top` (pixels below the
+// top of the root: the latest decision) to the foot. If that is too tall, it shows the buttons of a question, the beginning
+// of an answer, or the end of an output, and as much as possible of what is above.
+const EDGE = 8, PART_OF_ANSWER = 0.4;
+function reveal(root, top) {
+  const box = scrollerOf(root), selection = document.getSelection();
+  if (!box?.clientHeight || READER.reads || (!selection.isCollapsed && root.contains(selection.anchorNode))) return;
+  const height = box.clientHeight, edge = box.getBoundingClientRect().top + box.clientTop;
+  const [body, foot] = [root.querySelector(":scope > .blocks") ?? root, root.querySelector(":scope > .foot")];
+  const question = body.querySelector(".q:not([aria-busy=true])");
+  const last = root === body ? foot.previousElementSibling : body.lastElementChild;
+  const end = foot.getBoundingClientRect().bottom;
+  let needed = end;
+  if (question) needed = question.querySelector(":scope > .do").getBoundingClientRect().bottom;
+  else if (last?.className === "prose") needed = Math.min(end, last.getBoundingClientRect().top + PART_OF_ANSWER * height);
+  const first = root.getBoundingClientRect().top + top - edge - EDGE;
+  const least = Math.max(needed + EDGE - edge - height, Math.min(end + EDGE - edge - height, first));
+  const by = Math.min(Math.max(0, least), Math.max(least, first));
+  if (Math.abs(by) < 1) return;
+  const before = box.scrollTop;
+  box.scrollTop += by;
+  const wait = READER.pressed + AGAIN - performance.now();
+  if (wait <= 0 || !Number.isFinite(POINTER.x) || !document.elementFromPoint(POINTER.x, POINTER.y)?.closest(ACTS)) return;
+  box.scrollTop = before; // the second click of a double click meets no other button
+  setTimeout(() => { if (root.isConnected) reveal(root, top); }, wait);
+}
+
 // Which block stands in which part: rows and questions in lists, prose in prose, all else alone.
 const GROUPS = { row: "list", question: "list", prose: "prose" };
+const STREAM = ":scope > :is(.stdout, .stderr)"; // follows its end, unless the user scrolled in it
 
 function drawTurn(el, turn, kernel, isReloaded) {
   const id = newId();
@@ -115,6 +173,11 @@ function drawTurn(el, turn, kernel, isReloaded) {
   root.append(body, line, state);
   const foot = footOf(line, turn, kernel);
   const places = new Map(); // id -> {element, html} or {element, row, view}
+  let from = root; // what the latest decision made
+  let shows = false;
+  const show = () => { if (shows) reveal(root, from.isConnected ? from.getBoundingClientRect().top - root.getBoundingClientRect().top : 0); };
+  const sized = new ResizeObserver(show);
+  sized.observe(body);
 
   const drawBlock = (block) => {
     const place = places.get(block.id) ?? { element: ELEMENT("div", { class: "place", "data-block": block.id }), html: null };
@@ -127,8 +190,11 @@ function drawTurn(el, turn, kernel, isReloaded) {
         place.row = null;
         place.element.replaceChildren();
       }
+      const stream = place.element.querySelector(STREAM);
+      const isAtEnd = !stream || stream.scrollTop + stream.clientHeight >= stream.scrollHeight - EDGE;
       if (place.html !== block.html) morph(place.element, parsed(block.html));
       place.html = block.html;
+      if (isAtEnd) place.element.querySelector(STREAM)?.scrollTo(0, 1e9);
       tellTimes(place.element);
       if (hadFocus && !place.element.contains(document.activeElement)) place.element.querySelector("summary")?.focus({ preventScroll: true });
       return;
@@ -173,7 +239,9 @@ function drawTurn(el, turn, kernel, isReloaded) {
     if (now !== told) state.textContent = told = now;
   };
   const draw = (changed) => {
+    const asked = [...places.values()].filter((place) => place.row);
     for (const name of changed) drawBlock(turn.blocks.get(name));
+    from = asked.find((place) => !place.row)?.element ?? from;
     layOut();
     foot.draw();
     crowd(root);
@@ -189,9 +257,13 @@ function drawTurn(el, turn, kernel, isReloaded) {
   });
   el.append(root);
   draw(new Set(turn.blocks.keys()));
+  shows = !turn.over && !isReloaded();
   const unwatch = turn.watch((changed) => {
     draw(changed);
-    if (turn.over) turn.kept = readerOf(root);
+    if (!turn.over) return;
+    show(); // the static page may take its place before the next frame
+    shows = false;
+    turn.kept = { ...readerOf(root), top: from.getBoundingClientRect().top - root.getBoundingClientRect().top };
   });
   const timer = setInterval(() => tellTimes(root), 60_000);
   const lost = () => {
@@ -201,26 +273,29 @@ function drawTurn(el, turn, kernel, isReloaded) {
   };
   const close = () => {
     unwatch();
+    sized.disconnect();
     clearInterval(timer);
     for (const place of places.values()) place.row?.close();
   };
   return { lost, close };
 }
 
-// What a reader was at: which rows are unfolded, which has the focus, what is selected. A static page takes it over.
+// What a reader was at: which rows are unfolded, which has the focus, what is selected, how far outputs are scrolled. A static page takes it over.
 const textIn = (root) => {
   const texts = [];
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) if (walker.currentNode.parentElement.closest(".list, .prose")) texts.push(walker.currentNode);
   return texts;
 };
+const resultsIn = (root) => [...root.querySelectorAll(".result")];
 function readerOf(root) {
   const folds = [...root.querySelectorAll("details")];
   const open = folds.map((one) => one.open);
   const focus = folds.findIndex((one) => one.firstElementChild === document.activeElement);
+  const scrolled = resultsIn(root).map((one) => one.scrollTop);
   const chosen = document.getSelection();
   const range = chosen.rangeCount && !chosen.isCollapsed ? chosen.getRangeAt(0) : null;
-  if (!range || !root.contains(range.commonAncestorContainer)) return { open, focus };
+  if (!range || !root.contains(range.commonAncestorContainer)) return { open, focus, scrolled };
   let text = "";
   const ends = {};
   for (const node of textIn(root)) {
@@ -228,13 +303,19 @@ function readerOf(root) {
     if (node === range.endContainer) ends.to = text.length + range.endOffset;
     text += node.data;
   }
-  return ends.from === undefined || ends.to === undefined ? { open, focus } : { open, focus, ...ends, text: text.slice(0, ends.to) };
+  return ends.from === undefined || ends.to === undefined ? { open, focus, scrolled } : { open, focus, scrolled, ...ends, text: text.slice(0, ends.to) };
 }
-function giveBack(root, { open, focus, from, to, text }) {
+function giveBack(root, { open, focus, scrolled, from, to, text, top }) {
   const folds = [...root.querySelectorAll("details")];
   if (folds.length === open.length) {
     folds.forEach((one, at) => { one.open = open[at]; });
     folds[focus]?.firstElementChild.focus({ preventScroll: true });
+  }
+  resultsIn(root).forEach((one, at) => { one.scrollTop = scrolled[at] ?? 0; });
+  if (top !== undefined) { // its figures are drawn soon
+    const sized = new ResizeObserver(() => reveal(root, top));
+    sized.observe(root);
+    setTimeout(() => sized.disconnect(), AGAIN);
   }
   const chosen = document.getSelection();
   if (from === undefined || (chosen.rangeCount && !chosen.isCollapsed)) return;
