@@ -163,7 +163,7 @@ function reveal(root, top) {
 const GROUPS = { row: "list", question: "list", prose: "prose" };
 const STREAM = ":scope > :is(.stdout, .stderr)"; // follows its end, unless the user scrolled in it
 
-function drawTurn(el, turn, kernel, isReloaded) {
+function drawTurn(el, turn, kernel, isReloaded, fill) {
   const id = newId();
   const root = rootOf("Turn", "tract-turn");
   const body = ELEMENT("div", { class: "blocks", role: "log", "aria-relevant": "additions" });
@@ -194,6 +194,7 @@ function drawTurn(el, turn, kernel, isReloaded) {
       const isAtEnd = !stream || stream.scrollTop + stream.clientHeight >= stream.scrollHeight - EDGE;
       if (place.html !== block.html) morph(place.element, parsed(block.html));
       place.html = block.html;
+      fill(place.element);
       if (isAtEnd) place.element.querySelector(STREAM)?.scrollTo(0, 1e9);
       tellTimes(place.element);
       if (hadFocus && !place.element.contains(document.activeElement)) place.element.querySelector("summary")?.focus({ preventScroll: true });
@@ -336,6 +337,29 @@ function giveBack(root, { open, focus, scrolled, from, to, text, top }) {
   }
 }
 
+// Puts the widgets that code displayed in their places, of a live turn and of its static page. A widget whose kernel is gone
+// is its text.
+function widgetsOf(model) {
+  const views = new Map(); // by the place
+  return (root) => {
+    for (const [place, view] of views) if (!place.isConnected || !place.contains(view.el)) leave(place, view);
+    for (const place of root.querySelectorAll("[data-widget]")) if (!views.has(place)) draw(place).catch(() => {});
+  };
+  async function draw(place) {
+    const manager = model.widget_manager;
+    const view = await manager.create_view(await manager.get_model(place.dataset.widget));
+    if (views.has(place)) return view.remove();
+    views.set(place, view);
+    place.replaceChildren(view.el);
+    view.luminoWidget?.processMessage({ type: "after-attach" });
+  }
+  function leave(place, view) {
+    views.delete(place);
+    view.luminoWidget?.processMessage({ type: "after-detach" }); // what is not in the page cannot be detached again
+    view.remove();
+  }
+}
+
 // The static pages of turns whose models live: one watcher for the page, however many turns there are.
 const STATIC = (globalThis.tractTurns ??= { attach: new Set(), due: 0, observer: null });
 function watchPages(attach) {
@@ -359,12 +383,13 @@ function watchPages(attach) {
 }
 
 export default () => {
-  let turn, kernel, isLost = false;
+  let turn, kernel, fill, isLost = false;
   const views = new Set();
   const feet = new Map(); // by static page
   const lose = () => { isLost = true; for (const one of [...views, ...feet.values()]) one.lost(); };
   const initialize = ({ model }) => {
     turn = turnOf(model);
+    fill = widgetsOf(model);
     kernel = connect(model, lose);
     const attach = (pages) => {
       for (const page of feet.keys()) {
@@ -379,6 +404,7 @@ export default () => {
         page.addEventListener("keydown", (event) => { pressInRows(event, page); event.stopPropagation(); });
         feet.set(page, footOf(line, turn, kernel));
         feet.get(page).draw();
+        fill(page);
         if (turn.kept) giveBack(page, turn.kept);
         turn.kept = null;
       }
@@ -388,7 +414,7 @@ export default () => {
     return () => { leave(); unwatch(); kernel.close(); };
   };
   const render = ({ model, el }) => {
-    const view = drawTurn(el, turn, kernel, () => wasReloaded(model));
+    const view = drawTurn(el, turn, kernel, () => wasReloaded(model), fill);
     if (isLost) view.lost();
     views.add(view);
     const unhide = hidePrompts(model, el);
