@@ -163,9 +163,28 @@ class _Bar:
 
 def _bar_of(data: Mapping[str, Any]) -> _Bar | None:
     """Return the progress bar that a display shows; None if it shows none."""
-    module: Any = sys.modules.get("ipywidgets.widgets.widget")
-    widget = getattr(module, "_instances", {}).get(_widget_id(data))
+    widget = _widget(data)
     return _Bar(widget) if type(widget).__module__.startswith("tqdm.") else None
+
+
+def _widget(data: Mapping[str, Any]) -> Any:
+    """Return the widget that a display shows; None if it shows none."""
+    module: Any = sys.modules.get("ipywidgets.widgets.widget")
+    return getattr(module, "_instances", {}).get(_widget_id(data))
+
+
+def _free(widget: Any) -> None:
+    """Have changes of a widget, and of those in it, handled beside the turn.
+
+    ipykernel 7.4 handles them within a running asynchronous cell and does not say when it is done. The page waits for
+    that, and sends no further change.
+    """
+    from tract_jupyter.notebook.panels.panel import honour_the_front_ends_subshell
+
+    widgets = [widget]
+    for one in widgets:
+        widgets += [child for child in getattr(one, "children", ()) if child not in widgets]
+        honour_the_front_ends_subshell(getattr(one, "comm", None))
 
 
 def _widget_id(data: Mapping[str, Any]) -> str:
@@ -242,6 +261,8 @@ class ScriptOutputs:
         """Add a display, or replace the one with that id; return False if the cell shows it instead."""
         bar = _bar_of(data)
         is_drawn = bar is not None or (self._has_widgets and bool(_widget_id(data)))
+        if is_drawn:
+            _free(_widget(data))
         is_elsewhere = not is_drawn and _is_interactive(data)
         made = (
             Output("note", _ELSEWHERE)
