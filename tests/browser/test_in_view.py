@@ -186,16 +186,19 @@ BAR = """from tqdm.notebook import tqdm
 import time
 for _ in tqdm(range(3)):
     time.sleep(0.1)"""
+NOISE = """import numpy, matplotlib.pyplot as plt
+plt.figure(figsize=(12, 12), dpi=130)
+plt.imshow(numpy.random.default_rng(0).integers(0, 255, (1500, 1500, 3), dtype='uint8'), interpolation='none')
+plt.show()"""
+ROWS = """import pandas as pd
+pd.options.display.max_rows = 40_000
+pd.DataFrame({'n': range(30_000)})"""
 LARGE = {
-    "rows": ("import pandas as pd\npd.options.display.max_rows = 40_000\npd.DataFrame({'n': range(30_000)})", "This output has "),
-    "figure": (
-        "import numpy, matplotlib.pyplot as plt\nplt.figure(figsize=(12, 12), dpi=130)\n"
-        "plt.imshow(numpy.random.default_rng(0).integers(0, 255, (1500, 1500, 3), dtype='uint8'), interpolation='none')\nplt.show()",
-        "This output has ",
-    ),
+    "rows": (ROWS, "This output has "),
+    "figure": (NOISE, "This output has "),
     "lines": ("for n in range(100_000):\n    print('line', n)", "not shown; print less to see all"),
     "bar": (BAR, "3/3"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.slow
@@ -211,7 +214,7 @@ def test_a_large_output_is_bounded_and_its_row_says_so(open_lab, model, screensh
     shown = page.locator(".list").inner_text()
     assert said in shown
     assert "Ran a script" in shown
-    for one in page.locator(".result").all():
+    for one in page.locator(".result").all():  # a low window
         assert one.bounding_box()["height"] <= 560
     assert len(str(lab.save())) < 400_000
     assert page.locator(".prose").last.inner_text() == "That is it."

@@ -162,6 +162,14 @@ def test_a_page_that_draws_widgets_has_a_place_for_each():
     assert "Interactive output" in elsewhere
 
 
+def test_the_text_of_a_large_table_is_cut_in_the_text_of_its_turn():
+    made = outputs()
+    made.show({"text/html": "<p>x</p>", "text/plain": "row\n" * 10_000}, {})
+    (one,) = made.now()
+    assert one.plain.endswith("row\n… 20,000 more characters")
+    assert len(one.plain) < 20_100
+
+
 def outputs(room=lambda size: True):
     return ScriptOutputs(SimpleNamespace(author="user"), room)
 

@@ -230,7 +230,8 @@ def _parser() -> MarkdownIt:
     parser.validateLink = _is_link  # type: ignore[assignment,method-assign] # as its documentation does
     rules = {
         "image": _image, "link_open": _link_open, "link_close": _link_close, "fence": _code, "code_block": _code,
-        "text": _text, "heading_open": _heading_open, "heading_close": _heading_close, "th_open": _cell_open, "td_open": _cell_open,
+        "text": _text, "heading_open": _heading_open, "heading_close": _heading_close,
+        "th_open": _cell_open, "td_open": _cell_open,
     }  # fmt: skip
     for name, rule in rules.items():
         parser.add_render_rule(name, rule)

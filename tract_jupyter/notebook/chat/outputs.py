@@ -62,7 +62,7 @@ class Output:
 
     @cached_property
     def html(self) -> str:
-        """The output as HTML that neither runs nor loads anything. A live page puts a widget in the place of its text."""
+        """The output as HTML that neither runs nor loads anything. A live page draws a widget over its text."""
         widget = _widget_id(self.data or {})
         inner = self._display_html() if self.data and not widget else _inner_html(self.kind, self.text)
         named = f' data-widget="{escaped(widget)}"' if widget else ""
@@ -71,7 +71,8 @@ class Output:
     @property
     def plain(self) -> str:
         """The output as text."""
-        return printable(without_codes(self.text)).rstrip("\n")
+        shown, more = _bounded(self.kind, self.text)
+        return printable("\n".join(filter(None, [without_codes(shown).rstrip("\n"), more])))
 
     def _display_html(self) -> str:
         data: Mapping[str, Any] = self.data or {}
@@ -109,9 +110,15 @@ class Output:
 def _inner_html(kind: str, text: str) -> str:
     if kind == "note":
         return f'<p class="dim">{escaped(text)}</p>'
-    cut = text[:_MOST_PLAIN] if kind in {"display", "error"} else text
-    more = f'<p class="dim">… {len(text) - len(cut):,} more characters</p>' if len(cut) < len(text) else ""
-    return f"<pre>{ansi_html(cut.rstrip())}</pre>{more}"
+    shown, more = _bounded(kind, text)
+    return f"<pre>{ansi_html(shown.rstrip())}</pre>" + (f'<p class="dim">{more}</p>' if more else "")
+
+
+def _bounded(kind: str, text: str) -> tuple[str, str]:
+    """Return the beginning of a text, and how much of it is left out; a stream is bounded where it is collected."""
+    if kind not in {"display", "error"} or len(text) <= _MOST_PLAIN:
+        return text, ""
+    return text[:_MOST_PLAIN], f"… {len(text) - _MOST_PLAIN:,} more characters"
 
 
 def _too_large(content: str, limit: int) -> str:
