@@ -106,23 +106,32 @@ function footOf(foot, turn, kernel) {
 // that run a cell or decide. Then nothing moves. All turns of the page share it.
 const READER = (globalThis.tractReading ??= readerOfPage());
 function readerOfPage() {
-  const reader = { reads: false, pressed: -Infinity };
+  const reader = { reads: false };
+  let last = { time: -Infinity }, isAgain = false;
   const on = (type, take) => document.addEventListener(type, take, { capture: true, passive: true });
   const read = () => { reader.reads = true; };
   on("wheel", read);
   on("touchmove", read);
-  on("pointerdown", ({ target, clientX }) => {
-    reader.pressed = performance.now();
-    const isOnScrollbar = clientX >= target.getBoundingClientRect().left + target.clientLeft + target.clientWidth && target.clientWidth > 0;
-    reader.reads = isOnScrollbar || target.matches(TYPED) || Boolean(target.closest(".cm-editor, .tract") && !target.closest(ACTS));
+  on("pointerdown", ({ target, clientX, clientY }) => {
+    const now = { time: performance.now(), button: target.closest(ACTS), x: clientX, y: clientY };
+    isAgain = now.time - last.time < DOUBLE && now.x === last.x && now.y === last.y && now.button !== last.button;
+    last = now;
+    const isOnScrollbar = () => target.clientWidth > 0 && clientX >= target.getBoundingClientRect().left + target.clientLeft + target.clientWidth;
+    reader.reads = !now.button && (Boolean(target.closest(`.cm-editor, .tract, ${TYPED}`)) || isOnScrollbar());
   });
   on("keydown", ({ key, target, shiftKey, ctrlKey, metaKey, altKey }) => {
     if (["Shift", "Control", "Meta", "Alt"].includes(key)) return;
     const isPress = (key === "Enter" && (shiftKey || ctrlKey || metaKey || altKey || target.matches("input"))) || ((key === "Enter" || key === " ") && target.closest(ACTS));
     if (isPress) reader.reads = false; else if (!ctrlKey && !metaKey) read();
   });
+  document.addEventListener("click", (event) => { // of a double click: another button came to lie there
+    if (!isAgain || !event.detail || !event.target.closest(ACTS)) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }, { capture: true });
   return reader;
 }
+const DOUBLE = 500; // milliseconds
 const TYPED = "input, textarea, select";
 const ACTS = ".tract :is([data-approves], [type=submit], .bulk > button, .foot button, .foot .pill)";
 
@@ -150,13 +159,8 @@ function reveal(root, top) {
   const first = root.getBoundingClientRect().top + top - edge - EDGE;
   const least = Math.max(needed + EDGE - edge - height, Math.min(end + EDGE - edge - height, first));
   const by = Math.min(Math.max(0, least), Math.max(least, first));
-  if (Math.abs(by) < 1) return;
-  const before = box.scrollTop;
-  box.scrollTop += by;
-  const wait = READER.pressed + AGAIN - performance.now();
-  if (wait <= 0 || !Number.isFinite(POINTER.x) || !document.elementFromPoint(POINTER.x, POINTER.y)?.closest(ACTS)) return;
-  box.scrollTop = before; // the second click of a double click meets no other button
-  setTimeout(() => { if (root.isConnected) reveal(root, top); }, wait);
+  if (Math.abs(by) < 1 || (Number.isFinite(POINTER.x) && document.elementFromPoint(POINTER.x, POINTER.y)?.closest(ACTS))) return;
+  box.scrollTop += by; // the user is not about to press a button
 }
 
 // Which block stands in which part: rows and questions in lists, prose in prose, all else alone.
