@@ -153,6 +153,23 @@ def test_what_needs_scripts_goes_to_the_cell(turn, data, is_here):
     assert ("Interactive output: shown below this turn." in html) is not is_here
 
 
+def test_a_page_that_draws_widgets_has_a_place_for_each():
+    made = ScriptOutputs(SimpleNamespace(author="user"), has_widgets=True)
+    assert made.show({WIDGET: {"model_id": "a<1"}, "text/plain": "Slider"}, {})
+    assert not made.show({"text/html": "<script>draw()</script>"}, {})
+    html, elsewhere = (one.html for one in made.now())
+    assert html == '<div class="result display" data-widget="a&lt;1"><pre>Slider</pre></div>'
+    assert "Interactive output" in elsewhere
+
+
+def test_the_text_of_a_large_table_is_cut_in_the_text_of_its_turn():
+    made = outputs()
+    made.show({"text/html": "<p>x</p>", "text/plain": "row\n" * 10_000}, {})
+    (one,) = made.now()
+    assert one.plain.endswith("row\n… 20,000 more characters")
+    assert len(one.plain) < 20_100
+
+
 def outputs(room=lambda size: True):
     return ScriptOutputs(SimpleNamespace(author="user"), room)
 

@@ -226,7 +226,9 @@ def showing_outputs(notebook: NotebookSession, board: TurnBoard) -> Iterator[Non
     """Show the outputs of the scripts of a turn in its rows."""
     scripts = notebook.tract.scripts
     before = scripts.shown
-    scripts.shown = TurnOutputs(notebook.shell, board.log.take_outputs, board.stir)
+    scripts.shown = TurnOutputs(
+        notebook.shell, board.log.take_outputs, board.stir, has_widgets=notebook.front_end.can_click
+    )
     try:
         yield
     finally:

@@ -102,10 +102,72 @@ function footOf(foot, turn, kernel) {
   return { draw, lost };
 }
 
+// Whether the user reads: scrolled, typed, unfolded or selected something since the last press of a button, or of the keys
+// that run a cell or decide. Then nothing moves. All turns of the page share it.
+const READER = (globalThis.tractReading ??= readerOfPage());
+function readerOfPage() {
+  const reader = { reads: false };
+  let last = { time: -Infinity }, isAgain = false;
+  const on = (type, take) => document.addEventListener(type, take, { capture: true, passive: true });
+  const read = () => { reader.reads = true; };
+  on("wheel", read);
+  on("touchmove", read);
+  on("pointerdown", ({ target, clientX, clientY }) => {
+    const now = { time: performance.now(), button: target.closest(ACTS), x: clientX, y: clientY };
+    isAgain = now.time - last.time < DOUBLE && now.x === last.x && now.y === last.y && now.button !== last.button;
+    last = now;
+    const isOnScrollbar = () => target.clientWidth > 0 && clientX >= target.getBoundingClientRect().left + target.clientLeft + target.clientWidth;
+    reader.reads = !now.button && (Boolean(target.closest(`.cm-editor, .tract, ${TYPED}`)) || isOnScrollbar());
+  });
+  on("keydown", ({ key, target, shiftKey, ctrlKey, metaKey, altKey }) => {
+    if (["Shift", "Control", "Meta", "Alt"].includes(key)) return;
+    const isPress = (key === "Enter" && (shiftKey || ctrlKey || metaKey || altKey || target.matches("input"))) || ((key === "Enter" || key === " ") && target.closest(ACTS));
+    if (isPress) reader.reads = false; else if (!ctrlKey && !metaKey) read();
+  });
+  document.addEventListener("click", (event) => { // of a double click: another button came to lie there
+    if (!isAgain || !event.detail || !event.target.closest(ACTS)) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }, { capture: true });
+  return reader;
+}
+const DOUBLE = 500; // milliseconds
+const TYPED = "input, textarea, select";
+const ACTS = ".tract :is([data-approves], [type=submit], .bulk > button, .foot button, .foot .pill)";
+
+const scrollerOf = (root) => {
+  for (let one = root.parentElement; one; one = one.parentElement)
+    if (one.scrollHeight > one.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(one).overflowY)) return one;
+  return null;
+};
+
+// Brings what is new of a turn into view. The page moves as little as possible. It shows all from `top` (pixels below the
+// top of the root: the latest decision) to the foot. If that is too tall, it shows the buttons of a question, the beginning
+// of an answer, or the end of an output, and as much as possible of what is above.
+const EDGE = 8, PART_OF_ANSWER = 0.4;
+function reveal(root, top) {
+  const box = scrollerOf(root), selection = document.getSelection();
+  if (!box?.clientHeight || READER.reads || (!selection.isCollapsed && root.contains(selection.anchorNode))) return;
+  const height = box.clientHeight, edge = box.getBoundingClientRect().top + box.clientTop;
+  const [body, foot] = [root.querySelector(":scope > .blocks") ?? root, root.querySelector(":scope > .foot")];
+  const question = body.querySelector(".q:not([aria-busy=true])");
+  const last = root === body ? foot.previousElementSibling : body.lastElementChild;
+  const end = foot.getBoundingClientRect().bottom;
+  let needed = end;
+  if (question) needed = question.querySelector(":scope > .do").getBoundingClientRect().bottom;
+  else if (last?.className === "prose") needed = Math.min(end, last.getBoundingClientRect().top + PART_OF_ANSWER * height);
+  const first = root.getBoundingClientRect().top + top - edge - EDGE;
+  const least = Math.max(needed + EDGE - edge - height, Math.min(end + EDGE - edge - height, first));
+  const by = Math.min(Math.max(0, least), Math.max(least, first));
+  if (Math.abs(by) < 1 || (Number.isFinite(POINTER.x) && document.elementFromPoint(POINTER.x, POINTER.y)?.closest(ACTS))) return;
+  box.scrollTop += by; // the user is not about to press a button
+}
+
 // Which block stands in which part: rows and questions in lists, prose in prose, all else alone.
 const GROUPS = { row: "list", question: "list", prose: "prose" };
+const STREAM = ":scope > :is(.stdout, .stderr)"; // follows its end, unless the user scrolled in it
 
-function drawTurn(el, turn, kernel, isReloaded) {
+function drawTurn(el, turn, kernel, isReloaded, fill) {
   const id = newId();
   const root = rootOf("Turn", "tract-turn");
   const body = ELEMENT("div", { class: "blocks", role: "log", "aria-relevant": "additions" });
@@ -115,6 +177,11 @@ function drawTurn(el, turn, kernel, isReloaded) {
   root.append(body, line, state);
   const foot = footOf(line, turn, kernel);
   const places = new Map(); // id -> {element, html} or {element, row, view}
+  let from = root; // what the latest decision made
+  let shows = false;
+  const show = () => { if (shows) reveal(root, from.isConnected ? from.getBoundingClientRect().top - root.getBoundingClientRect().top : 0); };
+  const sized = new ResizeObserver(show);
+  sized.observe(body);
 
   const drawBlock = (block) => {
     const place = places.get(block.id) ?? { element: ELEMENT("div", { class: "place", "data-block": block.id }), html: null };
@@ -127,8 +194,12 @@ function drawTurn(el, turn, kernel, isReloaded) {
         place.row = null;
         place.element.replaceChildren();
       }
+      const stream = place.element.querySelector(STREAM);
+      const isAtEnd = !stream || stream.scrollTop + stream.clientHeight >= stream.scrollHeight - EDGE;
       if (place.html !== block.html) morph(place.element, parsed(block.html));
       place.html = block.html;
+      fill(place.element);
+      if (isAtEnd) place.element.querySelector(STREAM)?.scrollTo(0, 1e9);
       tellTimes(place.element);
       if (hadFocus && !place.element.contains(document.activeElement)) place.element.querySelector("summary")?.focus({ preventScroll: true });
       return;
@@ -173,7 +244,9 @@ function drawTurn(el, turn, kernel, isReloaded) {
     if (now !== told) state.textContent = told = now;
   };
   const draw = (changed) => {
+    const asked = [...places.values()].filter((place) => place.row);
     for (const name of changed) drawBlock(turn.blocks.get(name));
+    from = asked.find((place) => !place.row)?.element ?? from;
     layOut();
     foot.draw();
     crowd(root);
@@ -189,9 +262,13 @@ function drawTurn(el, turn, kernel, isReloaded) {
   });
   el.append(root);
   draw(new Set(turn.blocks.keys()));
+  shows = !turn.over && !isReloaded();
   const unwatch = turn.watch((changed) => {
     draw(changed);
-    if (turn.over) turn.kept = readerOf(root);
+    if (!turn.over) return;
+    show(); // the static page may take its place before the next frame
+    shows = false;
+    turn.kept = { ...readerOf(root), top: from.getBoundingClientRect().top - root.getBoundingClientRect().top };
   });
   const timer = setInterval(() => tellTimes(root), 60_000);
   const lost = () => {
@@ -201,26 +278,29 @@ function drawTurn(el, turn, kernel, isReloaded) {
   };
   const close = () => {
     unwatch();
+    sized.disconnect();
     clearInterval(timer);
     for (const place of places.values()) place.row?.close();
   };
   return { lost, close };
 }
 
-// What a reader was at: which rows are unfolded, which has the focus, what is selected. A static page takes it over.
+// What a reader was at: which rows are unfolded, which has the focus, what is selected, how far outputs are scrolled. A static page takes it over.
 const textIn = (root) => {
   const texts = [];
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) if (walker.currentNode.parentElement.closest(".list, .prose")) texts.push(walker.currentNode);
   return texts;
 };
+const resultsIn = (root) => [...root.querySelectorAll(".result")];
 function readerOf(root) {
   const folds = [...root.querySelectorAll("details")];
   const open = folds.map((one) => one.open);
   const focus = folds.findIndex((one) => one.firstElementChild === document.activeElement);
+  const scrolled = resultsIn(root).map((one) => one.scrollTop);
   const chosen = document.getSelection();
   const range = chosen.rangeCount && !chosen.isCollapsed ? chosen.getRangeAt(0) : null;
-  if (!range || !root.contains(range.commonAncestorContainer)) return { open, focus };
+  if (!range || !root.contains(range.commonAncestorContainer)) return { open, focus, scrolled };
   let text = "";
   const ends = {};
   for (const node of textIn(root)) {
@@ -228,13 +308,19 @@ function readerOf(root) {
     if (node === range.endContainer) ends.to = text.length + range.endOffset;
     text += node.data;
   }
-  return ends.from === undefined || ends.to === undefined ? { open, focus } : { open, focus, ...ends, text: text.slice(0, ends.to) };
+  return ends.from === undefined || ends.to === undefined ? { open, focus, scrolled } : { open, focus, scrolled, ...ends, text: text.slice(0, ends.to) };
 }
-function giveBack(root, { open, focus, from, to, text }) {
+function giveBack(root, { open, focus, scrolled, from, to, text, top }) {
   const folds = [...root.querySelectorAll("details")];
   if (folds.length === open.length) {
     folds.forEach((one, at) => { one.open = open[at]; });
     folds[focus]?.firstElementChild.focus({ preventScroll: true });
+  }
+  resultsIn(root).forEach((one, at) => { one.scrollTop = scrolled[at] ?? 0; });
+  if (top !== undefined) { // its figures are drawn soon
+    const sized = new ResizeObserver(() => reveal(root, top));
+    sized.observe(root);
+    setTimeout(() => sized.disconnect(), AGAIN);
   }
   const chosen = document.getSelection();
   if (from === undefined || (chosen.rangeCount && !chosen.isCollapsed)) return;
@@ -252,6 +338,29 @@ function giveBack(root, { open, focus, from, to, text }) {
       return;
     }
     length = end;
+  }
+}
+
+// Puts the widgets that code displayed in their places, of a live turn and of its static page. A widget whose kernel is gone
+// is its text.
+function widgetsOf(model) {
+  const views = new Map(); // by the place
+  return (root) => {
+    for (const [place, view] of views) if (!place.isConnected || !place.contains(view.el)) leave(place, view);
+    for (const place of root.querySelectorAll("[data-widget]")) if (!views.has(place)) draw(place).catch(() => {});
+  };
+  async function draw(place) {
+    const manager = model.widget_manager;
+    const view = await manager.create_view(await manager.get_model(place.dataset.widget));
+    if (views.has(place)) return view.remove();
+    views.set(place, view);
+    place.replaceChildren(view.el);
+    view.luminoWidget?.processMessage({ type: "after-attach" });
+  }
+  function leave(place, view) {
+    views.delete(place);
+    view.luminoWidget?.processMessage({ type: "after-detach" }); // what is not in the page cannot be detached again
+    view.remove();
   }
 }
 
@@ -278,12 +387,13 @@ function watchPages(attach) {
 }
 
 export default () => {
-  let turn, kernel, isLost = false;
+  let turn, kernel, fill, isLost = false;
   const views = new Set();
   const feet = new Map(); // by static page
   const lose = () => { isLost = true; for (const one of [...views, ...feet.values()]) one.lost(); };
   const initialize = ({ model }) => {
     turn = turnOf(model);
+    fill = widgetsOf(model);
     kernel = connect(model, lose);
     const attach = (pages) => {
       for (const page of feet.keys()) {
@@ -298,6 +408,7 @@ export default () => {
         page.addEventListener("keydown", (event) => { pressInRows(event, page); event.stopPropagation(); });
         feet.set(page, footOf(line, turn, kernel));
         feet.get(page).draw();
+        fill(page);
         if (turn.kept) giveBack(page, turn.kept);
         turn.kept = null;
       }
@@ -307,7 +418,7 @@ export default () => {
     return () => { leave(); unwatch(); kernel.close(); };
   };
   const render = ({ model, el }) => {
-    const view = drawTurn(el, turn, kernel, () => wasReloaded(model));
+    const view = drawTurn(el, turn, kernel, () => wasReloaded(model), fill);
     if (isLost) view.lost();
     views.add(view);
     const unhide = hidePrompts(model, el);

@@ -232,7 +232,8 @@ def _parser() -> MarkdownIt:
     parser.validateLink = _is_link  # type: ignore[assignment,method-assign] # as its documentation does
     rules = {
         "image": _image, "link_open": _link_open, "link_close": _link_close, "fence": _code, "code_block": _code,
-        "heading_open": _heading_open, "heading_close": _heading_close, "th_open": _cell_open, "td_open": _cell_open,
+        "text": _text, "heading_open": _heading_open, "heading_close": _heading_close,
+        "th_open": _cell_open, "td_open": _cell_open,
     }  # fmt: skip
     for name, rule in rules.items():
         parser.add_render_rule(name, rule)
@@ -255,6 +256,14 @@ def _target(address: str) -> str:
     if parts.scheme == "mailto":
         return unquote(parts.path)
     return host if parts.scheme in {"http", "https"} and _HOST.fullmatch(host) else ""
+
+
+_PER_CENT = re.compile(r"(?<=\d) (?=[%‰])")
+
+
+def _text(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
+    """Return a text; no line ends between a number and its per cent sign."""
+    return escaped(_PER_CENT.sub("\N{NO-BREAK SPACE}", tokens[at].content))
 
 
 def _image(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:

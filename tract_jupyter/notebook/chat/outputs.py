@@ -1,6 +1,6 @@
 """Outputs of scripts of the kernel, collected while they run, for display under the row of their call.
 
-Widgets and other displays that need scripts of the front end go to the cell, as any output does.
+A widget is drawn in its row by the front end. Other displays that need scripts go to the cell, as any output does.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ _MOST_PLAIN: Final = 20_000
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 _IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _ELSEWHERE: Final = "Interactive output: shown below this turn."
+_WIDGET: Final = "application/vnd.jupyter.widget-view+json"
 
 
 @dataclass(frozen=True)
@@ -61,14 +62,17 @@ class Output:
 
     @cached_property
     def html(self) -> str:
-        """The output as HTML that neither runs nor loads anything."""
-        inner = self._display_html() if self.data is not None else _inner_html(self.kind, self.text)
-        return f'<div class="result {self.kind}">{inner}</div>'
+        """The output as HTML that neither runs nor loads anything. A live page draws a widget over its text."""
+        widget = _widget_id(self.data or {})
+        inner = self._display_html() if self.data and not widget else _inner_html(self.kind, self.text)
+        named = f' data-widget="{escaped(widget)}"' if widget else ""
+        return f'<div class="result {self.kind}"{named}>{inner}</div>'
 
     @property
     def plain(self) -> str:
         """The output as text."""
-        return printable(without_codes(self.text)).rstrip("\n")
+        shown, more = _bounded(self.kind, self.text)
+        return printable("\n".join(filter(None, [without_codes(shown).rstrip("\n"), more])))
 
     def _display_html(self) -> str:
         data: Mapping[str, Any] = self.data or {}
@@ -106,9 +110,15 @@ class Output:
 def _inner_html(kind: str, text: str) -> str:
     if kind == "note":
         return f'<p class="dim">{escaped(text)}</p>'
-    cut = text[:_MOST_PLAIN] if kind in {"display", "error"} else text
-    more = f'<p class="dim">… {len(text) - len(cut):,} more characters</p>' if len(cut) < len(text) else ""
-    return f"<pre>{ansi_html(cut.rstrip())}</pre>{more}"
+    shown, more = _bounded(kind, text)
+    return f"<pre>{ansi_html(shown.rstrip())}</pre>" + (f'<p class="dim">{more}</p>' if more else "")
+
+
+def _bounded(kind: str, text: str) -> tuple[str, str]:
+    """Return the beginning of a text, and how much of it is left out; a stream is bounded where it is collected."""
+    if kind not in {"display", "error"} or len(text) <= _MOST_PLAIN:
+        return text, ""
+    return text[:_MOST_PLAIN], f"… {len(text) - _MOST_PLAIN:,} more characters"
 
 
 def _too_large(content: str, limit: int) -> str:
@@ -160,12 +170,34 @@ class _Bar:
 
 def _bar_of(data: Mapping[str, Any]) -> _Bar | None:
     """Return the progress bar that a display shows; None if it shows none."""
-    view = data.get("application/vnd.jupyter.widget-view+json")
-    module: Any = sys.modules.get("ipywidgets.widgets.widget")
-    if module is None or not isinstance(view, dict):
-        return None
-    widget = getattr(module, "_instances", {}).get(view.get("model_id"))
+    widget = _widget(data)
     return _Bar(widget) if type(widget).__module__.startswith("tqdm.") else None
+
+
+def _widget(data: Mapping[str, Any]) -> Any:
+    """Return the widget that a display shows; None if it shows none."""
+    module: Any = sys.modules.get("ipywidgets.widgets.widget")
+    return getattr(module, "_instances", {}).get(_widget_id(data))
+
+
+def _free(widget: Any) -> None:
+    """Have changes of a widget, and of those in it, handled beside the turn.
+
+    ipykernel 7.4 handles them within a running asynchronous cell and does not say when it is done. The page waits for
+    that, and sends no further change.
+    """
+    from tract_jupyter.notebook.panels.panel import honour_the_front_ends_subshell
+
+    widgets = [widget]
+    for one in widgets:
+        widgets += [child for child in getattr(one, "children", ()) if child not in widgets]
+        honour_the_front_ends_subshell(getattr(one, "comm", None))
+
+
+def _widget_id(data: Mapping[str, Any]) -> str:
+    """Return the model of the widget that a display shows; empty if it shows none."""
+    view = data.get(_WIDGET)
+    return str(view.get("model_id") or "") if isinstance(view, dict) else ""
 
 
 class ScriptOutputs:
@@ -175,6 +207,7 @@ class ScriptOutputs:
         run: the script.
         room: takes a number of characters; False if the turn has no room for them.
         changed: is called when something was added, with `at_once=True` for the first output.
+        has_widgets: the page of the turn draws widgets.
     """
 
     def __init__(
@@ -182,8 +215,11 @@ class ScriptOutputs:
         run: ScriptRun,
         room: Callable[[int], bool] = lambda _: True,
         changed: Callable[..., object] = dict,
+        *,
+        has_widgets: bool = False,
     ) -> None:
         self.run = run
+        self._has_widgets = has_widgets
         self._room = room
         self._changed = changed
         self._outputs: list[_Stream | _Bar | Output] = []
@@ -231,7 +267,10 @@ class ScriptOutputs:
              is_update: bool = False) -> bool:  # fmt: skip
         """Add a display, or replace the one with that id; return False if the cell shows it instead."""
         bar = _bar_of(data)
-        is_elsewhere = bar is None and _is_interactive(data)
+        is_drawn = bar is not None or (self._has_widgets and bool(_widget_id(data)))
+        if is_drawn:
+            _free(_widget(data))
+        is_elsewhere = not is_drawn and _is_interactive(data)
         made = (
             Output("note", _ELSEWHERE)
             if is_elsewhere
@@ -304,12 +343,19 @@ class TurnOutputs:
         shell: IPython's.
         take: gets each script when it begins; False if no row runs it.
         draw: draws the turn: at once, or soon.
+        has_widgets: the page of the turn draws widgets.
     """
 
     def __init__(
-        self, shell: InteractiveShell, take: Callable[[ScriptOutputs], bool], draw: Callable[..., object]
+        self,
+        shell: InteractiveShell,
+        take: Callable[[ScriptOutputs], bool],
+        draw: Callable[..., object],
+        *,
+        has_widgets: bool = False,
     ) -> None:
         self._shell = shell
+        self._has_widgets = has_widgets
         self._take = take
         self._draw = draw
         self._size = 0
@@ -317,7 +363,7 @@ class TurnOutputs:
     @contextmanager
     def __call__(self, run: ScriptRun) -> Iterator[None]:
         """Collect the output of a script during the run, and its value, its figures and its error at the end."""
-        outputs = ScriptOutputs(run, self._room, self._draw)
+        outputs = ScriptOutputs(run, self._room, self._draw, has_widgets=self._has_widgets)
         has_row = self._take(outputs)
         self._draw(at_once=True)
         if not has_row or run.backend != "kernel":  # the sandbox's text is for the model; the row has it

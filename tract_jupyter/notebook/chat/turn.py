@@ -98,11 +98,10 @@ class DrawnTurn:
 
     def foot(self) -> Foot:
         """Return the last line."""
-        spans = [
-            self._state_html(),
-            *(f"<span>{escaped(text)}</span>" for text in self._numbers() if text),
-        ]
-        return Foot("".join(filter(None, spans)), self._actions())
+        numbers = [text for text in self._numbers() if text]
+        spans = "".join(f"<span>{escaped(text)}</span>" for text in numbers)
+        took = f'<span class="took" title="{escaped(" · ".join(numbers))}">{spans}</span>' if spans else ""
+        return Foot(self._state_html() + took, self._actions())
 
     def html(self) -> str:
         """Return static HTML that stands alone; long results are cut, the more there are."""

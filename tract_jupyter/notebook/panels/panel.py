@@ -57,7 +57,7 @@ class ReviewWidget(anywidget.AnyWidget):
     def __init__(self, **state: Any) -> None:
         super().__init__(**state)
         self.on_msg(self._on_message)
-        _honour_the_front_ends_subshell(self.comm)
+        honour_the_front_ends_subshell(self.comm)
 
     def take(self, content: dict[str, Any]) -> None:
         """Hand an answer on. Called in any thread, and again if the front end did not see it heard."""
@@ -123,7 +123,7 @@ def read_seen(content: dict[str, Any]) -> frozenset[str]:
     return frozenset(key for key in seen if isinstance(key, str)) if isinstance(seen, list) else frozenset()
 
 
-def _honour_the_front_ends_subshell(comm: Any) -> None:
+def honour_the_front_ends_subshell(comm: Any) -> None:
     """Let a click reach a kernel whose main thread is blocked.
 
     ipykernel 7.4 sends a comm's messages to the shell that last published on it, which is the blocked one; None makes

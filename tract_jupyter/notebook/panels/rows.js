@@ -102,6 +102,7 @@ const ROWS = new WeakMap();
 const STOPS = ".q, summary, .line[tabindex]";
 function pressInRows(event, root) {
   const { key, target } = event;
+  if (target.closest("[data-widget]")) return undefined; // a widget of the user's code has keys of its own
   const row = ROWS.get(target.closest(".q"));
   const isTyped = target.matches("input:not([type=checkbox], [type=radio]), select, textarea");
   const done = (run) => { event.preventDefault(); run(); };

@@ -55,6 +55,14 @@ _CLOSES: Final = {
 _MOST_UNCLOSED: Final = 200
 """How many tags may have no end: the parser reads the rest of the text again for each."""
 _STRING = re.compile(r'"[^"\\\n{}]*"|\'[^\'\\\n{}]*\'')
+_BACKGROUND = re.compile(
+    r"(?:^|;)\s*background(?:-color)?\s*:\s*"
+    r"((?!transparent|inherit|initial|unset|revert|none|currentcolor)[a-z]+|#(?:[\da-f]{3}){1,2}|(?:rgb|hsl)a?\([\d\s.%]+(?:,[\d\s.%]+){2}\))"
+    r"\s*(?:!\s*important\s*)?(?:;|$)",
+    re.IGNORECASE,
+)
+"""A background of one opaque color."""
+_COLOR = re.compile(r"(?:^|;)\s*color\s*:", re.IGNORECASE)
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
@@ -142,7 +150,7 @@ class _Reader(HTMLParser):
 def _attribute(tag: str, name: str, value: str) -> str:
     if name == "style":
         kept = [one for one in value.split(";") if one.strip() and not _UNSAFE_CSS.search(one)]
-        return f' style="{escaped(";".join(kept))}"' if kept else ""
+        return f' style="{escaped(_readable(";".join(kept)))}"' if kept else ""
     if name in {"class", "id"}:
         allowed = _CLASS if name == "class" else _ID
         kept = [one for one in value.split() if allowed.fullmatch(one)]
@@ -165,4 +173,16 @@ def _style_element(css: str, scope: str) -> str:
         depth += 1 if one == "{" else -1
         if depth < 0:
             return ""
+    css = re.sub(r"[^{};]+(?:;[^{};]*)*(?=\})", lambda found: _readable(found[0]), css)
     return "" if depth else f"<style>.tract.tract .{scope} {{{css}}}</style>"
+
+
+def _readable(declarations: str) -> str:
+    """Return CSS declarations with a color for the text, black or white, if they only set a background color.
+
+    The theme's color for text fits the theme's background alone.
+    """
+    found = _BACKGROUND.search(declarations)
+    if found is None or _COLOR.search(declarations):
+        return declarations
+    return f"{declarations.rstrip().rstrip(';')};color:lch(from {found[1]} calc((50 - l) * infinity) 0 0)"
