@@ -1,0 +1,103 @@
+"""What users see is what the text files of this folder say."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.notebook.conftest import Shell, bare_shell, shell
+from tests.snapshots.requests import KINDS, Kind
+from tests.snapshots.stable import check, outline, stable
+from tests.toolkit.servers import command
+from tract_jupyter.exceptions import PendingStateError
+from tract_jupyter.models import canonical_json
+from tract_jupyter.notebook.panels import record_html, record_text, request_view
+from tract_jupyter.review import Answer, request_text, request_to_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter.review import Ticket
+
+__all__ = ["bare_shell", "shell"]
+
+
+OPEN = "open"
+REQUESTS = [(kind, state) for kind in KINDS for state in (OPEN, *kind.states)]
+
+
+def ask(shell: Shell, kind: Kind) -> Ticket:
+    """Run the cells of a kind, and show the request that they leave open."""
+    for cell in kind.cells:
+        result = shell.run(cell.replace("{server}", repr(command("liar", "plain"))))
+    tract = shell.namespace["tract"]
+    waiting = tract.review.inbox()
+    assert waiting, f"{kind.name} asks nothing: {result}"
+    pending = tract.reviewer.asked_here(waiting[-1].pending_id) or tract.operations.rebuild(waiting[-1])
+    return tract.reviewer.show(pending)
+
+
+def decide(ticket: Ticket, action: str, arguments: dict[str, Any]) -> None:
+    """Take an action, as a click on the panel does, or let the time for it run out."""
+    if action == "expire":
+        ticket.pending.timeout, ticket.pending.on_timeout = 60, "deny"
+        ticket.pending.created_at -= timedelta(minutes=2)
+        with contextlib.suppress(PendingStateError):
+            ticket.pending.approve()
+        return
+    if isinstance(arguments.get("edits"), str):  # the decision of the first conflict, whose name is a hash
+        arguments = {"edits": {next(iter(ticket.request.fields)).name: arguments["edits"]}}
+    with contextlib.suppress(KeyboardInterrupt):
+        ticket.submit(Answer(action, arguments, ticket.round_id, decided_by="ada"), "panel")
+
+
+def panel(ticket: Ticket) -> str:
+    """Return the row of the panel, with its buttons and their inputs."""
+    view = request_view(ticket)
+    rows = [outline(view[key]) for key in ("headline_html", "risk_html", "with_html")]
+    return "\n".join([*rows, *(line for button in view["actions"] for line in button_lines(button))])
+
+
+def button_lines(button: dict[str, Any]) -> Iterator[str]:
+    yield f"[{button['label']}] {button['style']} {button['description']}"
+    for group in ("parameters", "edits"):
+        for one in button.get(group) or ():
+            choices = f" of {one['choices']}" if one["choices"] else ""
+            yield f"  {group}: {one['label']} ({one['kind']}{choices}) = {one['text']!r} {one['help'] or one['placeholder']}"
+    if button.get("standing"):
+        yield f"  standing approval: {button['standing']}"
+
+
+def without_empty(value: Any) -> Any:
+    """Return a JSON value without empty texts, lists and objects, for the reader."""
+    if isinstance(value, dict):
+        return {key: without_empty(one) for key, one in value.items() if one not in ("", [], {}, None, False)}
+    return [without_empty(one) for one in value] if isinstance(value, list) else value
+
+
+def sections(ticket: Ticket) -> Iterator[tuple[str, str]]:
+    """Yield each form of a request, with its name."""
+    if ticket.status.is_open:
+        yield "in a terminal", request_text(ticket)
+        yield "on a panel", panel(ticket)
+        stored = without_empty(json.loads(canonical_json(request_to_dict(ticket.request))))
+        yield "stored", yaml.safe_dump(stored, allow_unicode=True, width=120)
+    yield "in a saved notebook, as text", record_text(ticket)
+    yield "in a saved notebook, as HTML", outline(record_html(ticket))
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"), REQUESTS, ids=[f"{kind.name}-{state}" for kind, state in REQUESTS]
+)
+def test_requests(shell, tmp_path, monkeypatch, kind, state):
+    ticket = ask(shell, kind)
+    for action, arguments in kind.states.get(state, ()):
+        decide(ticket, action, arguments)
+    cells = [("cells", "\n".join(cell.strip("\n") for cell in kind.cells))]
+    text = "\n\n".join(f"## {name}\n\n{text}" for name, text in [*cells, *sections(ticket)])
+    check(f"requests/{kind.name}, {state}.txt", stable(text, tmp_path))
