@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +13,12 @@ import pytest
 import yaml
 
 from tests.notebook.conftest import Shell, bare_shell, shell
-from tests.snapshots.requests import KINDS, Kind
+from tests.reference import PAGE
+from tests.snapshots import errors
+from tests.snapshots.requests import DEFINITION, KINDS, Kind
 from tests.snapshots.stable import check, outline, stable
 from tests.toolkit.servers import command
+from tract_jupyter import Tract
 from tract_jupyter.exceptions import PendingStateError
 from tract_jupyter.models import canonical_json
 from tract_jupyter.notebook.panels import record_html, record_text, request_view
@@ -27,6 +32,32 @@ if TYPE_CHECKING:
 __all__ = ["bare_shell", "shell"]
 
 
+IPYTHON = {"In", "Out", "exit", "quit", "open", "get_ipython"}
+COMPLETION_SETUP = (
+    DEFINITION,
+    "first = tract.user('Seven ducks.')\ntract.branch('side')\nbirds = 7",
+    "tract.agents.create('counter', 'Count.', 'Counts')",
+    "tract.policies.add('compress', threshold=0.8)",
+)
+COMPLETED = (
+    "%tract_fire ",
+    "%tract_fire citation_check ",
+    "%tract_fire citation_check urls=[] ",
+    "x = %tract_fire cit",
+    "%tract log --",
+    "%tract merge s",
+    "%tract agents stop ",
+    "%tract policies on ",
+    "%tract model open",
+    "%tract rules TJ50",
+    "%%tract_chat --vars ",
+    "%%tract_chat --profile ",
+    "%%tract_agent counter --tools ",
+    "%%tract_agent counter --model ",
+    "%tract_orchestrate --autonomy ",
+    "%tract_orchestrate --profile ",
+    "%%tract_run --profile ",
+)
 OPEN = "open"
 REQUESTS = [(kind, state) for kind in KINDS for state in (OPEN, *kind.states)]
 
@@ -101,3 +132,61 @@ def test_requests(shell, tmp_path, monkeypatch, kind, state):
     cells = [("cells", "\n".join(cell.strip("\n") for cell in kind.cells))]
     text = "\n\n".join(f"## {name}\n\n{text}" for name, text in [*cells, *sections(ticket)])
     check(f"requests/{kind.name}, {state}.txt", stable(text, tmp_path))
+
+
+def test_help(shell):
+    commands = shell.complete("%tract ")
+    magics = sorted(name for name in shell.ip.magics_manager.magics["cell"] if name.startswith("tract"))
+    pages = [("%tract help", shell.run("%tract help").text)]
+    pages += [(f"%tract help {name}", shell.run(f"%tract help {name}").text) for name in commands]
+    pages += [
+        (f"%{name}?", inspect.getdoc(shell.ip.find_line_magic(name)) or "")
+        for name in ("tract", "tract_fire")
+    ]
+    pages += [(f"%%{name}?", inspect.getdoc(shell.ip.find_cell_magic(name)) or "") for name in magics]
+    check("help.txt", "\n\n".join(f"## {head}\n\n{text}" for head, text in pages))
+
+
+def test_completions(shell, tmp_path):
+    for cell in COMPLETION_SETUP:
+        assert shell.run(cell).ok, cell
+    lines = [f"%tract {name} " for name in shell.complete("%tract ")]
+    lines += [f"%%{name} --" for name in shell.ip.magics_manager.magics["cell"] if name.startswith("tract")]
+    blocks = [f"{line}|\n    {offered(shell, line)}" for line in ("%tract ", *sorted(lines), *COMPLETED)]
+    check("completions.txt", stable("\n".join(blocks), tmp_path))
+
+
+def offered(shell: Shell, line: str) -> str:
+    """Return the words that the extension offers at the end of a line; IPython's own words are left out."""
+    words = shell.complete(line)
+    is_ours = "%alias" not in words
+    return " ".join(word for word in words if word not in IPYTHON) if is_ours and words else "(nothing)"
+
+
+def test_public_names():
+    names = re.findall(r"^(?:## (.+)|\*\*`([\w.]+))", PAGE.read_text(), re.MULTILINE)
+    check("names.txt", "\n".join(f"\n{head}" if head else f"  {name}" for head, name in names))
+
+
+def test_errors(tmp_path, monkeypatch):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    messages = []
+    with Tract.open() as tract:
+        scope = {"t": tract}
+        exec(errors.SETUP, scope)
+        for line in errors.MISTAKES.splitlines():
+            messages.append(
+                line if not line or line.startswith("#") else f">>> {line}\n{provoked(line, scope)}"
+            )
+    check("errors.txt", stable("\n".join(messages), folder))
+
+
+def provoked(line: str, scope: dict[str, Any]) -> str:
+    """Run a line, and return the error that it raises."""
+    try:
+        exec(line, scope)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    pytest.fail(f"{line} raises nothing")
