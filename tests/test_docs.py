@@ -335,3 +335,10 @@ def test_every_page_and_notebook_has_its_chapter_of_the_site():
     pages = {path.relative_to(ROOT).with_suffix("").as_posix() for path in PAGES}
     notebooks = {f"notebooks/{path.stem}" for path in TUTORIAL_PATHS}
     assert sorted(named) == sorted((pages | notebooks) - {"README"})
+
+
+def test_the_readme_has_the_commands_that_ci_runs():
+    readme, run = (ROOT / "README.md").read_text(), (ROOT / ".ci" / "run").read_text()
+    for command in ('python -m pip install ".[docs,lab,postgres,test]"', 'python -m pytest -m ""'):
+        assert f"`{command}`" in readme
+        assert command in run.replace("pip install -q", "pip install").splitlines()
