@@ -6,7 +6,11 @@ import copy
 import json
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.models import Delta
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tract_jupyter import Tract
 
 
@@ -26,23 +30,40 @@ def reply(text: str | None, *calls: dict[str, Any], **more: Any) -> dict[str, An
 
 
 class ScriptedClient:
-    """Gives its replies in order: a text, a whole response, an exception to raise. Keeps what it was asked."""
+    """Gives its replies in order: a text, a whole response, an exception to raise. Keeps each request in `asked`.
 
-    def __init__(self, *replies: Any) -> None:
+    `usual` is the reply after the last one.
+    """
+
+    def __init__(self, *replies: Any, usual: Any = None) -> None:
         self.replies = list(replies)
+        self.usual = usual
         self.asked: list[tuple[list[dict[str, Any]], dict[str, Any]]] = []
 
     def chat(self, messages: list[dict[str, Any]], **options: Any) -> Any:
         self.asked.append((copy.deepcopy(messages), options))
-        assert self.replies, "the script has no more replies"
-        given = self.replies.pop(0)
-        if isinstance(given, Exception):
+        assert self.replies or self.usual is not None, "the script has no more replies"
+        given = self.replies.pop(0) if self.replies else self.usual
+        if isinstance(given, BaseException):
             raise given
         return reply(given) if isinstance(given, str) else given
 
     @property
     def last_messages(self) -> list[dict[str, Any]]:
         return self.asked[-1][0]
+
+
+class StreamingClient(ScriptedClient):
+    """Streams the text of each reply in one piece."""
+
+    def chat(
+        self, messages: list[dict[str, Any]], on_delta: Callable[[Delta], None] | None = None, **options: Any
+    ) -> Any:
+        given = super().chat(messages, **options)
+        text = given["choices"][0]["message"]["content"]
+        if text and on_delta is not None:
+            on_delta(Delta("text", text))
+        return given
 
 
 def said(tract: Tract) -> list[tuple[str, str]]:

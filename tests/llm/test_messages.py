@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.hooks.fakes import ScriptedClient
 from tests.llm.dialects import Chat, Messages, Responses, Said
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import ContentError, LLMResponseError, SpecError
@@ -94,36 +95,26 @@ def test_a_reply_has_what_stands_beside():
     assert (odd.reasoning, odd.finish_reason) == ("", None)
 
 
-class Scripted:
-    """Gives one response."""
-
-    def __init__(self, response):
-        self.response = response
-
-    def chat(self, messages, **options):
-        return self.response
-
-
 @pytest.mark.parametrize(
     ("finish", "advice"),
     [("content_filter", "content filter"), ("refusal", "declined"), ("length", "larger max_tokens")],
 )
 def test_a_reply_that_was_ended_before_it_said_anything_is_not_committed(finish, advice):
     with Tract.open() as tract:
-        tract.configure_llm(Scripted(Chat.whole(Said(finish=finish))))
+        tract.configure_llm(ScriptedClient(usual=Chat.whole(Said(finish=finish))))
         tract.user("Hi")
         head = tract.head
         with pytest.raises(LLMResponseError, match=advice):
             tract.generate()
         assert tract.head == head
-        tract.configure_llm(Scripted(Chat.whole(Said("Hello", finish=finish))))
+        tract.configure_llm(ScriptedClient(usual=Chat.whole(Said("Hello", finish=finish))))
         assert tract.chat("Well?").outcome in {"limit", "refused"}
 
 
 def test_a_call_that_was_cut_is_not_committed():
     with Tract.open() as tract:
         said = Said(calls=[("a", "add", '{"x": ')], finish="length")
-        tract.configure_llm(Scripted(Chat.whole(said)))
+        tract.configure_llm(ScriptedClient(usual=Chat.whole(said)))
         tract.user("Hi")
         with pytest.raises(LLMResponseError, match="nothing was committed"):
             tract.generate()

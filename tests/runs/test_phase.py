@@ -5,7 +5,8 @@ import pickle
 
 import pytest
 
-from tests.runs.kinds.support import Model, context_of, operation_of
+from tests.hooks.fakes import ScriptedClient
+from tests.runs.kinds.support import context_of, operation_of
 from tests.runs.virtual import VirtualWorkers
 from tract_jupyter.exceptions import PlanError
 from tract_jupyter.runs import (
@@ -309,7 +310,7 @@ def test_operations_that_cannot_be_planned_are_refused():
 
 def test_attempts_of_a_model_are_carried_out_by_the_engine():
     """E25, R56: `retry` of the parameters; the record counts attempts and has the summaries of the last one."""
-    model = Model(RuntimeError("boom"), RuntimeError("429"), "third")
+    model = ScriptedClient(RuntimeError("boom"), RuntimeError("429"), "third")
     asking = operation_of("llm", {"prompt": "p", "retry": {"maxAttempts": 3}}, "l", "l")
     executed, _ = run(asking, services=Services(llm=model))
     (record,) = executed.runs
@@ -321,10 +322,10 @@ def test_attempts_of_a_model_are_carried_out_by_the_engine():
 
 def test_bad_output_is_asked_for_once():
     """E25: bad output is never retried."""
-    model = Model("nope", "{}")
+    model = ScriptedClient("nope", "{}")
     asking = operation_of("llm", {"prompt": "p", "outputMode": "json", "retry": {"maxAttempts": 3}}, "l", "l")
     executed, _ = run(asking, services=Services(llm=model))
-    assert (executed.results["l"].error.code, len(model.calls)) == ("output_parse_error", 1)
+    assert (executed.results["l"].error.code, len(model.asked)) == ("output_parse_error", 1)
 
 
 def test_every_execution_leaves_a_record_without_texts():
@@ -357,7 +358,7 @@ def test_what_runs_anywhere_can_be_sent_there():
     """R34: job and context of such a kind can be pickled, and give the same there."""
     operation = template("a", "{{ promptSystem }}")
     kind = KindRegistry(["template"])["template"]
-    job = job_of(operation, context_of(operation_id="a"), kind, Services(llm=Model()))
+    job = job_of(operation, context_of(operation_id="a"), kind, Services(llm=ScriptedClient()))
     there = pickle.loads(pickle.dumps(job))
     assert there.anywhere
     assert there.function(there.context) == job.function(job.context)

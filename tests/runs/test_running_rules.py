@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.runs.kinds.support import Model
+from tests.hooks.fakes import ScriptedClient
 from tract_jupyter.exceptions import ContentError, ProfileError, RunFailedError
 from tract_jupyter.runs import (
     Abort,
@@ -29,7 +29,7 @@ SNAKE = re.compile(r"[a-z][a-z0-9_]*")
 @pytest.fixture
 def asked(tract):
     """A tract with a question, and functions that operations may call; the model says `Rome.` ten times."""
-    tract.configure_llm(Model(*["Rome."] * 10))
+    tract.configure_llm(ScriptedClient(*["Rome."] * 10))
     tract.system("You are a guide.")
     tract.user("Where am I?")
 
@@ -61,7 +61,7 @@ def ended(run):
 
 def sent(tract, call=-1):
     """What the model was sent."""
-    return [(one["role"], one["content"]) for one in tract.llm.calls[call][0]]
+    return [(one["role"], one["content"]) for one in tract.llm.asked[call][0]]
 
 
 PLAIN = [("system", "You are a guide."), ("user", "Where am I?")]
@@ -90,7 +90,7 @@ def test_only_effects_come_out_of_an_operation(asked):
     run, _ = run_of(asked, first, second)
     assert ended(run) == {"first": ("done", None), "second": ("done", None)}
     assert "changed" not in run.prompt[-1].content
-    assert "changed" not in str(asked.llm.calls)
+    assert "changed" not in str(asked.llm.asked)
     assert seen
 
 
@@ -145,12 +145,12 @@ def test_an_operation_may_change_the_prompt_the_turn_and_an_artifact(asked):
 
 def test_the_main_call_is_nobodys_but_the_runs(asked):
     """R7, R13: a model that an operation asks is another call; it changes neither the main call's options nor its reply."""
-    asked.configure_llm(Model("sunny", "Rome."))
+    asked.configure_llm(ScriptedClient("sunny", "Rome."))
     aux = run_operation(
         "weather", "llm", order=1, text="How is it?", into="tail", model="small", samplers={"temperature": 0}
     )
     response = asked.generate(profile=OperationProfile.of("p", [aux]), temperature=0.7)
-    (_, small), (main, options) = asked.llm.calls
+    (_, small), (main, options) = asked.llm.asked
     assert small["model"] == "small"
     assert small["temperature"] == 0
     assert options.get("temperature") == 0.7
@@ -179,11 +179,11 @@ def test_a_run_begins_with_one_of_two_triggers(asked):
     again = asked.generate(trigger="regenerate").run
     assert again.trigger is Trigger.REGENERATE
     assert sent(asked) == PLAIN
-    assert len(asked.llm.calls) == 2
+    assert len(asked.llm.asked) == 2
     assert [one["role"] for one in asked.compile().to_dicts()] == ["system", "user", "assistant"]
     with pytest.raises(ContentError, match="trigger"):
         asked.generate(trigger="continue")
-    assert len(asked.llm.calls) == 2
+    assert len(asked.llm.asked) == 2
 
 
 def test_a_required_operation_of_another_trigger_does_not_count(asked):
@@ -216,7 +216,7 @@ def test_a_required_operation_that_is_not_done_keeps_the_model_from_being_asked(
     assert run.failed_details["operationId"] == "it"
     assert ended(run)["it"] == how
     assert ended(run)["other"] == ("done", None)
-    assert asked.llm.calls == []
+    assert asked.llm.asked == []
     assert len(asked.compile().to_dicts()) == 2
 
 
@@ -237,7 +237,7 @@ def test_what_is_optional_never_blocks(asked, when):
         "bad": ("error", "no_weather"), "none": ("skipped", "condition_false"),
         "next": ("skipped", "dependency_failed"), "last": ("skipped", "dependency_failed"), "good": ("done", None),
     }  # fmt: skip
-    assert len(asked.llm.calls) == 1
+    assert len(asked.llm.asked) == 1
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -299,7 +299,7 @@ def test_operations_that_cannot_be_planned_fail_the_run_at_once(asked):
         run = failed.value.run
         assert (run.status, run.failed_type) == (RunStatus.FAILED, FailedType.BEFORE_BARRIER)
         assert run.failed_details["errorCode"] == code
-    assert asked.llm.calls == []
+    assert asked.llm.asked == []
 
 
 # --- effects that may not be
@@ -329,7 +329,7 @@ def test_a_forbidden_effect_is_recorded(asked, hook, required):
     assert failed is (required and hook is Hook.BEFORE)
     at = FailedType.BEFORE_BARRIER if hook is Hook.BEFORE else FailedType.AFTER_MAIN_LLM
     assert run.failed_type == (at if required else None)
-    assert len(asked.llm.calls) == (0 if failed else 1)
+    assert len(asked.llm.asked) == (0 if failed else 1)
 
 
 # --- stopping
@@ -352,7 +352,7 @@ def test_a_run_that_is_aborted_before_the_barrier_asks_nobody(asked):
     assert (run.status, run.failed_type) == (RunStatus.ABORTED, None)
     assert ended(run) == {"first": ("done", None), "next": ("skipped", "run_aborted")}
     assert run.reports == ()
-    assert asked.llm.calls == []
+    assert asked.llm.asked == []
 
 
 @pytest.mark.parametrize(
@@ -363,7 +363,7 @@ def test_a_run_whose_time_is_over_asks_nobody(asked, options):
     run, failed = run_of(asked, run_operation("it", order=1, text="a"), run=RunOptions(**options))
     assert failed
     assert run.status is RunStatus.ABORTED
-    assert asked.llm.calls == []
+    assert asked.llm.asked == []
 
 
 # --- artifacts

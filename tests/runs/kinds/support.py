@@ -1,4 +1,4 @@
-"""What tests of kinds share: operations, contexts, a model that says what it is told to."""
+"""What tests of kinds share: operations, contexts."""
 
 from __future__ import annotations
 
@@ -26,23 +26,6 @@ def context_of(**changes):
         "messages": messages,
     }
     return OperationContext(**{**given, **changes})
-
-
-class Model:
-    """A client that gives these replies, one after the other: texts, whole responses, or exceptions to raise."""
-
-    def __init__(self, *replies):
-        self.replies = list(replies)
-        self.calls = []
-
-    def chat(self, messages, **options):
-        self.calls.append((messages, options))
-        reply = self.replies.pop(0)
-        if isinstance(reply, BaseException):
-            raise reply
-        if isinstance(reply, str):
-            return {"choices": [{"message": {"content": reply}, "finish_reason": "stop"}]}
-        return reply
 
 
 def done(kind, operation, *, services=None, **context):

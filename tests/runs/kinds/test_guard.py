@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.runs.kinds.support import Model, done, operation_of, told, value
+from tests.hooks.fakes import ScriptedClient
+from tests.runs.kinds.support import done, operation_of, told, value
 from tract_jupyter.runs.kinds import GuardKind, Services
 
 KIND = GuardKind()
@@ -58,9 +59,9 @@ def test_anything_else_is_an_error_or_a_no(text, code, on_error):
 
 def test_a_model_can_be_asked():
     """E22: the engine `aux_llm` asks with the contract as a schema."""
-    model = Model('{"a": true}')
+    model = ScriptedClient('{"a": true}')
     result = done(KIND, asking(), services=Services(llm=model))
-    ((messages, options),) = model.calls
+    ((messages, options),) = model.asked
     assert value(result) == {"a": True}
     assert messages == [{"role": "user", "content": "is it so?"}]
     schema = options["response_format"]["json_schema"]["schema"]
@@ -69,9 +70,9 @@ def test_a_model_can_be_asked():
 
 
 def test_a_provider_without_json_mode_is_asked_plainly():
-    model = Model('{"a": false}')
+    model = ScriptedClient('{"a": false}')
     assert value(done(KIND, asking(jsonMode=False), services=Services(llm=model))) == {"a": False}
-    assert model.calls[0][1] == {}
+    assert model.asked[0][1] == {}
 
 
 @pytest.mark.parametrize(("reply", "code"), [
@@ -79,10 +80,10 @@ def test_a_provider_without_json_mode_is_asked_plainly():
 ])  # fmt: skip
 def test_a_model_that_fails(reply, code):
     """E22, E25: a guard's failures have the codes of a model's, unless they are a no."""
-    assert told(done(KIND, asking(), services=Services(llm=Model(reply)))) == code
-    assert value(done(KIND, asking(runOnError="all_false"), services=Services(llm=Model(reply)))) == {
-        "a": False
-    }
+    assert told(done(KIND, asking(), services=Services(llm=ScriptedClient(reply)))) == code
+    assert value(
+        done(KIND, asking(runOnError="all_false"), services=Services(llm=ScriptedClient(reply)))
+    ) == {"a": False}
 
 
 def test_without_a_client_it_fails():

@@ -7,7 +7,8 @@ import re
 import httpx
 import pytest
 
-from tests.runs.kinds.support import Model, context_of, done, operation_of, told, value
+from tests.hooks.fakes import ScriptedClient
+from tests.runs.kinds.support import context_of, done, operation_of, told, value
 from tract_jupyter.exceptions import LLMConfigError
 from tract_jupyter.llm import Models
 from tract_jupyter.runs import Abort, OperationStatus, enter_abort
@@ -24,7 +25,7 @@ def asked(model, params=None, **context):
 
 def test_its_value_is_the_text():
     """E20: one call, the system prompt first; a blank one is left out."""
-    model = Model("one", "two")
+    model = ScriptedClient("one", "two")
     assert (
         value(
             asked(
@@ -37,16 +38,16 @@ def test_its_value_is_the_text():
     )
     assert value(asked(model, {"system": " \n"})) == "two"
     system, user = {"role": "system", "content": "be kind"}, {"role": "user", "content": "hello?"}
-    assert [messages for messages, _ in model.calls] == [[system, user], [{"role": "user", "content": "hi"}]]
+    assert [messages for messages, _ in model.asked] == [[system, user], [{"role": "user", "content": "hi"}]]
 
 
 def test_options_are_passed_on():
     """E20: samplers, model, limits and stops, as the client's protocol names them; nothing that was not asked for."""
-    model = Model("x", "y")
+    model = ScriptedClient("x", "y")
     asked(model, {"model": "m", "maxOutputTokens": 9, "stop": ["END"], "samplers": {
         "temperature": 0.5, "topP": 0.9, "topK": 3, "frequencyPenalty": 1, "presencePenalty": -1, "seed": 7}})  # fmt: skip
     asked(model)
-    assert [options for _, options in model.calls] == [
+    assert [options for _, options in model.asked] == [
         {"model": "m", "max_tokens": 9, "stop": ["END"], "temperature": 0.5, "top_p": 0.9, "top_k": 3,
          "frequency_penalty": 1, "presence_penalty": -1, "seed": 7}, {}]  # fmt: skip
 
@@ -64,7 +65,7 @@ def test_options_are_passed_on():
 ])  # fmt: skip
 def test_a_providers_errors_are_told_apart(error, code, details):
     """E20, E25, R55: rate limits and timeouts are recognised, anything else is the provider's error."""
-    result = asked(Model(error))
+    result = asked(ScriptedClient(error))
     assert (result.error.code if result.error else None) == code
     assert (result.error.details if result.error else {}) == details
 
@@ -73,7 +74,7 @@ def test_how_long_a_provider_asks_to_wait_is_passed_on():
     """E25: whoever tries again waits as long as he is told to."""
     error = RuntimeError("429")
     error.retry_after = 2.5
-    assert asked(Model(error)).error.details == {"retryAfterMs": 2500}
+    assert asked(ScriptedClient(error)).error.details == {"retryAfterMs": 2500}
 
 
 @pytest.mark.parametrize(("mode", "pattern", "text", "found"), [
@@ -90,7 +91,10 @@ def test_how_long_a_provider_asks_to_wait_is_passed_on():
 def test_json_is_found_and_read(mode, pattern, text, found):
     """E20, X08: raw, in a code block, or by a pattern: its first group that takes part, or all of it."""
     params = {"outputMode": "json", "jsonParseMode": mode, "jsonCustomPattern": pattern}
-    assert value(asked(Model(text), {name: one for name, one in params.items() if one is not None})) == found
+    assert (
+        value(asked(ScriptedClient(text), {name: one for name, one in params.items() if one is not None}))
+        == found
+    )
 
 
 @pytest.mark.parametrize(("mode", "pattern", "text"), [
@@ -106,7 +110,7 @@ def test_bad_json_is_an_error_with_a_log(mode, pattern, text):
         "jsonParseMode": mode,
         **({"jsonCustomPattern": pattern} if pattern else {}),
     }
-    result = asked(Model(text), params)
+    result = asked(ScriptedClient(text), params)
     assert told(result) == "output_parse_error"
     assert len(result.outputs_summary["parseError"]) <= 512
     assert len(result.outputs_summary["text"]) <= 1024
@@ -137,8 +141,8 @@ GOOD = '{"name": "A", "budget": 1.5, "team": {"size": 2}, "tasks": [{"id": 1}]}'
 def test_a_schema_is_held_only_if_strict(text, told_of):
     """E20, X08: the schema language; a reply that does not fit is a `validation_error` that says where."""
     params = {"outputMode": "json", "jsonSchema": SCHEMA}
-    assert asked(Model(text), params).is_done
-    result = asked(Model(text), {**params, "strictSchemaValidation": True})
+    assert asked(ScriptedClient(text), params).is_done
+    result = asked(ScriptedClient(text), {**params, "strictSchemaValidation": True})
     if told_of is None:
         assert result.is_done
     else:
@@ -167,25 +171,27 @@ def test_a_schema_is_held_only_if_strict(text, told_of):
 ])  # fmt: skip
 def test_it_is_checked_before_it_is_saved_and_when_it_runs(params, rules):
     """E20, E25, X08, R27: the same rules hold when it is saved and, before any call, when it runs."""
-    operation, model = operation_of("llm", {"prompt": "p", **params}), Model("x")
+    operation, model = operation_of("llm", {"prompt": "p", **params}), ScriptedClient("x")
     assert [rule for rule, _ in KIND.check(operation)] == rules
     result = done(KIND, operation, services=Services(llm=model))
     assert result.is_done == (not rules)
-    assert bool(model.calls) == (not rules)
+    assert bool(model.asked) == (not rules)
 
 
 def test_a_prompt_that_cannot_be_rendered_costs_nothing():
     """E20: a strict miss is found before anybody is asked."""
-    model = Model()
+    model = ScriptedClient()
     assert told(asked(model, {"prompt": "{{ nope.x }}", "strictVariables": True})) == "template_render_error"
-    assert model.calls == []
+    assert model.asked == []
 
 
 def test_budgets_are_kept():
     """E20: too long a prompt is never sent; a reply that cost too much is no result."""
-    model = Model({"choices": [{"message": {"content": "x"}}], "usage": {"cost": 0.5, "total_tokens": 3}})
+    model = ScriptedClient(
+        {"choices": [{"message": {"content": "x"}}], "usage": {"cost": 0.5, "total_tokens": 3}}
+    )
     assert told(asked(model, {"prompt": "x" * 101, "maxInputTokens": 25})) == "budget_exceeded"
-    assert model.calls == []
+    assert model.asked == []
     result = asked(model, {"budget": {"maxCostUsd": 0.4}})
     assert told(result) == "budget_exceeded"
     assert result.outputs_summary["usage"]["cost"] == 0.5
@@ -193,7 +199,7 @@ def test_budgets_are_kept():
 
 def test_which_client_is_asked():
     """R27: parameters name a provider, and never hold what opens it."""
-    usual, other = Model("usual"), Model("other")
+    usual, other = ScriptedClient("usual"), ScriptedClient("other")
     models = Models()
     models.add("o", other)
     services = Services(llm=usual, models=models)
@@ -206,7 +212,7 @@ def test_which_client_is_asked():
     assert told(done(KIND, operation_of("llm", {"prompt": "p"}))) == "validation_error"
     named = operation_of("llm", {"prompt": "p", "providerRef": "o"})
     assert told(done(KIND, named, services=Services(llm=usual))) == "validation_error"
-    assert usual.calls == []
+    assert usual.asked == []
 
 
 def _answering(model):
@@ -219,7 +225,7 @@ def _answering(model):
 def test_the_log_explains_without_telling(monkeypatch):
     """R56, R57, E25: hashes of prompts, usage, why it ended, no secrets; key-like texts are masked."""
     secret = "sk-abcdefghijklmnop1234"
-    model = Model({"choices": [{"message": {"content": f"the key is {secret}"}, "finish_reason": "stop"}], "id": "req-1",
+    model = ScriptedClient({"choices": [{"message": {"content": f"the key is {secret}"}, "finish_reason": "stop"}], "id": "req-1",
                    "model": "m-1", "usage": {"total_tokens": 12}})  # fmt: skip
     monkeypatch.setenv("MINE", "k-0123456789")
     models = Models()
@@ -243,7 +249,7 @@ def test_the_log_explains_without_telling(monkeypatch):
 def test_a_providers_message_is_masked_too():
     """R54, R57: an error that quotes a key does not pass it on."""
     message = asked(
-        Model(RuntimeError("bad header Authorization: Bearer abc.def-123456 api_key=hunter2hunter2"))
+        ScriptedClient(RuntimeError("bad header Authorization: Bearer abc.def-123456 api_key=hunter2hunter2"))
     ).error.message
     assert "abc.def" not in message
     assert "hunter2" not in message
@@ -251,14 +257,14 @@ def test_a_providers_message_is_masked_too():
 
 def test_an_aborted_run_asks_nobody():
     """R32, E14: the signal is looked at before the call."""
-    model, abort = Model("x"), Abort()
+    model, abort = ScriptedClient("x"), Abort()
     abort.set()
     leave = enter_abort(abort)
     try:
         assert asked(model).status is OperationStatus.ABORTED
     finally:
         leave()
-    assert model.calls == []
+    assert model.asked == []
 
 
 def test_attempts_and_time_are_the_engines():
@@ -280,11 +286,11 @@ def test_attempts_and_time_are_the_engines():
 
 def test_the_context_is_all_it_knows():
     """R29, R62: what it asks depends on its context alone."""
-    model = Model("a", "b")
+    model = ScriptedClient("a", "b")
     run = KIND.prepare(operation_of("llm", {"prompt": "{{ lastUserMessage }}"}), Services(llm=model))
     run(context_of())
     run(context_of())
-    assert model.calls[0] == model.calls[1]
+    assert model.asked[0] == model.asked[1]
 
 
 @pytest.mark.parametrize(("schema", "told_of"), [
