@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import warnings
 from collections import deque
@@ -15,7 +16,16 @@ from IPython.utils.capture import capture_output
 from jupyter_client.manager import start_new_kernel
 from traitlets.config import Config
 
+from tests.hooks import fakes
+
 LOAD = "%load_ext tract_jupyter"
+MODEL = f"""
+{inspect.getsource(fakes)}
+model = StreamingClient(usual="Hello *you*.")
+asked, replies = model.asked, model.replies
+tract.configure_llm(model)
+"""
+"""A cell that gives a notebook, also in another process, the scripted model."""
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 

@@ -2,17 +2,12 @@
 
 from html.parser import HTMLParser
 
+from tests.notebook.conftest import MODEL
 from tract_jupyter.notebook.commands import all_commands
 
-MODEL = """
-class Model:
-    def chat(self, messages, **options):
-        return {"choices": [{"message": {"content": "$x$"}}], "model": "scripted", "usage": {"prompt_tokens": 1}}
-tract.configure_llm(Model())
-"""
 PROFILE = "%%tract_profile p\ndescription: $x$\noperations:\n  a:\n    text: $x$\n    into: system"
 CELLS = (
-    "%%tract_chat --vars Model\n$x$",
+    "%%tract_chat --vars model\n$x$",
     "%%tract_operation o --activate\n'''$x$'''\nx: str = '$x$'\ndef go(pending):\n    pending.approve()",
     "%%tract_operation p\n'''$x$'''\nx: str = '$x$'\ndef go(pending):\n    pending.approve()",
     "%%tract_check\nimport os\nos.remove('$x$')",
@@ -61,6 +56,7 @@ class Bare(HTMLParser):
 
 def test_no_display_has_formulas(kernel):
     assert kernel.run(MODEL).ok
+    assert kernel.run("model.usual = '$x$'").ok
     shown = {cell: kernel.run(cell).html for cell in (*CELLS, *(f"%tract {line}" for line in LINES), *VALUES)}
     assert not {cell: Bare(html).found for cell, html in shown.items() if Bare(html).found}
     assert sum(map(bool, shown.values())) > 50

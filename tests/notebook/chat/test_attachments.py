@@ -10,6 +10,7 @@ import pytest
 from tests.attachments import pdf, png
 from tests.hooks.fakes import ScriptedClient
 from tests.notebook.chat.test_turns import assert_inert
+from tests.notebook.conftest import MODEL
 from tract_jupyter.models import AttachedFile
 from tract_jupyter.notebook.chat import stored_view
 
@@ -19,14 +20,6 @@ NAMES = (
     '"><script>alert(1)<\u2044script>.png',
 )
 DATA = base64.b64encode(png(2, 3)).decode()[:40]
-MODEL = """
-asked = []
-class Model:
-    def chat(self, messages, **options):
-        asked.append(messages)
-        return {"choices": [{"message": {"content": "A dot."}}], "model": "scripted"}
-tract.configure_llm(Model())
-"""
 
 
 @pytest.fixture
@@ -41,7 +34,7 @@ def chat(shell, tmp_path):
 
 def test_images_and_pdfs_are_attached_and_texts_stand_in_the_message(chat):
     result = chat.run("%%tract_chat --files dot.png a.txt paper.pdf\nWhat is this?")
-    parts = chat.namespace["asked"][-1][-1]["content"]
+    parts = chat.namespace["asked"][-1][0][-1]["content"]
     assert [part["type"] for part in parts] == ["image_url", "file", "text"]
     assert re.search(r'of="a.txt".*one\ntwo.*What is this\?$', parts[-1]["text"], re.DOTALL)
     for shown in (result, chat.run("%tract chat show")):
@@ -53,7 +46,7 @@ def test_images_and_pdfs_are_attached_and_texts_stand_in_the_message(chat):
     listed = chat.run("%tract chat")
     assert "[dot.png, image/png, 68 B] [paper.pdf, application/pdf," in listed.text
     chat.run("%%tract_chat --retry\n")
-    assert chat.namespace["asked"][-1][-1]["content"] == parts
+    assert chat.namespace["asked"][-1][0][-1]["content"] == parts
 
 
 def test_nothing_shows_the_bytes(chat):

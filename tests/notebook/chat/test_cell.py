@@ -6,29 +6,16 @@ import re
 
 import pytest
 
+from tests.notebook.conftest import MODEL
 from tract_jupyter.notebook.chat import find_turn, stored_log, stored_view
 
-MODEL = """
-import json
-from tract_jupyter.models import Delta
-asked = []
-replies = []
-class Model:
-    def chat(self, messages, on_delta=None, **options):
-        asked.append((messages, [one["function"]["name"] for one in options.get("tools") or ()], options.get("model")))
-        given = replies.pop(0) if replies else "Hello *you*."
-        if isinstance(given, Exception):
-            raise given
-        if isinstance(given, str):
-            if on_delta is not None:
-                on_delta(Delta("text", given))
-            given = {"choices": [{"message": {"content": given}}], "model": "scripted"}
-        return given
-def call(name, **arguments):
-    made = {"id": "c1", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
-    return {"choices": [{"message": {"content": None, "tool_calls": [made]}}], "model": "scripted"}
-tract.configure_llm(Model())
-"""
+
+def offered(chat):
+    """The names of the tools that each request was sent with."""
+    return [
+        [one["function"]["name"] for one in options.get("tools") or ()]
+        for _, options in chat.namespace["asked"]
+    ]
 
 
 @pytest.fixture
@@ -49,7 +36,7 @@ def test_what_is_said_is_answered_and_shown(chat):
 def test_the_model_has_scripts_or_tools_or_nothing(chat):
     for line in ("", "--direct --profile self", "--plan"):
         chat.run(f"%%tract_chat {line}\nHi")
-    in_code, direct, plan = (names for _, names, _ in chat.namespace["asked"])
+    in_code, direct, plan = offered(chat)
     assert "notebook_execute" in in_code
     assert "commit" not in in_code
     assert "commit" in direct
@@ -58,7 +45,7 @@ def test_the_model_has_scripts_or_tools_or_nothing(chat):
 
 
 def test_a_script_runs_and_its_row_is_printed(chat):
-    chat.run("replies.append(call('notebook_execute', code='tools.status()'))")
+    chat.run("replies.append(reply(None, call('notebook_execute', {'code': 'tools.status()'})))")
     assert "✓ Ran 1 tool call in one script status" in chat.run("%%tract_chat\nLook").text
 
 
@@ -203,7 +190,7 @@ def test_what_is_asked_again_has_the_tools_that_it_had(chat, line):
     chat.run("replies += ['First.', 'Second.']")
     chat.run(f"%%tract_chat {line}\nHi")
     chat.run("%%tract_chat --retry\n")
-    (_, first, _), (_, again, _) = chat.namespace["asked"]
+    first, again = offered(chat)
     assert first == again
 
 
@@ -213,7 +200,7 @@ def test_what_failed_at_once_has_the_tools_that_it_had(chat, line, again):
     chat.run("from tract_jupyter.exceptions import LLMError\nreplies += [LLMError('no connection'), 'Well.']")
     chat.run(f"%%tract_chat {line}\nHi")
     assert chat.run(again).ok
-    (_, first, _), (_, second, _) = chat.namespace["asked"]
+    first, second = offered(chat)
     assert first == second
 
 
@@ -239,7 +226,7 @@ def test_what_failed_at_once_is_asked_once_more_and_says_what(chat, before, agai
     said = ["Before", "Hello *you*."] if before else []
     assert chat.run(SAID).text.strip() == repr([*said, "Who sings?", "Hello *you*."])
     if "--model" in again:
-        assert chat.namespace["asked"][-1][2] == "other"
+        assert chat.namespace["asked"][-1][1]["model"] == "other"
 
 
 def test_an_answer_stays_where_asking_again_fails_at_once(chat):
@@ -260,14 +247,14 @@ def test_an_answer_stays_where_asking_again_fails_at_once(chat):
 def test_an_answer_stays_where_asking_again_is_stopped_before_anything_came(chat, end):
     chat.run("%%tract_chat\nWho sings?")
     chat.run(
-        "from tract_jupyter.exceptions import LLMError\nusual = Model.chat\n"
-        f"def stop(*_, **__):\n    {end}\n    raise LLMError('the connection was closed')\nModel.chat = stop"
+        "from tract_jupyter.exceptions import LLMError\nusual = StreamingClient.chat\n"
+        f"def stop(*_, **__):\n    {end}\n    raise LLMError('the connection was closed')\nStreamingClient.chat = stop"
     )
     stopped = chat.run("%%tract_chat --retry\n")
     assert "You stopped this turn the answer from before stays; --retry asks again" in stopped.text
     assert "resume" not in stopped.text
     assert chat.run(SAID).text.strip() == "['Who sings?', 'Hello *you*.']"
-    chat.run("Model.chat = usual\nreplies += ['A wren.']")
+    chat.run("StreamingClient.chat = usual\nreplies += ['A wren.']")
     assert "A wren." in chat.run("%%tract_chat --retry\n").text
     assert chat.run(SAID).text.strip() == "['Who sings?', 'A wren.']"
 
@@ -275,8 +262,8 @@ def test_an_answer_stays_where_asking_again_is_stopped_before_anything_came(chat
 def test_what_had_come_of_another_answer_takes_the_place_of_the_first(chat):
     chat.run("%%tract_chat\nWho sings?")
     chat.run(
-        "usual = Model.chat\ndef stop(self, messages, on_delta=None, **_):\n    on_delta(Delta('text', 'A wr'))\n"
-        "    tract.loop.stop()\n    raise KeyboardInterrupt\nModel.chat = stop"
+        "usual = StreamingClient.chat\ndef stop(self, messages, on_delta=None, **_):\n    on_delta(Delta('text', 'A wr'))\n"
+        "    tract.loop.stop()\n    raise KeyboardInterrupt\nStreamingClient.chat = stop"
     )
     assert "what had come is kept" in chat.run("%%tract_chat --retry\n").text
     assert chat.run(SAID).text.strip() == "['Who sings?', 'A wr']"
@@ -284,7 +271,7 @@ def test_what_had_come_of_another_answer_takes_the_place_of_the_first(chat):
 
 def test_what_was_done_is_kept_where_asking_again_fails_later(chat):
     chat.run("%%tract_chat\nWho sings?")
-    chat.run("replies += [call('status')]")
+    chat.run("replies += [reply(None, call('status'))]")
     chat.run(FAILS)
     failed = chat.run("%%tract_chat --retry --direct\n")
     assert "What was done is kept. %tract chat resume goes on from there" in failed.text
@@ -310,7 +297,7 @@ def test_an_answer_stays_where_nobody_else_can_be_asked(chat, monkeypatch, model
 
 def test_what_failed_is_gone_on_with(chat):
     chat.run(
-        "from tract_jupyter.exceptions import LLMError\nreplies += [call('status'), LLMError('no connection')]"
+        "from tract_jupyter.exceptions import LLMError\nreplies += [reply(None, call('status')), LLMError('no connection')]"
     )
     failed = chat.run("%%tract_chat --direct\nHi")
     assert failed.error == "no connection"
@@ -320,7 +307,7 @@ def test_what_failed_is_gone_on_with(chat):
     assert resumed.ok
     assert "1 finished call was not made again" in resumed.text
     assert "Hello *you*." in resumed.text
-    assert "commit" in chat.namespace["asked"][-1][1]  # it has the tools that it began with
+    assert "commit" in offered(chat)[-1]  # it has the tools that it began with
 
 
 def test_a_turn_that_is_over_is_only_shown_when_resumed(chat):
@@ -360,7 +347,7 @@ def test_below_a_magic_that_cannot_wait_it_is_refused(chat, above):
 
 def test_another_model_of_the_same_client_is_asked(chat):
     chat.run("%%tract_chat --model other-1\nHi")
-    assert chat.namespace["asked"][-1][2] == "other-1"
+    assert chat.namespace["asked"][-1][1]["model"] == "other-1"
 
 
 def test_options_and_their_values_complete(chat):
@@ -372,7 +359,7 @@ def test_options_and_their_values_complete(chat):
 
 def test_a_question_is_refused_where_nobody_can_be_asked(chat):
     chat.run(
-        "replies.append(call('commit', content={'content_type': 'dialogue', 'role': 'user', 'text': 'x'}))"
+        "replies.append(reply(None, call('commit', {'content': {'content_type': 'dialogue', 'role': 'user', 'text': 'x'}})))"
     )
     result = chat.run("%%tract_chat --direct\nWrite")
     assert "wait for a decision" in result.error
