@@ -22,6 +22,8 @@ def talk(tract, done):
     def look(city: str) -> str:
         """Look outside."""
         done.append(("look", city))
+        if city == "nowhere":
+            raise ValueError("there is no such city")
         return f"sunny in {city}"
 
     @tract.tool

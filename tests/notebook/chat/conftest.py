@@ -5,28 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.hooks.fakes import ScriptedClient
+from tests.loop.conftest import done, talk
 from tests.review.fakes import FakeChannel, answering
 from tract_jupyter.notebook.chat import TractSource, TurnLog
 
-
-@pytest.fixture
-def talk(tract):
-    """A tract with a tool that reads and one that writes."""
-
-    @tract.tool(read_only=True)
-    def look(city: str) -> str:
-        """Look outside."""
-        if city == "nowhere":
-            raise ValueError("there is no such city")
-        return f"sunny in {city}"
-
-    @tract.tool
-    def send(to: str) -> str:
-        """Send a mail."""
-        return f"sent to {to}"
-
-    tract.loop.tools = "self"
-    return tract
+__all__ = ["done", "talk"]
 
 
 @pytest.fixture
