@@ -163,6 +163,7 @@ def check_after_restart(tract):
     return past
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("end_at", "when"), CASES)
 def test_a_person_has_the_chat_go_on(killed, end_at, when):
     """The chat's call is asked about, as nobody knows its end; a yes goes on with the call that was left."""
@@ -188,6 +189,7 @@ def test_a_person_has_the_chat_go_on(killed, end_at, when):
         assert {one.state for one in tract.agents.calls_of("low")} <= {CallState.DONE}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("end_at", "when"), CASES)
 def test_who_says_no_has_nothing_made_again(killed, end_at, when):
     folder, _ = killed(end_at, when)
@@ -199,6 +201,7 @@ def test_who_says_no_has_nothing_made_again(killed, end_at, when):
         assert tract.agents.calls_of("w")[0].state is CallState.LEFT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("end_at", "when"), CASES)
 def test_a_person_goes_on_with_the_agent_alone(killed, end_at, when):
     folder, _ = killed(end_at, when)
@@ -334,6 +337,7 @@ def test_what_another_process_is_at_is_not_left(tmp_path):
             other.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [["low", "w"], ["low"], ["w"]])
 def test_an_answer_that_came_meanwhile_is_told_to_who_had_asked(killed, names):
     """A person has those below go on first; then those above get these answers, and call nobody again."""

@@ -30,6 +30,7 @@ SCRIPT = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("dialect", ALL)
 def test_create_call_evaluate_update_call_promote_adopt(

@@ -29,6 +29,7 @@ def life(stage, number):
     stage.agents.retire(name)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="files are counted as Linux does")
 @pytest.mark.parametrize("rounds", [40, pytest.param(200, marks=pytest.mark.slow)])
 def test_many_agents_leave_no_thread_file_or_connection(stage, files, rounds):

@@ -43,6 +43,7 @@ REACHING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reaching", REACHING)
 def test_no_script_of_it_reaches_its_sisters_either(stage, cast, person, places, reaching):
     there = person()

@@ -72,6 +72,7 @@ def worst_texts(pattern, methods):
 PATTERNS = dict(patterns())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pattern", "methods"), PATTERNS.values(), ids=PATTERNS.keys())
 @pytest.mark.timeout(120)
 def test_the_worst_text_of_each_pattern(pattern, methods):
@@ -103,6 +104,7 @@ CALLS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
 @pytest.mark.timeout(60)

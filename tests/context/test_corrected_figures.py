@@ -159,6 +159,7 @@ def test_the_proposal_of_a_compression_keeps_its_limits(corrected):
     assert dict(pending.fields) == fields
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counted", [10**9, 10**320, 1, -3, True, "12", 0.5])
 def test_a_count_that_cannot_be_about_this_prompt_corrects_nothing(any_store, counted):
     """Budgets go by it: they would refuse the reply, and all that is said from then on."""

@@ -82,6 +82,7 @@ OPERATIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_the_number_of_statements_is_constant(operation):
     few = Counted(10).statements_of(operation)

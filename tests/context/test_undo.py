@@ -135,6 +135,7 @@ def test_undo_in_a_batch_is_taken_back_with_it(tract):
     assert texts(tract) == ["a"]
 
 
+@pytest.mark.slow
 def test_histories_that_are_begun_anew_hold_on_to_no_messages(tract):
     start = tract.system("Be kind.").commit_hash
 

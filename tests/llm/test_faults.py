@@ -32,6 +32,7 @@ def refused(dialect, there, *, streamed=False, **options):
     return caught.value
 
 
+@pytest.mark.slow
 @all_dialects
 @streamed_or_not
 @pytest.mark.parametrize(
@@ -301,6 +302,7 @@ def shown(dialect, answers, *, streamed):
     ]
 
 
+@pytest.mark.slow
 @all_dialects
 @streamed_or_not
 @pytest.mark.parametrize("status", [200, 400, 401, 429, 500])

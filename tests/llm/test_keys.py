@@ -185,6 +185,7 @@ def test_no_traceback_shows_a_key_within_an_address(fails, url):
     assert KEY not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("dialect", ALL)
 def test_whatever_goes_wrong_the_key_is_nowhere(tmp_path, caplog, capfd, dialect, streamed):

@@ -175,6 +175,7 @@ def test_places_and_lines():
     assert mask_secrets(text, "-") == "one\r\ntoken=- and -\u2028\nlast -"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", [
     "sk-", "sk-a1", "token=", "token=a1b2c3", "password: ", "password", "eyJ", "eyJaaaaaa.", "a", "a1", "bearer ", "Bearer a1b2c3 ", "api_key", "'", "\\", "://", "://a:", "://a:b@",
     "-----BEGIN PRIVATE KEY-----\n", "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG\n", "-", "machine a login b ", "password a ", "Private-Lines: 1\n", "A1b2", "\n", " ", "KEY=", "A_KEY=a",

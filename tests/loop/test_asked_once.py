@@ -84,6 +84,7 @@ def go_on(opened, left, monkeypatch):
     return give
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "title"), [(SCRIPT, RUN), (PROPOSAL, ACTIVATE)])
 def test_a_request_that_was_open_is_shown_once_in_its_usual_form(leave, go_on, asked, title):
     leave(asked, "open")

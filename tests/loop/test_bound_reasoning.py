@@ -249,6 +249,7 @@ with Tract.open(sys.argv[1]) as tract:
 """
 
 
+@pytest.mark.slow
 def test_they_survive_the_end_of_the_process_between_a_call_and_its_answer(tmp_path, there):
     path = tmp_path / "talk.db"
     dialect = there.dialect

@@ -38,6 +38,7 @@ def sent(client):
     return [(one["role"], one["content"]) for one in client.last_messages if one["role"] != "system"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dialect", "word", "outcome", "note"), ENDINGS)
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("tools", [None, "self"])

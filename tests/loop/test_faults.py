@@ -88,6 +88,7 @@ def going_wrong(talk, done):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("dialect", ALL)
@@ -102,6 +103,7 @@ def test_a_fault_within_a_turn_leaves_the_steps_before_it(talk, going_wrong, don
     assert said(talk) == [*before, ("assistant", "Sunny.")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["500", "401", "garbage", "cut within a call", "nothing said"])
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("dialect", ALL)
@@ -122,6 +124,7 @@ IDS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ids", IDS)
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("dialect", ALL)

@@ -115,6 +115,7 @@ def tract_with_tools(path):
     return tract
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "words"),
     [

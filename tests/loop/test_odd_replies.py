@@ -19,6 +19,7 @@ ODD = (None, True, 7, -1, 10**30, 1.5, "", "x", "\ud800\x00", [], {}, [[]], [Non
 OF_EACH = 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", ALL)
 def test_an_odd_value_in_any_field(talk, done, dialect):
     answers: deque[bytes] = deque()

@@ -155,6 +155,7 @@ with Tract.open(sys.argv[1]) as tract:
 """
 
 
+@pytest.mark.slow
 def test_another_process_goes_on_with_the_same_list(tmp_path, there):
     path, dialect = tmp_path / "talk.db", there.dialect
     code = CHILD.format(

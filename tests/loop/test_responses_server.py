@@ -69,6 +69,7 @@ def given():
     return run("print(json.dumps(r.output_of(*json.load(sys.stdin), 1)))", [REPLY, ASKED])
 
 
+@pytest.mark.slow
 def test_it_refuses_what_is_wrong(given):
     reasoning, message, first, second = given
     outputs = [{**OUTPUT, "call_id": one["call_id"]} for one in (first, second)]

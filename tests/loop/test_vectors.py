@@ -39,6 +39,7 @@ def failing(tmp_path, *options):
     return {row["id"]: (row["label"], row["fails"]) for row in rows if row["fails"]}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_quick_ones(dialect, tmp_path):

@@ -64,6 +64,7 @@ def test_our_own_are_told_as_they_are():
     assert parameters.object_schema == parameters.json_schema
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(argument_schemas())
 def test_any_schema_comes_to_one_that_can_be_used(schema):

@@ -7,6 +7,7 @@ import re
 import warnings
 from collections import deque
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from traitlets.config import Config
 
 from tests.hooks import fakes
 
+HERE = Path(__file__).parent
 LOAD = "%load_ext tract_jupyter"
 MODEL = f"""
 {inspect.getsource(fakes)}
@@ -27,6 +29,14 @@ tract.configure_llm(model)
 """
 """A cell that gives a notebook, also in another process, the scripted model."""
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@pytest.hookimpl(tryfirst=True)  # the markers are selected in a hook of the same name
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test that starts a kernel."""
+    for item in items:
+        if item.path.is_relative_to(HERE) and "kernel" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.kernel)
 
 
 @dataclass

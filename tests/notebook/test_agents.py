@@ -340,6 +340,7 @@ CELLS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cell", "told"), CELLS.items(), ids=[cell.replace("\n", "|") for cell in CELLS])
 def test_a_mistake_in_a_cell_is_told_in_a_sentence_and_nothing_is_defined(shell, team, cell, told):
     team()

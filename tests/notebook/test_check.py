@@ -139,6 +139,7 @@ def test_a_cell_that_cannot_be_read_teaches_nothing_and_spoils_nothing(session):
     assert found(session("%%tract_check\ntimed.system('x')\n"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_looked", [True, False])
 def test_reset_forgets_what_ran_before_it_only(session, has_looked):
     session("import os as quiet")
@@ -150,6 +151,7 @@ def test_reset_forgets_what_ran_before_it_only(session, has_looked):
     assert found(session("%%tract_check\nother.system('x')\n"))
 
 
+@pytest.mark.slow
 def test_a_reset_that_no_cell_names_forgets_all(session, shell):
     session("import os as quiet")
     session("%tract_check quiet")

@@ -100,6 +100,7 @@ def test_after_a_new_conversation_nothing_continues(notebook):
     assert "Continues" not in again.run("%%tract_chat\nsecond").text
 
 
+@pytest.mark.slow
 def test_a_reset_in_vs_code_moves_no_conversation(bare_shell, tmp_path):
     bare_shell.namespace["__vsc_ipynb_file__"] = str(tmp_path / "report.ipynb")
     bare_shell.run(LOAD)
@@ -116,6 +117,7 @@ def test_each_new_conversation_has_a_name_of_its_own(notebook):
 # --- names and settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["%reset -f", "del tract, tools"])
 def test_names_come_back(shell, cell):
     shell.run("tract.user('hello')")

@@ -145,6 +145,7 @@ VIEWS = ("display(tract)", "display(tract.compile())", "display(tract.diff())", 
 COMMANDS = tuple(f"%tract {line}" for line in LINES)
 
 
+@pytest.mark.slow
 def test_histories_and_turns(told):
     told.namespace.update(markdown_html=markdown_html, payloads=PAYLOADS)
     turns = (f"%tract chat show {number + 1}" for number in range(len(PAYLOADS)))
@@ -185,6 +186,7 @@ def asked(tract):
     return ask
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("evil", PAYLOADS, ids=ascii)
 def test_questions(asked, evil):
     tickets = asked(evil)

@@ -55,6 +55,7 @@ def test_a_mistake_is_told_in_a_sentence_and_nothing_is_sent(shell, model, line,
     assert client.asked == []
 
 
+@pytest.mark.slow
 def test_a_cell_takes_its_reason_below(shell, model):
     client = model("Fine.")
     assert "put the reason below it, not 'now'" in shell.run("%%tract_orchestrate now\nall of it").error

@@ -27,6 +27,7 @@ def test_lines_are_written_again(pieces, text):
     assert printed.text() == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 7, 999, 200_000])
 def test_long_text_keeps_its_beginning_and_end(size):
     whole = "first\n" + "x" * 80_000 + "\n" + "line\n" * 20_000 + "last"
@@ -71,6 +72,7 @@ PATHOLOGICAL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", PATHOLOGICAL.values(), ids=PATHOLOGICAL)
 def test_the_time_of_any_text_is_bounded(text):
     """The bound is several times the need of an ordinary machine."""

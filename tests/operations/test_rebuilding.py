@@ -39,6 +39,7 @@ def asked(tmp_path, spec):
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", DAMAGE, ids=json.dumps)
 @pytest.mark.parametrize("kind", KINDS)
 def test_fields_that_cannot_be_read_are_told_and_hide_no_other_request(asked, kind, value):
@@ -53,6 +54,7 @@ SHOWN = [{}, {"title": 5}, {"actions": [{}]}, {"actions": [[]]}, {"code": [{"fin
          {"tables": [{"rows": [{}]}]}, {"fields": [{}]}, {"subject": {}}]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", SHOWN, ids=json.dumps)
 def test_what_was_shown_and_cannot_be_read_is_told(asked, change):
     path = asked("fired", "origin", None)

@@ -130,6 +130,7 @@ def test_what_takes_too_much_is_stopped_once(rehearsed, code, limit):
     assert f"1 stopped after {limit}" in rehearsal.summary
 
 
+@pytest.mark.slow
 def test_many_actions_that_hang_are_bounded_together(tract, spec):
     loop = {f"a{n}": ActionDef(f"a{n}", "", {}, "while True: pass") for n in range(60)}
     began = time.monotonic()

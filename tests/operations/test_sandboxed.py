@@ -128,6 +128,7 @@ def test_of_what_fails_nothing_stays(tract, fired, code, error, message):
     assert pending.status is PendingStatus.REJECTED
 
 
+@pytest.mark.slow
 def test_a_loop_without_end_is_stopped(fired, monkeypatch):
     monkeypatch.setattr(subset, "LIMITS", replace(subset.LIMITS, seconds=0.2))
     pending = fired("while True: pass")

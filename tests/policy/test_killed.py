@@ -69,6 +69,7 @@ def run(path, stop, kind):
     return done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pin", "propose", "orchestrate"])
 def test_killed_after_each_thing_that_was_stored(tmp_path, kind):
     path = tmp_path / "whole.db"

@@ -116,6 +116,7 @@ def test_they_belong_to_one_tract_of_a_store():
         assert len(one.policies.list()) == 1
 
 
+@pytest.mark.slow
 def test_remove_and_unknown_names(tract):
     tract.policies.add("pin")
     tract.policies.remove("auto-pin")

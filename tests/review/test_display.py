@@ -139,6 +139,7 @@ LAW = settings(
 )
 
 
+@pytest.mark.slow
 @LAW
 @given(BODIES, TEXTS, TEXTS, VALUES)
 def test_all_of_a_proposed_operation_is_in_every_view(quiet, body, description, about, default):
@@ -169,6 +170,7 @@ def tool_call(tract, values):
     )
 
 
+@pytest.mark.slow
 @LAW
 @given(BODIES, TEXTS)
 def test_all_of_a_handler_and_of_a_script_is_in_every_view(quiet, body, name):

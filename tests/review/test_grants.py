@@ -152,6 +152,7 @@ NEAR = (
 WITHIN = ("data/a.csv", "data/b.csv", "data/ .csv", "data/.csv", "data/*.csv")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("near", NEAR, ids=ascii)
 def test_a_value_that_only_resembles_the_approved_one_is_asked_about(t, near):
     add_writer(t, ran := [])
@@ -219,6 +220,7 @@ ELSEWHERE = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scope", "counts"), [("session", "False"), ("always", "True")])
 def test_another_process_honours_only_what_is_for_always(give, own_store, scope, counts):
     give(scope=scope)

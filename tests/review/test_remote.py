@@ -256,6 +256,7 @@ def test_a_status_without_a_decision_does_not_count(first, ticket, again, ran, o
     assert ran == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change", [{"signature": "0" * 64}, {"arguments_json": '{"edits":{"n":9}}'}, {"decided_by": "x"}]
 )

@@ -84,6 +84,7 @@ def stored(request):
     return json.loads(canonical_json(request_to_dict(request)))
 
 
+@pytest.mark.slow
 @given(REQUESTS)
 def test_what_is_read_back_is_what_was_shown(request_):
     again = request_from_dict(stored(request_))

@@ -215,6 +215,7 @@ def change(database, statement, **values):
         connection.execute(text(statement), values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [

@@ -112,6 +112,7 @@ def outcome(profile, work=work, **options):
         }
 
 
+@pytest.mark.slow
 @given(
     profile=profiles(), seeds=st.tuples(st.integers(0, 99), st.integers(0, 99)), concurrency=st.integers(1, 3)
 )
@@ -187,6 +188,7 @@ TAMPERED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", TAMPERED)
 def test_an_event_that_was_changed_is_found_and_told(recorded, what):
     """R15, R57: by `verify`, and by the replay."""

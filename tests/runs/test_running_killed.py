@@ -121,6 +121,7 @@ def go_dying_at(number, folder):
     go(folder, on_event=lambda event: die() if event.seq == number else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 def test_a_run_that_is_killed_at_any_event_ends_as_if_it_was_not(undisturbed, tmp_path_factory, step):
     """R13, R15, R58, E1: effects once, the reply asked for once unless the call itself was cut off."""
@@ -196,6 +197,7 @@ def go_dying(folder, number, is_after):
         tract.generate(profile=story(), run=RunOptions(concurrency=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("step", STEPS)
 def test_a_run_that_is_killed_at_any_write_ends_as_if_it_was_not(
@@ -223,6 +225,7 @@ FAILS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails", FAILS)
 @pytest.mark.parametrize("step", STEPS)
 def test_a_store_that_refuses_any_write_loses_nothing(tmp_path_factory, fails, step):
@@ -273,6 +276,7 @@ class Interrupting:
         return interrupting
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("step", STEPS)
 def test_ctrl_c_at_any_write_comes_through_and_leaves_the_store_whole(tmp_path_factory, is_after, step):
@@ -311,6 +315,7 @@ with opened(Path(sys.argv[1])) as tract:
 """
 
 
+@pytest.mark.slow
 def test_a_run_belongs_to_one_process_until_that_has_ended(tmp_path):
     """R13: nobody takes a run over that another one works on; after its death anybody may."""
     prepared(tmp_path)

@@ -349,6 +349,7 @@ def test_each_run_has_its_own_question_about_a_call_and_takes_only_that_back(sen
     assert (sent, tract.review.inbox()) == (["Ada"], [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", [CALLS, profile()], ids=["tool", "dynamic"])
 def test_a_run_that_waits_is_what_is_meant_when_its_turn_is_asked_for_again(sending, wanted):
     tract, _ = sending

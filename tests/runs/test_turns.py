@@ -729,6 +729,7 @@ def opened(path):
     return tract
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["plain", "run"])
 @pytest.mark.parametrize("then", ["same", "other", "generate"])
 def test_after_kill_9_it_is_as_after_any_failure(tmp_path, how, then):
@@ -770,6 +771,7 @@ def test_after_kill_9_the_run_can_be_resumed_as_well(tmp_path):
         assert tract.llm.sent[-1] == ["Which?!", "reply 1", "What?"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["plain", "run"])
 def test_another_process_is_refused_while_one_answers(tmp_path, how):
     path = tmp_path / "t.db"

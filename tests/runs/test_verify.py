@@ -75,6 +75,7 @@ def test_a_run_of_an_older_store_has_the_root_hash_that_it_had(turn, store_url):
     assert problems(turn) == ["its events do not give its root hash; one of them was changed"] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [

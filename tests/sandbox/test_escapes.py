@@ -143,6 +143,7 @@ run("import json\\nlook = 1 / 0")  # everything is loaded, the worker runs
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_nothing_comes_out(tmp_path):
     found = effects_of(ESCAPES, DEFINE, own_code="<script", folder=tmp_path)

@@ -106,6 +106,7 @@ tract.scripts.run("tools.die()\\nwhile True: pass", backend="sandbox")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forks", [False, True])
 def test_a_worker_ends_with_its_process(forks):
     child = subprocess.Popen(

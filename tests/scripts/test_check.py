@@ -10,6 +10,7 @@ from tract_jupyter.toolkit import ToolDefinition
 OPEN_SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": True}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "value"), ORDINARY)
 def test_ordinary_scripts_run(shop, code, value):
     result = shop.scripts.run(code, backend="sandbox")
@@ -111,6 +112,7 @@ def test_a_schema_that_allows_more_is_left_to_the_call(tract):
     assert "'a' should be a valid string" in told(tract, "tools.open_tool(a=1)")
 
 
+@pytest.mark.slow
 def test_many_problems_are_cut(shop):
     error = shop.scripts.run("tools.putt()\n" * 10_000, backend="sandbox").error
     assert ", and 19 more" in error.message

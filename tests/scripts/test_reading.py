@@ -49,6 +49,7 @@ def why(code, namespace, analyzer):
     return why_not_reading(code, KernelVariables(namespace))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", ORDINARY.values(), ids=ORDINARY)
 def test_an_ordinary_script_only_reads(code, namespace, analyzer):
     assert why(code, namespace, analyzer) == ""
@@ -97,6 +98,7 @@ def test_a_figure_of_the_user_is_not_drawn_on(namespace, tract, monkeypatch):
     plt.close("all")
 
 
+@pytest.mark.slow
 def test_names_that_were_given_another_meaning_are_asked_about():
     """In a process of its own: what is changed stays changed."""
     for name, patch in PATCHES.items():

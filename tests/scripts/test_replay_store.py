@@ -130,6 +130,7 @@ print(result.value, result.replayed_count)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="there is no such signal")
 @pytest.mark.parametrize("backend", ["kernel", "sandbox"])
 def test_what_a_killed_process_wrote_is_not_written_again(tmp_path, backend):

@@ -153,6 +153,7 @@ def database(request, tmp_path):
         yield made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("job", JOBS)
 def test_a_transaction_that_is_cut_at_any_moment_leaves_nothing_behind(database, job, kind):
@@ -191,6 +192,7 @@ def first(database, cut, ended):
     ended.append(cut.runs(lambda: write(database, "x"), lambda: write(database, "y")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError, TimeoutError])
 def test_the_first_transaction_of_a_thread_is_cut(tmp_path, kind):
     path = tmp_path / "store.db"
@@ -220,6 +222,7 @@ def say(tract, number):
         tract.user("more")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize("memory", [False, True], ids=["file", "memory"])
 def test_a_message_that_is_cut_in_the_store_is_there_or_not(tmp_path, memory, kind):

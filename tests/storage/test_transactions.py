@@ -306,6 +306,7 @@ def open_files(folder):
     return [target for target in targets if folder in target.parents]
 
 
+@pytest.mark.slow
 def test_a_thread_that_ends_takes_its_connection_along(tmp_path):
     database = Database(tmp_path / "x.db")
     before = len(open_files(tmp_path))

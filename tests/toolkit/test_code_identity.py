@@ -341,6 +341,7 @@ RUN = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", USES.values(), ids=USES)
 @pytest.mark.parametrize("kind", RUN)
 def test_a_module_of_the_user_counts(project, cell, kind):
@@ -398,6 +399,7 @@ UNSURE = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", UNSURE.values(), ids=UNSURE)
 def test_code_that_is_found_by_a_text_is_in_doubt(cell):
     one, other = (definition(run(cell)["tool"]) for _ in range(2))

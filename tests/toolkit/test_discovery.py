@@ -54,6 +54,7 @@ def found(model, query):
     return result.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "first"),
     [

@@ -382,6 +382,7 @@ def test_a_call_that_is_given_up_is_not_made_later(owner, served):
     assert served.call("status")["commit_count"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_closed", [False, True], ids=["gave up", "closed"])
 def test_what_is_decided_after_the_client_left_counts_for_the_identical_call(owner, serve, is_closed):
     served = serve()

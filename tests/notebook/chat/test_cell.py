@@ -160,6 +160,7 @@ def test_what_is_named_twice_is_sent_once(chat, tmp_path):
     assert text.count("With a.txt") == 1
 
 
+@pytest.mark.slow
 def test_a_value_that_cannot_be_described_is_not_sent(chat):
     chat.run("class Bad:\n    def __repr__(self):\n        raise SystemExit\nbad = Bad()")
     result = chat.run("%%tract_chat --vars bad\nhi")

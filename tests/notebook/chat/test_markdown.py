@@ -240,6 +240,7 @@ def streamed(text, pieces):
     return sum(frames), max(frames), shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", PATHOLOGICAL.values(), ids=PATHOLOGICAL)
 @pytest.mark.parametrize("pieces", [1, PIECES])
 def test_the_time_of_any_text_is_bounded(text, pieces):
@@ -251,6 +252,7 @@ def test_the_time_of_any_text_is_bounded(text, pieces):
     assert sum(len(made) for _, made in shown) > 0.3 * len(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", PATHOLOGICAL.values(), ids=PATHOLOGICAL)
 def test_the_work_of_any_text_is_bounded(text, monkeypatch):
     """The parser reads a few times the text, however many pieces there are."""
@@ -262,6 +264,7 @@ def test_the_work_of_any_text_is_bounded(text, monkeypatch):
     assert sum(parsed) < 60 * len(text) + 1_000_000
 
 
+@pytest.mark.slow
 def test_all_that_follows_is_shown_as_typed_once_the_bound_is_reached():
     text = "*a*\n\n" * 30_000
     made = markdown_html(text)

@@ -241,6 +241,7 @@ def test_a_bar_of_tqdm_stands_once_as_it_is_now(monkeypatch):
     assert made.now() == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_closed", [True, False])
 def test_a_bar_that_has_ended_keeps_its_text(is_closed):
     from tqdm.notebook import tqdm

@@ -55,6 +55,7 @@ def test_it_is_off_until_the_user_switches_it_on(shell, ask):
     assert waiting(shell) == ["sum(rows)"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["%tract grants reading off", "%reset -f", "%tract grants revoke {id}"])
 def test_it_ends(shell, ask, end):
     shell.run("%tract grants reading on")

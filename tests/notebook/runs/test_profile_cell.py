@@ -48,6 +48,7 @@ def test_it_may_only_be_checked(shell, model):
     assert "guide" not in [one.name for one in shell.namespace["tract"].profiles.list()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("was", "now", "told"),
     [

@@ -97,6 +97,7 @@ def test_json_is_found_and_read(mode, pattern, text, found):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "pattern", "text"), [
     ("raw", None, "nope"), ("raw", None, "```json\n{}\n```"), ("raw", None, "NaN"), ("raw", None, "{} {}"), ("raw", None, ""),
     ("raw", None, "[" * 100_000), ("raw", None, '{"a": -Infinity}'),

@@ -11,6 +11,7 @@ BIG = "x" * 1_000_000
 SMALL = TemplateLimits(steps=2_000, work=200_000, output=10_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [
     "{% for i in (1..999999999) %}{% endfor %}",
     "{% for i in (1..9999) %}{% for j in (1..9999) %}{% endfor %}{% endfor %}",
