@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tract_jupyter.notebook import steps
 from tract_jupyter.notebook.panels import body_html, record_html
 from tract_jupyter.operations import ActionDef
 from tract_jupyter.review import NoChannel
@@ -59,13 +58,6 @@ def test_the_dict_forms_know_it(shell, form):
     wrong = shell.run(BODIES[form].replace("sandbox", "sandbx"))
     assert not wrong.ok
     assert "isolation is 'kernel' or 'sandbox', not 'sandbx'. Did you mean 'sandbox'?" in wrong.text
-
-
-def test_a_notebook_that_is_only_read_has_the_same_spec(shell):
-    shell.run(CELL.replace("--sandbox", "--sandbox --activate"))
-    (step,) = steps(CELL)
-    assert step.parsed.spec == shell.namespace["tract"].operations.registry.require_spec("check")
-    assert step.parsed.spec.is_sandboxed
 
 
 def test_what_is_not_there_is_told_with_the_line_of_the_cell(shell):

@@ -14,8 +14,8 @@ EXPIRED = (("expire", {}),)
 class Kind:
     """A kind of request.
 
-    `cells` make it: the last one asks, those before it prepare. `states` are shown beside the open one. Each has the
-    actions, with their arguments, that lead to it.
+    The last of the `cells` asks; the others prepare. `states` are the decided states, each with the actions, and their
+    arguments, that lead to it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Compare what a user sees with a text file, after times, ids and hashes in it were replaced."""
+"""Compare a text that users see with a file. Times, ids and hashes are replaced first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users see is what the text files of this folder say."""
+"""Texts that users see, compared with the files of this folder."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_completions(shell, tmp_path):
 
 
 def offered(shell: Shell, line: str) -> str:
-    """Return the words that the extension offers at the end of a line; IPython's own words are left out."""
+    """Return the words that the extension offers at the end of a line, without IPython's own words."""
     words = shell.complete(line)
     is_ours = "%alias" not in words
     return " ".join(word for word in words if word not in IPYTHON) if is_ours and words else "(nothing)"
