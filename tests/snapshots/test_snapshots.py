@@ -131,7 +131,7 @@ def test_requests(shell, tmp_path, monkeypatch, kind, state):
         decide(ticket, action, arguments)
     cells = [("cells", "\n".join(cell.strip("\n") for cell in kind.cells))]
     text = "\n\n".join(f"## {name}\n\n{text}" for name, text in [*cells, *sections(ticket)])
-    check(f"requests/{kind.name}, {state}.txt", stable(text, tmp_path))
+    check(f"requests/{kind.name}-{state}.txt".replace(" ", "_"), stable(text, tmp_path))
 
 
 def test_help(shell):
