@@ -54,12 +54,12 @@ def test_prose_lists_tables_and_code():
     assert '<pre class="out"><code>x = <span class="m">1</span></code></pre>' in made
 
 
-FORMULAS = {  # « and » stand for the element that is typeset
+FORMULAS = {  # « and » stand for the element that is typeset, and ¤ for one that is a block
     r"Area $a_1 * b_2 * c$.": r"<p>Area «$a_1 * b_2 * c$».</p>",
-    r"\(x^2\), $$\pi$$": r"<p>«$x^2$», «$$\pi$$»</p>",
-    "$$\n\\int_0^1 x^2\\,dx\n+ \\frac{1}{3}\n$$": "<p>«$$\\int_0^1 x^2\\,dx\n+ \\frac{1}{3}$$»</p>",
-    r"\[ a < b \]": "<p>«$$a &lt; b$$»</p>",
-    r"$$\begin{pmatrix} a & b \end{pmatrix}$$": r"<p>«$$\begin{pmatrix} a &amp; b \end{pmatrix}$$»</p>",
+    r"\(x^2\), $$\pi$$": r"<p>«$x^2$», ¤$$\pi$$»</p>",
+    "$$\n\\int_0^1 x^2\\,dx\n+ \\frac{1}{3}\n$$": "<p>¤$$\\int_0^1 x^2\\,dx\n+ \\frac{1}{3}$$»</p>",
+    r"\[ a < b \]": "<p>¤$$a &lt; b$$»</p>",
+    r"$$\begin{pmatrix} a & b \end{pmatrix}$$": r"<p>¤$$\begin{pmatrix} a &amp; b \end{pmatrix}$$»</p>",
     # prices, code and marks of Markdown
     "From $5 to $6, $5-$6, $ a $": "<p>From $5 to $6, $5-$6, $ a $</p>",
     r"`$x$` \$x\$": "<p><code>$x$</code> $x$</p>",
@@ -74,6 +74,8 @@ FORMULAS = {  # « and » stand for the element that is typeset
     "$a % b$": "<p><code>a % b</code></p>",
     r"$\é$": r"<p><code>\é</code></p>",
     "$<img src=x>$": "<p>«$&lt;img src=x&gt;$»</p>",
+    # a long one scrolls
+    f"${'a + ' * 25}b$": f"<p>¤$${'a + ' * 25}b$$»</p>",
     # not closed
     "$$\na\n\n- b": '<pre class="out"><code>$$\na</code></pre>\n<ul>\n<li>b</li>\n</ul>',
 }
@@ -81,15 +83,44 @@ FORMULAS = {  # « and » stand for the element that is typeset
 
 @pytest.mark.parametrize(("text", "made"), FORMULAS.items())
 def test_a_formula_is_for_the_typesetter_or_in_the_code_font(text, made):
-    expected = made.replace("«", '<span class="math mathjax_process tex2jax_process">').replace(
-        "»", "</span>"
-    )
+    for sign, kind in (("«", ""), ("¤", " block")):
+        made = made.replace(sign, f'<span class="math{kind} mathjax_process tex2jax_process">')
+    expected = made.replace("»", "</span>")
     assert markdown_html(text) == expected
     stream = MarkdownStream()
     for letter in text:
         stream.append(letter)
         stream.parts()
     assert "\n".join(part for _, part in stream.parts()) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "is_typeset"),
+    [
+        (r"\frac{\partial^2 \mathcal{L}}{\partial \theta_i \partial \theta_j} = \sqrt[3]{\frac{a}{1 + \frac{b}{c}}}", True),
+        (r"\begin{aligned} \hat{y}_i &= \beta_0 + \left(\sum_{j=1}^{n} \beta_j x_{ij}\right) \\ &= 0 \end{aligned}", True),
+        (" + ".join(rf"\sqrt[3]{{x_{{{n}}}}}" for n in range(9)), True),
+        ("x^{" * 160 + "x" + "}" * 160, False),
+        ("x^{" * 13 + "x" + "}" * 13, False),
+        (r"\hat" * 150 + "x", False),
+        (r"\sqrt " * 20 + "x", False),
+        (r"\sqrt[" * 20 + "x", False),
+        (r"\sqrt [3" * 20 + "x", False),
+        (r"\frac\frac\frac" * 9 + "x", False),
+        (r"\left(" * 20 + "x" + r"\right)" * 20, False),
+        (r"\begin{matrix}" * 20 + "x" + r"\end{matrix}" * 20, False),
+        (r"{\hat{\sqrt" * 6 + "x", False),
+        (r"a\!b", False),
+        (r"a\quad" * 21, False),
+        (r"a~" * 21, False),
+        (r"a\\[400em]b", False),
+        (r"a\\ * [400em]b", False),
+        (r"a\\\\[400em]b", False),
+        (r"a\\" * 21, False),
+    ],
+)  # fmt: skip
+def test_a_formula_that_is_deep_or_takes_much_place_is_in_the_code_font(text, is_typeset):
+    assert (" block mathjax_process" in markdown_html(f"$$\n{text}\n$$")) is is_typeset
 
 
 def test_a_heading_has_its_level_and_no_anchor_of_the_front_end():

@@ -166,6 +166,18 @@ function reveal(root, top) {
 // Which block stands in which part: rows and questions in lists, prose in prose, all else alone.
 const GROUPS = { row: "list", question: "list", prose: "prose" };
 const STREAM = ":scope > :is(.stdout, .stderr)"; // follows its end, unless the user scrolled in it
+const [RUNNING, DONE] = ["run", "done"].map((state) => `:scope > .row > summary > .i-${state}`);
+
+function standsAtEnd(place) {
+  const stream = place.querySelector(STREAM);
+  return !stream || stream.scrollTop + stream.clientHeight >= stream.scrollHeight - EDGE;
+}
+
+// A script that failed or was stopped keeps the end of its output in view. Others show the beginning.
+function showBeginning(row) {
+  for (let place = row.nextElementSibling; place?.querySelector(":scope > .result"); place = place.nextElementSibling)
+    if (standsAtEnd(place)) place.querySelector(STREAM)?.scrollTo(0, 0);
+}
 
 function drawTurn(el, turn, kernel, isReloaded, fill) {
   const id = newId();
@@ -194,12 +206,12 @@ function drawTurn(el, turn, kernel, isReloaded, fill) {
         place.row = null;
         place.element.replaceChildren();
       }
-      const stream = place.element.querySelector(STREAM);
-      const isAtEnd = !stream || stream.scrollTop + stream.clientHeight >= stream.scrollHeight - EDGE;
+      const isAtEnd = standsAtEnd(place.element), isRunning = place.element.querySelector(RUNNING);
       if (place.html !== block.html) morph(place.element, parsed(block.html));
       place.html = block.html;
       fill(place.element);
       if (isAtEnd) place.element.querySelector(STREAM)?.scrollTo(0, 1e9);
+      if (isRunning && place.element.querySelector(DONE)) showBeginning(place.element);
       tellTimes(place.element);
       if (hadFocus && !place.element.contains(document.activeElement)) place.element.querySelector("summary")?.focus({ preventScroll: true });
       return;

@@ -26,6 +26,11 @@ _INLINE: Final = re.compile(
 """A price is no formula: no space stands at the inner side of a dollar, and no digit follows the last one."""
 _CLOSING: Final = {"$$": "$$", "\\[": "\\]"}
 _LONGEST: Final = 1_000  # characters of a formula that is typeset
+_LONGEST_INLINE: Final = 100  # a longer one is a block, which scrolls
+_DEEPEST: Final = 12
+"""Levels of groups. Chromium ends a page with a formula of about 150 levels."""
+_MOST_ROWS: Final = 20
+_MOST_SPACES: Final = 20
 _SHOWN: Final = (
     "frac dfrac tfrac sqrt binom sum prod int iint iiint oint lim limsup liminf sup inf max min argmax argmin "
     "log ln lg exp sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh det dim ker gcd deg Pr "
@@ -46,7 +51,10 @@ _ENVIRONMENTS: Final = frozenset(
     {"matrix", "pmatrix", "bmatrix", "Bmatrix", "vmatrix", "Vmatrix", "cases", "aligned", "align", "align*",
      "gathered", "split"}
 )  # fmt: skip
-_COMMAND: Final = re.compile(r"\\(?:([A-Za-z]+)|([,;:!> {}|\\%#&_])|.?)", re.DOTALL)
+_COMMAND: Final = re.compile(r"\\(?:([A-Za-z]+)|([,;:> {}|\\%#&_])|.?)", re.DOTALL)
+_PART: Final = re.compile(r"\\sqrt\s*\[|\\(?:[A-Za-z]+|.)|[^\s([^_]", re.DOTALL)
+_SPACE: Final = re.compile(r"\\(?:q?quad|[,;:> ])|~")
+_LENGTH: Final = re.compile(r"\s*\*?\s*\[")  # after a row: its distance to the next one
 _ENVIRONMENT: Final = re.compile(r"\\(?:begin|end)\s*(?:\{([^{}]*)\})?")
 
 
@@ -62,7 +70,32 @@ def is_plain_formula(text: str) -> bool:
     """Return True if a formula has only known commands, which show signs and do nothing else."""
     known = all(found[1] in _COMMANDS if found[1] else bool(found[2]) for found in _COMMAND.finditer(text))
     named = all(found[1] in _ENVIRONMENTS for found in _ENVIRONMENT.finditer(text))
-    return known and named and len(text) <= _LONGEST and not re.search("[$%#]", _COMMAND.sub("", text))
+    return (
+        known
+        and named
+        and len(text) <= _LONGEST
+        and not re.search("[$%#]", _COMMAND.sub("", text))
+        and _is_small(text)
+    )
+
+
+def _is_small(text: str) -> bool:
+    """Return True if a formula has few levels, rows and spaces, so that it takes little time and place."""
+    rows = [found.end() for found in _COMMAND.finditer(text) if found[0] == r"\\"]
+    if len(rows) > _MOST_ROWS or any(_LENGTH.match(text, end) for end in rows):
+        return False
+    return len(_SPACE.findall(text)) <= _MOST_SPACES and _levels(text) <= _DEEPEST
+
+
+def _levels(text: str) -> int:
+    """Return the most levels of a formula: its open groups, and the commands that follow each other."""
+    groups, commands, most = 0, 0, 0
+    for part in _PART.findall(text):
+        groups += part in {"{", r"\left", r"\begin"} or part.endswith("[")
+        groups -= part in {"}", r"\right", r"\end"}
+        commands = commands + 1 if part.startswith("\\") else commands if part == "{" else 0
+        most = max(most, groups + commands)
+    return most
 
 
 def _read_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001 # as its parser calls it
@@ -114,15 +147,18 @@ def _block_html(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> st
     text = token.content[2:-2].strip() if token.markup else token.content
     if not token.markup or not is_plain_formula(text):
         return f'<pre class="out"><code>{escaped(text)}</code></pre>\n'
-    return f"<p>{_typeset_html(text, '$$')}</p>\n"
+    return f"<p>{_typeset_html(text, '$$', ' block')}</p>\n"
 
 
 def _inline_html(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
     text = tokens[at].content
-    is_plain = is_plain_formula(text)
-    return _typeset_html(text, tokens[at].markup) if is_plain else f"<code>{escaped(text)}</code>"
+    if not is_plain_formula(text):
+        return f"<code>{escaped(text)}</code>"
+    if tokens[at].markup == "$$" or len(text) > _LONGEST_INLINE:
+        return _typeset_html(text, "$$", " block")
+    return _typeset_html(text, "$")
 
 
-def _typeset_html(text: str, mark: str) -> str:
+def _typeset_html(text: str, mark: str, kind: str = "") -> str:
     """Return a formula for the typesetter, which works only within these classes."""
-    return f'<span class="math mathjax_process tex2jax_process">{mark}{escaped(text)}{mark}</span>'
+    return f'<span class="math{kind} mathjax_process tex2jax_process">{mark}{escaped(text)}{mark}</span>'

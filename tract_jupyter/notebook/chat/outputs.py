@@ -102,9 +102,8 @@ class Output:
             for name in ("width", "height")
             if isinstance(given.get(name), int | float) and 0 < given[name] < _MOST_PIXELS
         )
-        return (
-            f'<img alt="{escaped(self.plain[:200])}"{size} src="data:{kind};base64,{"".join(image.split())}">'
-        )
+        alt, source = escaped(self.plain[:200]), f"data:{kind};base64,{''.join(image.split())}"
+        return f'<img tabindex="0" alt="{alt}"{size} src="{source}">'
 
 
 def _inner_html(kind: str, text: str) -> str:
