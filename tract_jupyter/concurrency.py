@@ -1,8 +1,8 @@
 """Stop what runs, and wait for what runs in another thread.
 
-`StopSignal` is the one way to stop something. `stopped_by(signal)` makes it the signal of the code that runs meanwhile,
-and `current_stop()` returns it: requests to a model, operations of a run and their waits end with it. `Worker` runs
-blocking code in a thread, so that a task can wait for it or a thread can leave it.
+`StopSignal` stops turns, runs, requests and scripts. Within `stopped_by(signal)`, `current_stop()` returns the signal,
+and requests to a model end when it is set. `Worker` runs blocking code in a thread, and a task waits for its result.
+`run_until_stopped` runs code that a thread can leave.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BY_PERSON: Final = "stopped by the person"
 HEARTBEAT: Final = 0.02
 """Seconds. An interrupt cannot end one long wait in a kernel, so each wait is many short ones."""
 _LEFT_AFTER: Final = 1.0
-"""Seconds that work has to end after Stop, before it is left: its true end is worth a short wait."""
+"""Seconds between Stop and the moment when the caller leaves the work."""
 
 _logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Stopped(Exception):  # noqa: N818 # it is no error
 
 
 class StopSignal:
-    """A signal that stops something. Any thread may give it, once.
+    """A signal that stops a turn, a run, a request or a script. Any thread may set it.
 
     Args:
         deadline: seconds since the epoch after which the work counts as too late; None for no end.
@@ -58,7 +58,7 @@ class StopSignal:
         self._callbacks: dict[int, Callable[[], object]] = {}
 
     def set(self, reason: str = "") -> None:
-        """Give the signal. The first reason counts."""
+        """Set the signal, and call the callbacks. The first reason counts."""
         with self._lock:
             self.reason = self.reason or reason
             self._is_set = True
@@ -75,20 +75,20 @@ class StopSignal:
         self.is_paused = True
 
     def is_set(self) -> bool:
-        """Return True if the signal was given."""
+        """Return True if the signal is set."""
         return self._is_set
 
     def check(self) -> None:
-        """Do nothing if the signal was not given.
+        """Check that the signal is not set.
 
         Raises:
-            Stopped: the signal was given.
+            Stopped: the signal is set.
         """
         if self._is_set:
             raise Stopped
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Sleep until the signal is given, for `timeout` seconds at most. Return True if it was given."""
+        """Block until the signal is set or `timeout` seconds are over. Return True if it is set."""
         given = threading.Event()
         forget = self.on_set(given.set)
         given.wait(timeout)
@@ -96,7 +96,7 @@ class StopSignal:
         return self._is_set
 
     def on_set(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call `callback` once, in the thread that gives the signal; at once if it was given. It must be quick.
+        """Call `callback` once, in the thread that sets the signal; at once if it is set. It must be quick.
 
         Returns:
             A function that removes the callback.
@@ -111,7 +111,7 @@ class StopSignal:
 
     @contextmanager
     def following(self, other: StopSignal, seconds: float, reason: str) -> Iterator[StopSignal]:
-        """Give this signal with `other` and for its reason, or after some seconds for `reason`."""
+        """Set this signal when `other` is set, for the same reason, or after some seconds for `reason`."""
         timer = threading.Timer(seconds, self.set, [reason])
         timer.daemon = True
         with ExitStack() as stack:
@@ -130,7 +130,7 @@ _current: ContextVar[StopSignal | None] = ContextVar("tract_stop_signal", defaul
 
 @contextmanager
 def stopped_by(signal: StopSignal) -> Iterator[None]:
-    """Make this the signal of the code that this thread or task runs meanwhile."""
+    """Make this the current signal of this thread or task within the block."""
     token = _current.set(signal)
     try:
         yield
@@ -139,7 +139,7 @@ def stopped_by(signal: StopSignal) -> Iterator[None]:
 
 
 def current_stop() -> StopSignal:
-    """Return the signal of the code that runs here; a signal that nobody gives if there is none.
+    """Return the signal of the code that runs here. If there is none, return a new signal, which is never set.
 
     In another process there is none. An operation's context has its `deadline` there too.
     """
