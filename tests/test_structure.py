@@ -21,7 +21,7 @@ OWN = {ROOT / "__init__.py", ROOT / "__main__.py"}  # the package's own files im
 # the higher may import the lower; of two parts in one layer, one may import the other
 LAYERS = [
     {"notebook"}, {"orchestrator", "policy", "agents"}, {"runs", "scripts"}, {"loop"}, {"toolkit"}, {"operations"}, {"hooks", "review"}, {"context"}, {"storage"},
-    {"models", "exceptions"},
+    {"models", "exceptions", "concurrency"},
 ]  # fmt: skip
 BOTTOM = LAYERS[-1]
 # these need only the bottom; `context` and what is above may use them

@@ -4,7 +4,7 @@
 
 * `tract`: one context, all in one object; `hooked_context` has its verbs that may be decided about first, `parts`
   what it is made of. `session`: several tracts in one store.
-* `exceptions`: every error of the package.
+* `exceptions`: every error of the package. `concurrency`: `StopSignal`, which stops what runs.
 
 All else is in rooms, a package each, whose docstrings say what is where.
 """

@@ -1,4 +1,6 @@
 from .analysis import CodeAnalyzer as CodeAnalyzer
+from .concurrency import StopSignal as StopSignal
+from .concurrency import current_stop as current_stop
 from .exceptions import OrchestratorError as OrchestratorError
 from .exceptions import RejectedError as RejectedError
 from .exceptions import RunFailedError as RunFailedError

@@ -86,7 +86,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.models import brief_repr, printable
+from tract_jupyter.models import brief_repr, cut, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -625,4 +625,4 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def _shorten(arguments: Mapping[str, Any], limit: int = 120) -> str:
     text = ", ".join(f"{key}={brief_repr(value)}" for key, value in arguments.items())
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return cut(text, limit)

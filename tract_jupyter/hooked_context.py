@@ -453,7 +453,7 @@ class HookedContext(VersionedContext):
         from tract_jupyter.loop import awaited
 
         with self._parts.loop.signal() as stop:
-            return await awaited(lambda: self.generate(**arguments), stop.set)
+            return await awaited(lambda: self.generate(**arguments), stop)
 
     @arguments_of(generate, without=["trigger", "profile", "on_event", "run", "limits", "on_turn"])
     def propose_generate(self, **arguments: Any) -> PendingGeneration:
@@ -534,7 +534,7 @@ class HookedContext(VersionedContext):
         from tract_jupyter.loop import awaited
 
         with self._parts.loop.signal() as stop:
-            return await awaited(lambda: self.chat(text, **arguments), stop.set)
+            return await awaited(lambda: self.chat(text, **arguments), stop)
 
 
 def _with_schemas(options: dict[str, Any], tools: object) -> dict[str, Any]:

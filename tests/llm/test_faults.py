@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import logging
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 
@@ -14,6 +13,7 @@ import pytest
 from tests.llm import dialects
 from tests.llm.dialects import ALL, HELLO, TOOL, Chat, Messages, Responses, Said, made, pieces
 from tests.llm.providers import Answer, provider
+from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import LLMRequestError
 from tract_jupyter.llm import Reply
 
@@ -228,7 +228,7 @@ def test_a_silent_stream_is_a_timeout(dialect):
 @all_dialects
 @streamed_or_not
 def test_an_abort_ends_a_silent_wait(dialect, streamed):
-    abort = threading.Event()
+    abort = StopSignal()
     with provider(Answer(b"", hangs=True)) as there, ThreadPoolExecutor() as threads:
         options = {"on_delta": print} if streamed else {}
         asked = threads.submit(made(dialect, there).chat, HELLO, abort=abort, **options)
@@ -241,7 +241,7 @@ def test_an_abort_ends_a_silent_wait(dialect, streamed):
 
 @all_dialects
 def test_an_abort_within_a_stream_keeps_what_had_come(dialect):
-    abort, told = threading.Event(), []
+    abort, told = StopSignal(), []
     events = bytes(dialect.stream(Said("Hello"))).split(b"\n\n")
     cut = next(place for place, one in enumerate(events) if b"Hel" in one) + 1
 

@@ -6,7 +6,6 @@ import json
 import socket
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -16,8 +15,9 @@ import pytest
 
 from tests.llm.providers import READ, REPLY, Answer, chunk, provider, sse
 from tract_jupyter import OpenAIClient, Tract
+from tract_jupyter.concurrency import StopSignal, stopped_by
 from tract_jupyter.exceptions import LLMConfigError, LLMError, LLMRequestError
-from tract_jupyter.llm import ended_by, retry_after
+from tract_jupyter.llm import retry_after
 from tract_jupyter.models import Delta
 
 HELLO = [{"role": "user", "content": "Hi"}]
@@ -418,18 +418,18 @@ def test_another_thread_ends_a_call(body, options):
 
 
 def test_an_abort_ends_a_call():
-    abort = threading.Event()
+    abort = StopSignal()
     with provider(Answer(b"", hangs=True)) as there:
         cancelled_by(there, lambda _: abort.set(), abort=abort)
 
 
 def test_an_abort_around_it_ends_a_call():
-    abort = threading.Event()
+    abort = StopSignal()
     with provider(Answer(b"", hangs=True)) as there, ThreadPoolExecutor() as threads, Tract.open() as tract:
         tract.configure_llm(client(there))
 
         def asked():
-            with ended_by(abort):
+            with stopped_by(abort):
                 tract.llm.chat(HELLO)
 
         asking = threads.submit(asked)
@@ -440,7 +440,7 @@ def test_an_abort_around_it_ends_a_call():
 
 
 def test_an_abort_that_is_set_already_sends_nothing():
-    abort = threading.Event()
+    abort = StopSignal()
     abort.set()
     with provider(Answer()) as there, pytest.raises(LLMRequestError, match="was ended"):
         client(there).chat(HELLO, abort=abort)
@@ -448,7 +448,7 @@ def test_an_abort_that_is_set_already_sends_nothing():
 
 
 def test_a_pause_is_ended_too():
-    abort = threading.Event()
+    abort = StopSignal()
     with provider(Answer({}, 429, Retry_After="59")) as there, ThreadPoolExecutor() as threads:
         made = client(there)
         asked = threads.submit(made.chat, HELLO, abort=abort)

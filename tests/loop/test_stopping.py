@@ -227,7 +227,7 @@ def test_a_call_that_ends_soon_has_its_answer(tract):
     ids=["sandbox", "kernel", "asks", "is-asked-about"],
 )
 def test_a_script_is_ended_and_what_it_asked_is_withdrawn(tract, backend, code, told, monkeypatch):
-    monkeypatch.setattr("tract_jupyter.loop.threads._LEFT_AFTER", 20)  # however slow the machine is
+    monkeypatch.setattr("tract_jupyter.concurrency._LEFT_AFTER", 20)  # however slow the machine is
     begun, is_asked_about = threading.Event(), "not run" in told
 
     @tract.tool(read_only=True)

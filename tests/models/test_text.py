@@ -8,7 +8,19 @@ import unicodedata
 
 import pytest
 
-from tract_jupyter.models import counted, cut_middle, distinct, distinct_repr, printable
+from tract_jupyter.models import (
+    counted,
+    cut,
+    cut_middle,
+    cut_with_size,
+    distinct,
+    distinct_repr,
+    more_characters,
+    one_line,
+    printable,
+    shortened,
+    show_value,
+)
 
 
 @pytest.mark.parametrize("hidden", [
@@ -90,7 +102,22 @@ def test_a_number_has_its_noun():
     assert [counted(number, "call") for number in (0, 1, 1_200)] == ["0 calls", "1 call", "1,200 calls"]
 
 
-def test_a_long_text_is_cut_in_the_middle():
-    assert cut_middle("abcdef", 6) == "abcdef"
-    assert cut_middle("abcdefg", 6) == "abc\n… 1 character left out …\nefg"
-    assert cut_middle("a" * 20, 4) == "aa\n… 16 characters left out …\naa"
+@pytest.mark.parametrize(("cutter", "limit", "cases"), [
+    (cut, 6, {"": "", "abcdef": "abcdef", "abcdefg": "abcde…", "a b\nc d": "a b\nc…", "\x1b" * 7: "\x1b" * 5 + "…"}),
+    (cut_with_size, 3, {"": "", "abc": "abc", "abcd": "abc… (4 characters)", "x" * 2_000: "xxx… (2,000 characters)"}),
+    (more_characters, 3, {"": "", "abc": "", "abcd": "… 1 more characters", "x" * 2_003: "… 2,000 more characters"}),
+    (shortened, 6, {"": "", "abcdef": "abcdef", "abcdefg": "abcde…", "abcd  g": "abcd…", "a\nb\x1b": "a\nb\ufffd"}),
+    (one_line, 6, {"": "", "a\n  b\tc": "a b c", "abcdefg": "abcde…", "ab\x1bc": "ab\ufffdc", "a" + " " * 30 + "b": "a…"}),
+    (cut_middle, 6, {"abcdef": "abcdef", "abcdefg": "abc\n… 1 character left out …\nefg"}),
+    (cut_middle, 4, {"a" * 20: "aa\n… 16 characters left out …\naa"}),
+    (show_value, 4, {"ab": "'ab'", "abcdef": "'abc… (6 characters)"}),
+])  # fmt: skip
+def test_a_text_is_cut(cutter, limit, cases):
+    assert {given: cutter(given, limit) for given in cases} == cases
+
+
+def test_a_large_value_is_cut_before_its_repr():
+    assert show_value(list(range(2_000)), 4) == "[0, … (2,000 entries)"
+    assert (
+        show_value(dict.fromkeys(range(9), 1), 40) == "{0: 1, 1: 1, 2: 1, 3: 1, 4: 1, 5: 1, 6: … (9 entries)"
+    )

@@ -12,8 +12,8 @@ from tests.llm.dialects import ALL, Chat, Messages, Said, made
 from tests.llm.providers import Answer, provider
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter import prompts
+from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import ContentError, LLMConfigError, LLMError
-from tract_jupyter.llm import StopSignal
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.models.schema import JsonSchema
 

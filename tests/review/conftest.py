@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits looks again at once, at the store too."""
-    monkeypatch.setattr(reviewer, "_HEARTBEAT_SECONDS", 0.001)
+    monkeypatch.setattr(reviewer, "HEARTBEAT", 0.001)
     monkeypatch.setattr(reviewer, "_STORE_POLL_SECONDS", -1)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tract_jupyter.models import show_value
 from tract_jupyter.models.schema import Parameters
 from tract_jupyter.review import (
     CodeBlock,
@@ -14,7 +15,6 @@ from tract_jupyter.review import (
     ValueRow,
     ValueTable,
     fingerprint,
-    show_value,
 )
 
 

@@ -15,7 +15,6 @@ from tract_jupyter.exceptions import NobodyToAskError, PendingStateError, Undeci
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import ActionDef
 from tract_jupyter.review import Answer, Decision, checking, is_waited_for
-from tract_jupyter.review import reviewer as reviewer_module
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
 
@@ -583,14 +582,7 @@ def test_who_waits_too_goes_on_only_after_it_was_carried_out(tract, ask):
     assert [waiting.result().action for waiting in both] == ["approve", "approve"]
 
 
-@pytest.fixture
-def no_heartbeat(monkeypatch):
-    """Who sleeps does so for an hour, unless something ends it."""
-    monkeypatch.setattr(reviewer_module, "_HEARTBEAT_SECONDS", 3600)
-
-
-@pytest.mark.usefixtures("no_heartbeat")
-def test_an_answer_ends_the_sleep_of_a_thread(tract, ask):
+def test_an_answer_ends_the_wait_of_a_thread(tract, ask):
     pendings = [ask("pending.approve()") for _ in range(2)]
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(tract.reviewer.decide_together, pendings)
@@ -602,8 +594,7 @@ def test_an_answer_ends_the_sleep_of_a_thread(tract, ask):
     assert [pending.status.value for pending in pendings] == ["approved", "approved"]
 
 
-@pytest.mark.usefixtures("no_heartbeat")
-def test_an_answer_ends_the_sleep_of_a_task(tract, ask):
+def test_an_answer_ends_the_wait_of_a_task(tract, ask):
     pending = ask("pending.approve()")
 
     async def wait():
@@ -614,17 +605,6 @@ def test_an_answer_ends_the_sleep_of_a_task(tract, ask):
         return await asyncio.wait_for(task, 60)
 
     assert asyncio.run(wait()).action == "approve"
-
-
-@pytest.mark.usefixtures("no_heartbeat")
-def test_who_waits_too_is_woken_once_it_was_carried_out(tract, ask):
-    pending = ask("pending.approve()")
-    with ThreadPoolExecutor(2) as pool:
-        both = [pool.submit(tract.reviewer.decide_now, pending) for _ in range(2)]
-        while not tract.reviewer.channel.shown:
-            time.sleep(0)
-        click(tract.reviewer.show(pending), "approve")
-        assert [waiting.result(60).action for waiting in both] == ["approve", "approve"]
 
 
 def test_an_action_that_rejects_gives_its_reason_to_the_log(tract, ask):

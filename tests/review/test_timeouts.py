@@ -24,7 +24,7 @@ def clock(monkeypatch):
     ticks = iter(range(0, 10**6, 10))
     fake = SimpleNamespace(monotonic=lambda: float(next(ticks)), sleep=lambda _: time.sleep(0))
     monkeypatch.setattr(reviewer_module, "time", fake)
-    monkeypatch.setattr(reviewer_module, "_HEARTBEAT_SECONDS", 0.001)
+    monkeypatch.setattr(reviewer_module, "HEARTBEAT", 0.001)
     return fake
 
 

@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 
+from tract_jupyter.concurrency import current_stop
 from tract_jupyter.runs import (
     Hook,
     Job,
@@ -15,7 +16,6 @@ from tract_jupyter.runs import (
     OperationResult,
     OperationStatus,
     Trigger,
-    current_abort,
     execute,
     make_plan,
 )
@@ -60,9 +60,9 @@ def second_time_fine(context):
 
 def until_told(context):
     """Ends soon after it is told to stop."""
-    if not current_abort().wait(30):
+    if not current_stop().wait(30):
         return
-    current_abort().check()
+    current_stop().check()
 
 
 def until_late(context):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.runs import current_abort
+from tract_jupyter.concurrency import current_stop
 from tract_jupyter.runs.kinds import Output
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
@@ -67,8 +67,8 @@ def errors(run: Run) -> dict[str, str | None]:
 
 def until_told_to_stop(_: OperationContext, __: dict[str, Any]) -> str:
     """Work until the signal comes."""
-    current_abort().wait()
-    current_abort().check()
+    current_stop().wait()
+    current_stop().check()
     return "never"
 
 

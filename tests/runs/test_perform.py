@@ -10,16 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.runs.kinds.support import context_of, operation_of
+from tract_jupyter.concurrency import Stopped, StopSignal, stopped_by
 from tract_jupyter.exceptions import BudgetExceededError, TemplateError
 from tract_jupyter.runs import (
     MAX_DEBUG,
     MAX_ERROR_TEXT,
-    Abort,
-    Aborted,
     Hook,
     OperationStatus,
     Persistence,
-    enter_abort,
     perform,
 )
 from tract_jupyter.runs.kinds import OperationFailed, Output, Skipped, Waits
@@ -181,15 +179,12 @@ def test_waiting_names_what_is_to_be_decided():
 
 def test_aborted_is_no_error():
     """R32, G25: an operation that stops as it was told to, or raises anything after the signal, is aborted."""
-    assert performed(Aborted()).status is OperationStatus.ABORTED
-    abort = Abort()
+    assert performed(Stopped()).status is OperationStatus.ABORTED
+    abort = StopSignal()
     abort.set()
-    leave = enter_abort(abort)
-    try:
+    with stopped_by(abort):
         assert performed(ValueError("broken off")).status is OperationStatus.ABORTED
         assert performed(Output(value="x")).status is OperationStatus.DONE
-    finally:
-        leave()
 
 
 def test_debug_and_summaries_are_bounded():

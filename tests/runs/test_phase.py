@@ -8,6 +8,7 @@ import pytest
 from tests.hooks.fakes import ScriptedClient
 from tests.runs.kinds.support import context_of, operation_of
 from tests.runs.virtual import VirtualWorkers
+from tract_jupyter.concurrency import stopped_by
 from tract_jupyter.exceptions import PlanError
 from tract_jupyter.runs import (
     Artifacts,
@@ -19,7 +20,6 @@ from tract_jupyter.runs import (
     Prompt,
     ThreadWorkers,
     Turn,
-    enter_abort,
     job_of,
     plan_phases,
     result_of,
@@ -35,9 +35,8 @@ class AtOnce(VirtualWorkers):
     """Runs real jobs, one after the other."""
 
     def submit(self, key, job, abort):
-        leave = enter_abort(abort)
-        result = result_of(job.context, lambda: job.function(job.context))
-        leave()
+        with stopped_by(abort):
+            result = result_of(job.context, lambda: job.function(job.context))
         self.at(self.ms, lambda: [(key, result)])
 
 

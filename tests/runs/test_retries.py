@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.runs.virtual import Script, VirtualWorkers, operation, run_scripts, statuses
+from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.runs import (
-    Abort,
     Hook,
     Limits,
     OperationResult,
@@ -114,7 +114,7 @@ def test_an_observer_is_told_of_each_attempt():
 
 def test_what_could_only_begin_after_the_end_is_not_waited_for():
     """E14: the error is told at once."""
-    for options in ({"limits": Limits(timeout_ms=100)}, {"abort": Abort(deadline=0.1)}):
+    for options in ({"limits": Limits(timeout_ms=100)}, {"abort": StopSignal(deadline=0.1)}):
         result, _, ms = tried(failing(), maxAttempts=2, backoffMs=95, **options)
         assert (result.error.code, ms) == ("provider_error", 10)
 

@@ -15,8 +15,9 @@ from sqlalchemy import text
 from tests.hooks.fakes import ScriptedClient
 from tests.runs.running import compute, without_parts
 from tract_jupyter import Tract
+from tract_jupyter.concurrency import stopped_by
 from tract_jupyter.exceptions import RunError, RunFailedError, StoreCorruptError, UnknownRunError
-from tract_jupyter.runs import RunOptions, enter_abort, result_of
+from tract_jupyter.runs import RunOptions, result_of
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 USER = {"type": "prompt_message", "role": "system", "anchor": "after_last_user"}
@@ -43,9 +44,8 @@ class Shuffled:
 
     def wait(self, timeout):
         key, job, abort = self.left.pop(self.random.randrange(len(self.left)))
-        leave = enter_abort(abort)
-        result = result_of(job.context, partial(job.function, job.context))
-        leave()
+        with stopped_by(abort):
+            result = result_of(job.context, partial(job.function, job.context))
         return [(key, result)]
 
     def wake(self):

@@ -12,6 +12,7 @@ import pytest
 
 from tests.hooks.fakes import ScriptedClient, needs_metres, said
 from tests.runs.running import compute, effects, errors, story, until_told_to_stop, upsert
+from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import (
     BudgetExceededError,
     ContentError,
@@ -22,7 +23,7 @@ from tract_jupyter.exceptions import (
     UndecidedError,
 )
 from tract_jupyter.models import TokenBudget
-from tract_jupyter.runs import Abort, Limits, RunOptions
+from tract_jupyter.runs import Limits, RunOptions
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 
@@ -123,7 +124,7 @@ def test_one_that_hears_the_signal_stops_in_time(asked):
 @pytest.mark.parametrize("cooperates", [True, False])
 def test_an_aborted_run_commits_nothing_and_asks_nobody(asked, cooperates):
     """G26, G28: also where an operation ignores the signal and ends as done."""
-    abort = Abort()
+    abort = StopSignal()
 
     def function(context, arguments):
         abort.set()
@@ -138,14 +139,14 @@ def test_an_aborted_run_commits_nothing_and_asks_nobody(asked, cooperates):
 
 def test_the_time_of_a_run_counts_beside_the_callers_signal(asked):
     """E14: two reasons to stop, and neither hides the other; the caller's signal stays the caller's."""
-    abort = Abort()
+    abort = StopSignal()
     run = run_with(asked, until_told_to_stop, run=RunOptions(abort=abort, timeout=0.001))
     assert (run.status, abort.is_set()) == ("aborted", False)
 
 
 def test_an_abort_during_the_main_call_keeps_the_reply_and_runs_nothing_after_it(asked):
     """E14, R21: what came is there and can be seen; the required operation after it did not run."""
-    abort = Abort()
+    abort = StopSignal()
     answer = asked.llm.chat
     asked.llm.chat = lambda messages, **options: (abort.set(), answer(messages, **options))[1]
     response = asked.generate(profile=story(), run=RunOptions(abort=abort))

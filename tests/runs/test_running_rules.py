@@ -5,9 +5,9 @@ import re
 import pytest
 
 from tests.hooks.fakes import ScriptedClient
+from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import ContentError, ProfileError, RunFailedError
 from tract_jupyter.runs import (
-    Abort,
     AppendAfterLastUser,
     ArtifactUpsert,
     AssistantReplaceText,
@@ -337,7 +337,7 @@ def test_a_forbidden_effect_is_recorded(asked, hook, required):
 
 def test_a_run_that_is_aborted_before_the_barrier_asks_nobody(asked):
     """R32, G26, G27, G28: what finishes in spite of it is done, but commits nothing; nothing new starts."""
-    abort = Abort()
+    abort = StopSignal()
 
     @asked.functions.register()
     def give_up(context, arguments):
@@ -356,7 +356,8 @@ def test_a_run_that_is_aborted_before_the_barrier_asks_nobody(asked):
 
 
 @pytest.mark.parametrize(
-    "options", [{"timeout": 0}, {"timeout": 0, "abort": Abort()}, {"timeout": 60, "abort": Abort(deadline=0)}]
+    "options",
+    [{"timeout": 0}, {"timeout": 0, "abort": StopSignal()}, {"timeout": 60, "abort": StopSignal(deadline=0)}],
 )
 def test_a_run_whose_time_is_over_asks_nobody(asked, options):
     """R32, G28: whether it is the run's timeout, or the deadline of the caller's own signal."""

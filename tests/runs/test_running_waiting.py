@@ -11,6 +11,7 @@ from tests.hooks.fakes import ScriptedClient, said
 from tests.review.fakes import FakeChannel, click
 from tests.runs.running import compute, errors
 from tract_jupyter import Tract
+from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import (
     BranchMovedError,
     LLMConfigError,
@@ -18,7 +19,7 @@ from tract_jupyter.exceptions import (
     RunFailedError,
     UndecidedError,
 )
-from tract_jupyter.runs import Abort, RunOptions
+from tract_jupyter.runs import RunOptions
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 SYSTEM = {"type": "prompt_part", "target": "system"}
@@ -339,7 +340,7 @@ def test_each_run_has_its_own_question_about_a_call_and_takes_only_that_back(sen
     second = undecided(tract, profile=CALLS, temperature=0.5)
     asked = {stored.triggered_by: stored.pending_id for stored in tract.review.inbox()}
     assert set(asked) == {f"run {first.run_id}", f"run {second.run_id}"}
-    abort = Abort()
+    abort = StopSignal()
     abort.set()
     with pytest.raises(RunFailedError, match="aborted"):
         tract.runs.resume(second.run_id, run=RunOptions(abort=abort))

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runs.virtual import Script, VirtualWorkers, operation, run_scripts, statuses
-from tract_jupyter.runs import Abort, Hook, Limits, Stage, Trigger, make_plan
+from tract_jupyter.concurrency import StopSignal
+from tract_jupyter.runs import Hook, Limits, Stage, Trigger, make_plan
 
 HOWS = ["done", "done", "done", "error", "skip", "raise", "abort_error", "waiting"]
 
@@ -123,7 +124,7 @@ def test_with_one_slot_the_ready_queue_decides(plan, seed):
 @given(plans(), st.integers(0, 5), st.integers(1, 5))
 def test_an_abort_leaves_nobody_without_an_end(plan, seed, after):
     """G27: in every interleaving; nothing starts after it."""
-    watched = Watched(*plan, seed=seed, abort=Abort(), abort_after=after)
+    watched = Watched(*plan, seed=seed, abort=StopSignal(), abort_after=after)
     assert len(watched.begun) <= after
     if len(watched.begun) == after:
         assert set(watched.executed.results) == set(watched.plan.by_id)

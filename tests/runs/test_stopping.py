@@ -7,12 +7,13 @@ import threading
 import pytest
 
 from tests.runs.virtual import Script, VirtualWorkers, operation, run_scripts, script_job, statuses
-from tract_jupyter.runs import Abort, Aborted, Hook, Limits, Skip, Trigger, current_abort, execute, make_plan
+from tract_jupyter.concurrency import Stopped, StopSignal, current_stop
+from tract_jupyter.runs import Hook, Limits, Skip, Trigger, execute, make_plan
 
 
 def aborted_at(ms, operations, scripts, **options):
     """What came of it, and when it was over."""
-    workers, abort = VirtualWorkers(), Abort(options.pop("deadline", None))
+    workers, abort = VirtualWorkers(), StopSignal(options.pop("deadline", None))
     workers.at(ms, abort.set)
     executed = run_scripts(operations, scripts, workers=workers, abort=abort, **options)
     return executed, workers.ms
@@ -65,7 +66,7 @@ def test_what_was_blocked_before_the_abort_stays_so():
 
 def test_a_run_that_is_aborted_before_it_starts():
     """G27: nothing starts; what the plan settled keeps its reason, a missing dependency is no reason any more."""
-    abort = Abort()
+    abort = StopSignal()
     abort.set()
     operations = [
         operation("off", enabled=False),
@@ -87,7 +88,7 @@ def test_an_operation_may_end_as_aborted_by_itself():
 
 def test_an_abort_while_an_operation_is_begun():
     """G27: it never started."""
-    abort = Abort()
+    abort = StopSignal()
 
     def begin(one, results):
         abort.set()
@@ -100,7 +101,7 @@ def test_an_abort_while_an_operation_is_begun():
 
 def test_an_observer_may_abort():
     """G27: of what it has seen."""
-    abort = Abort()
+    abort = StopSignal()
     executed = run_scripts(
         [operation("a"), operation("b")], {"a": Script(9)}, abort=abort, notify=lambda _: abort.set()
     )
@@ -184,9 +185,9 @@ def test_a_deadline_is_for_all(by):
     operations = [operation("a", timeoutMs=500), operation("b", dependsOn=["a"]), operation("quick")]
     scripts = {"a": Script(100)}
     if by == "run":
-        options = {"abort": Abort(deadline=0.04)}
+        options = {"abort": StopSignal(deadline=0.04)}
     else:
-        options = {"limits": Limits(timeout_ms=40), "abort": Abort(deadline=9)}
+        options = {"limits": Limits(timeout_ms=40), "abort": StopSignal(deadline=9)}
     executed = run_scripts(operations, scripts, workers=(workers := VirtualWorkers()), **options)
     assert statuses(executed) == {"a": "error", "b": "skipped", "quick": "done"}
     assert (executed.results["a"].error.code, reasons(executed), workers.ms) == (
@@ -223,7 +224,7 @@ def test_all_optional_operations_and_an_abort():
 
 def test_a_deadline_that_is_over():
     """E14: nothing starts."""
-    executed = run_scripts([operation("a")], workers=VirtualWorkers(5_000), abort=Abort(deadline=4))
+    executed = run_scripts([operation("a")], workers=VirtualWorkers(5_000), abort=StopSignal(deadline=4))
     assert reasons(executed) == {"a": "run_aborted"}
 
 
@@ -238,7 +239,10 @@ def test_an_operation_knows_its_deadline():
 
     operations = [operation("own", timeoutMs=10), operation("run"), operation("long", timeoutMs=9_000)]
     run_scripts(
-        operations, {one.id: Looking() for one in operations}, workers=VirtualWorkers(1_000), abort=Abort(3)
+        operations,
+        {one.id: Looking() for one in operations},
+        workers=VirtualWorkers(1_000),
+        abort=StopSignal(3),
     )
     assert seen == {"own": 1.01, "run": 3, "long": 3}
     run_scripts(operations[1:2], {"run": Looking()})
@@ -247,7 +251,7 @@ def test_an_operation_knows_its_deadline():
 
 def test_the_signal_itself():
     """R32: once, from any thread."""
-    abort, heard = Abort(), []
+    abort, heard = StopSignal(), []
     forget = abort.on_set(lambda: heard.append("forgotten"))
     abort.on_set(lambda: heard.append("told"))
     forget()
@@ -258,13 +262,13 @@ def test_the_signal_itself():
     abort.set()
     abort.on_set(lambda: heard.append("at once"))()
     assert heard == ["told", "at once"]
-    with pytest.raises(Aborted):
+    with pytest.raises(Stopped):
         abort.check()
 
 
 def test_everybody_hears_the_signal(caplog):
     """R32: also where somebody before fails at it."""
-    abort, heard = Abort(), []
+    abort, heard = StopSignal(), []
     abort.on_set(lambda: heard[0])
     abort.on_set(lambda: heard.append("told"))
     abort.set()
@@ -274,7 +278,7 @@ def test_everybody_hears_the_signal(caplog):
 
 def test_without_an_operation_there_is_no_signal():
     """R32: one that is never given."""
-    assert not current_abort().is_set()
+    assert not current_stop().is_set()
 
 
 def test_something_else_that_is_raised_stops_what_runs():

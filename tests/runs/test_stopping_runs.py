@@ -6,9 +6,10 @@ import pytest
 
 from tests.hooks.fakes import ScriptedClient, said
 from tests.review.fakes import FakeChannel
+from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import LLMRequestError, RunFailedError
 from tract_jupyter.llm import ModelCall
-from tract_jupyter.runs import Abort, RunOptions
+from tract_jupyter.runs import RunOptions
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 ASKS = OperationProfile.of("careful", [
@@ -41,7 +42,7 @@ def raising(error):
 
 def test_an_abort_ends_the_asking(talk):
     """E14, G28: the main call is not made, and what was asked is not asked any more."""
-    abort = Abort()
+    abort = StopSignal()
     talk.reviewer.channel = FakeChannel(lambda _: abort.set())
     talk.profiles.save(ASKS, activate=True)
     run = stopped(talk, abort)
@@ -54,7 +55,7 @@ def test_an_abort_ends_the_asking(talk):
 
 def test_a_run_that_waits_for_a_required_operation_is_aborted_and_has_not_failed(talk):
     """An operation that the abort kept from running is no reason for the run to have failed."""
-    abort = Abort()
+    abort = StopSignal()
     talk.reviewer.channel = FakeChannel(lambda _: abort.set())
     required = run_operation(
         "sure", "dynamic", order=2, operation="citation_check", fields={"urls": []}, required=True
@@ -91,7 +92,7 @@ def test_an_interrupt_while_a_person_is_asked_aborts_the_run(talk, error):
 
 def test_a_call_that_an_abort_ends_is_no_failure(talk):
     """E14: the main call is told, and the run is aborted."""
-    abort = Abort()
+    abort = StopSignal()
 
     def chat(*_, **__):
         with ModelCall() as call:
@@ -108,7 +109,7 @@ def test_a_call_that_an_abort_ends_is_no_failure(talk):
 
 def test_a_reply_that_came_all_the_same_is_kept(talk):
     """E14: it is visible, and nothing is done after it."""
-    abort = Abort()
+    abort = StopSignal()
     answer = talk.llm.chat
     talk.llm.chat = lambda *given, **options: (abort.set(), answer(*given, **options))[1]
     after = run_operation(

@@ -11,6 +11,7 @@ import pytest
 
 from tests.hooks.fakes import ScriptedClient, reply, said
 from tract_jupyter import Tract
+from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import (
     BranchMovedError,
     BudgetExceededError,
@@ -23,7 +24,7 @@ from tract_jupyter.exceptions import (
 from tract_jupyter.llm import ModelCall
 from tract_jupyter.models import Delta, TokenBudget
 from tract_jupyter.review import Reviewer
-from tract_jupyter.runs import Abort, Generation, RunOptions, Turns
+from tract_jupyter.runs import Generation, RunOptions, Turns
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 PROFILE = OperationProfile.of(
@@ -517,7 +518,7 @@ def test_a_run_whose_turn_was_answered_meanwhile_does_not_answer_again(talk, spe
 
 
 def test_an_aborted_run_is_a_turn_that_failed(talk):
-    abort = Abort()
+    abort = StopSignal()
     abort.set()
     with pytest.raises(RunFailedError, match="aborted"):
         talk.chat("Which?", profile=PROFILE, run=RunOptions(abort=abort))

@@ -10,8 +10,8 @@ import pytest
 from tests.runs import jobs
 from tests.runs.jobs import run_functions
 from tests.runs.virtual import operation, statuses
+from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.runs import (
-    Abort,
     ExecutionMode,
     Limits,
     Stage,
@@ -97,7 +97,7 @@ def test_an_error_is_bounded(threads):
 
 def test_an_operation_hears_the_abort(threads):
     """R32, E14: from another thread, at once."""
-    abort = Abort()
+    abort = StopSignal()
 
     def notify(event):
         if event.stage is Stage.STARTED:

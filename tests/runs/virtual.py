@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from random import Random
 
+from tract_jupyter.concurrency import Stopped, current_stop, stopped_by
 from tract_jupyter.runs import (
-    Aborted,
     Hook,
     Job,
     Operation,
@@ -17,8 +17,6 @@ from tract_jupyter.runs import (
     ResultError,
     Skip,
     Trigger,
-    current_abort,
-    enter_abort,
     execute,
     make_plan,
     result_of,
@@ -53,15 +51,15 @@ class Script:
         return values[min(self.calls, len(values)) - 1] if isinstance(values, list) else values
 
     def __call__(self, context: OperationContext) -> OperationResult:
-        if current_abort().is_set() and self.on_abort == "throw":
+        if current_stop().is_set() and self.on_abort == "throw":
             raise RuntimeError("it was disturbed")
-        if current_abort().is_set() and self.on_abort == "cooperate":
-            raise Aborted
+        if current_stop().is_set() and self.on_abort == "cooperate":
+            raise Stopped
         result = self._now(self.result)
         if result == "raise":
             raise ValueError(self.message)
         if result == "abort_error":
-            raise Aborted
+            raise Stopped
         status = {"skip": "skipped"}.get(result, result)
         error = ResultError(code=self.code, message=self.message, details=self.details)
         return OperationResult(
@@ -96,9 +94,8 @@ class VirtualWorkers:
         def end():
             if self._left.pop(key, None) is None:
                 return []
-            leave = enter_abort(abort)
-            result = result_of(job.context, lambda: job.function(job.context))
-            leave()
+            with stopped_by(abort):
+                result = result_of(job.context, lambda: job.function(job.context))
             return [(key, result)]
 
         script = job.function

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.agents.agents import Agents
     from tract_jupyter.agents.budgets import Purse, Reserved
-    from tract_jupyter.llm import StopSignal
+    from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.models import ChatResponse
     from tract_jupyter.toolkit import ToolProfile
 

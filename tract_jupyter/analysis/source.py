@@ -9,6 +9,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Span
+from tract_jupyter.models import cut
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,4 +79,4 @@ class SourceText:
         lines[-1] = lines[-1][: span.end_column]
         lines[0] = lines[0][span.column :]
         text = "\n".join(lines)
-        return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+        return cut(text, MAX_TEXT)

@@ -25,6 +25,7 @@ from tract_jupyter.models import (
     check_tag,
     check_text,
     check_words,
+    cut,
     named_text,
     several,
     sha256,
@@ -169,7 +170,7 @@ def merge_draft(message: str, parents: tuple[str, ...], details: dict[str, Any])
 def first_line(text: str) -> str:
     """Return a line for the log."""
     line = " ".join(text[:500].replace("\0", " ").split())  # PostgreSQL's text has no NUL
-    return line if len(line) <= _MESSAGE_LENGTH else line[: _MESSAGE_LENGTH - 1] + "…"
+    return cut(line, _MESSAGE_LENGTH)
 
 
 def _checked_message(message: str) -> str:

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter import prompts
+from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import ContentError, PendingStateError, SpecError, nearest
 from tract_jupyter.hooks import introspection
-from tract_jupyter.llm import ActingCall, Reply, StopSignal, TurnEnding, TurnMeter, WholeReplies, run_turn
+from tract_jupyter.llm import ActingCall, Reply, TurnEnding, TurnMeter, WholeReplies, run_turn
 from tract_jupyter.models import TurnLimits, TurnOutcome, canonical_json, safe_repr
 from tract_jupyter.review import deciding, decision_context
 

@@ -8,7 +8,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
-from tract_jupyter.models import one_line, printable
+from tract_jupyter.models import cut_with_size, one_line, printable
 from tract_jupyter.models.schema import Parameters, type_text
 from tract_jupyter.review import Reviewable, ReviewAction, ValueRow, ValueTable, process_text, run_label
 
@@ -355,8 +355,8 @@ def _summary(cls: type, name: str) -> str:
 
 
 def _cut(value: Any) -> Any:
-    if isinstance(value, str) and len(value) > _MAX_TEXT:
-        return f"{value[:_MAX_TEXT]}… ({len(value):,} characters)"
+    if isinstance(value, str):
+        return cut_with_size(value, _MAX_TEXT)
     if isinstance(value, list) and len(value) > _MAX_LIST:
         return {"_truncated": True, "_total": len(value), "items": [_cut(item) for item in value[:3]]}
     if isinstance(value, list):

@@ -1,8 +1,6 @@
-from .acting import BY_PERSON as BY_PERSON
 from .acting import ActingCall as ActingCall
 from .acting import Price as Price
 from .acting import Repeats as Repeats
-from .acting import StopSignal as StopSignal
 from .acting import TurnEnding as TurnEnding
 from .acting import TurnHost as TurnHost
 from .acting import TurnMeter as TurnMeter
@@ -18,7 +16,6 @@ from .call import Send as Send
 from .call import WholeReplies as WholeReplies
 from .call import ask_model as ask_model
 from .call import can_stream as can_stream
-from .call import ended_by as ended_by
 from .call import sent_of as sent_of
 from .cassette import Cassette as Cassette
 from .cassette import CassetteDeck as CassetteDeck

@@ -21,6 +21,7 @@ from tract_jupyter.models import TurnLimits, TurnOutcome, counted, digest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.llm.spending import CostLine
 
 Price = Callable[[str, Mapping[str, Any]], float | None]
@@ -29,63 +30,11 @@ Price = Callable[[str, Mapping[str, Any]], float | None]
 _GO_ON: Final = "chat(None) goes on"
 
 
-BY_PERSON: Final = "stopped by the person"
-"""Why a turn was stopped, where nobody says anything else."""
-
-
 class TurnEnding(NamedTuple):
     """How a turn ended; `note` says why and how to go on, in a sentence."""
 
     outcome: TurnOutcome
     note: str = ""
-
-
-class StopSignal:
-    """A signal that ends a turn, or pauses it; any thread may give it."""
-
-    def __init__(self) -> None:
-        self._set = threading.Event()
-        self._lock = threading.Lock()
-        self._callbacks: list[Callable[[], object]] = []
-        self.why = ""
-        """What ended the turn, as its calls are told; empty until then."""
-        self.is_paused = False
-        """True if the turn is to end before its next request, and calls may still be carried out."""
-
-    def set(self, why: str = BY_PERSON) -> None:
-        """End the turn: the model's call at once, running calls as they can. The first `why` counts."""
-        with self._lock:
-            self.why = self.why or why
-            self._set.set()
-            callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback()
-
-    def pause(self) -> None:
-        """Have the turn end before its next request."""
-        self.is_paused = True
-
-    def is_set(self) -> bool:
-        """Return True if the turn is to end."""
-        return self._set.is_set()
-
-    def wait(self, timeout: float) -> bool:
-        """Wait until the signal is given, for so many seconds at most."""
-        return self._set.wait(timeout)
-
-    def on_set(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Have `callback` called when the signal is given; at once if it was. Returns what takes it back."""
-        with self._lock:
-            if not self._set.is_set():
-                self._callbacks.append(callback)
-                return lambda: self._forget(callback)
-        callback()
-        return lambda: None
-
-    def _forget(self, callback: Callable[[], object]) -> None:
-        with self._lock:
-            if callback in self._callbacks:
-                self._callbacks.remove(callback)
 
 
 class TurnMeter:

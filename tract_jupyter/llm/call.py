@@ -7,10 +7,10 @@ import socket
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
+from tract_jupyter.concurrency import StopSignal, current_stop
 from tract_jupyter.exceptions import LLMRequestError, LLMResponseError
 from tract_jupyter.llm.blocks import provider_fields
 from tract_jupyter.llm.messages import REFUSED
@@ -19,7 +19,7 @@ from tract_jupyter.llm.thinking import ThoughtStream
 from tract_jupyter.models import Message, ToolCall, openai_messages, sent_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from concurrent.futures import Future
     from types import TracebackType
 
@@ -30,82 +30,32 @@ T = TypeVar("T")
 CANCELLED: Final = "cancelled"
 """The code of a call that was ended."""
 _USUAL: Final = frozenset({"role", "content", "tool_calls"})
-_LOOK: Final = 0.05  # seconds between two looks at somebody else's abort
-
-
-class AbortSignal(Protocol):
-    """A signal that a call is no longer wanted; a `threading.Event` is one.
-
-    One that has `on_set(callback)`, which returns what takes the callback back, is not looked at again and again.
-    """
-
-    def is_set(self) -> bool:
-        """Return True if the call is no longer wanted."""
-        ...
-
-    def wait(self, timeout: float) -> object:
-        """Wait until the signal is set, for so many seconds at most."""
-        ...
-
-
-_ambient: ContextVar[AbortSignal | None] = ContextVar("tract_llm_abort", default=None)
-
-
-@contextmanager
-def ended_by(abort: AbortSignal) -> Iterator[None]:
-    """End the calls that this thread makes meanwhile when `abort` is set, whatever wraps the client."""
-    token = _ambient.set(abort)
-    try:
-        yield
-    finally:
-        _ambient.reset(token)
-
-
-def end_ambient(why: str = "") -> None:
-    """Give the signal that ends the calls of this thread, if it is one that can be given, with what it says why."""
-    signal = _ambient.get()
-    give = getattr(signal, "set", None)
-    if give is not None:
-        give(*([why] if why and hasattr(signal, "why") else []))
-
-
-def why_ended() -> str:
-    """Return why the calls of this thread were ended; empty if they were not, or nobody said."""
-    return str(getattr(_ambient.get(), "why", ""))
 
 
 class ModelCall:
     """One call, and the connections that it opened."""
 
-    def __init__(self, abort: AbortSignal | None = None) -> None:
-        self._abort = _ambient.get() if abort is None else abort
+    def __init__(self, abort: StopSignal | None = None) -> None:
+        self._abort = current_stop() if abort is None else abort
         self._cancelled = threading.Event()
-        self._over = threading.Event()
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
         self._waits: list[threading.Event] = []
         self._forget: Callable[[], object] = lambda: None
 
     def __enter__(self) -> Self:
-        subscribe = getattr(self._abort, "on_set", None)
-        if subscribe is not None:
-            self._forget = subscribe(self.cancel)
-        elif self._abort is not None:
-            threading.Thread(
-                target=self._watch, args=(self._abort,), name="tract-llm-abort", daemon=True
-            ).start()
+        self._forget = self._abort.on_set(self.cancel)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        self._over.set()
         self._forget()
 
     @property
     def is_cancelled(self) -> bool:
         """True if the call was ended."""
-        return self._cancelled.is_set() or (self._abort is not None and self._abort.is_set())
+        return self._cancelled.is_set() or self._abort.is_set()
 
     def cancel(self) -> None:
         """End the call: a thread that waits for the provider returns at once."""
@@ -157,13 +107,6 @@ class ModelCall:
                 if self._cancelled.is_set():
                     _shut(found)
 
-    def _watch(self, abort: AbortSignal) -> None:
-        while not self._over.is_set():
-            abort.wait(_LOOK)
-            if abort.is_set():
-                self.cancel()
-                return
-
 
 def _shut(one: socket.socket) -> None:
     # closing it would leave a reader of another thread waiting; that of the plain socket keeps TLS as it is
@@ -193,7 +136,7 @@ def ask_model(
 
     Raises:
         LLMResponseError: no reply can be read from what the client gave, or it was ended before it said anything.
-        LLMRequestError: calls of this thread are to end, as `ended_by` says; `code` is `cancelled`.
+        LLMRequestError: the signal of this code was given; `code` is `cancelled`.
     """
     ModelCall().check()  # a client that cannot be ended is not asked again
     messages = [*sent, *openai_messages(_said_since(fields["retry_history"]))]

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     import httpx
 
+    from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.llm.blocks import Dialect
-    from tract_jupyter.llm.call import AbortSignal
     from tract_jupyter.llm.sse import Assembly
 
 
@@ -220,7 +220,7 @@ class HTTPClient(ABC):
         messages: list[dict[str, Any]],
         *,
         on_delta: Callable[[Delta], object] | None = None,
-        abort: AbortSignal | None = None,
+        abort: StopSignal | None = None,
         before_retry: BeforeRetry | None = None,
         **options: Any,
     ) -> dict[str, Any]:
@@ -229,8 +229,7 @@ class HTTPClient(ABC):
         Args:
             messages: what to reply to, in OpenAI's shape; see docs/models.md for what a message may hold besides.
             on_delta: called with each piece of the reply as it comes.
-            abort: ends the call when it is set: a `threading.Event`, or what has its `is_set` and `wait`; that of
-                `llm.call.ended_by` if left out.
+            abort: the signal that ends the call; the signal of `concurrency.stopped_by` if left out.
             before_retry: called before a request is sent again, with what the try before has used; what it raises ends
                 the call.
             **options: `model`, `temperature`, `max_tokens`, `tools`, ..., as chat completions name them, or as the
@@ -256,7 +255,7 @@ class HTTPClient(ABC):
         self,
         messages: list[dict[str, Any]],
         *,
-        abort: AbortSignal | None = None,
+        abort: StopSignal | None = None,
         before_retry: BeforeRetry | None = None,
         **options: Any,
     ) -> ReplyStream:
@@ -347,7 +346,7 @@ class HTTPClient(ABC):
         return self._request(messages, given, model=model, stream=stream, blocks=blocks), model, blocks
 
     @contextmanager
-    def _call(self, abort: AbortSignal | None) -> Iterator[ModelCall]:
+    def _call(self, abort: StopSignal | None) -> Iterator[ModelCall]:
         with ModelCall(abort) as call:
             with self._lock:
                 if self._is_closed:
@@ -417,7 +416,7 @@ class HTTPClient(ABC):
         self,
         request: _Prepared,
         again: Callable[[], _Prepared],
-        abort: AbortSignal | None,
+        abort: StopSignal | None,
         before_retry: BeforeRetry | None,
     ) -> Iterator[Delta | dict[str, Any]]:
         """Yield the pieces, and the whole reply last."""

@@ -14,8 +14,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from tract_jupyter.concurrency import current_stop
 from tract_jupyter.exceptions import CassetteError, LLMRequestError
-from tract_jupyter.llm.call import CANCELLED, why_ended
+from tract_jupyter.llm.call import CANCELLED
 from tract_jupyter.models import make_private_folder, open_private
 
 if TYPE_CHECKING:
@@ -277,6 +278,6 @@ def _error_data(error: BaseException) -> dict[str, Any]:
     if isinstance(error, LLMRequestError):
         names = ("code", "status", "retry_after", "is_transient", "reason", "partial")
         told |= {name: json_data(getattr(error, name)) for name in names if getattr(error, name)}
-        if error.code == CANCELLED and why_ended():
-            told["why"] = why_ended()
+        if error.code == CANCELLED and current_stop().reason:
+            told["why"] = current_stop().reason
     return told

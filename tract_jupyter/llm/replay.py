@@ -11,6 +11,7 @@ from contextlib import suppress
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
+from tract_jupyter.concurrency import BY_PERSON, current_stop
 from tract_jupyter.exceptions import (
     CassetteError,
     LLMBudgetError,
@@ -18,7 +19,7 @@ from tract_jupyter.exceptions import (
     LLMRequestError,
     LLMResponseError,
 )
-from tract_jupyter.llm.call import CANCELLED, end_ambient
+from tract_jupyter.llm.call import CANCELLED
 from tract_jupyter.llm.reading import damaged, name_of, read_cassette
 from tract_jupyter.llm.recording import json_data
 from tract_jupyter.llm.sse import deltas_of
@@ -298,11 +299,13 @@ def _error(told: Mapping[str, Any]) -> Exception:
     if kind != LLMRequestError.__name__:
         is_interrupt = kind in {"KeyboardInterrupt", "CancelledError", "SystemExit"}
         if is_interrupt:
-            end_ambient()
+            current_stop().set(BY_PERSON)
         return LLMRequestError(f"{kind}: {message}", code=CANCELLED if is_interrupt else "provider_error")
     names = ("code", "status", "retry_after", "is_transient", "reason")
     error = LLMRequestError(message, **{name: told[name] for name in names if name in told})
     error.partial = told.get("partial")
     if error.code == CANCELLED:
-        end_ambient(str(told.get("why", "")))  # the user who pressed Stop then does not do it now
+        current_stop().set(
+            str(told.get("why", "")) or BY_PERSON
+        )  # the user who pressed Stop then does not do it now
     return error

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from concurrent.futures import Executor, Future
 
-    from tract_jupyter.llm.call import AbortSignal
+    from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.llm.connections import ModelConnection
     from tract_jupyter.llm.http import BeforeRetry
     from tract_jupyter.models import LLMClient
@@ -180,7 +180,7 @@ class _FromWorkers:
         self,
         messages: list[dict[str, Any]],
         *,
-        abort: AbortSignal | None = None,
+        abort: StopSignal | None = None,
         before_retry: BeforeRetry | None = None,
         **options: Any,
     ) -> dict[str, Any]:

@@ -16,10 +16,10 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tract_jupyter.concurrency import BY_PERSON, HEARTBEAT, StopSignal, run_until_stopped
 from tract_jupyter.exceptions import CassetteError, TractError
 from tract_jupyter.llm import ActingCall, costs_of_block, why_unreadable
 from tract_jupyter.loop.answers import CallAnswer, answer_of, changes
-from tract_jupyter.loop.threads import LeavableThread
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.prompts import (
     APPROVED_BEFORE,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.llm import StopSignal, TurnMeter
+    from tract_jupyter.llm import TurnMeter
     from tract_jupyter.loop.events import TurnObserver
     from tract_jupyter.loop.journal import CallJournal, KnownCall
     from tract_jupyter.loop.offered import OfferedTools
@@ -68,8 +68,6 @@ if TYPE_CHECKING:
 CarryOut = Callable[[ActingCall, Callable[[], ToolResult]], ToolResult]
 """A user's function that takes the place of making a call: given the call, and what makes it as usual."""
 _LONGEST_NAME = 64
-_HEARTBEAT = 0.02
-"""Seconds between two looks at calls that are made in lanes."""
 _PATIENCE = 2.0
 """Seconds that an interrupted step waits for these calls to end."""
 _MOST_CHOICES = 8
@@ -161,7 +159,6 @@ class Machinery:
         carry_out: a user's function in the place of making a call.
         parallel: how many calls that only read may run at once.
         observer: is told of each call; None if nobody looks on.
-        aside: makes calls that may change something, where Stop can leave them.
     """
 
     toolset: Toolset
@@ -174,7 +171,6 @@ class Machinery:
     carry_out: CarryOut | None = None
     parallel: int = 8
     observer: TurnObserver | None = None
-    aside: LeavableThread = field(default_factory=LeavableThread)
 
     @property
     def reviewer(self) -> Asking:
@@ -228,7 +224,7 @@ class StepCalls:
                 self._write_in_lanes(open_ones)
             else:
                 for call in open_ones:
-                    self._write(call, self.machinery.aside)
+                    self._write(call)
             self.is_over = group[-1] is self._calls[-1] and not self.waits
             yield [(call.asked, call.answer) for call in group if call.answer is not None]
 
@@ -385,7 +381,7 @@ class StepCalls:
 
     def _give_up(self, call: _Call, question: Any) -> None:
         """Answer a call that the turn was stopped before; an approval until then is not carried out."""
-        why = self.machinery.stop.why
+        why = self.machinery.stop.reason
         waiting = self.machinery.asked.pop(call.asked.id, None)
         question = question if waiting is None else waiting.question
         is_refused = question.status in {PendingStatus.REJECTED, PendingStatus.EXPIRED}
@@ -461,9 +457,9 @@ class StepCalls:
         try:
             for thread in threads:
                 while thread.is_alive():
-                    thread.join(_HEARTBEAT)  # short waits: an interrupt comes between two of them
+                    thread.join(HEARTBEAT)  # short waits: an interrupt comes between two of them
         except BaseException:
-            self.machinery.stop.set()
+            self.machinery.stop.set(BY_PERSON)
             for thread in threads:
                 thread.join(_PATIENCE)
             raise
@@ -474,18 +470,17 @@ class StepCalls:
 
     def _work_lane(self, calls: list[_Call]) -> None:
         """Make the calls of a lane; whatever is raised, somebody waits for their answers."""
-        with LeavableThread() as aside:
-            for call in calls:
-                try:
-                    self._write(call, aside)
-                except CassetteError as error:
-                    self._miss = error
-                except TractError as error:
-                    call.answer = CallAnswer(f"its result could not be kept: {error}", is_error=True)
-                except BaseException as error:  # noqa: BLE001
-                    call.answer = answer_of(failed(call.asked.name, error))
+        for call in calls:
+            try:
+                self._write(call)
+            except CassetteError as error:
+                self._miss = error
+            except TractError as error:
+                call.answer = CallAnswer(f"its result could not be kept: {error}", is_error=True)
+            except BaseException as error:  # noqa: BLE001
+                call.answer = answer_of(failed(call.asked.name, error))
 
-    def _write(self, call: _Call, aside: LeavableThread) -> None:
+    def _write(self, call: _Call) -> None:
         """Make a call that may change something, here and now."""
         machinery = self.machinery
         why = self._why_not()
@@ -494,9 +489,9 @@ class StepCalls:
             return
         machinery.journal.begin(self.commit, call.asked.id)
         call.is_begun = True
-        made = aside.do(partial(self._made, call), machinery.stop)
+        made = run_until_stopped(partial(self._made, call), machinery.stop)
         # one that was left goes on, and nobody knows its end
-        answer = made or CallAnswer(ended_running(machinery.stop.why), is_error=True, made=1)
+        answer = made or CallAnswer(ended_running(machinery.stop.reason), is_error=True, made=1)
         machinery.journal.end(self.commit, call.asked.id, answer)
         call.answer = answer
 
@@ -572,7 +567,7 @@ class StepCalls:
         limit = self.machinery.meter.why_no_call()
         is_late = bool(limit) and not self.machinery.stop.is_set()
         self.limit = limit if is_late else self.limit
-        why = limit if is_late else self.machinery.stop.why
+        why = limit if is_late else self.machinery.stop.reason
         with self._lock:
             for call in calls:
                 if call.answer is None:
@@ -593,7 +588,7 @@ class StepCalls:
         def check() -> None:
             if machinery.stop.is_set():
                 ended.append(None)
-                raise _Ended(machinery.stop.why)
+                raise _Ended(machinery.stop.reason)
 
         def take() -> str:
             why = self._take()
@@ -612,7 +607,7 @@ class StepCalls:
             result = (
                 make() if machinery.carry_out is None else _replaced(machinery.carry_out, call.asked, make)
             )
-        why = machinery.stop.why
+        why = machinery.stop.reason
         for question in notes.asked if why else ():
             _withdraw(question, why)
         if (
@@ -624,7 +619,7 @@ class StepCalls:
 
     def _why_not(self) -> str:
         if self.machinery.stop.is_set():
-            return not_run(self.machinery.stop.why)
+            return not_run(self.machinery.stop.reason)
         limit = self.machinery.meter.why_no_call()
         self.limit = limit or self.limit
         return not_run(limit) if limit else ""
@@ -632,7 +627,7 @@ class StepCalls:
     def _take(self) -> str:
         """Count a call, also one that a script makes, and return why it may not be made."""
         if self.machinery.stop.is_set():
-            return not_run(self.machinery.stop.why)
+            return not_run(self.machinery.stop.reason)
         limit = self.machinery.meter.take_call()
         self.limit = limit or self.limit
         return not_run(limit) if limit else ""

@@ -8,8 +8,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from tract_jupyter.concurrency import BY_PERSON, StopSignal
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.llm import StopSignal, TurnMeter, reported_cost
+from tract_jupyter.llm import TurnMeter, reported_cost
 from tract_jupyter.loop.turn import StoredTurn
 from tract_jupyter.models import ANY_NUMBER, TurnLimits, brief_repr
 
@@ -148,7 +149,7 @@ class ToolLoop:
         What was not begun is answered with that, and no further request is made.
         """
         for signal in list(self._running):
-            signal.set()
+            signal.set(BY_PERSON)
 
     def pause(self) -> None:
         """Have the turns that are under way end before their next request; calls are carried out until then."""
@@ -271,8 +272,7 @@ class ToolLoop:
         acting = ActingTurn(
             *kept, machinery=machinery, answers=answers, sizes=sizes, after_step=self.after_step
         )
-        with machinery.aside:
-            response = acting.run() if observer is None else observer.observe(acting)
+        response = acting.run() if observer is None else observer.observe(acting)
         self._is_anew = False
         if tools_head.branch == branch:
             return response

@@ -7,11 +7,11 @@ needed to go on after a crash, in another process, or after a person has decided
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tract_jupyter.concurrency import StopSignal, stopped_by
 from tract_jupyter.exceptions import ContentError, LLMBudgetError, TractError
 from tract_jupyter.llm import (
     CONTEXT_FULL,
@@ -21,11 +21,9 @@ from tract_jupyter.llm import (
     ActingCall,
     ClientThrough,
     Send,
-    StopSignal,
     TurnEnding,
     WholeReplies,
     counts_of,
-    ended_by,
     finish_of_reply,
     output_limit,
     request_tokens,
@@ -247,7 +245,7 @@ class StoredTurn:
             self.stop.set(why_ended(order))
             with suppress(TractError):
                 self._keep_pieces()
-                self._close(self.stop.why)
+                self._close(self.stop.reason)
             raise
         if ending.outcome is TurnOutcome.ANSWER:
             ending = self._ending_of_reply()
@@ -285,15 +283,15 @@ class StoredTurn:
             self.observer.request()
         with self._request_end() as end:
             try:
-                with ended_by(end):
+                with stopped_by(end):
                     response = self.request(offer._replace(stop=end))
             except TractError as error:  # as what it ends, differs with who is asked
                 if self.stop.is_set():
                     raise _StoppedRequest from error
-                if end.is_set() and end.why == self._late:
+                if end.is_set() and end.reason == self._late:
                     raise _LateRequest(self._late) from error
                 if end.is_set():  # a cassette says that it was stopped
-                    self.stop.set(end.why)
+                    self.stop.set(end.reason)
                     raise _StoppedRequest from error
                 if self._too_large:
                     raise _OverLimit(self._too_large) from error
@@ -327,16 +325,8 @@ class StoredTurn:
         if left is None:
             yield self.stop
             return
-        end = StopSignal()
-        forget = self.stop.on_set(lambda: end.set(self.stop.why))
-        timer = threading.Timer(left, end.set, [self._late])
-        timer.daemon = True
-        timer.start()
-        try:
+        with StopSignal().following(self.stop, left, self._late) as end:
             yield end
-        finally:
-            timer.cancel()
-            forget()
 
     def _asked(self, client: LLMClient) -> LLMClient:
         return client if self.asks is None else self.asks
@@ -403,7 +393,7 @@ class StoredTurn:
         self._pieces.clear()
         if not text.strip():
             return
-        metadata = {CUT: why or self.stop.why}
+        metadata = {CUT: why or self.stop.reason}
         content = {"content_type": "dialogue", "role": "assistant", "text": text, "name": None}
         info = self.store.repository.commits.say(content, None, {"metadata": metadata})
         self._said = info

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tract_jupyter.exceptions import HistoryError
 from tract_jupyter.models.content import text_of
-from tract_jupyter.models.text import counted
+from tract_jupyter.models.text import counted, cut
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -244,4 +244,4 @@ ImportResolver: TypeAlias = Callable[[ImportIssue], str | None] | str
 def _excerpt(text: str | None) -> str:
     if text is None:
         return "leaves it out"
-    return repr(text if len(text) <= _EXCERPT else text[: _EXCERPT - 1] + "…")
+    return repr(cut(text, _EXCERPT))

@@ -187,6 +187,21 @@ def _is_combined(char: str) -> bool:
     return unicodedata.combining(char) > 0 or ord(char) in _JAMO or unicodedata.normalize("NFC", char) != char
 
 
+def cut(text: str, limit: int) -> str:
+    """Return the beginning of a text, at most `limit` characters; `…` stands for the rest."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def cut_with_size(text: str, limit: int) -> str:
+    """Return the first `limit` characters of a text, and the size of a longer text behind them."""
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
+
+
+def more_characters(text: str, limit: int) -> str:
+    """Return the note below a text that was cut after `limit` characters; empty if the text is not longer."""
+    return f"… {len(text) - limit:,} more characters" if len(text) > limit else ""
+
+
 def shortened(text: str, limit: int) -> str:
     """Return a text fit to be shown, of at most `limit` characters."""
     return printable(text) if len(text) <= limit else printable(text, limit - 1).rstrip() + "…"
@@ -254,7 +269,18 @@ def brief_repr(value: Any) -> str:
     # a slice first: the repr of something huge is as huge
     text = safe_repr(value[: _BRIEF + 1] if isinstance(value, str | bytes | list) else value)
     text = " ".join(text.split()) if "\n" in text else text  # a table's
-    return text if len(text) <= _BRIEF else text[: _BRIEF - 1] + "…"
+    return cut(text, _BRIEF)
+
+
+def show_value(value: Any, limit: int = 300) -> str:
+    """Return a value as a short text. A huge value is cut, and its size is behind it."""
+    size = len(value) if isinstance(value, str | bytes | list | dict) else 0
+    if isinstance(value, str | bytes | list) and size > limit:
+        value = value[:limit]
+    text = safe_repr(value)
+    if len(text) <= limit and size <= limit:
+        return text
+    return f"{text[:limit]}… ({size:,} {'characters' if isinstance(value, str | bytes) else 'entries'})"
 
 
 _LONGEST = 60

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from IPython.display import display, update_display
 
+from tract_jupyter.concurrency import BY_PERSON, StopSignal, Worker
 from tract_jupyter.exceptions import OperationError, in_one_line
-from tract_jupyter.llm import HOW_TO_CHOOSE, StopSignal
+from tract_jupyter.llm import HOW_TO_CHOOSE
 from tract_jupyter.models import PendingStatus, counted, one_line, printable
-from tract_jupyter.notebook.script_cell import QUEUED, Worker, shown_above
+from tract_jupyter.notebook.script_cell import QUEUED, shown_above
 from tract_jupyter.notebook.views import rows
 from tract_jupyter.notebook.views.html import View, escaped
 from tract_jupyter.notebook.views.styles import output_html
@@ -108,11 +109,10 @@ async def _result(
     if not notebook.front_end.has_kernel:  # its prompts, and Ctrl-C, belong to the main thread
         return work()
     worker = Worker(work, "tract-propose")
-    worker.start()
     try:
         return await worker.wait(shown.beat)
     except asyncio.CancelledError:
-        stop.set()
+        stop.set(BY_PERSON)
         await worker.ended()
         if worker.result is not None and worker.result.is_active:  # it was activated just before
             return worker.result

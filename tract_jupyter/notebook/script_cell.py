@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import secrets
-import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from IPython.display import display, update_display
 
+from tract_jupyter.concurrency import Worker
 from tract_jupyter.exceptions import OperationError, in_one_line
 from tract_jupyter.models import counted
 from tract_jupyter.notebook.views.html import Grid, GridView
 from tract_jupyter.review import current_sink, findings_text, real_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -33,10 +32,6 @@ if TYPE_CHECKING:
     )
 
 
-_HEARTBEAT_SECONDS = 0.05
-_PATIENCE_SECONDS = 2.0  # for work that was stopped
-
-T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
 
 
@@ -44,60 +39,6 @@ def shown_above(error: E, state: str = "Failed") -> E:
     """Return an error that the cell's display shows already. IPython adds one line, and the queued cells do not run."""
     in_one_line(error, f"{state}: see above. Queued cells did not run.")
     return error
-
-
-class Worker(Generic[T]):
-    """A thread in the cell's context, so that what it displays belongs to the cell.
-
-    Args:
-        work: what it does.
-        name: of the thread.
-    """
-
-    def __init__(self, work: Callable[[], T], name: str) -> None:
-        self.result: T | None = None
-        self._error: BaseException | None = None
-        self._work = work
-        context = contextvars.copy_context()
-        self._thread = threading.Thread(target=context.run, args=(self._run,), name=name, daemon=True)
-
-    @property
-    def is_running(self) -> bool:
-        """True if it has begun and not ended."""
-        return self._thread.is_alive()
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def outcome(self) -> T:
-        """Return the result, or raise the error that there is instead."""
-        if self.result is None:
-            raise self._error or RuntimeError("the thread ended without a result")
-        return self.result
-
-    async def wait(self, beat: Callable[[], None]) -> T:
-        """Await the end, and return the result; `beat` is called from time to time.
-
-        One that is cancelled meanwhile calls nothing more, and the work goes on.
-        """
-        while self.is_running:
-            await asyncio.sleep(_HEARTBEAT_SECONDS)
-            beat()
-        return self.outcome()
-
-    async def ended(self) -> None:
-        """Wait a little for work that was told to stop; what waits in C may go on for longer."""
-        for _ in range(int(_PATIENCE_SECONDS / _HEARTBEAT_SECONDS)):
-            if not self.is_running:
-                return
-            await asyncio.sleep(_HEARTBEAT_SECONDS)
-
-    def _run(self) -> None:
-        try:
-            self.result = self._work()
-        except BaseException as error:  # noqa: BLE001 # raised again where the cell waits
-            self._error = error
 
 
 _ENDINGS = {
@@ -200,7 +141,7 @@ def _failures(calls: tuple[ScriptCall, ...]) -> Iterator[tuple[str, ...]]:
 
 QUEUED: Final = "Stopped. Queued cells did not run."
 """The text of a stopped cell instead of a traceback: its display names the stopped turn."""
-_REFRESHED_EVERY = 4  # heartbeats
+_REFRESHED_EVERY = 10  # heartbeats
 
 
 def _limits(options: ScriptOptions) -> ScriptLimits:
@@ -233,14 +174,13 @@ async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions)
         anew=options.anew,
     )
     note = _findings(notebook, run)
-    worker = Worker(lambda: _executed(notebook, run, fresh=options.fresh), "tract-script")
     view = LiveView(run)
-    worker.start()
+    worker = Worker(lambda: _executed(notebook, run, fresh=options.fresh), "tract-script")
     try:
         result = await worker.wait(_Beats(view))
     except asyncio.CancelledError as error:
         in_one_line(error, "Interrupted: the script was stopped.")
-        run.stopper.stop("interrupted")
+        run.stopper.signal.set("interrupted")
         await worker.ended()
         if worker.result is not None:
             view.end(ResultView(worker.result, note))

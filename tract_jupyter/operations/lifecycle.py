@@ -39,9 +39,9 @@ from tract_jupyter.storage import SpecRows, StoredSpec, interruptible
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.context import Repository
     from tract_jupyter.hooks import ActionChoice, Firing, Pending, Unhandled
-    from tract_jupyter.llm import StopSignal
     from tract_jupyter.models import LLMClient
     from tract_jupyter.operations.handlers import Handlers
     from tract_jupyter.operations.pending import DynamicPending

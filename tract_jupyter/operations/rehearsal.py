@@ -16,11 +16,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from tract_jupyter.exceptions import NoSandboxError, ParameterError, SandboxError
-from tract_jupyter.models import counted, digest, one_line, shortened
+from tract_jupyter.models import counted, digest, one_line, shortened, show_value
 from tract_jupyter.models.schema import drawn_arguments
 from tract_jupyter.operations.action import PRELUDE, placed_body, sandbox_outcome
 from tract_jupyter.operations.spec import spec_to_dict
-from tract_jupyter.review import ValueRow, ValueTable, show_value
+from tract_jupyter.review import ValueRow, ValueTable
 from tract_jupyter.sandbox import (
     UNCHANGED,
     ErrorHints,

@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tract_jupyter import prompts
+from tract_jupyter.concurrency import StopSignal, stopped_by
 from tract_jupyter.exceptions import ContentError, TractError, UndecidedError
 from tract_jupyter.llm import (
     ActingCall,
     Reply,
-    StopSignal,
     TurnEnding,
     TurnMeter,
     WholeReplies,
     can_stream,
-    ended_by,
     run_turn,
 )
 from tract_jupyter.models import PendingStatus, TurnLimits, TurnOutcome, brief_repr, canonical_json, counted
@@ -228,7 +227,7 @@ class _Writing:
     def run(self) -> TurnEnding:
         """Go on until it is active, given up, or left."""
         try:
-            with ended_by(self._stop):
+            with stopped_by(self._stop):
                 return run_turn(self, self.meter, self._stop)
         except TractError:
             if self._stop.is_set():  # which ended the request

@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
+from tract_jupyter.concurrency import BY_PERSON, StopSignal
 from tract_jupyter.exceptions import BranchExistsError, LLMConfigError, OrchestratorError
 from tract_jupyter.loop import StoppedEarlyError, TurnEnded
 from tract_jupyter.models import (
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.llm import StopSignal
     from tract_jupyter.loop import CarryOut, TurnEvent
 
 ACTOR: Final = "orchestrator"
@@ -288,7 +288,7 @@ class Orchestrator:
         if signal is None or wanted is None:
             return
         if wanted is OrchestratorState.STOPPED:
-            signal.set()
+            signal.set(BY_PERSON)
         else:
             signal.pause()
 

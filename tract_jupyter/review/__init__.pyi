@@ -82,7 +82,6 @@ from .request import findings_text as findings_text
 from .request import request_from_dict as request_from_dict
 from .request import request_to_dict as request_to_dict
 from .request import run_label as run_label
-from .request import show_value as show_value
 from .request import worst_finding as worst_finding
 from .review import WRITER as WRITER
 from .review import Review as Review

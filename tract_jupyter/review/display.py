@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.analysis import split_lines
-from tract_jupyter.models import distinct, printable
+from tract_jupyter.models import cut_with_size, distinct, printable
 from tract_jupyter.review.request import CHOICES, MOST_CHARACTERS
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ def _is_too_long(request: ReviewRequest) -> bool:
 def _shortened(row: ValueRow) -> ValueRow:
     if row.is_cut or len(row.value) <= _SHORT:
         return row
-    return replace(row, value=f"{row.value[:_SHORT]}… ({len(row.value):,} characters)", is_cut=True)
+    return replace(row, value=cut_with_size(row.value, _SHORT), is_cut=True)
 
 
 _SHOWN_LINES = 5

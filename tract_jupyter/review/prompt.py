@@ -12,12 +12,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError, ParameterError, UndecidedError, nearest
-from tract_jupyter.models import canonical_json, printable
+from tract_jupyter.models import canonical_json, printable, show_value
 from tract_jupyter.models.schema import Parameters, type_text
 from tract_jupyter.review.answers import carry_out
 from tract_jupyter.review.channel import Ticket
 from tract_jupyter.review.decision import Answer, with_terms
-from tract_jupyter.review.request import show_value
 from tract_jupyter.review.text import how_to_decide, request_text
 
 if TYPE_CHECKING:

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.analysis import Finding, RiskLevel, Span
 from tract_jupyter.exceptions import SpecError
-from tract_jupyter.models import canonical_json, distinct, distinct_repr, printable, safe_repr
+from tract_jupyter.models import (
+    canonical_json,
+    cut,
+    distinct,
+    distinct_repr,
+    printable,
+    safe_repr,
+    show_value,
+)
 from tract_jupyter.models.schema import REQUIRED, Parameter, Parameters, parse_type, type_text
 from tract_jupyter.review.decision import Subject
 
@@ -228,7 +236,7 @@ _LONGEST_NAME = 32
 
 def run_label(name: str) -> str:
     """Return the label of what runs something by that name."""
-    return f"Run {name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + '…'}"
+    return f"Run {cut(name, _LONGEST_NAME)}"
 
 
 def worst_finding(blocks: Iterable[CodeBlock]) -> RiskLevel | None:
@@ -245,17 +253,6 @@ def findings_text(blocks: Iterable[CodeBlock]) -> str:
     if count == 1:
         return f"Its code has one finding, of level {worst.value}."
     return f"Its code has {count} findings, the worst of level {worst.value}."
-
-
-def show_value(value: Any, limit: int = 300) -> str:
-    """Show a value as a short text; a huge one is cut, with its size."""
-    size = len(value) if isinstance(value, str | bytes | list | dict) else 0
-    if isinstance(value, str | bytes | list) and size > limit:
-        value = value[:limit]
-    text = safe_repr(value)
-    if len(text) <= limit and size <= limit:
-        return text
-    return f"{text[:limit]}… ({size:,} {'characters' if isinstance(value, str | bytes) else 'entries'})"
 
 
 def request_to_dict(request: ReviewRequest) -> dict[str, Any]:

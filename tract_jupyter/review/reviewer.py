@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from contextlib import ExitStack, suppress
-from queue import Empty, SimpleQueue
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
+from tract_jupyter.concurrency import HEARTBEAT
 from tract_jupyter.exceptions import (
     CodeDecisionError,
     ContentError,
@@ -48,53 +48,12 @@ if TYPE_CHECKING:
 
     Claimed = TypeVar("Claimed", bound=Reviewable)
 
-_HEARTBEAT_SECONDS = 0.02
-"""A bare await cannot be interrupted in a kernel, so waiting is many short sleeps. An answer ends one at once."""
 _STORE_POLL_SECONDS = 0.5
 _FEW = 64  # kept pendings of which it costs nothing to have some that are decided
 _PENDING = PendingStatus.PENDING.value
 _LEFT: Final = "The page was closed, so the cell that asked this has ended. Decide here, then run it again."
 _LEASE_SECONDS = 6.0  # for how long others take it that this process waits, unless it says so again
 _RULES = frozenset({"handler", "model"})  # channels over which no person decides, and no code of theirs
-
-
-class _ThreadSleep:
-    """The sleep of a thread that waits for answers. A queue in C: an interrupt finds it whole wherever it comes."""
-
-    def __init__(self) -> None:
-        self._came: SimpleQueue[None] = SimpleQueue()
-
-    def end(self) -> None:
-        """End the sleep, or the next one. Called in any thread."""
-        self._came.put(None)
-
-    def begin(self, seconds: float) -> None:
-        """Sleep, until the time is over or somebody ends it."""
-        with suppress(Empty):
-            self._came.get(timeout=seconds)
-
-
-class _TaskSleep:
-    """The same for a task: others of its event loop go on."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._came: asyncio.Future[None] = self._loop.create_future()
-
-    def end(self) -> None:
-        """End the sleep, or the next one. Called in any thread."""
-        with suppress(RuntimeError):  # a loop that is closed wakes nobody
-            self._loop.call_soon_threadsafe(self._set)
-
-    def _set(self) -> None:
-        if not self._came.done():
-            self._came.set_result(None)
-
-    async def begin(self, seconds: float) -> None:
-        """Sleep, until the time is over or somebody ends it."""
-        await asyncio.wait({self._came}, timeout=seconds)
-        if self._came.done():
-            self._came = self._loop.create_future()
 
 
 class Reviewer:
@@ -317,19 +276,17 @@ class Reviewer:
             DecisionTimeoutError: nobody decided in time, and the pending says to stop then.
         """
         __tracebackhide__ = True
-        sleep = _TaskSleep()
-        with self._waiting(pending, sleep.end) as ticket:
+        with self._waiting(pending) as ticket:
             for delay in self._steps(ticket):
-                await sleep.begin(delay)
+                await asyncio.sleep(delay)
         return _outcome(ticket)
 
     def decide_now(self, pending: Reviewable) -> Decision:
         """Ask and block this thread until it is decided; otherwise like `decide`."""
         __tracebackhide__ = True
-        sleep = _ThreadSleep()
-        with self.channel.interruptible(), self._waiting(pending, sleep.end) as ticket:
+        with self.channel.interruptible(), self._waiting(pending) as ticket:
             for delay in self._steps(ticket, blocks=_is_main_thread()):
-                sleep.begin(delay)
+                time.sleep(delay)
         return _outcome(ticket)
 
     def decide_together(
@@ -347,14 +304,13 @@ class Reviewer:
         __tracebackhide__ = True
         left: UndecidedError | None = None
         asked: list[Reviewable] = []
-        sleep = _ThreadSleep()
         with self.channel.interruptible(), ExitStack() as stack:
             waiting: list[Iterator[float]] = []
             with self.channel.together():
                 for pending in pendings:
                     asked.append(stack.enter_context(self.claimed(pending)))
                     try:
-                        ticket = stack.enter_context(self._waiting(asked[-1], sleep.end))
+                        ticket = stack.enter_context(self._waiting(asked[-1]))
                     except UndecidedError as error:
                         left = error
                     else:
@@ -369,7 +325,7 @@ class Reviewer:
                         left = error
                         waiting.remove(steps)
                 if waiting:
-                    sleep.begin(_HEARTBEAT_SECONDS)
+                    time.sleep(HEARTBEAT)
         return asked, left
 
     def catch_up(self, pending: Reviewable) -> str:
@@ -508,11 +464,10 @@ class Reviewer:
     def _on_answer(self, ticket: Ticket) -> None:
         if not ticket.waiting:
             self.channel.later(ticket, lambda: self.carry_out(ticket))
-        ticket.wake()
 
     @whole_context
-    def _waiting(self, pending: Reviewable, wake: Callable[[], object]) -> Iterator[Ticket]:
-        """Put it up and give its ticket; until the end, `wake` is called whenever there is something to look at."""
+    def _waiting(self, pending: Reviewable) -> Iterator[Ticket]:
+        """Show a request, and yield its ticket to the code that waits for the decision."""
         can_wait = self.channel.can_reach() and not self.ledger.in_transaction
         ticket = self._ticket(pending, wait=_LEASE_SECONDS if can_wait else 0)
         why_not = self._replay(ticket)
@@ -530,7 +485,6 @@ class Reviewer:
                 f"'{how_to_decide(pending.pending_id)}' decides it{why_not}{others}", pending
             )  # fmt: skip
         ticket.waiting += 1
-        ticket.wakes.append(wake)
         rounds = pending.rounds
         try:
             self._put_up(ticket)
@@ -542,7 +496,6 @@ class Reviewer:
             raise
         finally:
             ticket.waiting -= 1
-            ticket.wakes.remove(wake)
             if not ticket.settled.is_set():
                 self.ledger.wait(pending.pending_id, 0)
             if ticket.answered:  # the wait was interrupted after the click
@@ -575,7 +528,7 @@ class Reviewer:
                 self.ledger.wait(ticket.pending.pending_id, _LEASE_SECONDS)
             self._check_time(ticket, now - started)
             if not ticket.settled.is_set():
-                yield _HEARTBEAT_SECONDS
+                yield HEARTBEAT
 
     def _leave(self, ticket: Ticket) -> None:
         """End the wait, since no page shows the request.
@@ -688,7 +641,6 @@ class Reviewer:
         if not ticket.status.is_open:
             self._tickets.pop(ticket.pending.pending_id, None)
             ticket.settled.set()
-        ticket.wake()
         self.channel.show(ticket)
 
 

@@ -13,7 +13,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tract_jupyter.review.request import CodeBlock, ValueRow, show_value
+from tract_jupyter.models import show_value
+from tract_jupyter.review.request import CodeBlock, ValueRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

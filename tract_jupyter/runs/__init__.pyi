@@ -142,12 +142,8 @@ from .turns import Turns as Turns
 from .turns import is_held as is_held
 from .verification import RunRoot as RunRoot
 from .verification import verify_tract as verify_tract
-from .workers import Abort as Abort
-from .workers import Aborted as Aborted
 from .workers import ExecutorWorkers as ExecutorWorkers
 from .workers import Job as Job
 from .workers import ThreadWorkers as ThreadWorkers
-from .workers import current_abort as current_abort
-from .workers import enter_abort as enter_abort
 from .workers import report_progress as report_progress
 from .workers import result_of as result_of

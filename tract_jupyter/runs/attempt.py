@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
+from tract_jupyter.concurrency import Stopped, current_stop
 from tract_jupyter.exceptions import BudgetExceededError, RunError, TemplateError
 from tract_jupyter.models import brief_repr
 from tract_jupyter.runs.effect_types import NO_APPEND, ArtifactUpsert
@@ -21,7 +22,7 @@ from tract_jupyter.runs.kinds.base import OperationFailed, Output, Skipped, Wait
 from tract_jupyter.runs.model import OperationResult, ResultError, Skip
 from tract_jupyter.runs.reading import bounded, message_of
 from tract_jupyter.runs.terms import MAX_DEBUG, ErrorCode, Hook, OperationStatus, Persistence, WriteMode
-from tract_jupyter.runs.workers import Aborted, current_abort, is_computed_here
+from tract_jupyter.runs.workers import is_computed_here
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,7 +151,7 @@ def perform(operation: Operation, run: Runner, context: OperationContext) -> Ope
     """
     try:
         return _result(operation, run(context), context)
-    except Aborted:
+    except Stopped:
         return _ended(operation, OperationStatus.ABORTED)
     except OperationFailed as failed:
         return _failed(operation, failed, context)
@@ -159,7 +160,7 @@ def perform(operation: Operation, run: Runner, context: OperationContext) -> Ope
             raise  # it is the run that a person stops
         _logger.debug("operation %s failed", operation.id, exc_info=True)
         # G25: whatever is raised after the signal is a way to stop
-        if current_abort().is_set():
+        if current_stop().is_set():
             return _ended(operation, OperationStatus.ABORTED)
         code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), ErrorCode.OPERATION)
         return _failed(operation, OperationFailed(code, message_of(error)), context)

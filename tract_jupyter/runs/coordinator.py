@@ -12,11 +12,12 @@ import random
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.runs.events import OperationEvent, Progress, Stage
 from tract_jupyter.runs.model import OperationResult, OperationRun, ResultError, Skip, Times
 from tract_jupyter.runs.schedule import Limits, Schedule
 from tract_jupyter.runs.terms import ErrorCode, OperationStatus, SkippedReason
-from tract_jupyter.runs.workers import Abort, Job, Workers, failed
+from tract_jupyter.runs.workers import Job, Workers, failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -154,7 +155,7 @@ def execute(
     begin: Begin,
     workers: Workers,
     *,
-    abort: Abort | None = None,
+    abort: StopSignal | None = None,
     notify: Notify | None = None,
     prior: Mapping[str, OperationResult] | None = None,
     limits: Limits | None = None,
@@ -174,7 +175,9 @@ def execute(
     Returns:
         All results, at the latest when all that ran has ended or was given up.
     """
-    return _Coordinator(plan, begin, workers, abort or Abort(), notify, prior or {}, limits or Limits()).run()
+    return _Coordinator(
+        plan, begin, workers, abort or StopSignal(), notify, prior or {}, limits or Limits()
+    ).run()
 
 
 class _Attempt:
@@ -187,7 +190,7 @@ class _Attempt:
         self.operation = operation
         self.job = job
         self.number = number
-        self.abort = Abort()
+        self.abort = StopSignal()
         self.deadline: float | None = None
         self.is_late = False
         self.timers: list[Timer] = []
@@ -200,7 +203,7 @@ class _Coordinator:
         plan: PhasePlan,
         begin: Begin,
         workers: Workers,
-        abort: Abort,
+        abort: StopSignal,
         notify: Notify | None,
         prior: Mapping[str, OperationResult],
         limits: Limits,

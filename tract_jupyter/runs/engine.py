@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
+from tract_jupyter.concurrency import Stopped, StopSignal, stopped_by
 from tract_jupyter.exceptions import (
     CommitNotFoundError,
     ContentError,
@@ -25,7 +26,6 @@ from tract_jupyter.exceptions import (
     TractError,
     UndecidedError,
 )
-from tract_jupyter.llm import ended_by
 from tract_jupyter.models import PendingStatus, brief_repr
 from tract_jupyter.review import RUN, checking
 from tract_jupyter.runs.activation import Counters
@@ -41,7 +41,7 @@ from tract_jupyter.runs.schedule import Limits
 from tract_jupyter.runs.store import RunArtifacts, SqlCommitLog, TurnStates
 from tract_jupyter.runs.targets import TractTarget
 from tract_jupyter.runs.terms import ErrorCode, Hook, RunPhase
-from tract_jupyter.runs.workers import Abort, Aborted, ExecutorWorkers, ThreadWorkers
+from tract_jupyter.runs.workers import ExecutorWorkers, ThreadWorkers
 from tract_jupyter.storage import RunCommitRows, RunEventRows, RunObjectRows
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from tract_jupyter.context import Repository, VersionedContext
-    from tract_jupyter.llm import ConfiguredLLM, Models, StopSignal
+    from tract_jupyter.llm import ConfiguredLLM, Models
     from tract_jupyter.models import CommitInfo, Delta
     from tract_jupyter.runs.events import RunStarted
     from tract_jupyter.runs.generation import Generation, ReplyRequest
@@ -90,7 +90,7 @@ class RunOptions:
     concurrency: float | None = None
     limits: Limits = field(default_factory=Limits)
     timeout: float | None = None
-    abort: Abort | None = None
+    abort: StopSignal | None = None
     variables: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -107,7 +107,7 @@ _OPTIONS = {
     "executor": ("submit", "an executor such as ProcessPoolExecutor()"),
     "workers": ("submit", "an instance of workers such as ThreadWorkers()"),
     "limits": ("per_provider", "made with Limits(...)"),
-    "abort": ("on_set", "made with Abort()"),
+    "abort": ("on_set", "made with StopSignal()"),
     "variables": ("items", "a dict such as {'user': 'Ada'}"),
 }
 
@@ -271,13 +271,13 @@ class RunEngine:
         """Have a person decide about what operations wait for; False if nothing is decided.
 
         Args:
-            check: raises `Aborted` once the run is to end. True then: the operations are to learn of it.
+            check: raises `Stopped` once the run is to end. True then: the operations are to learn of it.
             pending_ids: what is asked.
         """
         try:
             with checking(check):
                 decided = [self._decided_about(pending_id) for pending_id in pending_ids]
-        except Aborted:
+        except Stopped:
             return True
         return any(decided)
 
@@ -297,7 +297,7 @@ class RunEngine:
         snapshot: RunStarted,
         log: RunLog,
         call: MainCall,
-        abort: Abort,
+        abort: StopSignal,
         workers: Workers,
         *,
         is_new: bool,
@@ -305,7 +305,7 @@ class RunEngine:
         """Ask the model with the effective prompt, and commit its reply; once, also when the run was interrupted."""
         ended = None if is_new else self._kept_reply(log.run_id)
         if ended is None:
-            with ended_by(abort), nullcontext() if abort.deadline is None else _in_time(abort, workers):
+            with stopped_by(abort), nullcontext() if abort.deadline is None else _in_time(abort, workers):
                 found = self._asked_and_kept(turn, snapshot, log.run_id, call)
             # a reply that is committed counts, whatever was raised after that
             ended = call.kept or self._kept_reply(log.run_id)
@@ -399,12 +399,12 @@ class RunEngine:
 
 
 @contextmanager
-def _signal(options: RunOptions, workers: Workers, stop: StopSignal | None) -> Iterator[Abort]:
+def _signal(options: RunOptions, workers: Workers, stop: StopSignal | None) -> Iterator[StopSignal]:
     """Make the run's own signal. The caller's and the turn's give it, never the reverse; an error does, too."""
     given = options.abort
     timeout = None if options.timeout is None else workers.now() + options.timeout
     deadlines = [one for one in (timeout, None if given is None else given.deadline) if one is not None]
-    abort = Abort(min(deadlines, default=None))
+    abort = StopSignal(min(deadlines, default=None))
     with ExitStack() as stack:
         for one in (given, stop):
             if one is not None:
@@ -417,7 +417,7 @@ def _signal(options: RunOptions, workers: Workers, stop: StopSignal | None) -> I
 
 
 @contextmanager
-def _in_time(abort: Abort, workers: Workers) -> Iterator[None]:
+def _in_time(abort: StopSignal, workers: Workers) -> Iterator[None]:
     """Give the signal when the time of the run is over, while the coordinator waits for a reply."""
     left = min(max((abort.deadline or 0) - workers.now(), 0), TIMEOUT_MAX)
     timer = Timer(left, abort.set)
@@ -429,15 +429,15 @@ def _in_time(abort: Abort, workers: Workers) -> Iterator[None]:
         timer.cancel()
 
 
-def _check_on(abort: Abort, workers: Workers) -> None:
+def _check_on(abort: StopSignal, workers: Workers) -> None:
     """Look whether a run that waits for a person is to end.
 
     Raises:
-        Aborted: it was aborted, or its time is over.
+        Stopped: it was aborted, or its time is over.
     """
     abort.check()
     if abort.deadline is not None and workers.now() >= abort.deadline:
-        raise Aborted
+        raise Stopped
 
 
 def _aborted(text: str) -> MainFinished:

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.runs.activation import unmet_condition, value_of
 from tract_jupyter.runs.artifacts import Artifacts, own
 from tract_jupyter.runs.attempt import perform
@@ -40,7 +41,7 @@ from tract_jupyter.runs.prompt import Prompt
 from tract_jupyter.runs.schedule import Limits, ready_order
 from tract_jupyter.runs.terms import EffectStatus, Hook, Role, RunPhase
 from tract_jupyter.runs.turn import Turn
-from tract_jupyter.runs.workers import Abort, Job
+from tract_jupyter.runs.workers import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -344,7 +345,7 @@ class RunDependencies:
     tick: Callable[[], None] = lambda: None
     limits: Limits = field(default_factory=Limits)
     concurrency: float | None = None
-    abort: Abort = field(default_factory=Abort)
+    abort: StopSignal = field(default_factory=StopSignal)
 
 
 class RunExecutor:
@@ -492,7 +493,7 @@ class _Flushing:
         self.capacity = workers.capacity
         self.now, self.wake = workers.now, workers.wake
 
-    def submit(self, key: object, job: Job, abort: Abort) -> None:
+    def submit(self, key: object, job: Job, abort: StopSignal) -> None:
         """Have it run."""
         if self._workers.submit(key, job, abort):
             self._has_report = True

@@ -30,12 +30,13 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.context import Repository
     from tract_jupyter.runs.events import RunEvent, RunStarted
     from tract_jupyter.runs.kinds.registry import KindRegistry
     from tract_jupyter.runs.model import Run
     from tract_jupyter.runs.turn import Turn
-    from tract_jupyter.runs.workers import Abort, Job
+    from tract_jupyter.runs.workers import Job
     from tract_jupyter.storage import CommitRows, Database, StoredRunEvent
 
 
@@ -191,7 +192,7 @@ def _check_complete(run: Run) -> None:
 class _NoWorkers(ThreadWorkers):
     """Execute nothing: whatever has no result on record would run, in a run that somebody made up."""
 
-    def submit(self, key: object, job: Job, abort: Abort) -> NoReturn:  # noqa: ARG002 # a worker's
+    def submit(self, key: object, job: Job, abort: StopSignal) -> NoReturn:  # noqa: ARG002 # a worker's
         """Refuse it."""
         raise RunError(
             f"the run has no result of {job.context.operation_id!r} on record, so it cannot be replayed; run it anew "

@@ -12,6 +12,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
+from tract_jupyter.concurrency import Stopped, StopSignal, stopped_by
 from tract_jupyter.runs.events import Progress
 from tract_jupyter.runs.model import OperationResult, ResultError
 from tract_jupyter.runs.terms import MAX_ERROR_TEXT, ErrorCode, OperationStatus
@@ -25,93 +26,6 @@ if TYPE_CHECKING:
 
 
 _logger = logging.getLogger(__name__)
-
-
-class Aborted(Exception):  # noqa: N818 # it is no error
-    """Raised within an operation that stops because it was told to; the operation ends as `aborted` (E14)."""
-
-
-class Abort:
-    """A signal that is given once, from any thread.
-
-    Args:
-        deadline: seconds since the epoch, after which the run counts as too late; None for no end.
-    """
-
-    def __init__(self, deadline: float | None = None) -> None:
-        self.deadline: Final = deadline
-        self._is_set = False
-        self._lock = threading.Lock()
-        self._told: dict[int, Callable[[], object]] = {}
-
-    def set(self) -> None:
-        """Give the signal. A second time changes nothing."""
-        with self._lock:
-            self._is_set = True
-            told, self._told = self._told, {}
-        for callback in told.values():
-            try:
-                callback()
-            except Exception:
-                # such as a loop that is closed; the others are to hear it
-                _logger.exception("something that was to hear of an abort failed")
-
-    def is_set(self) -> bool:
-        """Return True if the signal was given."""
-        return self._is_set
-
-    def check(self) -> None:
-        """Go on only if the signal was not given.
-
-        Raises:
-            Aborted: it was.
-        """
-        if self._is_set:
-            raise Aborted
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Sleep up to this many seconds, or until the signal is given; return True if it was."""
-        given = threading.Event()
-        forget = self.on_set(given.set)
-        given.wait(timeout)
-        forget()
-        return self._is_set
-
-    def on_set(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call this once, in the thread that gives the signal; at once if it was given. It must be quick.
-
-        Returns:
-            What takes it back.
-        """
-        key = id(callback)
-        with self._lock:
-            if not self._is_set:
-                # the callback is kept here, so no other can have its id
-                self._told[key] = callback
-                return partial(self._forget, key, callback)
-        callback()
-        return lambda: None
-
-    def _forget(self, key: int, callback: Callable[[], object]) -> None:
-        with self._lock:
-            if self._told.get(key) is callback:
-                del self._told[key]
-
-
-_current: ContextVar[Abort] = ContextVar("tract_current_abort")
-
-
-def current_abort() -> Abort:
-    """Return the signal of the operation that runs here: a thread of this process, or a task of its loop.
-
-    Elsewhere, as in another process, it is one that is never given; the context's `deadline` holds there too.
-    """
-    return _current.get(None) or Abort()
-
-
-def enter_abort(abort: Abort) -> Callable[[], None]:
-    """Make it the current one of this thread or task; returns what takes that back."""
-    return partial(_current.reset, _current.set(abort))
 
 
 MAX_THREADS: Final = 1_000
@@ -155,7 +69,7 @@ class Workers(Protocol):
         """Return the seconds since the epoch."""
         ...
 
-    def submit(self, key: object, job: Job, abort: Abort) -> bool | None:
+    def submit(self, key: object, job: Job, abort: StopSignal) -> bool | None:
         """Have it run. It does not raise: what goes wrong is the job's result.
 
         Returns:
@@ -192,7 +106,7 @@ def result_of(context: OperationContext, get: Callable[[], object]) -> Operation
 
 def error_result(context: OperationContext, error: BaseException) -> OperationResult:
     """Return how an operation ends that raised this."""
-    if isinstance(error, Aborted):
+    if isinstance(error, Stopped):
         return OperationResult(operation_id=context.operation_id, status=OperationStatus.ABORTED)
     return failed(context.operation_id, f"{type(error).__name__}: {error}")
 
@@ -224,7 +138,7 @@ class ThreadWorkers:
     capacity: int | None = MAX_THREADS
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[tuple[object, Job, Abort] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[tuple[object, Job, StopSignal] | None] = SimpleQueue()
         self._reports: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
         self._threads = 0
         self._busy = 0
@@ -247,7 +161,7 @@ class ThreadWorkers:
         """Return the seconds since the epoch; they never go back."""
         return self._epoch + time.perf_counter()
 
-    def submit(self, key: object, job: Job, abort: Abort) -> bool:
+    def submit(self, key: object, job: Job, abort: StopSignal) -> bool:
         """Have it run on a thread of this process, or at once if it is only computed: then return True."""
         if job.is_computed:
             self._compute(key, job, abort)
@@ -298,21 +212,20 @@ class ThreadWorkers:
     def _work(self) -> None:
         while (item := self._jobs.get()) is not None:
             key, job, abort = item
-            leave = enter_abort(abort)
             self._hear_progress(key)
-            result = result_of(job.context, partial(_call, job))
-            leave()
+            with stopped_by(abort):
+                result = result_of(job.context, partial(_call, job))
             self._reports.put((key, _Free(result)))
 
-    def _compute(self, key: object, job: Job, abort: Abort) -> None:
-        leave, token = enter_abort(abort), _is_computed.set(True)
+    def _compute(self, key: object, job: Job, abort: StopSignal) -> None:
+        token = _is_computed.set(True)
         try:
-            self._reports.put((key, job.function(job.context)))
+            with stopped_by(abort):
+                self._reports.put((key, job.function(job.context)))
         except Exception as error:  # noqa: BLE001 # it is the operation's, never the run's; an interrupt is the run's
             self._reports.put((key, error_result(job.context, error)))
         finally:
             _is_computed.reset(token)
-            leave()
 
     def _hear_progress(self, key: object) -> None:
         """Have what is reported in this thread or task be about this job, until the next one."""
@@ -376,7 +289,7 @@ class ExecutorWorkers(ThreadWorkers):
         for executor in self._made:
             executor.shutdown(wait=False, cancel_futures=True)
 
-    def submit(self, key: object, job: Job, abort: Abort) -> bool:
+    def submit(self, key: object, job: Job, abort: StopSignal) -> bool:
         """Have it run on the executor, if it may run anywhere."""
         if not job.anywhere:
             return super().submit(key, job, abort)

@@ -56,7 +56,7 @@ def run_in_kernel(run: ScriptRun, namespace: dict[str, Any], executor: ToolExecu
                     run.value = _evaluated(value, namespace)
             run.status = ScriptStatus.COMPLETED
         except ScriptStopped:
-            run.status = _ENDINGS[stopper.reason]
+            run.status = _ENDINGS[stopper.signal.reason]
         except KeyboardInterrupt as error:
             run.status, run.error = ScriptStatus.INTERRUPTED, script_error(error, run.script.filename)
         except SystemExit as error:

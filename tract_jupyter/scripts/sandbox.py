@@ -221,7 +221,9 @@ class Sandbox:
         except ScriptPaused as paused:
             run.status, run.pending_id = ScriptStatus.PAUSED, paused.pending.pending_id
         except monty.MontyCrashedError as error:
-            run.status = _stopped(run) if run.stopper.reason or error.timed_out else ScriptStatus.FAILED
+            run.status = (
+                _stopped(run) if run.stopper.signal.reason or error.timed_out else ScriptStatus.FAILED
+            )
             if run.status is ScriptStatus.FAILED:
                 run.error = ScriptError("SandboxError", "the sandbox's process ended", str(error))
         except monty.MontyError as error:
@@ -409,7 +411,7 @@ def _reply(result: ToolResult) -> Any:
 
 
 def _stopped(run: ScriptRun) -> ScriptStatus:
-    return ScriptStatus.INTERRUPTED if run.stopper.reason == "interrupted" else ScriptStatus.TIMED_OUT
+    return ScriptStatus.INTERRUPTED if run.stopper.signal.reason == "interrupted" else ScriptStatus.TIMED_OUT
 
 
 def _stand_in(*_: Any, **__: Any) -> None:

@@ -14,6 +14,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.review import check_wait
 from tract_jupyter.storage import Order, raise_in, whole_context
 
@@ -43,22 +44,18 @@ class Stopper:
     """A switch that ends the code within `stoppable` or `killable`.
 
     Attributes:
-        reason: why it was stopped: `timed_out` or `interrupted`; empty if it was not.
+        signal: gives the order; its reason is `timed_out` or `interrupted`.
     """
 
     def __init__(self) -> None:
-        self.reason = ""
+        self.signal = StopSignal()
         self._strike: Callable[[], object] | None = None
         self._take_back: Callable[[], object] = lambda: None
         self._shields = 0
         self._since: float | None = None
         self._lock = threading.Lock()
         self._ended = threading.Event()
-
-    def stop(self, reason: str) -> None:
-        """Order it to end, and return at once. The first reason counts."""
-        self.reason = self.reason or reason
-        self._order()
+        self.signal.on_set(self._order)
 
     def check(self) -> None:
         """End here, if that was ordered.
@@ -66,7 +63,7 @@ class Stopper:
         Raises:
             ScriptStopped: it was.
         """
-        if self.reason:
+        if self.signal.is_set():
             raise ScriptStopped
 
     def shield(self) -> None:
@@ -114,13 +111,13 @@ class Stopper:
             self._ended.set()
 
     def _watch(self, is_over: Callable[[], bool]) -> None:
-        pause = _LOOK_SECONDS
-        while not self._ended.wait(pause):
-            if not self.reason:
-                self.reason = "timed_out" if is_over() else "interrupted" if _is_stopped() else ""
-            if self.reason:
+        while not self._ended.wait(_AGAIN_SECONDS if self.signal.is_set() else _LOOK_SECONDS):
+            if self.signal.is_set():
                 self._order()
-                pause = _AGAIN_SECONDS
+            elif is_over():
+                self.signal.set("timed_out")
+            elif _is_stopped():
+                self.signal.set("interrupted")
 
     def _order(self) -> None:
         with self._lock:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import FrameType
 
-    from tract_jupyter.llm import StopSignal, TurnMeter
+    from tract_jupyter.concurrency import StopSignal
+    from tract_jupyter.llm import TurnMeter
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.profiles import ToolProfile
 

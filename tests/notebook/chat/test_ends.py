@@ -9,7 +9,8 @@ import pytest
 
 from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.review.fakes import FakeChannel, answering
-from tract_jupyter.llm import BY_PERSON, ActingCall
+from tract_jupyter.concurrency import BY_PERSON
+from tract_jupyter.llm import ActingCall
 from tract_jupyter.loop import CallEnded, ReplyStored
 from tract_jupyter.notebook.chat import TractSource, TurnLog, stored_view
 from tract_jupyter.prompts import ended_running, not_run, refused

@@ -9,9 +9,10 @@ import pytest
 
 from tests.hooks.fakes import ScriptedClient
 from tests.runs.kinds.support import context_of, done, operation_of, told, value
+from tract_jupyter.concurrency import StopSignal, stopped_by
 from tract_jupyter.exceptions import LLMConfigError
 from tract_jupyter.llm import Models
-from tract_jupyter.runs import Abort, OperationStatus, enter_abort
+from tract_jupyter.runs import OperationStatus
 from tract_jupyter.runs.kinds import LlmKind, Services
 
 KIND = LlmKind()
@@ -258,13 +259,10 @@ def test_a_providers_message_is_masked_too():
 
 def test_an_aborted_run_asks_nobody():
     """R32, E14: the signal is looked at before the call."""
-    model, abort = ScriptedClient("x"), Abort()
+    model, abort = ScriptedClient("x"), StopSignal()
     abort.set()
-    leave = enter_abort(abort)
-    try:
+    with stopped_by(abort):
         assert asked(model).status is OperationStatus.ABORTED
-    finally:
-        leave()
     assert model.asked == []
 
 

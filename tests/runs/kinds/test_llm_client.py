@@ -9,7 +9,7 @@ import pytest
 from tests.llm.providers import Answer, provider
 from tests.runs.kinds.operations import performed
 from tract_jupyter import OpenAIClient
-from tract_jupyter.runs import Abort, enter_abort
+from tract_jupyter.concurrency import StopSignal, stopped_by
 from tract_jupyter.runs.kinds import Services
 
 PARAMS = {"prompt": "Hi", "model": "m"}
@@ -49,14 +49,11 @@ def test_silence_is_a_timeout():
 
 def test_an_abort_ends_the_call():
     """R32, G25: the operation ends as aborted while the provider is still silent."""
-    abort = Abort()
+    abort = StopSignal()
 
     def run():
-        leave = enter_abort(abort)
-        try:
+        with stopped_by(abort):
             return asked(there)
-        finally:
-            leave()
 
     with provider(Answer(b"", hangs=True)) as there, ThreadPoolExecutor() as threads:
         result = threads.submit(run)

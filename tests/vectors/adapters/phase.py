@@ -8,11 +8,10 @@ from typing import Any
 
 from tests.runs.virtual import VirtualWorkers
 from tests.vectors.adapters.template import view_of
+from tract_jupyter.concurrency import Stopped, StopSignal, stopped_by
 from tract_jupyter.exceptions import PlanError
 from tract_jupyter.llm import Models
 from tract_jupyter.runs import (
-    Abort,
-    Aborted,
     Artifacts,
     ArtifactUpsert,
     CommitItem,
@@ -33,7 +32,6 @@ from tract_jupyter.runs import (
     Turn,
     commit,
     counts_against,
-    enter_abort,
     plan_phases,
     result_of,
     run_phase,
@@ -84,7 +82,7 @@ class ScriptedClient:
                 raise RuntimeError(event.get("message", "error"))
         status = next((event.get("status", "done") for event in events if event["type"] == "done"), "done")
         if status == "aborted":
-            raise Aborted
+            raise Stopped
         if status == "error":
             raise RuntimeError("the provider ended with an error")
         text = "".join(event["text"] for event in events if event["type"] == "delta")
@@ -98,11 +96,10 @@ class PhaseWorkers(VirtualWorkers):
         super().__init__()
         self._client = client
 
-    def submit(self, key: Any, job: Any, abort: Abort) -> None:
-        leave = enter_abort(abort)
+    def submit(self, key: Any, job: Any, abort: StopSignal) -> None:
         before = self._client.ms
-        result = result_of(job.context, lambda: job.function(job.context))
-        leave()
+        with stopped_by(abort):
+            result = result_of(job.context, lambda: job.function(job.context))
         lasts, reported = self._client.ms - before, []
 
         def end(stopped: bool) -> list[Any]:
@@ -226,7 +223,7 @@ def _phase(
 ) -> Any:
     plain = KindRegistry(KINDS)
     kinds = KindRegistry(KINDS, {name: _Recording(plain[name], contexts) for name in KINDS})
-    workers, abort, finished = PhaseWorkers(client), Abort(), {}
+    workers, abort, finished = PhaseWorkers(client), StopSignal(), {}
     if given.get("abortBeforeStart"):
         abort.set()
     if given.get("abortAtMs") is not None:

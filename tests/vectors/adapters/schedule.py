@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.runs.virtual import Script, VirtualWorkers, operation, script_job
+from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import PlanError
-from tract_jupyter.runs import Abort, ExecutionMode, Hook, Stage, Trigger, execute, make_plan
+from tract_jupyter.runs import ExecutionMode, Hook, Stage, Trigger, execute, make_plan
 
 _SCRIPT = {"ms": "ms", "result": "result", "onAbort": "on_abort", "code": "code", "message": "message", "reason": "reason"}  # fmt: skip
 _LISTED = ("ids", "taskIds", "opIds", "operationIds", "operations", "nodes")
@@ -65,7 +66,7 @@ def _executed(given, events):
         exclude=given.get("exclude") or (),
     )
     workers = VirtualWorkers(given.get("clockStartMs", 0))
-    abort = Abort()
+    abort = StopSignal()
     if given.get("abortBeforeStart"):
         abort.set()
     if given.get("abortAtMs") is not None:

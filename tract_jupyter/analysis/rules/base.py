@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 from tract_jupyter.analysis.findings import Category, Finding, RiskLevel, Span
 from tract_jupyter.analysis.tables.effects import effects
 from tract_jupyter.analysis.values import HOLE
+from tract_jupyter.models import cut
 
 if TYPE_CHECKING:
     import ast
@@ -113,7 +114,7 @@ class Rule:
             level=level or self.level,
             span=span,
             text=view.source.text(span),
-            reason=reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 1] + "…",
+            reason=cut(reason, _LONGEST_REASON),
             remedy=self.remedy,
             confidence=confidence,
             paths=tuple(dict.fromkeys("?" if path is None else path.replace(HOLE, "?") for path in paths)),

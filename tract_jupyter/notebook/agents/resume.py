@@ -32,8 +32,12 @@ async def resume(notebook: NotebookSession, name: str, number: int | None) -> No
     call = left_call(tract.agents, name, number)
     log = agent_log(tract, call, to_go_on=True) or new_agent_log(tract, call)
     notebook.lend_variables()
-    stop = _Stop(tract.agents, name)
-    board = TurnBoard(log, display_for(notebook, stop.act, log))
+
+    def stop(action: Action = "stop") -> None:
+        if action == "stop":
+            tract.agents.stop(name)
+
+    board = TurnBoard(log, display_for(notebook, stop, log))
 
     def work() -> str:
         try:
@@ -73,20 +77,3 @@ def left_call(agents: Agents, name: str, number: int | None) -> AgentCall:
     raise OperationError(
         f"nothing of {name!r} was left to go on with; %tract agents show {name} shows its last call"
     )
-
-
-class _Stop:
-    """What the stop button ends."""
-
-    def __init__(self, agents: Agents, name: str) -> None:
-        self._agents = agents
-        self._name = name
-
-    def set(self) -> None:
-        """Stop the agent."""
-        self._agents.stop(self._name)
-
-    def act(self, action: Action) -> None:
-        """Do what the foot is asked to do."""
-        if action == "stop":
-            self.set()

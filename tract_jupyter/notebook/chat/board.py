@@ -7,14 +7,15 @@ import contextvars
 import threading
 import time
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from tract_jupyter.concurrency import Worker
 from tract_jupyter.exceptions import UndecidedError, in_one_line
 from tract_jupyter.loop import CallBegan, TurnBegan
 from tract_jupyter.models import TurnOutcome
 from tract_jupyter.notebook.chat.displays import StaticDisplay, TextDisplay
 from tract_jupyter.notebook.chat.outputs import TurnOutputs
-from tract_jupyter.notebook.script_cell import QUEUED, Worker, shown_above
+from tract_jupyter.notebook.script_cell import QUEUED, shown_above
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,14 +36,6 @@ _BEAT: Final = 1.0
 """Seconds after which a turn is drawn again although nothing happened: its time advances."""
 _LOOKS: Final = 10
 _LOOK_SECONDS: Final = 0.02
-
-
-class Stoppable(Protocol):
-    """What ends a turn."""
-
-    def set(self) -> None:
-        """End it."""
-        ...
 
 
 class TurnBoard:
@@ -138,7 +131,11 @@ class TurnBoard:
 
 
 async def ended(
-    notebook: NotebookSession, work: Callable[[], T], board: TurnBoard, stop: Stoppable, what: str = "turn"
+    notebook: NotebookSession,
+    work: Callable[[], T],
+    board: TurnBoard,
+    stop: Callable[[], object],
+    what: str = "turn",
 ) -> T:
     """Wait for the end of a turn, and return its response.
 
@@ -148,7 +145,7 @@ async def ended(
         notebook: the state of this kernel.
         work: carries the turn out, in a thread of its own if there is a kernel.
         board: where it is shown.
-        stop: is set by the stop button.
+        stop: stops the turn; called if the cell is interrupted.
         what: the turn, for the person.
 
     Raises:
@@ -160,14 +157,13 @@ async def ended(
         if not notebook.front_end.has_kernel:  # its prompts, and Ctrl-C, belong to the main thread
             return work()
         worker = Worker(work, f"tract-{what}")
-        worker.start()
         board.has_beat = True
         try:
             return await worker.wait(board.beat)
         except asyncio.CancelledError as error:
             if board.log.view().waiting and await _is_shut_down(notebook):
                 raise  # what waits for a decision stays open, and the turn goes on in another kernel
-            stop.set()
+            stop()
             await worker.ended()
             in_one_line(error, QUEUED)
             raise
@@ -179,7 +175,7 @@ async def ended(
     except Exception as error:
         if board.log.has_ended:
             shown_above(error)
-        stop.set()
+        stop()
         raise
 
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tract_jupyter.concurrency import BY_PERSON, StopSignal
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.llm import HOW_TO_CHOOSE
 from tract_jupyter.models import SentContext, TurnOutcome, message_with
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.llm import StopSignal
     from tract_jupyter.loop import PastTurn
     from tract_jupyter.models import AttachedFile
     from tract_jupyter.notebook.chat.turn import DrawnTurn
@@ -271,7 +271,7 @@ async def _carry_out(
                 if board.is_up:
                     notebook.turns.add(tract, board.display, board.close())
 
-        response = await ended(notebook, work, board, stop)
+        response = await ended(notebook, work, board, lambda: stop.set(BY_PERSON))
         if acts.starts_new:
             board.display.close(acts.start_new(log.view()))
         if not board.is_up:  # it had its answer before
@@ -325,7 +325,7 @@ class _Acts:
             TractError: it cannot be done now.
         """
         if action == "stop":
-            self.stop.set()
+            self.stop.set(BY_PERSON)
             return None
         view = self.log.view()
         if action == "undo":
@@ -338,7 +338,7 @@ class _Acts:
             if view.is_over:
                 return self.start_new(view)
             self.starts_new = True
-            self.stop.set()
+            self.stop.set(BY_PERSON)
             return None
         if action == "ask":
             self.tract.review.grants.end_rules()

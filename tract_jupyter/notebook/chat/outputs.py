@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.models import counted, printable, size_text
+from tract_jupyter.models import counted, more_characters, printable, size_text
 from tract_jupyter.notebook.chat.markdown import MarkdownStream
 from tract_jupyter.notebook.views.html import escaped
 from tract_jupyter.notebook.views.sanitized import needs_scripts, sanitized_html
@@ -117,7 +117,7 @@ def _bounded(kind: str, text: str) -> tuple[str, str]:
     """Return the beginning of a text, and how much of it is left out; a stream is bounded where it is collected."""
     if kind not in {"display", "error"} or len(text) <= _MOST_PLAIN:
         return text, ""
-    return text[:_MOST_PLAIN], f"… {len(text) - _MOST_PLAIN:,} more characters"
+    return text[:_MOST_PLAIN], more_characters(text, _MOST_PLAIN)
 
 
 def _too_large(content: str, limit: int) -> str:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tract_jupyter.agents import call_title
-from tract_jupyter.llm import BY_PERSON
+from tract_jupyter.concurrency import BY_PERSON
 from tract_jupyter.models import counted, one_line, printable, shortened, size_text
 from tract_jupyter.notebook.chat.markdown import MarkdownStream
 from tract_jupyter.notebook.chat.rows import (

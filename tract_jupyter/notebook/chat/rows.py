@@ -6,7 +6,7 @@ import ast
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.models import counted, one_line, plain, printable, shortened
+from tract_jupyter.models import counted, more_characters, one_line, plain, printable, shortened
 from tract_jupyter.notebook.panels.render import code_in_brief
 from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, exact_time
 from tract_jupyter.review import current_person, how_to_decide
@@ -124,8 +124,7 @@ def out_html(text: str, limit: int) -> str:
     """Return a text as it was, cut after so many characters."""
     if len(text) <= limit:
         return f'<pre class="out">{escaped(text)}</pre>'
-    rest = f"… {len(text) - limit:,} more characters"
-    return f'<pre class="out">{escaped(text[:limit])}</pre><p class="dim">{rest}</p>'
+    return f'<pre class="out">{escaped(text[:limit])}</pre><p class="dim">{more_characters(text, limit)}</p>'
 
 
 _MOST_READ: Final = 200_000  # characters of a result that is looked at for data

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError, TractError, nearest
-from tract_jupyter.models import canonical_json
+from tract_jupyter.models import canonical_json, cut
 from tract_jupyter.notebook.commands.command import Command, arguments, no_arguments
 from tract_jupyter.notebook.views.html import Grid, GridView, ago
 from tract_jupyter.policy import policy_types
@@ -137,7 +137,7 @@ def _short(params: Any) -> str:
         for key, value in params.items()
     }
     text = canonical_json(shown) if shown else ""
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return cut(text, _LONGEST)
 
 
 _RUN: dict[str, Callable[[NotebookSession, list[str]], GridView]] = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from IPython.display import display
 
 from tract_jupyter.exceptions import OperationError, TractError, nearest
-from tract_jupyter.models import one_line
+from tract_jupyter.models import cut, one_line
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.notebook.commands.command import Command, no_arguments, option
 from tract_jupyter.notebook.panels.inbox import TURN_DOWN, Inbox, pending_of, stuck
@@ -433,7 +433,7 @@ def _quarantined_words(notebook: NotebookSession, given: list[str]) -> list[tupl
     return [] if given else [(name, "operation") for name in quarantined(notebook.tract)]
 
 
-_MAX_COVERS = 200
+_MAX_COVERS = 201
 _SEVERAL = 2
 
 
@@ -517,7 +517,7 @@ def _grant_row(grant: Grant) -> tuple[str, ...]:
 
 
 def _covered(grant: Grant) -> str:
-    covers = grant.covers if len(grant.covers) <= _MAX_COVERS else f"{grant.covers[:_MAX_COVERS]}…"
+    covers = cut(grant.covers, _MAX_COVERS)
     return f"{covers}; whatever {', '.join(grant.ignores)} is" if grant.ignores else covers
 
 

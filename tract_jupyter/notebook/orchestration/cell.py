@@ -77,7 +77,7 @@ async def run_cell(notebook: NotebookSession, options: OrchestrateOptions) -> No
         finally:
             board.close() if board.is_up else None
 
-    result = await ended(notebook, work, board, acts, "run")
+    result = await ended(notebook, work, board, acts.stop, "run")
     if not board.is_up:
         _show_unasked(notebook, orchestrator, board, result)
     if options.out:
@@ -155,9 +155,9 @@ class _Acts:
     def __call__(self, action: Action) -> None:
         """Carry out what the button says."""
         if action == "stop":
-            self.set()
+            self.stop()
 
-    def set(self) -> None:
+    def stop(self) -> None:
         """Stop the run."""
         self._is_stopped = True
         self._orchestrator.stop()

@@ -16,7 +16,7 @@ import traitlets
 from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import TractError
-from tract_jupyter.models import PendingStatus, digest, printable
+from tract_jupyter.models import PendingStatus, cut, digest, printable, show_value
 from tract_jupyter.models.schema import Parameters
 from tract_jupyter.notebook.panels.panel import CHANNEL_NAME, REQUEST_STYLES, ReviewWidget, read_seen
 from tract_jupyter.notebook.panels.render import RECORD_STYLES, body_html, foot_text, row_html, table_html
@@ -33,7 +33,6 @@ from tract_jupyter.review import (
     is_waited_for,
     needed_pieces,
     process_text,
-    show_value,
     shown_code,
     shown_rows,
     this_process,
@@ -192,7 +191,7 @@ class InboxRow:
         for row, (name, value) in zip(rows, texts, strict=True):
             css = "s" if value[:1] in "'\"" else "m" if value[:1].isdigit() else ""
             keys = "" if is_brief else " ".join(piece.key for piece in (*row.name, *row.value) if piece.key)
-            text = f"{value[:_SHORT]}…" if is_brief and len(value) > _SHORT else value
+            text = cut(value, _SHORT + 1) if is_brief else value
             pairs.append({"name": name, "text": text, "css": css, "keys": keys})
         return pairs, is_brief
 
@@ -234,7 +233,7 @@ class InboxRow:
         subject = self.ticket.request.subject
         values = {} if subject is None else subject.values
         text = ", ".join(f"{name} = {show_value(value, _SHORT)}" for name, value in values.items())
-        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+        return cut(text, _LONGEST + 1)
 
 
 @dataclass

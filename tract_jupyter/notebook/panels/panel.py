@@ -17,6 +17,7 @@ import anywidget
 import traitlets
 
 from tract_jupyter.analysis import RiskLevel
+from tract_jupyter.models import show_value
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.notebook.panels.code import STATIC_STYLES
 from tract_jupyter.notebook.panels.render import (
@@ -27,7 +28,7 @@ from tract_jupyter.notebook.panels.render import (
 )
 from tract_jupyter.notebook.panels.row import default_names, is_risky, row_view
 from tract_jupyter.notebook.views.html import asset
-from tract_jupyter.review import Answer, show_value, whom_in_words
+from tract_jupyter.review import Answer, whom_in_words
 
 if TYPE_CHECKING:
     from tract_jupyter.models.schema import Parameter, Parameters

@@ -10,7 +10,7 @@ from dataclasses import replace
 from difflib import unified_diff
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.models import PendingStatus, counted, one_line, printable
+from tract_jupyter.models import PendingStatus, counted, cut, one_line, printable, show_value
 from tract_jupyter.notebook.panels.code import code_html, findings_html, is_listed, sub_html
 from tract_jupyter.notebook.views.diff import side_by_side, texts_side_by_side, two_columns
 from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, exact_time, pieces_html, time_html
@@ -24,7 +24,6 @@ from tract_jupyter.review import (
     how_to_decide,
     outcome_text,
     pattern_text,
-    show_value,
     shown_choice,
     shown_rows,
     whom_in_words,
@@ -71,7 +70,7 @@ def record(ticket: Ticket) -> dict[str, str]:
     return {"text/html": record_html(ticket), "text/plain": record_text(ticket)}
 
 
-_MAX_PATTERN = 300
+_MAX_PATTERN = 301
 _HOW_LONG = {"session": "Not asked again in this session", "always": "Not asked again"}
 
 
@@ -110,7 +109,7 @@ def standing_text(ticket: Ticket) -> str:
     if subject.rule:
         return f"Switched on: {subject.rule}. %tract grants lists and revokes it."
     covered = pattern_text(given[-1].get("pattern") or {}, subject.values)
-    covered = covered if len(covered) <= _MAX_PATTERN else f"{covered[:_MAX_PATTERN]}…"
+    covered = cut(covered, _MAX_PATTERN)
     uses = given[-1].get("uses")
     often = "" if uses is None else f", for the next {uses}"
     whom = whom_in_words(subject.actor, given[-1].get("whom", "this"))
@@ -407,9 +406,9 @@ def _brief_html(ticket: Ticket) -> str:
     status, decision = ticket.status, ticket.last_decision
     reason = (decision.reason if decision is not None else "") or ticket.pending.rejection_reason
     if status is PendingStatus.REJECTED and reason:
-        return f'<span class="cut dim">“{escaped(_one_line(reason))}”</span>'
+        return f'<span class="cut dim">“{escaped(one_line(reason, _LINE))}”</span>'
     if status is PendingStatus.FAILED and ticket.pending.error:
-        return f'<span class="cut dim">{escaped(_one_line(ticket.pending.error))}</span>'
+        return f'<span class="cut dim">{escaped(one_line(ticket.pending.error, _LINE))}</span>'
     undone = outcome_text(ticket.pending)
     if undone and not ticket.status.is_open:
         return f'<span class="cut dim">{escaped(undone)}</span>'
@@ -428,7 +427,7 @@ def _brief_html(ticket: Ticket) -> str:
         counted(lines, "line") if lines else ticket.request.summary,
         f"worst finding: {worst}" if worst else "",
     ]
-    return f'<span class="cut dim">{escaped(_one_line(", ".join(filter(None, said))))}</span>'
+    return f'<span class="cut dim">{escaped(one_line(", ".join(filter(None, said)), _LINE))}</span>'
 
 
 def _shown_code(ticket: Ticket) -> tuple[str, CodeBlock | None]:
@@ -446,14 +445,14 @@ def code_in_brief(code: str) -> str:
         return f"“{comment}”"
     lines = printable(code).rstrip().split("\n")
     filled = [line for line in map(str.strip, lines) if line]
-    return _one_line(filled[0]) if len(filled) == 1 else f"{counted(len(lines), 'line')} of code"
+    return one_line(filled[0], _LINE) if len(filled) == 1 else f"{counted(len(lines), 'line')} of code"
 
 
 def code_comment(code: str) -> str:
     """Return the first comment of code on a line of its own: what its author says that it does."""
     lines = map(str.strip, printable(code).split("\n"))
     comments = (line.lstrip("#!% ") for line in lines if line.startswith("#") and not line.startswith("#!"))
-    return _one_line(next(filter(None, comments), ""))
+    return one_line(next(filter(None, comments), ""), _LINE)
 
 
 _PLACES: Final = {"kernel": "runs in your kernel", "sandbox": "runs in the sandbox"}
@@ -480,10 +479,6 @@ def values_in_brief(values: Mapping[str, Any]) -> str:
         shown = f'<span class="{css}">{escaped(text)}</span>' if css else escaped(text)
         parts.append(f'<span class="dim">{escaped(name)}=</span>{shown}')
     return ", ".join(parts)
-
-
-def _one_line(text: str) -> str:
-    return one_line(text, _LINE)
 
 
 _IN_PERSON = frozenset({"panel", "prompt"})

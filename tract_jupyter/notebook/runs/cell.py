@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from IPython.display import display, update_display
 
+from tract_jupyter.concurrency import StopSignal, Worker
 from tract_jupyter.context import default_counter
 from tract_jupyter.exceptions import OperationError, RunError
 from tract_jupyter.notebook.chat.cell import asked, check_model
 from tract_jupyter.notebook.runs.prompt import inspect_prompt
 from tract_jupyter.notebook.runs.view import RunView
-from tract_jupyter.notebook.script_cell import Worker
-from tract_jupyter.runs import Abort, RunOptions, RunStatus, Trigger, message_of, project
+from tract_jupyter.runs import RunOptions, RunStatus, Trigger, message_of, project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 
 
 def ask(
-    tract: Tract, text: str, options: RunCellOptions, on_event: Callable[[RunEvent], object], abort: Abort
+    tract: Tract,
+    text: str,
+    options: RunCellOptions,
+    on_event: Callable[[RunEvent], object],
+    abort: StopSignal,
 ) -> RunResponse:
     """Say something and have it answered; with an empty text, have the context answered as it stands.
 
@@ -95,13 +99,12 @@ async def run_cell(notebook: NotebookSession, text: str, options: RunCellOptions
         raise OperationError(
             "--regenerate makes another reply to the last message; leave the cell empty, or leave out --regenerate"
         )
-    tract, abort = notebook.tract, Abort()
+    tract, abort = notebook.tract, StopSignal()
     if not text and tract.head is None:
         raise OperationError("there is nothing to reply to: write it below %%tract_run. Nothing was sent")
     check_model(tract, options.model)
     display = RunDisplay(project, shows_all=notebook.front_end.has_kernel)
     worker = Worker(lambda: ask(tract, text, options, display, abort), "tract-run")
-    worker.start()
     try:
         response = await worker.wait(display.refresh)
     except asyncio.CancelledError:

@@ -7,9 +7,9 @@ from enum import StrEnum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from tract_jupyter.models import one_line, printable, show_tokens
+from tract_jupyter.models import cut, more_characters, one_line, printable, show_tokens
 from tract_jupyter.notebook.views.diff import diff_lines, line_html
-from tract_jupyter.notebook.views.html import OWN_KEYS, View, cut_note, escaped, heading, root_html, style_tag
+from tract_jupyter.notebook.views.html import OWN_KEYS, View, escaped, heading, root_html, style_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -299,7 +299,7 @@ def _text_html(text: str) -> str:
 
 
 def _whole(summary: str, text: str) -> str:
-    more = cut_note(len(text), _WHOLE)
+    more = more_characters(text, _WHOLE)
     note = f'<p class="tract-dim">{more}</p>' if more else ""
     count = f'<span class="tract-dim"> ({len(text):,} characters)</span>'
     return (
@@ -323,11 +323,8 @@ def _part_text(part: ComparedMessage, source: str) -> str:
         lines = printable(part.message.content, _WHOLE).strip().split("\n")
     lines = [*map(str, part.message.attachments), *lines]
     shown = [
-        f"      {_cut(text)}".rstrip() for text in lines[: 4 * _TEXT_LINES if part.labels else _TEXT_LINES]
+        f"      {cut(text, _LINE)}".rstrip()
+        for text in lines[: 4 * _TEXT_LINES if part.labels else _TEXT_LINES]
     ]
     more = len(lines) - len(shown)
     return "\n".join([head, *shown, *([f"      ⋮ {more:,} more line{'s' * (more != 1)}"] if more else [])])
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LINE else f"{text[: _LINE - 1]}…"

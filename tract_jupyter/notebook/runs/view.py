@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.models import one_line, printable, shortened
+from tract_jupyter.models import more_characters, one_line, printable, shortened
 from tract_jupyter.notebook.runs.graph import gantt, gantt_svg, gantt_text, graph_svg
 from tract_jupyter.notebook.runs.pictures import (
     GLYPHS,
@@ -23,7 +23,6 @@ from tract_jupyter.notebook.runs.stages import is_many, stages_html
 from tract_jupyter.notebook.views.html import (
     OWN_KEYS,
     View,
-    cut_note,
     escaped,
     heading,
     root_html,
@@ -379,7 +378,7 @@ def _reasons_html(told: list[StatusReason]) -> str:
 def _reply_html(run: Run) -> str:
     if not run.reply:
         return ""
-    more = cut_note(len(run.reply), _SHOWN_REPLY)
+    more = more_characters(run.reply, _SHOWN_REPLY)
     note = f'<p class="tract-dim">{more}</p>' if more else ""
     body = f'<div class="tract-reply">{escaped(run.reply[:_SHOWN_REPLY])}</div>{note}'
     return _section("Reply", "", body, "reply", is_open=len(run.reply) <= _LONG_REPLY)
@@ -390,7 +389,7 @@ def _notes_html(run: Run) -> str:
         return ""
     rows = [
         f"<dt>{escaped(one_line(one.title, _NAME))} <span class='tract-about'>{escaped(note_place(one))}</span></dt>"
-        f"<dd><pre>{escaped(one.text[:_SHOWN_REPLY])}</pre>{escaped(cut_note(len(one.text), _SHOWN_REPLY) or '')}</dd>"
+        f"<dd><pre>{escaped(one.text[:_SHOWN_REPLY])}</pre>{escaped(more_characters(one.text, _SHOWN_REPLY))}</dd>"
         for one in run.notes
     ]
     return _section("Notes", f"{len(rows):,}", f"<dl>{''.join(rows)}</dl>", "notes", is_open=True)

@@ -13,12 +13,19 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from tract_jupyter.models import CommitOperation, Priority, counted, one_line, printable, show_tokens
+from tract_jupyter.models import (
+    CommitOperation,
+    Priority,
+    counted,
+    more_characters,
+    one_line,
+    printable,
+    show_tokens,
+)
 from tract_jupyter.notebook.views import svg
 from tract_jupyter.notebook.views.html import (
     OWN_KEYS,
     View,
-    cut_note,
     escaped,
     heading,
     root_html,
@@ -324,7 +331,7 @@ def _hover(info: CommitInfo, content: str) -> str:
     if content:
         lines += [
             "",
-            printable(content, _CONTENT_LENGTH) + cut_note(len(content), _CONTENT_LENGTH),
+            printable(content, _CONTENT_LENGTH) + more_characters(content, _CONTENT_LENGTH),
         ]
     return "\n".join(lines)
 

@@ -9,10 +9,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tract_jupyter.models import Priority, one_line, safe_repr, show_tokens
+from tract_jupyter.models import Priority, more_characters, one_line, safe_repr, show_tokens
 from tract_jupyter.notebook.views.html import (
     OWN_KEYS,
-    cut_note,
     escaped,
     heading,
     root_html,
@@ -263,7 +262,7 @@ def _content(message: Message) -> str:
     line = escaped(first) or '<span class="tract-dim">empty</span>'
     if first == whole:
         return line
-    more = cut_note(len(whole), _WHOLE)
+    more = more_characters(whole, _WHOLE)
     note = f'<p class="tract-dim">{more}</p>' if more else ""
     return (
         f"<details><summary {OWN_KEYS}>{line}</summary><pre>{escaped(whole[:_WHOLE])}</pre>{note}</details>"

@@ -8,9 +8,17 @@ from difflib import SequenceMatcher
 from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING
 
-from tract_jupyter.models import Priority, brief_repr, counted, one_line, printable, show_delta
+from tract_jupyter.models import (
+    Priority,
+    brief_repr,
+    counted,
+    more_characters,
+    one_line,
+    printable,
+    show_delta,
+)
 from tract_jupyter.notebook.views.context import full_text, preview, speaker
-from tract_jupyter.notebook.views.html import OWN_KEYS, cut_note, escaped, heading, root_html, style_tag
+from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, heading, root_html, style_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -213,7 +221,7 @@ def _body_html(diff: MessageDiff) -> str:
     first, whole = escaped(preview(message, _PREVIEW)), full_text(message)
     if escaped(whole) == first:
         return f"<div>{first}</div>"
-    more = cut_note(len(whole), _WHOLE)
+    more = more_characters(whole, _WHOLE)
     note = f'<p class="tract-dim">{more}</p>' if more else ""
     return (
         f"<details><summary {OWN_KEYS}>{first}</summary><pre>{escaped(whole[:_WHOLE])}</pre>{note}</details>"

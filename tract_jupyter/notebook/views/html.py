@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 from unicodedata import east_asian_width
 
-from tract_jupyter.models import printable
+from tract_jupyter.models import cut, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,11 +70,6 @@ def heading(text: str, level: int, about: str | Iterable[DisplayedPiece] = "") -
     return f'<div class="{name}" role="heading" aria-level="{level}">{escaped(text)}{more}</div>'
 
 
-def cut_note(length: int, limit: int) -> str:
-    """Return what to say behind a text that was cut after `limit` characters; nothing if it was not."""
-    return f"… {length - limit:,} more characters" if length > limit else ""
-
-
 def text_width(text: str) -> int:
     """Return how many columns the text takes in a font of fixed width."""
     if text.isascii():
@@ -122,7 +117,7 @@ class Grid:
 
     def to_text(self) -> str:
         """Return the table with aligned columns."""
-        table = [self.heads, *(tuple(map(_shortened, row)) for row in self.rows)]
+        table = [self.heads, *(tuple(cut(cell, _TEXT_WIDTH) for cell in row) for row in self.rows)]
         widths = [max(len(row[i]) for row in table) for i in range(len(self.heads))]
         lines = [
             "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in table
@@ -141,10 +136,6 @@ class Grid:
             return f'<td class="num">{text}</td>'
         is_short = all(len(word) <= _WORD for word in cell.split())
         return f'<td class="words">{text}</td>' if is_short else f"<td>{text}</td>"
-
-
-def _shortened(cell: str) -> str:
-    return cell if len(cell) <= _TEXT_WIDTH else cell[: _TEXT_WIDTH - 1] + "…"
 
 
 class View(ABC):

@@ -2,7 +2,7 @@
 
 A kind is a black box with explicit effects (R1): it checks `params` when a profile is saved, and prepares a function
 from the context to an `Output`. Whatever that function raises becomes an error in `attempt`, so a kind raises
-`OperationFailed` where a code of its own says more, and `workers.Aborted` where it stops since it was told to.
+`OperationFailed` where a code of its own says more, and `concurrency.Stopped` where it stops since it was told to.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
+from tract_jupyter.concurrency import Stopped, current_stop
 from tract_jupyter.exceptions import LLMBudgetError, LLMConfigError, LLMRequestError
-from tract_jupyter.llm import CANCELLED, HOW_TO_CHOOSE, Reply, WholeReplies, ended_by
+from tract_jupyter.llm import CANCELLED, HOW_TO_CHOOSE, Reply, WholeReplies
 from tract_jupyter.models import sha256
 from tract_jupyter.runs.kinds.base import (
     ModelRef,
@@ -29,7 +30,6 @@ from tract_jupyter.runs.model import OperationConfig, Retry
 from tract_jupyter.runs.reading import message_of, quoted
 from tract_jupyter.runs.templates.engine import render
 from tract_jupyter.runs.terms import MAX_TEXT, Data, ErrorCode
-from tract_jupyter.runs.workers import Aborted, current_abort
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -203,16 +203,15 @@ def ask(
     messages = _messages(params, context)
     inputs = _inputs(params, messages)
     _check_length(params, messages)
-    current_abort().check()
+    current_stop().check()
     try:
-        with ended_by(current_abort()):
-            response = WholeReplies(client).chat(messages, **_options(params), **(options or {}))
+        response = WholeReplies(client).chat(messages, **_options(params), **(options or {}))
         reply = Reply.of(response)
-    except Aborted:
+    except Stopped:
         raise
     except Exception as error:  # noqa: BLE001 # what a client raises is its own business
         if isinstance(error, LLMRequestError):
-            current_abort().check()  # it was ended by that
+            current_stop().check()  # it was ended by that
         raise _provider_failure(error, inputs) from None
     limit = context.snapshot_characters
     outputs = _outputs(reply, response, limit)
