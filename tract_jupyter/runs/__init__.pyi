@@ -59,7 +59,6 @@ from .events import RunEvent as RunEvent
 from .events import RunFinished as RunFinished
 from .events import RunResumed as RunResumed
 from .events import RunStarted as RunStarted
-from .events import Stage as Stage
 from .events import in_order as in_order
 from .forks import Fork as Fork
 from .forks import Forks as Forks
@@ -89,6 +88,7 @@ from .plan import make_plan as make_plan
 from .preview import Imagined as Imagined
 from .preview import PromptPreview as PromptPreview
 from .projection import differences as differences
+from .projection import operation_run as operation_run
 from .projection import project as project
 from .projection import root_hash as root_hash
 from .projection import sealed as sealed

@@ -15,7 +15,7 @@ from tract_jupyter.runs.activation import unmet_condition, value_of
 from tract_jupyter.runs.artifacts import Artifacts, own
 from tract_jupyter.runs.attempt import perform
 from tract_jupyter.runs.commit_queue import CommitItem, commit
-from tract_jupyter.runs.coordinator import Executed, execute
+from tract_jupyter.runs.coordinator import execute
 from tract_jupyter.runs.effect_types import (
     PROMPT_EFFECTS,
     ArtifactUpsert,
@@ -23,17 +23,7 @@ from tract_jupyter.runs.effect_types import (
     UserReplaceText,
 )
 from tract_jupyter.runs.effects import allowed_effects
-from tract_jupyter.runs.events import (
-    CommitFinished,
-    MainStarted,
-    OperationAttempt,
-    OperationFinished,
-    OperationProgress,
-    OperationStarted,
-    OperationWaiting,
-    PhaseChanged,
-    Stage,
-)
+from tract_jupyter.runs.events import CommitFinished, MainStarted, PhaseChanged
 from tract_jupyter.runs.model import ArtifactView, OperationContext, RunMessage
 from tract_jupyter.runs.plan import PhasePlan, by_ids, make_plan
 from tract_jupyter.runs.prompt import Prompt
@@ -47,7 +37,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.runs.commit_queue import CommitReport
     from tract_jupyter.runs.effect_types import Effect
-    from tract_jupyter.runs.events import EventData, MainFinished, OperationEvent, RunStarted
+    from tract_jupyter.runs.events import MainFinished, RunStarted
     from tract_jupyter.runs.kinds.base import KindOutcome, OperationKind, Services
     from tract_jupyter.runs.kinds.registry import KindRegistry
     from tract_jupyter.runs.log import EventLog
@@ -59,62 +49,6 @@ if TYPE_CHECKING:
 
     Ask = Callable[[Turn], MainFinished]
     Decide = Callable[[Collection[str]], bool]
-
-
-def _started(event: OperationEvent, hook: Hook) -> EventData:
-    return OperationStarted(operation_id=event.operation_id, hook=hook, started_at=event.at)
-
-
-def _attempt(event: OperationEvent, hook: Hook) -> EventData:
-    delay = 0.0 if event.retry_at is None else max(0.0, (event.retry_at - event.at) * 1_000)
-    error = None if event.result is None else event.result.error
-    return OperationAttempt(
-        operation_id=event.operation_id, hook=hook, attempt=event.attempt, error=error, delay_ms=delay
-    )
-
-
-def _progress(event: OperationEvent, hook: Hook) -> EventData:
-    told = event.progress
-    values = {} if told is None else {"percent": told.percent, "tokens": told.tokens, "text": told.text}
-    data = {name: value for name, value in values.items() if value not in {None, ""}}
-    return OperationProgress(operation_id=event.operation_id, hook=hook, data=data)
-
-
-def _waiting(event: OperationEvent, hook: Hook) -> EventData:
-    result, times = event.result, event.times
-    return OperationWaiting(
-        operation_id=event.operation_id,
-        hook=hook,
-        pending_id=(result.waits_for if result else None) or "",
-        started_at=None if times is None else times.started_at,
-    )
-
-
-def _finished(event: OperationEvent, hook: Hook) -> EventData:
-    result, times = event.result, event.times
-    if result is None or times is None:
-        raise TypeError("an operation that has ended has a result and its times")
-    return OperationFinished(
-        operation_id=event.operation_id,
-        hook=hook,
-        result=result,
-        started_at=times.started_at,
-        finished_at=times.finished_at,
-        attempts=times.attempts,
-        inputs_summary=result.inputs_summary,
-        outputs_summary=result.outputs_summary,
-    )
-
-
-_NOTED: Final[Mapping[Stage, Callable[[OperationEvent, Hook], EventData]]] = {
-    Stage.STARTED: _started,
-    Stage.ATTEMPT: _attempt,
-    Stage.PROGRESS: _progress,
-    Stage.WAITING: _waiting,
-    Stage.SKIPPED: _finished,
-    Stage.FINISHED: _finished,
-}
-"""Makes the event of the log that tells the same."""
 
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -148,8 +82,8 @@ def run_phase(
     workers: Workers,
     waiting: Mapping[str, str] = _NOTHING,
     **options: Any,
-) -> Executed:
-    """Execute a plan.
+) -> dict[str, OperationResult]:
+    """Execute a plan, and return the results; see `coordinator.execute`.
 
     Args:
         plan: of `plan_phase`.
@@ -405,14 +339,14 @@ class RunExecutor:
         results = {} if so_far is None else dict(so_far.results.get(hook, {}))
         waiting = {} if so_far is None else dict(so_far.waiting.get(hook, {}))
         while True:
-            executed = self._executed(hook, results, waiting)
-            if not executed.waiting:  # what was done is stored with what comes of it, in one transaction
-                return executed.results
-            waiting = {name: executed.results[name].waits_for or "" for name in executed.waiting}
+            found = self._run_phase(hook, results, waiting)
+            waiting = {name: one.waits_for or "" for name, one in found.items() if not one.status.is_terminal}
+            if not waiting:  # what was done is stored with what comes of it, in one transaction
+                return found
             self._log.flush()
             if not self._dependencies.decide(waiting.values()):
-                return executed.results
-            results = {name: one for name, one in executed.results.items() if one.status.is_terminal}
+                return found
+            results = {name: one for name, one in found.items() if one.status.is_terminal}
 
     def commit(self, hook: Hook, results: Iterable[OperationResult]) -> str | None:
         """Commit the effects of what is done; what was committed before the run was interrupted stays so.
@@ -449,12 +383,14 @@ class RunExecutor:
 
     # ---
 
-    def _executed(self, hook: Hook, results: dict[str, OperationResult], waiting: dict[str, str]) -> Executed:
+    def _run_phase(
+        self, hook: Hook, results: dict[str, OperationResult], waiting: dict[str, str]
+    ) -> dict[str, OperationResult]:
         use = self._dependencies
         return run_phase(
             self._plans[hook], self._base(hook), self.turn, kinds=use.kinds, services=use.services,
             workers=_Flushing(use.workers, self._log, use.tick), waiting=waiting, abort=use.abort,
-            notify=lambda event: self._log.add(_NOTED[event.stage](event, hook)), prior=results, limits=use.limits,
+            notify=self._log.add, prior=results, limits=use.limits,
         )  # fmt: skip
 
     def _base(self, hook: Hook) -> OperationContext:
