@@ -174,14 +174,14 @@ def job_of(
     services: Services,
     waits_for: str | None = None,
 ) -> Job:
-    """Make the job of an operation. What its kind cannot prepare fails when it is run, as anything else (R53).
+    """Make the job of an operation. If its kind cannot prepare it, the job fails when it runs (R53).
 
     Args:
-        operation: what is run.
-        context: what it is given.
-        kind: of the operation; or why there is none.
-        services: what it may use of the world.
-        waits_for: the pending that it waited for, if it goes on from there.
+        operation: the operation to run.
+        context: the context of the operation.
+        kind: the kind of the operation, or the error of its lookup.
+        services: the model, the tools and the other services that the operation uses.
+        waits_for: the pending of an operation that resumes with the user's decision.
     """
     try:
         if isinstance(kind, Exception):

@@ -326,12 +326,12 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 def plan_phases(
     operations: Sequence[Operation], trigger: Trigger, kinds: KindRegistry, **options: Any
 ) -> dict[Hook, PhasePlan]:
-    """Plan the operations of both hooks; a kind that there is not is skipped as `unsupported_kind` (X07).
+    """Plan the operations of both hooks. Operations of an unknown kind are skipped as `unsupported_kind` (X07).
 
     Args:
-        operations: all of the profile.
-        trigger: what started the run.
-        kinds: that there are.
+        operations: all operations of the profile.
+        trigger: the trigger of the run.
+        kinds: the known kinds.
         options: of `make_plan`: `mode`, `concurrency`, `include`, `exclude`, `activation_skips`.
 
     Raises:
@@ -356,13 +356,13 @@ def run_phase(
 
     Args:
         plan: of `plan_phases`.
-        base: what all operations share: the run's ids, seed, clock and variables.
-        turn: as it stands at the hook's start.
-        kinds: that there are.
-        services: what they may use of the world.
-        workers: where operations run.
-        waiting: operations that waited for a person, with the pendings; they go on from there.
-        options: of `coordinator.execute`: `abort`, `notify`, `prior`, `limits`.
+        base: the part of the context that all operations share: the run's ids, seed, clock and variables.
+        turn: the turn at the start of the hook.
+        kinds: the known kinds.
+        services: the model, the tools and the other services that operations use.
+        workers: run the operations.
+        waiting: operations that waited for the user, with their pendings; they resume with the decision.
+        options: options of `coordinator.execute`: `abort`, `notify`, `prior`, `limits`.
     """
     contexts = ContextBuilder(plan, base, turn)
 
@@ -386,9 +386,9 @@ class RunDependencies:
     """The dependencies of a run.
 
     Attributes:
-        ask: makes the main call with the turn's prompt, keeps the reply, and tells how it ended; once.
-        decide: has a person decide about pendings, and tells whether any of them was; without it the run waits.
-        tick: is called before each wait of the coordinator.
+        ask: makes the main call with the turn's prompt, stores the reply, and returns its event.
+        decide: asks the user about pendings, and returns True if any of them is decided. Without it, the run waits.
+        tick: called before each wait of the coordinator.
     """
 
     kinds: KindRegistry
@@ -416,11 +416,11 @@ class RunExecutor:
     is stored is not requested again. So an interrupted run is resumed by the same code.
 
     Args:
-        snapshot: what the run goes by.
-        log: where all of it is noted.
-        target: what effects are written to.
-        dependencies: what it works with.
-        so_far: of a run that goes on.
+        snapshot: the first event of the run, with its operations and its prompt.
+        log: records the events.
+        target: receives the effects.
+        dependencies: the kinds, the workers, the main call and the limits.
+        so_far: the recorded steps of a resumed run.
     """
 
     def __init__(
@@ -442,7 +442,7 @@ class RunExecutor:
         self.turn = Turn.of(prompt, user_part=snapshot.user_commit, artifacts=artifacts)
 
     def run(self) -> Ending:
-        """Go on until the run ends, or waits for the user."""
+        """Run until the end, or until the run waits for the user."""
         ending = (
             self._try_plan() or self._phase(Hook.BEFORE) or self._main() or self._phase(Hook.AFTER) or DONE
         )
@@ -465,7 +465,7 @@ class RunExecutor:
         if OperationStatus.WAITING in [result.status for result in results]:
             return WAITING
         failed_for = None
-        if not self.aborted:  # what was done until then has no effects either (E14)
+        if not self.aborted:  # an aborted run commits no effects (E14)
             self.enter(commit)
             failed_for = self.commit(hook, results)
         if hook is Hook.BEFORE:
@@ -482,20 +482,20 @@ class RunExecutor:
 
     @property
     def aborted(self) -> bool:
-        """True if the run was told to stop, or is too late."""
+        """True if the run was aborted, or its deadline has passed."""
         abort = self._dependencies.abort
         is_late = abort.deadline is not None and self._dependencies.workers.now() >= abort.deadline
         return abort.is_set() or is_late
 
     def enter(self, phase: RunPhase) -> None:
-        """Note what comes next."""
+        """Record the next phase."""
         self._log.add(PhaseChanged(phase=phase))
 
     def plan(self) -> None:
-        """Plan both hooks, so that a mistake in the second one is found before anything is paid for (G6).
+        """Plan both hooks, so that an error in the second one is found before any call is paid for (G6).
 
         Raises:
-            PlanError: they cannot be planned.
+            PlanError: the operations have no valid plan.
         """
         snapshot = self._snapshot
         self._plans = plan_phases(
@@ -504,14 +504,14 @@ class RunExecutor:
         )  # fmt: skip
 
     def execute(self, hook: Hook) -> dict[str, OperationResult]:
-        """Execute what has no result yet; where a person is asked and decides, go on with that."""
+        """Execute the operations without a result. If the user decides about a pending, execute the rest as well."""
         so_far = self._so_far
         results = {} if so_far is None else dict(so_far.results.get(hook, {}))
         waiting = {} if so_far is None else dict(so_far.waiting.get(hook, {}))
         while True:
             found = self._run_phase(hook, results, waiting)
             waiting = {name: one.waits_for or "" for name, one in found.items() if not one.status.is_terminal}
-            if not waiting:  # what was done is stored with what comes of it, in one transaction
+            if not waiting:  # the commit stores the events with the effects, in one transaction
                 return found
             self._log.flush()
             if not self._dependencies.decide(waiting.values()):
@@ -519,19 +519,19 @@ class RunExecutor:
             results = {name: one for name, one in found.items() if one.status.is_terminal}
 
     def commit(self, hook: Hook, results: Iterable[OperationResult]) -> str | None:
-        """Commit the effects of what is done; what was committed before the run was interrupted stays so.
+        """Commit the effects of the operations that are done. A commit before an interruption is not repeated.
 
         Returns:
-            A required operation, one of whose effects could not be committed.
+            The first required operation with an effect that could not be committed, if any.
         """
         operations = self._plans[hook].by_id
         given = list(results)
         queue = [CommitItem.of(operations[one.operation_id], one) for one in given]
         self.turn, report = commit(hook, queue, self.turn, self._target)
-        # one that failed is tried again when the run goes on, and may have gone well now
+        # a resumed run repeats a failed commit, which may succeed now
         if self._so_far is None or not _is_noted(report, self._so_far.commits.get(hook)):
             written = _written(given, report, self.turn)
-            # it is stored before the next wait: until then the report, stored with the effects, tells as much
+            # the event is stored before the next wait; until then the report, stored with the effects, is enough
             self._log.add(CommitFinished(hook=hook, report=report.form(), artifacts=written))
         if not report.required_error:
             return None
@@ -539,7 +539,7 @@ class RunExecutor:
         return next(name for name in failed if operations[name].config.required)
 
     def ask(self) -> MainReply:
-        """Make the main call, unless its reply was kept before the run was interrupted (R13)."""
+        """Make the main call, unless its reply was stored before an interruption (R13)."""
         ended = None if self._so_far is None else self._so_far.main
         if self._so_far is None or self._so_far.main_started is None:
             prompt = self.turn.prompt
@@ -568,7 +568,7 @@ class RunExecutor:
         limits = self._dependencies.limits
         return OperationContext(
             run_id=self._log.run_id,
-            operation_id="-",  # each one's own takes its place
+            operation_id="-",  # `ContextBuilder` replaces it
             trigger=snapshot.trigger,
             hook=hook,
             tract_id=snapshot.tract_id,
@@ -585,9 +585,9 @@ class RunExecutor:
 
 
 class _Flushing:
-    """Workers that store the log before they wait: what is done survives a crash, at the cost of one transaction.
+    """Workers that store the log before they wait, so that finished operations survive a crash.
 
-    What was only computed has its report at once, so there is nothing to wait for, and nothing to lose either.
+    Operations that only compute report at once, so there is no wait, and no transaction.
     """
 
     def __init__(self, workers: Workers, log: EventLog, tick: Callable[[], None]) -> None:
@@ -599,12 +599,12 @@ class _Flushing:
         self.now, self.wake = workers.now, workers.wake
 
     def submit(self, key: object, job: Job, abort: Abort) -> None:
-        """Have it run."""
+        """Submit a job."""
         if self._workers.submit(key, job, abort):
             self._has_report = True
 
     def wait(self, timeout: float | None) -> list[Report]:
-        """Store, then wait; unless there is a report already."""
+        """Store the log, unless a report is there already; then wait."""
         if not self._has_report:
             self._log.flush()
             self._tick()
@@ -617,7 +617,7 @@ def _is_noted(report: CommitReport, noted: CommitFinished | None) -> bool:
 
 
 def _written(results: Iterable[OperationResult], report: CommitReport, turn: Turn) -> dict[str, ArtifactView]:
-    """Return the artifacts that a commit wrote, as they stand after it."""
+    """Return the artifacts that a commit wrote, with their values after it."""
     effects: dict[tuple[str, int], Effect] = {
         (one.operation_id, index): effect for one in results for index, effect in enumerate(one.effects)
     }

@@ -47,7 +47,7 @@ INTERRUPTS: Final = (KeyboardInterrupt, CancelledError)
 
 @dataclass
 class MainCall:
-    """The main call of one run: how it is asked, what it raised, and its end and commit once that is there."""
+    """The main call of one run: the request, its exception, and the event and the commit of its reply."""
 
     asked: ReplyRequest
     raised: BaseException | None = None
@@ -116,17 +116,17 @@ class MainCaller:
         return ended
 
     def is_answered(self, run_id: str) -> bool:
-        """Return whether a run has committed its reply."""
+        """Return True if a run has committed its reply."""
         return self._reports.find(run_id, _MAIN) is not None
 
     def _remember(self, snapshot: RunStarted, turn: Turn) -> None:
-        """Keep, with the reply, what the turn has changed before it: a turn without a reply changes nothing."""
+        """Store the artifacts of the turn with the reply: a turn without a reply changes none."""
         changed = [one for tag, one in turn.artifacts.persisted.items() if one != snapshot.artifacts.get(tag)]
         counters = {name: Counters(*count) for name, count in snapshot.counters.items()}
         self._artifacts.remember(snapshot.session_key, changed, snapshot.profile_id or "", counters)
 
     def _restore_original(self, snapshot: RunStarted, turn: Turn) -> None:
-        """Put the version of the user's message that the model was sent back into the context."""
+        """Restore the version of the user's message that the model was sent."""
         if snapshot.turn_id is None or turn.user_part != snapshot.user_commit:
             return
         head = self._repository.writer.position.commit_hash
@@ -144,10 +144,10 @@ class MainCaller:
                 )
 
     def find(self, run_id: str) -> MainFinished | None:
-        """Return the reply that this run has committed, if it has.
+        """Return the event of the reply that a run has committed, if any.
 
         Raises:
-            StoreCorruptError: the store says so, and there is no such commit.
+            StoreCorruptError: the event is damaged, or its commit is missing.
         """
         kept = self._reports.find(run_id, _MAIN)
         if kept is None:
@@ -158,12 +158,12 @@ class MainCaller:
         except (ValidationError, CommitNotFoundError):
             raise StoreCorruptError(
                 f"the reply of run {run_id} is damaged in the store, or its commit is gone; nothing was asked or "
-                "committed. Restore a backup, or generate() anew"
+                "committed. Restore a backup, or call generate() again"
             ) from None
         return ended
 
     def _request(self, turn: Turn, snapshot: RunStarted, run_id: str, call: MainCall) -> MainFinished:
-        """Ask, and keep the reply with its commit; returns that, or what counts if it is not kept."""
+        """Send the request, and store the reply with its commit. Return its event, or that of the failure."""
         pieces: list[str] = []
 
         def note(delta: Delta) -> None:
@@ -194,12 +194,12 @@ class MainCaller:
         except Exception as error:  # noqa: BLE001 # a client may raise anything
             call.raised = error
             return _failed(error, "".join(pieces))
-        return call.kept or _failed(RejectedError("the reply was not committed: nobody approved it"))
+        return call.kept or _failed(RejectedError("the reply was not committed, because it was not approved"))
 
 
 @contextmanager
 def _in_time(abort: Abort, now: Callable[[], float]) -> Iterator[None]:
-    """Give the signal when the time of the run is over, while the coordinator waits for a reply."""
+    """Abort the run at its deadline, while it waits for a reply."""
     left = min(max((abort.deadline or 0) - now(), 0), TIMEOUT_MAX)
     timer = Timer(left, abort.set)
     timer.daemon = True

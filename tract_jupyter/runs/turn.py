@@ -214,9 +214,9 @@ class ContextBuilder:
     """Makes the contexts of a plan's operations.
 
     Args:
-        plan: whose hook and order count.
-        base: what all of them share: the run's ids, its seed, its clock, its variables.
-        turn: as it stands at the hook's start.
+        plan: the plan of the hook.
+        base: the part that all contexts share: the run's ids, seed, clock and variables.
+        turn: the turn at the start of the hook.
     """
 
     def __init__(self, plan: PhasePlan, base: OperationContext, turn: Turn) -> None:
@@ -242,11 +242,11 @@ class ContextBuilder:
     def context(
         self, operation: Operation, dependencies: Mapping[str, OperationResult], *, is_shared: bool = False
     ) -> OperationContext:
-        """Return the context of one operation, made of the results of its direct dependencies (R29 to R34).
+        """Return the context of one operation, with the results of its direct dependencies (R29 to R34).
 
-        Their effects are replayed in commit order, so that what it sees is what will be committed. What can be
-        changed in it is a copy: nobody else sees what an operation does to that. With `is_shared` messages and
-        artifacts are no copies: for a kind of ours that changes none.
+        Their effects are applied in commit order, so the operation sees the values that will be committed. Mutable
+        values are copies, so an operation cannot change the context of another one. With `is_shared`, messages and
+        artifacts are not copied: for built-in kinds, which do not change them.
         """
         done: list[str] = []
         effects: list[tuple[str, Effect]] = []
@@ -257,7 +257,7 @@ class ContextBuilder:
                 (key, effect)
                 for key in done
                 for effect in dependencies[key].effects
-                if effect.type in self._allowed  # what is never committed, nobody sees
+                if effect.type in self._allowed  # other effects are never committed
             ]
             prompt = prompt.apply_all([(key, one) for key, one in effects if isinstance(one, _ON_PROMPT)])
         messages = prompt.messages if is_shared else tuple(map(_own, prompt.messages))
@@ -286,7 +286,7 @@ class ContextBuilder:
     def _artifacts(
         self, effects: Iterable[tuple[str, Effect]], *, is_shared: bool
     ) -> dict[str, ArtifactView]:
-        """Return them by tag; what a dependency wrote also by the id that its artifact has, if any (X09)."""
+        """Return the artifacts by tag; those of dependencies also by the id of their artifact, if any (X09)."""
         writes = [(key, one) for key, one in effects if isinstance(one, ArtifactUpsert)]
         if is_shared and not writes:
             return self._shown
@@ -308,7 +308,7 @@ _ON_PROMPT: Final = (*PROMPT_EFFECTS, UserReplaceText)
 
 
 def _own(message: RunMessage) -> RunMessage:
-    """Return a copy whose `extra` is nobody else's."""
+    """Return a copy with its own `extra`."""
     found = message.__copy__()
     found.__dict__["extra"] = own(message.extra)
     return found

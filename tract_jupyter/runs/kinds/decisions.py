@@ -55,7 +55,7 @@ class RunDecisions:
                 self._kept.popitem(last=False)
 
     def find(self, pending_id: str) -> Any:
-        """Return the pending, with what this user has decided meanwhile; None if it is unknown."""
+        """Return the pending with the decision of this user; None if it is unknown."""
         with self._lock:
             pending = self._kept.get(pending_id)
         if pending is None:
@@ -63,7 +63,7 @@ class RunDecisions:
         if pending is not None and pending.status.is_open:
             pending.tract.review.gate.catch_up(pending)
             if pending.runs_elsewhere and not self._is_proven(pending):
-                pending.status = PendingStatus.PENDING  # somebody wrote it into the store
+                pending.status = PendingStatus.PENDING  # the stored decision is not proven
         return pending
 
     def forget(self, pending_id: str) -> bool:
@@ -72,11 +72,11 @@ class RunDecisions:
             return self._kept.pop(pending_id, None) is not None
 
     def withdraw(self, run_id: str, pending_ids: Iterable[str]) -> None:
-        """Turn down what a run has asked that is over: nothing is left to decide about.
+        """Reject the open pendings of a run that has ended.
 
         Args:
-            run_id: of the run; what it fired here is known.
-            pending_ids: what it asked besides, also in a process before.
+            run_id: the run; the pendings that it made in this process are known.
+            pending_ids: other pendings of the run, also of an earlier process.
         """
         with self._lock:
             fired = {
@@ -85,7 +85,7 @@ class RunDecisions:
                 if getattr(one, "triggered_by", None) == asked_by(run_id)
             }
         for pending_id in {*fired, *pending_ids}:
-            with suppress(TractError):  # somebody else may just decide it
+            with suppress(TractError):  # another process may decide at the same time
                 pending = self.find(pending_id)
                 if pending is not None and pending.status.is_open:
                     pending.reject("the run that asked is over")
@@ -103,10 +103,10 @@ class RunDecisions:
             self._tract.reviewer.keep(pending)
 
     def _from_store(self, pending_id: str) -> Any:
-        """Return the pending of a process that has ended, before any decision: those are checked one by one."""
+        """Return a stored pending as undecided: its decisions are checked one by one."""
         tract = self._tract
         stored = tract.reviewer.ledger.get(pending_id)
-        if stored is None:  # the question about a tool call is one of the tract at the top
+        if stored is None:  # the request of a tool call belongs to the tract at the top
             with suppress(TractError):
                 tract = tract.executor.top.tract
                 stored = tract.reviewer.ledger.get(pending_id)
