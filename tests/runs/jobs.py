@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 
+from tests.runs.virtual import watch
 from tract_jupyter.concurrency import current_stop
 from tract_jupyter.runs import (
     Hook,
@@ -95,4 +96,4 @@ def run_functions(functions, workers, operations, *, anywhere=True, variables=No
         return job_of(function, one.id, anywhere, **(variables or {}))
 
     plan = make_plan(operations, Hook.BEFORE, Trigger.GENERATE, **({"mode": mode} if mode else {}))
-    return execute(plan, begin, workers, **options)
+    return watch(execute, plan, begin, workers, **options)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.hooks.fakes import ScriptedClient
 from tests.runs.kinds.support import context_of, operation_of
-from tests.runs.virtual import VirtualWorkers
+from tests.runs.virtual import VirtualWorkers, watch
 from tract_jupyter.concurrency import stopped_by
 from tract_jupyter.exceptions import PlanError
 from tract_jupyter.runs import (
@@ -87,8 +87,15 @@ def run(*operations, hook=Hook.BEFORE, turn=None, services=None, workers=None, b
         **{name: options.pop(name) for name in ("activation_skips",) if name in options},
     )[base.hook]
     turn = turn or Turn.of(Prompt.of(MESSAGES))
-    executed = run_phase(
-        plan, base, turn, kinds=kinds, services=services or Services(), workers=workers or AtOnce(), **options
+    executed = watch(
+        run_phase,
+        plan,
+        base,
+        turn,
+        kinds=kinds,
+        services=services or Services(),
+        workers=workers or AtOnce(),
+        **options,
     )
     return executed, kind.contexts
 

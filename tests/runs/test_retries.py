@@ -11,10 +11,10 @@ from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.runs import (
     Hook,
     Limits,
+    OperationFinished,
     OperationResult,
     ResultError,
     Retry,
-    Stage,
     Trigger,
     make_plan,
     retry_delay,
@@ -98,7 +98,7 @@ def test_the_wait_holds_no_slot():
         (0.01, 0.02),
         (0.03, 0.04),
     ]
-    ends = [event.operation_id for event in events if event.stage is Stage.FINISHED]
+    ends = [event.operation_id for event in events if isinstance(event, OperationFinished)]
     assert ends == ["b", "a", "c"]
 
 
@@ -106,10 +106,11 @@ def test_an_observer_is_told_of_each_attempt():
     """R56: with its error, and when the next one is."""
     events = []
     tried(failing(times=1), maxAttempts=2, backoffMs=5, notify=events.append)
-    assert [(event.stage, event.attempt, event.at, event.retry_at) for event in events] == [
-        ("started", 1, 0, None), ("attempt", 1, 0.01, 0.015), ("finished", 2, 0.025, None)
-    ]  # fmt: skip
-    assert events[1].result.error.code == "provider_error"
+    started, attempt, finished = events
+    assert (started.type, started.started_at) == ("operation.started", 0)
+    assert (attempt.type, attempt.attempt, attempt.delay_ms) == ("operation.attempt", 1, 5)
+    assert (finished.type, finished.attempts, finished.finished_at) == ("operation.finished", 2, 0.025)
+    assert attempt.error.code == "provider_error"
 
 
 def test_what_could_only_begin_after_the_end_is_not_waited_for():

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tests.runs.virtual import Script, VirtualWorkers, operation, run_scripts, script_job, statuses
+from tests.runs.virtual import Script, VirtualWorkers, operation, run_scripts, script_job, statuses, watch
 from tract_jupyter.concurrency import Stopped, StopSignal, current_stop
 from tract_jupyter.runs import Hook, Limits, Skip, Trigger, execute, make_plan
 
@@ -95,7 +95,7 @@ def test_an_abort_while_an_operation_is_begun():
         return script_job(Script(), one.id)
 
     plan = make_plan([operation("a"), operation("b")], Hook.BEFORE, Trigger.GENERATE)
-    executed = execute(plan, begin, VirtualWorkers(), abort=abort)
+    executed = watch(execute, plan, begin, VirtualWorkers(), abort=abort)
     assert (executed.start_order, reasons(executed)) == ((), {"a": "run_aborted", "b": "run_aborted"})
 
 

@@ -14,7 +14,8 @@ from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.runs import (
     ExecutionMode,
     Limits,
-    Stage,
+    OperationProgress,
+    OperationStarted,
     ThreadWorkers,
     report_progress,
 )
@@ -100,7 +101,7 @@ def test_an_operation_hears_the_abort(threads):
     abort = StopSignal()
 
     def notify(event):
-        if event.stage is Stage.STARTED:
+        if isinstance(event, OperationStarted):
             threading.Thread(target=abort.set).start()
 
     executed = run_functions({"a": jobs.until_told, "b": jobs.fine}, threads,
@@ -144,13 +145,14 @@ def test_progress_is_told_while_it_runs(threads):
 
     def notify(event):
         events.append(event)
-        if event.stage is Stage.PROGRESS:
+        if isinstance(event, OperationProgress):
             heard.set()
 
     run_functions({"a": reporting}, threads, [operation("a")], notify=notify)
-    assert [event.stage for event in events] == ["started", "progress", "finished"]
-    progress = events[1].progress
-    assert (events[1].attempt, progress.percent, progress.tokens, len(progress.text)) == (1, 50, 3, 2_000)
+    assert [event.type for event in events] == [
+        "operation.started", "operation.progress", "operation.finished"
+    ]  # fmt: skip
+    assert events[1].data == {"percent": 50, "tokens": 3, "text": "x" * 2_000}
     report_progress(1)
 
 

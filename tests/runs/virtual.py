@@ -13,12 +13,16 @@ from tract_jupyter.runs import (
     Job,
     Operation,
     OperationContext,
+    OperationFinished,
     OperationResult,
+    OperationStarted,
+    OperationStatus,
     ResultError,
     Skip,
     Trigger,
     execute,
     make_plan,
+    operation_run,
     result_of,
 )
 
@@ -123,6 +127,47 @@ class VirtualWorkers:
         """Nobody sleeps in virtual time."""
 
 
+@dataclass
+class Executed:
+    """A plan, its results, and the events of its execution."""
+
+    plan: object
+    results: dict
+    events: list
+
+    @property
+    def start_order(self):
+        """The ids of the operations that ran, in the order of their starts."""
+        return tuple(one.operation_id for one in self.events if isinstance(one, OperationStarted))
+
+    @property
+    def waiting(self):
+        """The ids of the operations that wait for the user."""
+        return tuple(key for key, result in self.results.items() if result.status is OperationStatus.WAITING)
+
+    @property
+    def runs(self):
+        """The records of the operations that ended, in the order of the results."""
+        ended = {one.operation_id: one for one in self.events if isinstance(one, OperationFinished)}
+        return tuple(
+            operation_run(self.plan.by_id[key], self.plan.trigger, ended[key])
+            for key in self.results
+            if key in ended
+        )
+
+
+def watch(run, plan, *arguments, notify=None, **options):
+    """Call `execute` or `run_phase`, and return the results with the events."""
+    events = []
+
+    def note(event):
+        events.append(event)
+        if notify is not None:
+            notify(event)
+
+    return Executed(plan, run(plan, *arguments, notify=note, **options), events)
+
+
 def operation(key, order=1.0, kind="script", **config):
     """An operation; the rest is its configuration."""
     definition = {"operation_id": key, "name": key, "kind": kind}
@@ -138,10 +183,11 @@ def script_job(script, key, seed=0):
 
 
 def run_scripts(operations, scripts=None, *, workers=None, plan=None, hook=Hook.BEFORE, **options):
-    """Execute a plan of scripts, each done at once where none is given; returns what came of it."""
+    """Execute a plan of scripts. An operation without a script is done at once."""
     scripts = scripts or {}
     plan = plan or make_plan(operations, hook, Trigger.GENERATE)
-    return execute(
+    return watch(
+        execute,
         plan,
         lambda one, results: script_job(scripts.get(one.id) or Script(), one.id),
         workers or VirtualWorkers(),

@@ -173,14 +173,7 @@ class Writer:
 
     @whole_context
     def batch(self) -> Iterator[None]:
-        """Write what is committed meanwhile in one transaction: all of it, or nothing."""
-        with self._batched():
-            yield
-        if self.on_commits is not None and self._buffer is None:
-            interruptible(self.on_commits, ())
-
-    @whole_context
-    def _batched(self) -> Iterator[None]:
+        """Write the commits of the block in one transaction: all of them, or none."""
         with self._lock:
             if self._buffer is not None:  # a part of another batch; if it fails, that one fails too
                 with self._database.write():
@@ -201,6 +194,8 @@ class Writer:
                 raise
             finally:
                 self._buffer = None
+        if self.on_commits is not None:
+            interruptible(self.on_commits, ())
 
     def write(self, plan: Plan, also: Callable[[Connection, list[Entry]], None] | None = None) -> list[Entry]:
         """Carry a plan out, and return its commits. `also` is called in its transaction; what it raises undoes all.

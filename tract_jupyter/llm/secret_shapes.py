@@ -15,7 +15,6 @@ import string
 from base64 import b64decode
 from bisect import bisect
 from enum import IntEnum
-from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -552,24 +551,19 @@ def key_lines(text: str, grade: Grade = Grade.CERTAIN) -> list[int]:
 
 
 def _found_in(text: str) -> Iterator[FoundSecret]:
-    return chain.from_iterable(_found(pattern, grade, text) for pattern, grade in _SHAPES)
-
-
-def _found(
-    pattern: re.Pattern[str], grade_of: Callable[[re.Match[str]], Grade | None], text: str
-) -> Iterator[FoundSecret]:
-    end = 0
-    for found in pattern.finditer(text):
-        grade = grade_of(found) if found.start() >= end else None
-        if grade is None:
-            continue
-        parts = [name for name, part in found.groupdict().items() if name in _PARTS and part is not None]
-        start, end = found.span(parts[0] if parts else 0)
-        if pattern is _VALUES:
-            end = _REST.match(text, end).end()  # type: ignore[union-attr] # it always matches
-            if found["wrap"]:
-                yield from _others(text, end, grade)
-        yield FoundSecret(start, end, grade)
+    for pattern, grade_of in _SHAPES:
+        end = 0
+        for found in pattern.finditer(text):
+            grade = grade_of(found) if found.start() >= end else None
+            if grade is None:
+                continue
+            parts = [name for name, part in found.groupdict().items() if name in _PARTS and part is not None]
+            start, end = found.span(parts[0] if parts else 0)
+            if pattern is _VALUES:
+                end = _REST.match(text, end).end()  # type: ignore[union-attr] # it always matches
+                if found["wrap"]:
+                    yield from _others(text, end, grade)
+            yield FoundSecret(start, end, grade)
 
 
 def _others(text: str, start: int, grade: Grade) -> Iterator[FoundSecret]:

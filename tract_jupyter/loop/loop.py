@@ -247,12 +247,12 @@ class ToolLoop:
             observer = TurnObserver(self._store.repository, asked.on_turn, offered_as, self.about_end)
         whole = asked.whole or self.whole
         kept = (self._store, meter, stop, request, asked.on_delta, asks, observer, whole)
-        here = self._store.repository.refs.position.branch
         if toolset is None:
-            self._had.pop(here, None)
+            if self._had:
+                self._had.pop(self._store.repository.refs.position.branch, None)
             turn = StoredTurn(*kept)
             return turn.run() if observer is None else observer.observe(turn)
-        self._had[here] = toolset
+        self._had[self._store.repository.refs.position.branch] = toolset
         from tract_jupyter.loop.acting import ActingTurn
         from tract_jupyter.loop.calls import Machinery
         from tract_jupyter.loop.offered import OfferedTools

@@ -4,8 +4,8 @@
   `kinds` (what an operation does inside), `templates`.
 * Who begins one: `service` (the part `Tract.runs`), `generation` (a reply with or without a profile), `turns` (who
   answers on a branch, and holds the lease), `preview` (a run that asks nobody).
-* What happens: `run` (the loop), `engine` (what its steps work with), `activation`, `plan`, `schedule` (who may
-  start; pure), `run_executor` (both hooks and the main call), `coordinator`, `workers`, `attempt`.
+* What happens: `engine` (a run from beginning to end), `main_call`, `run` (how a run ends), `activation`, `plan`,
+  `schedule` (which operation may start; pure), `coordinator`, `workers`, `attempt`.
 * What comes of it: `effect_types` and `effects` (data, and its check), `patterns` (what is replaced or taken out),
   `commit_queue`, `prompt`, `turn`, `artifacts`, `targets`.
 * What it costs: `costs` (the part `Tract.costs`). The same conversation with another model or prompt: `forks`.

@@ -13,6 +13,7 @@ from .artifacts import session_key as session_key
 from .artifacts import upserted as upserted
 from .attempt import FUNCTIONS as FUNCTIONS
 from .attempt import Functions as Functions
+from .attempt import job_of as job_of
 from .attempt import perform as perform
 from .attempt import run_function as run_function
 from .commit_queue import CommitItem as CommitItem
@@ -41,9 +42,11 @@ from .effects import check_effects as check_effects
 from .effects import checked_effect as checked_effect
 from .effects import checked_value as checked_value
 from .effects import effects_of as effects_of
-from .engine import RunDecisions as RunDecisions
 from .engine import RunEngine as RunEngine
+from .engine import RunExecutor as RunExecutor
 from .engine import RunOptions as RunOptions
+from .engine import plan_phases as plan_phases
+from .engine import run_phase as run_phase
 from .events import CommitFinished as CommitFinished
 from .events import EventData as EventData
 from .events import MainFinished as MainFinished
@@ -59,7 +62,6 @@ from .events import RunEvent as RunEvent
 from .events import RunFinished as RunFinished
 from .events import RunResumed as RunResumed
 from .events import RunStarted as RunStarted
-from .events import Stage as Stage
 from .events import in_order as in_order
 from .forks import Fork as Fork
 from .forks import Forks as Forks
@@ -89,6 +91,7 @@ from .plan import make_plan as make_plan
 from .preview import Imagined as Imagined
 from .preview import PromptPreview as PromptPreview
 from .projection import differences as differences
+from .projection import operation_run as operation_run
 from .projection import project as project
 from .projection import root_hash as root_hash
 from .projection import sealed as sealed
@@ -100,11 +103,7 @@ from .reading import MASK as MASK
 from .reading import bounded as bounded
 from .reading import masked as masked
 from .reading import message_of as message_of
-from .run import RunLoop as RunLoop
 from .run import counts_against as counts_against
-from .run_executor import job_of as job_of
-from .run_executor import plan_phases as plan_phases
-from .run_executor import run_phase as run_phase
 from .schedule import Limits as Limits
 from .schedule import ready_order as ready_order
 from .service import Runs as Runs

@@ -11,6 +11,8 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from tract_jupyter.concurrency import Stopped, current_stop
@@ -22,13 +24,13 @@ from tract_jupyter.runs.kinds.base import OperationFailed, Output, Skipped, Wait
 from tract_jupyter.runs.model import OperationResult, ResultError, Skip
 from tract_jupyter.runs.reading import bounded, message_of
 from tract_jupyter.runs.terms import MAX_DEBUG, ErrorCode, Hook, OperationStatus, Persistence, WriteMode
-from tract_jupyter.runs.workers import is_computed_here
+from tract_jupyter.runs.workers import Job, is_computed_here
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tract_jupyter.runs.effect_types import Effect
-    from tract_jupyter.runs.kinds.base import Runner
+    from tract_jupyter.runs.kinds.base import KindOutcome, OperationKind, Runner, Services
     from tract_jupyter.runs.model import ArtifactSpec, Operation, OperationContext
 
 
@@ -164,6 +166,43 @@ def perform(operation: Operation, run: Runner, context: OperationContext) -> Ope
             return _ended(operation, OperationStatus.ABORTED)
         code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), ErrorCode.OPERATION)
         return _failed(operation, OperationFailed(code, message_of(error)), context)
+
+
+def job_of(
+    operation: Operation,
+    context: OperationContext,
+    kind: OperationKind | Exception,
+    services: Services,
+    waits_for: str | None = None,
+) -> Job:
+    """Make the job of an operation. If its kind cannot prepare it, the job fails when it runs (R53).
+
+    Args:
+        operation: the operation to run.
+        context: the context of the operation.
+        kind: the kind of the operation, or the error of its lookup.
+        services: the model, the tools and the other services that the operation uses.
+        waits_for: the pending of an operation that resumes with the user's decision.
+    """
+    try:
+        if isinstance(kind, Exception):
+            raise kind
+        run = kind.prepare(operation, services)
+        anywhere = bool(getattr(run, "anywhere", kind.anywhere))
+        resume = getattr(run, "resume", None)
+        if waits_for is not None and resume is not None:
+            run = partial(resume, pending_id=waits_for)
+    except Exception as error:  # noqa: BLE001 # kinds may be anybody's
+        run, anywhere = _Failing(error), False
+    return Job(partial(perform, operation, run), context, anywhere, bool(getattr(kind, "is_computed", False)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Failing:
+    error: Exception
+
+    def __call__(self, context: OperationContext) -> KindOutcome:  # noqa: ARG002 # a runner's
+        raise self.error
 
 
 def _result(operation: Operation, made: Any, context: OperationContext) -> OperationResult:

@@ -1,7 +1,7 @@
-"""The coordinator: starts what is ready, waits, and writes down how each operation ended.
+"""The coordinator: starts operations that are ready, waits, and emits the events of the log.
 
 All decisions are made here and in `Schedule`, on one thread; workers only run jobs. So a result counts once: when the
-coordinator takes it. What comes from an operation that was given up before is not even looked at.
+coordinator takes it. The coordinator ignores reports of operations that it has given up.
 """
 
 from __future__ import annotations
@@ -9,12 +9,19 @@ from __future__ import annotations
 import heapq
 import logging
 import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.concurrency import StopSignal
-from tract_jupyter.runs.events import OperationEvent, Progress, Stage
-from tract_jupyter.runs.model import OperationResult, OperationRun, ResultError, Skip, Times
+from tract_jupyter.runs.events import (
+    OperationAttempt,
+    OperationFinished,
+    OperationProgress,
+    OperationStarted,
+    OperationWaiting,
+    Progress,
+)
+from tract_jupyter.runs.model import OperationResult, ResultError, Skip
 from tract_jupyter.runs.schedule import Limits, Schedule
 from tract_jupyter.runs.terms import ErrorCode, OperationStatus, SkippedReason
 from tract_jupyter.runs.workers import Job, Workers, failed
@@ -22,11 +29,12 @@ from tract_jupyter.runs.workers import Job, Workers, failed
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tract_jupyter.runs.events import EventData
     from tract_jupyter.runs.model import Operation, Retry
     from tract_jupyter.runs.plan import PhasePlan
 
     Begin = Callable[[Operation, Mapping[str, OperationResult]], Job | Skip | OperationResult]
-    Notify = Callable[[OperationEvent], object]
+    Notify = Callable[[EventData], object]
 
 
 class Timer:
@@ -120,36 +128,6 @@ def retry_delay(retry: Retry, attempt: int, result: OperationResult, seed: int) 
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Executed:
-    """The outcome of a plan.
-
-    Attributes:
-        plan: what was to run.
-        results: by operation, in (order, id) order, however fast each one was (R58); those that wait for a person are
-            `waiting`, and what depends on them has none.
-        times: when each one began and ended, and its attempts; not of prior results.
-        start_order: the ids that ran, in the order in which they were started.
-        waiting: the ids that wait for a person.
-    """
-
-    plan: PhasePlan
-    results: dict[str, OperationResult]
-    times: Mapping[str, Times]
-    start_order: tuple[str, ...]
-    waiting: tuple[str, ...]
-
-    @property
-    def runs(self) -> tuple[OperationRun, ...]:
-        """A record of each operation that has a result, in the order of `results` (R56); not of prior ones."""
-        plan = self.plan
-        return tuple(
-            OperationRun.of(plan.by_id[key], plan.hook, plan.trigger, result, self.times[key])
-            for key, result in self.results.items()
-            if key in self.times
-        )
-
-
 def execute(
     plan: PhasePlan,
     begin: Begin,
@@ -159,7 +137,7 @@ def execute(
     notify: Notify | None = None,
     prior: Mapping[str, OperationResult] | None = None,
     limits: Limits | None = None,
-) -> Executed:
+) -> dict[str, OperationResult]:
     """Run the operations of a plan, each one after all of its dependencies are done (R10, R25).
 
     Args:
@@ -168,12 +146,13 @@ def execute(
             settle it at once instead: with a `Skip`, or with a result. What it raises is the operation's error.
         workers: where jobs run, and the clock.
         abort: the run's signal, with the run's deadline.
-        notify: is told each event, on this thread; what it raises is logged and changes nothing.
+        notify: is called with each event, on this thread. Its exceptions are logged and change nothing.
         prior: results of a run that goes on. They stand, and are neither run nor told again.
         limits: per provider, of time, and how long those that were told to stop may go on.
 
     Returns:
-        All results, at the latest when all that ran has ended or was given up.
+        The results by operation, in (order, id) order, however fast each one was (R58). Operations that wait for the
+        user are `waiting`; operations that depend on them have no result.
     """
     return _Coordinator(
         plan, begin, workers, abort or StopSignal(), notify, prior or {}, limits or Limits()
@@ -221,11 +200,11 @@ class _Coordinator:
         self._attempts: dict[str, int] = {}
         self._started_at: dict[str, float] = {}
         self._settled_at: dict[str, float] = {}
-        self._times: dict[str, Times] = {}
         self._is_stopped = False
         self._deadline: float | None = None
 
-    def run(self) -> Executed:
+    def run(self) -> dict[str, OperationResult]:
+        """Run the plan; see `execute`."""
         forget = self._abort.on_set(self._workers.wake)
         try:
             self._open()
@@ -233,7 +212,7 @@ class _Coordinator:
                 self._look_at_signals()
                 self._start_ready()
                 if not self._running and not self._paused:
-                    return self._executed()
+                    return self._results()
                 for attempt, what in self._workers.wait(self._timeout()):
                     if attempt in self._running:
                         self._take(attempt, what)
@@ -256,13 +235,11 @@ class _Coordinator:
             self._timers.at(self._deadline, lambda: self._start_no_more(is_late=True))
         self._tell_settled()
 
-    def _executed(self) -> Executed:
+    def _results(self) -> dict[str, OperationResult]:
         found = self._schedule.results
-        # what is untold is settled anew when the run goes on, and all that it depends on has ended
+        # the next execution settles untold operations, once all their dependencies have ended
         untold = self._schedule.untold
-        results = {key: found[key] for key in self._plan.by_id if key in found and key not in untold}
-        waiting = [key for key, result in results.items() if result.status is OperationStatus.WAITING]
-        return Executed(self._plan, results, self._times, self._schedule.start_order, tuple(waiting))
+        return {key: found[key] for key in self._plan.by_id if key in found and key not in untold}
 
     # --- starting
 
@@ -301,7 +278,7 @@ class _Coordinator:
         self._schedule.began(key)
         if number == 1:
             self._started_at[key] = now
-            self._tell(OperationEvent(Stage.STARTED, key, now, attempt=1))
+            self._tell(OperationStarted(operation_id=key, hook=self._plan.hook, started_at=now))
         self._workers.submit(attempt, attempt.job, attempt.abort)
 
     def _set_deadline(self, attempt: _Attempt, now: float) -> None:
@@ -357,8 +334,8 @@ class _Coordinator:
 
     def _take(self, attempt: _Attempt, what: OperationResult | Progress) -> None:
         if isinstance(what, Progress):
-            now = self._workers.now()
-            self._tell(OperationEvent(Stage.PROGRESS, attempt.key, now, attempt.number, progress=what))
+            progress = OperationProgress(operation_id=attempt.key, hook=self._plan.hook, data=what.to_dict())
+            self._tell(progress)
             return
         self._release(attempt)
         result = _judged(attempt, what)
@@ -385,7 +362,12 @@ class _Coordinator:
         self._schedule.park(key)
         self._paused[key] = attempt
         self._timers.at(now + delay, lambda: self._schedule.resume(key))
-        self._tell(OperationEvent(Stage.ATTEMPT, key, now, number, result=result, retry_at=now + delay))
+        hook, delay_ms = self._plan.hook, delay * 1_000
+        self._tell(
+            OperationAttempt(
+                operation_id=key, hook=hook, attempt=number, error=result.error, delay_ms=delay_ms
+            )
+        )
         return True
 
     def _end(self, key: str, result: OperationResult) -> None:
@@ -403,25 +385,33 @@ class _Coordinator:
         for key in self._schedule.untold:
             self._settled_at.setdefault(key, self._workers.now())
         for result in self._schedule.take_settled():
-            key, now = result.operation_id, self._workers.now()
-            ended_at = None if result.status is OperationStatus.WAITING else self._settled_at.pop(key, now)
-            times = Times(self._started_at.get(key), ended_at, self._attempts.get(key, 0))
-            self._times[key] = times
-            stage = _STAGES.get(result.status, Stage.FINISHED)
-            is_debugged = not result.debug or self._plan.by_id[key].config.debug.enabled
-            told = result if is_debugged else result.model_copy(update={"debug": {}})
-            self._tell(OperationEvent(stage, key, now, times.attempts, result=told, times=times))
+            self._tell(self._end_event(result))
 
-    def _tell(self, event: OperationEvent) -> None:
+    def _end_event(self, result: OperationResult) -> OperationWaiting | OperationFinished:
+        key, hook = result.operation_id, self._plan.hook
+        started_at = self._started_at.get(key)
+        if result.status is OperationStatus.WAITING:
+            pending_id = result.waits_for or ""
+            return OperationWaiting(operation_id=key, hook=hook, pending_id=pending_id, started_at=started_at)
+        is_debugged = not result.debug or self._plan.by_id[key].config.debug.enabled
+        return OperationFinished(
+            operation_id=key,
+            hook=hook,
+            result=result if is_debugged else result.model_copy(update={"debug": {}}),
+            started_at=started_at,
+            finished_at=self._settled_at.pop(key, self._workers.now()),
+            attempts=self._attempts.get(key, 0),
+            inputs_summary=result.inputs_summary,
+            outputs_summary=result.outputs_summary,
+        )
+
+    def _tell(self, event: EventData) -> None:
         if self._notify is None:
             return
         try:
             self._notify(event)
         except Exception:
-            _logger.exception("an observer of the run failed at %s of %s", event.stage, event.operation_id)
-
-
-_STAGES = {OperationStatus.SKIPPED: Stage.SKIPPED, OperationStatus.WAITING: Stage.WAITING}
+            _logger.exception("an observer of the run failed at %s", event)
 
 
 def _earliest(one: float | None, other: float | None) -> float | None:

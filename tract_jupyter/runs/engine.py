@@ -1,74 +1,82 @@
-"""The engine: carries a run of a tract out, with models, tools, history, decisions, and the main call."""
+"""The engine: carries out runs of a tract, with models, tools, history, decisions, and the main call.
+
+`RunEngine` belongs to a tract. `RunExecutor` carries out one run, also in memory: for a preview or a replay.
+"""
 
 from __future__ import annotations
 
 import math
-import threading
-from asyncio import CancelledError
-from collections import OrderedDict
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from threading import TIMEOUT_MAX, Timer
-from typing import TYPE_CHECKING, Any, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
-from tract_jupyter.concurrency import Stopped, StopSignal, stopped_by
+from tract_jupyter.concurrency import Stopped, StopSignal
 from tract_jupyter.exceptions import (
-    CommitNotFoundError,
     ContentError,
     LLMConfigError,
-    LLMError,
     PendingStateError,
-    RejectedError,
-    StoreCorruptError,
-    TractError,
+    PlanError,
     UndecidedError,
 )
-from tract_jupyter.models import PendingStatus, brief_repr
-from tract_jupyter.review import RUN, checking
-from tract_jupyter.runs.activation import Counters
-from tract_jupyter.runs.attempt import Functions
-from tract_jupyter.runs.events import CommitFinished, MainFinished, OperationWaiting, RunFinished
+from tract_jupyter.models import brief_repr
+from tract_jupyter.review import checking
+from tract_jupyter.runs.activation import unmet_condition
+from tract_jupyter.runs.artifacts import Artifacts
+from tract_jupyter.runs.attempt import Functions, job_of
+from tract_jupyter.runs.commit_queue import CommitItem, commit
+from tract_jupyter.runs.coordinator import execute
+from tract_jupyter.runs.events import (
+    CommitFinished,
+    MainFinished,
+    MainStarted,
+    OperationWaiting,
+    PhaseChanged,
+    RunFinished,
+)
 from tract_jupyter.runs.kinds.base import Services
-from tract_jupyter.runs.model import MainReply, ResultError
+from tract_jupyter.runs.kinds.decisions import RunDecisions
+from tract_jupyter.runs.main_call import INTERRUPTS, MainCaller
+from tract_jupyter.runs.model import OperationContext
+from tract_jupyter.runs.plan import by_ids, make_plan
 from tract_jupyter.runs.projection import RunHistory, sealed
-from tract_jupyter.runs.reading import message_of
-from tract_jupyter.runs.run import ABORTED, WAITING, Ending, RunLoop
-from tract_jupyter.runs.run_executor import RunDependencies, RunExecutor
+from tract_jupyter.runs.prompt import Prompt
+from tract_jupyter.runs.run import ABORTED, DONE, WAITING, Ending, of_main, of_phase, of_plan
 from tract_jupyter.runs.schedule import Limits
 from tract_jupyter.runs.store import RunArtifacts, SqlCommitLog, TurnStates
 from tract_jupyter.runs.targets import TractTarget
-from tract_jupyter.runs.terms import ErrorCode, Hook, RunPhase
+from tract_jupyter.runs.terms import EffectStatus, FailedType, Hook, OperationStatus, RunPhase
+from tract_jupyter.runs.turn import ContextBuilder, Turn
 from tract_jupyter.runs.workers import ExecutorWorkers, ThreadWorkers
-from tract_jupyter.storage import RunCommitRows, RunEventRows, RunObjectRows
+from tract_jupyter.storage import RunCommitRows, RunObjectRows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Executor
 
     from tract_jupyter.context import Repository, VersionedContext
     from tract_jupyter.llm import ConfiguredLLM, Models
-    from tract_jupyter.models import CommitInfo, Delta
+    from tract_jupyter.runs.commit_queue import CommitReport
+    from tract_jupyter.runs.effect_types import Effect
     from tract_jupyter.runs.events import RunStarted
-    from tract_jupyter.runs.generation import Generation, ReplyRequest
+    from tract_jupyter.runs.generation import Generation
+    from tract_jupyter.runs.kinds.base import OperationKind
     from tract_jupyter.runs.kinds.rag import HistorySearch
     from tract_jupyter.runs.kinds.registry import KindRegistry
-    from tract_jupyter.runs.log import RunLog
-    from tract_jupyter.runs.model import OperationContext
+    from tract_jupyter.runs.log import EventLog, RunLog
+    from tract_jupyter.runs.main_call import MainCall
+    from tract_jupyter.runs.model import ArtifactView, MainReply, Operation, OperationResult, Skip
+    from tract_jupyter.runs.plan import PhasePlan
     from tract_jupyter.runs.projection import Unfinished
-    from tract_jupyter.runs.turn import Turn
+    from tract_jupyter.runs.terms import Trigger
+    from tract_jupyter.runs.turn import TurnTarget
     from tract_jupyter.runs.turns import Lease
-    from tract_jupyter.runs.workers import Workers
+    from tract_jupyter.runs.workers import Job, Report, Workers
     from tract_jupyter.toolkit import ToolExecutor
 
-
-_MAIN = RunPhase.MAIN_LLM
-"""What the reply is kept under, beside the reports of commits."""
-
-_INTERRUPTS = (KeyboardInterrupt, CancelledError)
-"""What the stop button raises; the latter in a cell with an `await`."""
+    Ask = Callable[[Turn], MainFinished]
+    Decide = Callable[[Collection[str]], bool]
 
 
 @dataclass(frozen=True)
@@ -116,16 +124,6 @@ def _is_finite(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-@dataclass
-class MainCall:
-    """The main call of one run: how it is asked, what it raised, and its end and commit once that is there."""
-
-    asked: ReplyRequest
-    raised: BaseException | None = None
-    kept: MainFinished | None = None
-    reply: CommitInfo | None = None
-
-
 class RunEngine:
     """Carries out runs of one tract.
 
@@ -140,9 +138,9 @@ class RunEngine:
 
     Attributes:
         functions: those that operations of kind `compute` may call.
-        rows: the events of runs.
         reports: what runs have committed.
         artifacts: what runs keep from turn to turn.
+        main_calls: makes the main calls of runs.
     """
 
     def __init__(
@@ -157,18 +155,17 @@ class RunEngine:
     ) -> None:
         self._tract = tract
         self._repository = repository
-        self._generation = generation
         self._llm = llm
         self._models = models
         self._make_executor = executor
         database, tract_id = repository.database, repository.tract_id
         self.functions = Functions()
         self.kinds = kinds
-        self.rows = RunEventRows(tract_id)
         self.reports = SqlCommitLog(database, RunCommitRows(tract_id))
         self.artifacts = TurnStates(
             database, RunObjectRows(tract_id), lambda: repository.writer.position.commit_hash
         )
+        self.main_calls = MainCaller(tract, repository, generation, self.reports, self.artifacts)
         self._decisions = RunDecisions(tract)
 
     def carry_out(
@@ -185,18 +182,21 @@ class RunEngine:
         with self._workers(options) as workers, _signal(options, workers, stop) as abort:
             dependencies = RunDependencies(
                 kinds=self.kinds, services=self._services(), workers=workers,
-                ask=lambda turn: self._main_call(
-                    turn, snapshot, log, call, abort, workers, is_new=so_far is None
+                ask=partial(
+                    self.main_calls.make, snapshot=snapshot, log=log, call=call, abort=abort, now=workers.now,
+                    is_new=so_far is None,
                 ),
                 decide=partial(self._decide_all, partial(_check_on, abort, workers)), tick=lease.renew,
                 limits=options.limits, concurrency=options.concurrency, abort=abort,
             )  # fmt: skip
-            artifacts = RunArtifacts(self.artifacts, snapshot.artifacts, lambda: self.is_answered(log.run_id))
+            artifacts = RunArtifacts(
+                self.artifacts, snapshot.artifacts, lambda: self.main_calls.is_answered(log.run_id)
+            )
             target = TractTarget(
                 self._repository, log.run_id, session=snapshot.session_key, artifacts=artifacts,
                 log=self.reports, is_new=so_far is None, before=log.flush,
             )  # fmt: skip
-            ending = RunLoop(RunExecutor(snapshot, log, target, dependencies, so_far)).run()
+            ending = RunExecutor(snapshot, log, target, dependencies, so_far).run()
         call.reply = target.rewritten_reply or call.reply
         return ending, self._end(log, ending)
 
@@ -205,7 +205,7 @@ class RunEngine:
         """Note that the run ended by an interrupt, which comes through."""
         try:
             yield
-        except _INTERRUPTS:
+        except INTERRUPTS:
             if log.events:  # otherwise it had not begun
                 self._note_kept(log)
                 self._end(log, ABORTED)
@@ -230,7 +230,7 @@ class RunEngine:
             report = self.reports.find(log.run_id, hook)
             if report is not None and hook not in history.commits:
                 log.add(CommitFinished(hook=hook, report=report))
-        reply = self._kept_reply(log.run_id)
+        reply = self.main_calls.find(log.run_id)
         if reply is not None and history.main is None:
             log.add(reply)
 
@@ -289,114 +289,6 @@ class RunEngine:
                 pending.tract.reviewer.decide_now(pending)
         return pending is None or not pending.status.is_open
 
-    # --- the main call
-
-    def _main_call(
-        self,
-        turn: Turn,
-        snapshot: RunStarted,
-        log: RunLog,
-        call: MainCall,
-        abort: StopSignal,
-        workers: Workers,
-        *,
-        is_new: bool,
-    ) -> MainFinished:
-        """Ask the model with the effective prompt, and commit its reply; once, also when the run was interrupted."""
-        ended = None if is_new else self._kept_reply(log.run_id)
-        if ended is None:
-            with stopped_by(abort), nullcontext() if abort.deadline is None else _in_time(abort, workers):
-                found = self._asked_and_kept(turn, snapshot, log.run_id, call)
-            # a reply that is committed counts, whatever was raised after that
-            ended = call.kept or self._kept_reply(log.run_id)
-            if ended is None:
-                ended = _aborted(found.reply.text) if abort.is_set() else found
-        if isinstance(call.raised, _INTERRUPTS):
-            abort.set()
-        log.add(ended)  # it is stored before the next wait: what is committed tells as much
-        return ended
-
-    def is_answered(self, run_id: str) -> bool:
-        """Return whether a run has committed its reply."""
-        return self.reports.find(run_id, _MAIN) is not None
-
-    def _remember(self, snapshot: RunStarted, turn: Turn) -> None:
-        """Keep, with the reply, what the turn has changed before it: a turn without a reply changes nothing."""
-        changed = [one for tag, one in turn.artifacts.persisted.items() if one != snapshot.artifacts.get(tag)]
-        counters = {name: Counters(*count) for name, count in snapshot.counters.items()}
-        self.artifacts.remember(snapshot.session_key, changed, snapshot.profile_id or "", counters)
-
-    def _restore_original(self, snapshot: RunStarted, turn: Turn) -> None:
-        """Put the version of the user's message that the model was sent back into the context."""
-        if snapshot.turn_id is None or turn.user_part != snapshot.user_commit:
-            return
-        head = self._repository.writer.position.commit_hash
-        if head == snapshot.turn_id:
-            return
-        tract, history = self._tract, self._repository.history
-        if not history.is_edited(snapshot.turn_id, head):
-            return
-        newest = history.versions(snapshot.turn_id)[-1]
-        if newest.metadata.get("run_id") and newest.commit_hash != turn.user_part:
-            content = tract.get_content(newest.commit_hash)
-            if content["text"] != turn.user_text:
-                tract.commit(
-                    {**content, "text": turn.user_text}, operation="edit", edit_target=snapshot.turn_id
-                )
-
-    def _kept_reply(self, run_id: str) -> MainFinished | None:
-        """Return the reply that this run has committed, if it has.
-
-        Raises:
-            StoreCorruptError: the store says so, and there is no such commit.
-        """
-        kept = self.reports.find(run_id, _MAIN)
-        if kept is None:
-            return None
-        try:
-            ended = MainFinished.from_dict(kept)
-            self._tract.get_commit(ended.reply_commit or "")
-        except (ValidationError, CommitNotFoundError):
-            raise StoreCorruptError(
-                f"the reply of run {run_id} is damaged in the store, or its commit is gone; nothing was asked or "
-                "committed. Restore a backup, or generate() anew"
-            ) from None
-        return ended
-
-    def _asked_and_kept(self, turn: Turn, snapshot: RunStarted, run_id: str, call: MainCall) -> MainFinished:
-        """Ask, and keep the reply with its commit; returns that, or what counts if it is not kept."""
-        pieces: list[str] = []
-
-        def note(delta: Delta) -> None:
-            if delta.kind == "text":
-                pieces.append(delta.text)
-
-        def keep(fields: dict[str, Any]) -> Any:
-            with self._repository.writer.batch():
-                call.kept = None
-                self._restore_original(snapshot, turn)
-                response = self._generation.commit_in_batch(fields)
-                reply = MainReply(text=response.text, usage=response.usage)
-                ended = MainFinished(reply=reply, reply_commit=response.commit_info.commit_hash)
-                self._remember(snapshot, turn)
-                self.reports.add(run_id, _MAIN, ended.form())
-            call.kept, call.reply = ended, response.commit_info
-            return response
-
-        try:
-            self._generation.carry_out(
-                call.asked, keep=keep,
-                prompt=turn.prompt.provider_messages(), replaces=snapshot.replaces,
-                on_delta=note,
-            )  # fmt: skip
-        except _INTERRUPTS as error:
-            call.raised = error
-            return _aborted("".join(pieces))
-        except Exception as error:  # noqa: BLE001 # a client may raise anything
-            call.raised = error
-            return _failed(error, "".join(pieces))
-        return call.kept or _failed(RejectedError("the reply was not committed: nobody approved it"))
-
 
 @contextmanager
 def _signal(options: RunOptions, workers: Workers, stop: StopSignal | None) -> Iterator[StopSignal]:
@@ -416,19 +308,6 @@ def _signal(options: RunOptions, workers: Workers, stop: StopSignal | None) -> I
             raise
 
 
-@contextmanager
-def _in_time(abort: StopSignal, workers: Workers) -> Iterator[None]:
-    """Give the signal when the time of the run is over, while the coordinator waits for a reply."""
-    left = min(max((abort.deadline or 0) - workers.now(), 0), TIMEOUT_MAX)
-    timer = Timer(left, abort.set)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
 def _check_on(abort: StopSignal, workers: Workers) -> None:
     """Look whether a run that waits for a person is to end.
 
@@ -440,126 +319,315 @@ def _check_on(abort: StopSignal, workers: Workers) -> None:
         raise Stopped
 
 
-def _aborted(text: str) -> MainFinished:
-    return MainFinished(reply=MainReply(text=text, finish_reason="user_abort"))
+# --- one run
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-def _failed(error: Exception, text: str = "") -> MainFinished:
-    code = _code(error)
-    failed = ResultError(code=code, message=message_of(error))
-    return MainFinished(reply=MainReply(text=text, finish_reason=code, error=failed))
-
-
-def _code(error: Exception) -> str:
-    told = getattr(error, "code", None)
-    if isinstance(error, LLMError) and isinstance(told, str):
-        return told
-    if isinstance(error, RejectedError | UndecidedError):
-        return ErrorCode.POLICY
-    return ErrorCode.OPERATION if isinstance(error, TractError) else ErrorCode.PROVIDER
-
-
-_KEPT: Final = 1_000
-
-
-class RunDecisions:
-    """`kinds.base.Decisions` of one tract.
+def plan_phases(
+    operations: Sequence[Operation], trigger: Trigger, kinds: KindRegistry, **options: Any
+) -> dict[Hook, PhasePlan]:
+    """Plan the operations of both hooks. Operations of an unknown kind are skipped as `unsupported_kind` (X07).
 
     Args:
-        tract: the `Tract`; its handlers decide first, and its inbox has what nobody decided.
+        operations: all operations of the profile.
+        trigger: the trigger of the run.
+        kinds: the known kinds.
+        options: of `make_plan`: `mode`, `concurrency`, `include`, `exclude`, `activation_skips`.
+
+    Raises:
+        PlanError: they cannot be planned.
+    """
+    configured, known = by_ids([kinds.configured(one) for one in operations]), frozenset(kinds)
+    return {hook: make_plan(configured, hook, trigger, kinds=known, **options) for hook in Hook}
+
+
+def run_phase(
+    plan: PhasePlan,
+    base: OperationContext,
+    turn: Turn,
+    *,
+    kinds: KindRegistry,
+    services: Services,
+    workers: Workers,
+    waiting: Mapping[str, str] = _NOTHING,
+    **options: Any,
+) -> dict[str, OperationResult]:
+    """Execute a plan, and return the results; see `coordinator.execute`.
+
+    Args:
+        plan: of `plan_phases`.
+        base: the part of the context that all operations share: the run's ids, seed, clock and variables.
+        turn: the turn at the start of the hook.
+        kinds: the known kinds.
+        services: the model, the tools and the other services that operations use.
+        workers: run the operations.
+        waiting: operations that waited for the user, with their pendings; they resume with the decision.
+        options: options of `coordinator.execute`: `abort`, `notify`, `prior`, `limits`.
+    """
+    contexts = ContextBuilder(plan, base, turn)
+
+    def begin(operation: Operation, results: Mapping[str, OperationResult]) -> Job | Skip:
+        unmet = unmet_condition(operation, results) if operation.config.run_conditions else None
+        if unmet is not None:
+            return unmet
+        kind: OperationKind | Exception
+        try:
+            kind = kinds[operation.definition.kind]
+        except Exception as error:  # noqa: BLE001 # a kind of another package may raise anything
+            kind = error
+        context = contexts.context(operation, results, is_shared=getattr(kind, "is_computed", False))
+        return job_of(operation, context, kind, services, waiting.get(context.operation_id))
+
+    return execute(plan, begin, workers, **options)
+
+
+@dataclass(frozen=True)
+class RunDependencies:
+    """The dependencies of a run.
+
+    Attributes:
+        ask: makes the main call with the turn's prompt, stores the reply, and returns its event.
+        decide: asks the user about pendings, and returns True if any of them is decided. Without it, the run waits.
+        tick: called before each wait of the coordinator.
     """
 
-    def __init__(self, tract: Any) -> None:
-        self._tract = tract
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[str, Any] = OrderedDict()
+    kinds: KindRegistry
+    services: Services
+    workers: Workers
+    ask: Ask
+    decide: Decide = lambda _: False
+    tick: Callable[[], None] = lambda: None
+    limits: Limits = field(default_factory=Limits)
+    concurrency: float | None = None
+    abort: StopSignal = field(default_factory=StopSignal)
 
-    def fire(
-        self, name: str, fields: dict[str, Any], context: OperationContext, action: str | None = None
-    ) -> Any:
-        """Fire a dynamic operation. What a person has to decide is in the inbox when this returns.
+
+_FAILED = {Hook.BEFORE: FailedType.BEFORE_BARRIER, Hook.AFTER: FailedType.AFTER_MAIN_LLM}
+_PHASES = {
+    Hook.BEFORE: (RunPhase.BEFORE, RunPhase.COMMIT_BEFORE),
+    Hook.AFTER: (RunPhase.AFTER, RunPhase.COMMIT_AFTER),
+}
+
+
+class RunExecutor:
+    """Carries out one run: both hooks, their commits, and the main call between them.
+
+    Each step can be repeated: operations that are done do not run again, a commit is not made again, and a reply that
+    is stored is not requested again. So an interrupted run is resumed by the same code.
+
+    Args:
+        snapshot: the first event of the run, with its operations and its prompt.
+        log: records the events.
+        target: receives the effects.
+        dependencies: the kinds, the workers, the main call and the limits.
+        so_far: the recorded steps of a resumed run.
+    """
+
+    def __init__(
+        self,
+        snapshot: RunStarted,
+        log: EventLog,
+        target: TurnTarget,
+        dependencies: RunDependencies,
+        so_far: Unfinished | None = None,
+    ) -> None:
+        self._snapshot = snapshot
+        self._log = log
+        self._target = target
+        self._dependencies = dependencies
+        self._so_far = so_far
+        self._plans: dict[Hook, PhasePlan] = {}
+        artifacts = Artifacts(persisted=dict(snapshot.artifacts))
+        prompt = Prompt.of(snapshot.plain_prompt, snapshot.user_key)
+        self.turn = Turn.of(prompt, user_part=snapshot.user_commit, artifacts=artifacts)
+
+    def run(self) -> Ending:
+        """Run until the end, or until the run waits for the user."""
+        ending = (
+            self._try_plan() or self._phase(Hook.BEFORE) or self._main() or self._phase(Hook.AFTER) or DONE
+        )
+        if ending is not WAITING:
+            self.enter(RunPhase.FINISHED)
+        return ending
+
+    def _try_plan(self) -> Ending | None:
+        self.enter(RunPhase.PLANNING)
+        try:
+            self.plan()
+        except PlanError as error:
+            return of_plan(error)
+        return None
+
+    def _phase(self, hook: Hook) -> Ending | None:
+        execute, commit = _PHASES[hook]
+        self.enter(execute)
+        results = list(self.execute(hook).values())
+        if OperationStatus.WAITING in [result.status for result in results]:
+            return WAITING
+        failed_for = None
+        if not self.aborted:  # an aborted run commits no effects (E14)
+            self.enter(commit)
+            failed_for = self.commit(hook, results)
+        if hook is Hook.BEFORE:
+            self.enter(RunPhase.BARRIER)
+        return of_phase(_FAILED[hook], results, failed_for, aborted=self.aborted)
+
+    def _main(self) -> Ending | None:
+        self.enter(RunPhase.MAIN_LLM)
+        reply = self.ask()
+        cut_off = reply.finish_reason in {"user_abort", "deadline"}
+        return of_main(reply.error, aborted=cut_off or self.aborted)
+
+    # --- the steps
+
+    @property
+    def aborted(self) -> bool:
+        """True if the run was aborted, or its deadline has passed."""
+        abort = self._dependencies.abort
+        is_late = abort.deadline is not None and self._dependencies.workers.now() >= abort.deadline
+        return abort.is_set() or is_late
+
+    def enter(self, phase: RunPhase) -> None:
+        """Record the next phase."""
+        self._log.add(PhaseChanged(phase=phase))
+
+    def plan(self) -> None:
+        """Plan both hooks, so that an error in the second one is found before any call is paid for (G6).
 
         Raises:
-            UnknownOperationError: no such operation is active.
-            ParameterError: the fields do not fit.
+            PlanError: the operations have no valid plan.
         """
-        pending = self._tract.operations.fire(
-            name, fields, ask=self._left_to_a_person, does=action,
-            actor=f"operation:{context.operation_id}"[:128], triggered_by=asked_by(context.run_id),
+        snapshot = self._snapshot
+        self._plans = plan_phases(
+            snapshot.operations, snapshot.trigger, self._dependencies.kinds, mode=snapshot.mode,
+            concurrency=self._dependencies.concurrency, activation_skips=snapshot.activation_skips,
         )  # fmt: skip
-        self.keep(pending)
-        return pending
 
-    def keep(self, pending: Any) -> None:
-        """Remember a pending: what its approval returned is known to this very object only."""
-        with self._lock:
-            self._kept[pending.pending_id] = pending
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
+    def execute(self, hook: Hook) -> dict[str, OperationResult]:
+        """Execute the operations without a result. If the user decides about a pending, execute the rest as well."""
+        so_far = self._so_far
+        results = {} if so_far is None else dict(so_far.results.get(hook, {}))
+        waiting = {} if so_far is None else dict(so_far.waiting.get(hook, {}))
+        while True:
+            found = self._run_phase(hook, results, waiting)
+            waiting = {name: one.waits_for or "" for name, one in found.items() if not one.status.is_terminal}
+            if not waiting:  # the commit stores the events with the effects, in one transaction
+                return found
+            self._log.flush()
+            if not self._dependencies.decide(waiting.values()):
+                return found
+            results = {name: one for name, one in found.items() if one.status.is_terminal}
 
-    def find(self, pending_id: str) -> Any:
-        """Return the pending, with what this user has decided meanwhile; None if it is unknown."""
-        with self._lock:
-            pending = self._kept.get(pending_id)
-        if pending is None:
-            pending = self._from_store(pending_id)
-        if pending is not None and pending.status.is_open:
-            pending.tract.review.gate.catch_up(pending)
-            if pending.runs_elsewhere and not self._is_proven(pending):
-                pending.status = PendingStatus.PENDING  # somebody wrote it into the store
-        return pending
+    def commit(self, hook: Hook, results: Iterable[OperationResult]) -> str | None:
+        """Commit the effects of the operations that are done. A commit before an interruption is not repeated.
 
-    def forget(self, pending_id: str) -> bool:
-        """Forget a pending; return True if it was remembered."""
-        with self._lock:
-            return self._kept.pop(pending_id, None) is not None
-
-    def withdraw(self, run_id: str, pending_ids: Iterable[str]) -> None:
-        """Turn down what a run has asked that is over: nothing is left to decide about.
-
-        Args:
-            run_id: of the run; what it fired here is known.
-            pending_ids: what it asked besides, also in a process before.
+        Returns:
+            The first required operation with an effect that could not be committed, if any.
         """
-        with self._lock:
-            fired = {
-                key
-                for key, one in self._kept.items()
-                if getattr(one, "triggered_by", None) == asked_by(run_id)
-            }
-        for pending_id in {*fired, *pending_ids}:
-            with suppress(TractError):  # somebody else may just decide it
-                pending = self.find(pending_id)
-                if pending is not None and pending.status.is_open:
-                    pending.reject("the run that asked is over")
-
-    def _is_proven(self, pending: Any) -> bool:
-        """Return True if the stored decision is this user's, or only stops something."""
-        if pending.status in {PendingStatus.REJECTED, PendingStatus.EXPIRED}:
-            return True
-        ledger = pending.tract.reviewer.ledger
-        news = ledger.news(pending)
-        return news is not None and ledger.proves(news, pending.fingerprint)
-
-    def _left_to_a_person(self, pending: Any) -> None:
-        if not self._tract.reviewer.granted(pending):
-            self._tract.reviewer.keep(pending)
-
-    def _from_store(self, pending_id: str) -> Any:
-        """Return the pending of a process that has ended, before any decision: those are checked one by one."""
-        tract = self._tract
-        stored = tract.reviewer.ledger.get(pending_id)
-        if stored is None:  # the question about a tool call is one of the tract at the top
-            with suppress(TractError):
-                tract = tract.executor.top.tract
-                stored = tract.reviewer.ledger.get(pending_id)
-        if stored is None:
+        operations = self._plans[hook].by_id
+        given = list(results)
+        queue = [CommitItem.of(operations[one.operation_id], one) for one in given]
+        self.turn, report = commit(hook, queue, self.turn, self._target)
+        # a resumed run repeats a failed commit, which may succeed now
+        if self._so_far is None or not _is_noted(report, self._so_far.commits.get(hook)):
+            written = _written(given, report, self.turn)
+            # the event is stored before the next wait; until then the report, stored with the effects, is enough
+            self._log.add(CommitFinished(hook=hook, report=report.form(), artifacts=written))
+        if not report.required_error:
             return None
-        pending = tract.operations.rebuild(stored)
-        pending.status, pending.rounds, pending.executed_at = PendingStatus.PENDING, 0, None
-        return pending
+        failed = [one.operation_id for one in report.entries if one.status is EffectStatus.ERROR]
+        return next(name for name in failed if operations[name].config.required)
+
+    def ask(self) -> MainReply:
+        """Make the main call, unless its reply was stored before an interruption (R13)."""
+        ended = None if self._so_far is None else self._so_far.main
+        if self._so_far is None or self._so_far.main_started is None:
+            prompt = self.turn.prompt
+            self._log.add(MainStarted(prompt=prompt.sent, prompt_hash=prompt.digest))
+        if ended is None:
+            self._log.flush()
+            ended = self._dependencies.ask(self.turn)
+        if ended.reply_commit is not None:
+            self.turn = replace(self.turn, reply=ended.reply.text, reply_part=ended.reply_commit)
+        return ended.reply
+
+    # ---
+
+    def _run_phase(
+        self, hook: Hook, results: dict[str, OperationResult], waiting: dict[str, str]
+    ) -> dict[str, OperationResult]:
+        use = self._dependencies
+        return run_phase(
+            self._plans[hook], self._base(hook), self.turn, kinds=use.kinds, services=use.services,
+            workers=_Flushing(use.workers, self._log, use.tick), waiting=waiting, abort=use.abort,
+            notify=self._log.add, prior=results, limits=use.limits,
+        )  # fmt: skip
+
+    def _base(self, hook: Hook) -> OperationContext:
+        snapshot, deadline = self._snapshot, self._dependencies.abort.deadline
+        limits = self._dependencies.limits
+        return OperationContext(
+            run_id=self._log.run_id,
+            operation_id="-",  # `ContextBuilder` replaces it
+            trigger=snapshot.trigger,
+            hook=hook,
+            tract_id=snapshot.tract_id,
+            branch=snapshot.branch,
+            turn_id=snapshot.turn_id,
+            assistant_variant_id=self.turn.reply_part or snapshot.replaces,
+            seed=snapshot.seed,
+            now=snapshot.clock,
+            deadline=deadline,
+            log_characters=limits.log_characters,
+            snapshot_characters=limits.snapshot_characters,
+            variables=snapshot.variables,
+        )
 
 
-def asked_by(run_id: str) -> str:
-    """Return the name of a run as the cause of something."""
-    return RUN + run_id
+class _Flushing:
+    """Workers that store the log before they wait, so that finished operations survive a crash.
+
+    Operations that only compute report at once, so there is no wait, and no transaction.
+    """
+
+    def __init__(self, workers: Workers, log: EventLog, tick: Callable[[], None]) -> None:
+        self._workers = workers
+        self._log = log
+        self._tick = tick
+        self._has_report = False
+        self.capacity = workers.capacity
+        self.now, self.wake = workers.now, workers.wake
+
+    def submit(self, key: object, job: Job, abort: StopSignal) -> None:
+        """Submit a job."""
+        if self._workers.submit(key, job, abort):
+            self._has_report = True
+
+    def wait(self, timeout: float | None) -> list[Report]:
+        """Store the log, unless a report is there already; then wait."""
+        if not self._has_report:
+            self._log.flush()
+            self._tick()
+        self._has_report = False
+        return self._workers.wait(timeout)
+
+
+def _is_noted(report: CommitReport, noted: CommitFinished | None) -> bool:
+    return noted is not None and noted.report == report.form()
+
+
+def _written(results: Iterable[OperationResult], report: CommitReport, turn: Turn) -> dict[str, ArtifactView]:
+    """Return the artifacts that a commit wrote, with their values after it."""
+    effects: dict[tuple[str, int], Effect] = {
+        (one.operation_id, index): effect for one in results for index, effect in enumerate(one.effects)
+    }
+    applied = [
+        effects[entry.operation_id, entry.effect_index]
+        for entry in report.entries
+        if entry.effect_type == "artifact.upsert" and entry.status is EffectStatus.APPLIED
+    ]
+    if not applied:
+        return {}
+    view = turn.artifacts.view
+    return {one.tag: view[one.tag] for one in applied if one.type == "artifact.upsert"}

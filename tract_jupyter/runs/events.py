@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, TypeAdapter
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Self
 
-    from tract_jupyter.runs.model import Times
     from tract_jupyter.runs.run import Ending
 
 
@@ -264,17 +262,6 @@ def in_order(events: Iterable[RunEvent]) -> list[RunEvent]:
     return [by_key[key] for key in sorted(by_key)]
 
 
-class Stage(StrEnum):
-    """A stage of an operation. Each one ends with exactly one of `skipped`, `finished` and `waiting`."""
-
-    STARTED = "started"
-    ATTEMPT = "attempt"
-    PROGRESS = "progress"
-    SKIPPED = "skipped"
-    FINISHED = "finished"
-    WAITING = "waiting"
-
-
 @dataclass(frozen=True, slots=True)
 class Progress:
     """The progress of an operation; never an effect.
@@ -289,26 +276,7 @@ class Progress:
     tokens: int | None = None
     text: str = ""
 
-
-@dataclass(frozen=True, slots=True)
-class OperationEvent:
-    """Something that happened to an operation.
-
-    Attributes:
-        at: seconds since the epoch, on the clock of the workers.
-        attempt: the number of the attempt that it is about, from 1; 0 if there was none.
-        result: how it ended, or how the attempt did that another one follows; without what is left for debugging,
-            unless the profile wants that in the log (R28).
-        times: when it began and ended, once it has a result.
-        retry_at: when the next attempt begins, of `attempt`.
-        progress: of `progress`.
-    """
-
-    stage: Stage
-    operation_id: str
-    at: float
-    attempt: int = 0
-    result: OperationResult | None = None
-    times: Times | None = None
-    retry_at: float | None = None
-    progress: Progress | None = None
+    def to_dict(self) -> dict[str, Any]:
+        """Return the known values, for the log."""
+        values = {"percent": self.percent, "tokens": self.tokens, "text": self.text}
+        return {name: value for name, value in values.items() if value not in {None, ""}}

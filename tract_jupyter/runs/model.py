@@ -5,7 +5,7 @@ Sources: the seed's model (R16 to R40), activation and artifact exposures (X01, 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, Field, field_validator
 
@@ -358,21 +358,6 @@ class MainReply(Data):
     usage: dict[str, Any] = Field(default_factory=dict)
 
 
-class Times(NamedTuple):
-    """The times at which an operation began and ended, in seconds; None if it never began, or waits."""
-
-    started_at: float | None
-    finished_at: float | None
-    attempts: int = 0
-
-    @property
-    def duration_ms(self) -> float:
-        """The time that it ran; 0 if it never did (G29)."""
-        if self.started_at is None or self.finished_at is None:
-            return 0.0
-        return round((self.finished_at - self.started_at) * 1_000, 3)
-
-
 class OperationRun(Data):
     """The log of one operation in one run (R56). Times are seconds since the epoch; None if it never started."""
 
@@ -396,44 +381,6 @@ class OperationRun(Data):
     inputs_summary: dict[str, Any] = Field(default_factory=dict)
     outputs_summary: dict[str, Any] = Field(default_factory=dict)
     debug: dict[str, Any] = Field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls,
-        operation: Operation,
-        hook: Hook,
-        trigger: Trigger,
-        result: OperationResult,
-        times: Times,
-        **summaries: dict[str, Any],
-    ) -> OperationRun:
-        """Write down how an operation ended; one that never ran has no start, and took no time (G29)."""
-        config, skip, error = operation.config, result.skip, result.error
-        return cls(
-            operation_id=operation.id,
-            name=operation.definition.name,
-            kind=operation.definition.kind,
-            hook=hook,
-            trigger=trigger,
-            status=result.status,
-            required=config.required,
-            order=config.order,
-            depends_on=config.depends_on,
-            started_at=times.started_at,
-            finished_at=times.finished_at,
-            duration_ms=times.duration_ms,
-            attempts=times.attempts,
-            skipped_reason=None if skip is None else skip.reason,
-            skip=skip,
-            error_code=None if error is None else error.code,
-            error_message=None if error is None else error.message,
-            debug=result.debug if config.debug.enabled else {},
-            **{
-                "inputs_summary": result.inputs_summary,
-                "outputs_summary": result.outputs_summary,
-                **summaries,
-            },
-        )
 
     def __repr__(self) -> str:
         why = self.error_code or self.skipped_reason

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from tract_jupyter.exceptions import RunError, nearest
 from tract_jupyter.runs.artifacts import MemoryArtifacts
+from tract_jupyter.runs.engine import RunDependencies, RunExecutor
 from tract_jupyter.runs.events import MainFinished, OperationFinished
 from tract_jupyter.runs.kinds.base import Output, Services, filled
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.log import EventLog
 from tract_jupyter.runs.model import MainReply
 from tract_jupyter.runs.projection import project
-from tract_jupyter.runs.run import RunLoop
-from tract_jupyter.runs.run_executor import RunDependencies, RunExecutor
 from tract_jupyter.runs.targets import MemoryTarget
 from tract_jupyter.runs.workers import ThreadWorkers
 
@@ -130,7 +129,7 @@ def rehearsed(
             workers=workers,
             ask=_unasked,
         )
-        ending = RunLoop(RunExecutor(snapshot, log, target, dependencies, None)).run()
+        ending = RunExecutor(snapshot, log, target, dependencies).run()
     effects: dict[str, list[Mapping[str, Any]]] = {}
     for event in log.events:
         if isinstance(event.data, OperationFinished):

@@ -29,7 +29,7 @@ from tract_jupyter.runs.events import (
     RunStarted,
     in_order,
 )
-from tract_jupyter.runs.model import Operation, OperationResult, OperationRun, Run, RunNote, Skip, Times
+from tract_jupyter.runs.model import Operation, OperationResult, OperationRun, Run, RunNote, Skip
 from tract_jupyter.runs.terms import (
     ArtifactUsage,
     EffectStatus,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.runs.events import RunEvent
     from tract_jupyter.runs.model import MainReply
-    from tract_jupyter.runs.terms import Data
+    from tract_jupyter.runs.terms import Data, Trigger
 
 
 Key = tuple[Hook, str]
@@ -258,15 +258,41 @@ def _operation_runs(history: RunHistory) -> Iterator[OperationRun]:
             if hook in operation.config.hooks:
                 ended = _end_of(history, (hook, operation.id))
                 if ended is not None:
-                    yield OperationRun.of(
-                        operation,
-                        hook,
-                        history.snapshot.trigger,
-                        ended.result,
-                        Times(ended.started_at, ended.finished_at, ended.attempts),
-                        inputs_summary=ended.inputs_summary,
-                        outputs_summary=ended.outputs_summary,
-                    )
+                    yield operation_run(operation, history.snapshot.trigger, ended)
+
+
+def operation_run(operation: Operation, trigger: Trigger, ended: OperationFinished) -> OperationRun:
+    """Return the record of an operation that ended; without a start and duration if it never ran (G29)."""
+    config, result = operation.config, ended.result
+    skip, error = result.skip, result.error
+    return OperationRun(
+        operation_id=operation.id,
+        name=operation.definition.name,
+        kind=operation.definition.kind,
+        hook=ended.hook,
+        trigger=trigger,
+        status=result.status,
+        required=config.required,
+        order=config.order,
+        depends_on=config.depends_on,
+        started_at=ended.started_at,
+        finished_at=ended.finished_at,
+        duration_ms=_duration_ms(ended),
+        attempts=ended.attempts,
+        skipped_reason=None if skip is None else skip.reason,
+        skip=skip,
+        error_code=None if error is None else error.code,
+        error_message=None if error is None else error.message,
+        inputs_summary=ended.inputs_summary,
+        outputs_summary=ended.outputs_summary,
+        debug=result.debug if config.debug.enabled else {},
+    )
+
+
+def _duration_ms(ended: OperationFinished) -> float:
+    if ended.started_at is None or ended.finished_at is None:
+        return 0.0
+    return round((ended.finished_at - ended.started_at) * 1_000, 3)
 
 
 def _end_of(history: RunHistory, key: Key) -> OperationFinished | None:

@@ -1,32 +1,20 @@
-"""The loop of a run: what comes after what. The steps are those of `RunSteps`.
+"""How a run ends: what its plan, the operations of a hook and the main call mean for it.
 
-The steps can be taken again: operations that were done are not run again, what was committed is not committed
-again, and a reply that came is not asked for again. So a run that was interrupted goes on by running the loop anew.
-
-`of_plan`, `of_phase` and `of_main` tell what a step means for the run: a required operation that was supposed to run
-and is not `done` fails it, before the main call or after (R12, R20, R21 of `docs/runs.md`).
+A required operation that was supposed to run and is not `done` fails the run, before the main call or after (R12, R20,
+R21 of `docs/runs.md`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tract_jupyter.exceptions import PlanError
-from tract_jupyter.runs.terms import (
-    NOT_SUPPOSED_TO_RUN,
-    FailedType,
-    Hook,
-    OperationStatus,
-    RunPhase,
-    RunStatus,
-    SkippedReason,
-)
+from tract_jupyter.runs.terms import NOT_SUPPOSED_TO_RUN, FailedType, RunStatus, SkippedReason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from tract_jupyter.runs.model import MainReply, OperationResult, ResultError
+    from tract_jupyter.exceptions import PlanError
+    from tract_jupyter.runs.model import OperationResult, ResultError
 
 
 class Ending(NamedTuple):
@@ -98,85 +86,3 @@ def _details(result: OperationResult) -> dict[str, Any]:
     if result.skip is not None:
         told |= {"skippedReason": result.skip.reason, "blockedBy": list(result.skip.blocked_by)}
     return told
-
-
-_FAILED = {Hook.BEFORE: FailedType.BEFORE_BARRIER, Hook.AFTER: FailedType.AFTER_MAIN_LLM}
-_PHASES = {
-    Hook.BEFORE: (RunPhase.BEFORE, RunPhase.COMMIT_BEFORE),
-    Hook.AFTER: (RunPhase.AFTER, RunPhase.COMMIT_AFTER),
-}
-
-
-class RunSteps(Protocol):
-    """The steps of a run, in the hands of whoever does them."""
-
-    @property
-    def aborted(self) -> bool:
-        """True if the run was aborted, or its time is over."""
-        ...
-
-    def enter(self, phase: RunPhase) -> None:
-        """Say what comes next."""
-        ...
-
-    def plan(self) -> None:
-        """Plan the operations of both hooks.
-
-        Raises:
-            PlanError: they cannot be planned.
-        """
-        ...
-
-    def execute(self, hook: Hook) -> Mapping[str, OperationResult]:
-        """Execute the operations of a hook that have no result yet, and return the results of all of them."""
-        ...
-
-    def commit(self, hook: Hook, results: Iterable[OperationResult]) -> str | None:
-        """Commit their effects, once; return a required operation, one of whose effects could not be committed."""
-        ...
-
-    def ask(self) -> MainReply:
-        """Make the main call with the effective prompt, and keep its reply; once."""
-        ...
-
-
-@dataclass
-class RunLoop:
-    """Carries out one run."""
-
-    host: RunSteps
-
-    def run(self) -> Ending:
-        """Go on until the run ends, or waits for a person."""
-        ending = self._plan() or self._phase(Hook.BEFORE) or self._main() or self._phase(Hook.AFTER) or DONE
-        if ending is not WAITING:
-            self.host.enter(RunPhase.FINISHED)
-        return ending
-
-    def _plan(self) -> Ending | None:
-        self.host.enter(RunPhase.PLANNING)
-        try:
-            self.host.plan()
-        except PlanError as error:
-            return of_plan(error)
-        return None
-
-    def _phase(self, hook: Hook) -> Ending | None:
-        execute, commit = _PHASES[hook]
-        self.host.enter(execute)
-        results = list(self.host.execute(hook).values())
-        if OperationStatus.WAITING in [result.status for result in results]:
-            return WAITING
-        failed_for = None
-        if not self.host.aborted:  # what was done until then has no effects either (E14)
-            self.host.enter(commit)
-            failed_for = self.host.commit(hook, results)
-        if hook is Hook.BEFORE:
-            self.host.enter(RunPhase.BARRIER)
-        return of_phase(_FAILED[hook], results, failed_for, aborted=self.host.aborted)
-
-    def _main(self) -> Ending | None:
-        self.host.enter(RunPhase.MAIN_LLM)
-        reply = self.host.ask()
-        cut_off = reply.finish_reason in {"user_abort", "deadline"}
-        return of_main(reply.error, aborted=cut_off or self.host.aborted)

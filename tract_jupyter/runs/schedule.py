@@ -235,11 +235,6 @@ class Schedule:
         """Note that a worker has it; what is only skipped never comes so far."""
         self._started.setdefault(key)
 
-    @property
-    def start_order(self) -> tuple[str, ...]:
-        """The ids that ran, in the order in which they did."""
-        return tuple(self._started)
-
     def _make_ready(self, key: str) -> None:
         self._state[key] = OperationState.READY
         heapq.heappush(self._ready[self._lane[key]], (self._plan.by_id[key].config.order, key))

@@ -27,10 +27,11 @@ from tract_jupyter.models import ToolCall, brief_repr, check_choice, check_limit
 from tract_jupyter.review import this_process
 from tract_jupyter.runs.activation import check_activation
 from tract_jupyter.runs.artifacts import session_key
-from tract_jupyter.runs.engine import MainCall, RunOptions
+from tract_jupyter.runs.engine import RunOptions
 from tract_jupyter.runs.events import RunFinished, RunResumed, RunStarted
 from tract_jupyter.runs.generation import ReplyRequest
 from tract_jupyter.runs.log import RunLog, load
+from tract_jupyter.runs.main_call import MainCall
 from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.runs.profile.own import with_own
 from tract_jupyter.runs.projection import RunHistory, project, unfinished
@@ -426,7 +427,7 @@ class Runs:
         if run.status not in {RunStatus.RUNNING, RunStatus.WAITING} or not isinstance(begun, RunStarted):
             return run
         is_alive = self.is_going_on(run.run_id) or unfinished(events).main is not None
-        if is_alive or self._engine.is_answered(run.run_id) or self._is_turn_open(begun):
+        if is_alive or self._engine.main_calls.is_answered(run.run_id) or self._is_turn_open(begun):
             return run
         return run.model_copy(update={"status": RunStatus.ABORTED})
 
@@ -458,7 +459,7 @@ class Runs:
             )
         if so_far.main is None:
             self._llm.check()  # without one the run would end, and could not be resumed with one
-        is_answered = so_far.main is not None or self._engine.is_answered(
+        is_answered = so_far.main is not None or self._engine.main_calls.is_answered(
             so_far.run_id
         )  # which the log may not say yet
         if not is_answered and not self._is_turn_open(so_far.snapshot):

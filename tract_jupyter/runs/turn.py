@@ -1,29 +1,42 @@
-"""The turn of a run: its prompt, the user's message and the reply, its artifacts; and what it is written to."""
+"""The turn of a run: its prompt, the user's message and the reply, its artifacts; and what it is written to.
+
+`ContextBuilder` is the one place that decides what an operation sees: operations that run side by side see neither each
+other's effects nor the texts that they wrote.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models import ChatResponse
-from tract_jupyter.runs.activation import TurnSource
-from tract_jupyter.runs.artifacts import Artifacts
+from tract_jupyter.runs.activation import TurnSource, value_of
+from tract_jupyter.runs.artifacts import Artifacts, own
+from tract_jupyter.runs.effect_types import (
+    PROMPT_EFFECTS,
+    ArtifactUpsert,
+    AssistantReplaceText,
+    UserReplaceText,
+)
+from tract_jupyter.runs.effects import allowed_effects
+from tract_jupyter.runs.model import RunMessage
 from tract_jupyter.runs.projection import project
 from tract_jupyter.runs.prompt import Prompt
-from tract_jupyter.runs.terms import Trigger
+from tract_jupyter.runs.schedule import ready_order
+from tract_jupyter.runs.terms import Hook, Role, Trigger
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from tract_jupyter.models import CommitInfo, CompiledContext, Message
     from tract_jupyter.runs.commit_queue import CommitReport, Rewrite
-    from tract_jupyter.runs.effect_types import UiInline
+    from tract_jupyter.runs.effect_types import Effect, UiInline
     from tract_jupyter.runs.events import RunEvent
-    from tract_jupyter.runs.model import ArtifactView, Run
-    from tract_jupyter.runs.terms import Hook
+    from tract_jupyter.runs.model import ArtifactView, Operation, OperationContext, OperationResult, Run
+    from tract_jupyter.runs.plan import PhasePlan
 
 
 @dataclass(frozen=True)
@@ -191,3 +204,111 @@ class RunResponse(ChatResponse):
 
     def __str__(self) -> str:
         return self.text
+
+
+REPLY_KEY = "reply"
+"""The key of the reply among the messages that operations see after the main call."""
+
+
+class ContextBuilder:
+    """Makes the contexts of a plan's operations.
+
+    Args:
+        plan: the plan of the hook.
+        base: the part that all contexts share: the run's ids, seed, clock and variables.
+        turn: the turn at the start of the hook.
+    """
+
+    def __init__(self, plan: PhasePlan, base: OperationContext, turn: Turn) -> None:
+        self._plan = plan
+        self._turn = turn
+        self._shown = turn.artifacts.shown
+        self._hook = plan.hook
+        self._allowed = allowed_effects(plan.hook)
+        self._base = base.model_copy(
+            update={
+                "hook": plan.hook,
+                "trigger": plan.trigger,
+                "allowed_effects": self._allowed,
+            }
+        )
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        """The place of each operation in the order of the commit."""
+        nodes = [(key, one.config.order, one.config.depends_on) for key, one in self._plan.by_id.items()]
+        return {key: place for place, key in enumerate(ready_order(nodes)[0])}
+
+    def context(
+        self, operation: Operation, dependencies: Mapping[str, OperationResult], *, is_shared: bool = False
+    ) -> OperationContext:
+        """Return the context of one operation, with the results of its direct dependencies (R29 to R34).
+
+        Their effects are applied in commit order, so the operation sees the values that will be committed. Mutable
+        values are copies, so an operation cannot change the context of another one. With `is_shared`, messages and
+        artifacts are not copied: for built-in kinds, which do not change them.
+        """
+        done: list[str] = []
+        effects: list[tuple[str, Effect]] = []
+        prompt = self._turn.prompt
+        if dependencies:
+            done = sorted((key for key, one in dependencies.items() if one.is_done), key=self._position)
+            effects = [
+                (key, effect)
+                for key in done
+                for effect in dependencies[key].effects
+                if effect.type in self._allowed  # other effects are never committed
+            ]
+            prompt = prompt.apply_all([(key, one) for key, one in effects if isinstance(one, _ON_PROMPT)])
+        messages = prompt.messages if is_shared else tuple(map(_own, prompt.messages))
+        reply = self._reply(effects)
+        return self._base.model_copy(
+            update={
+                "operation_id": operation.id,
+                "messages": messages if reply is None else (*messages, _as_message(reply)),
+                "user_key": prompt.user_key,
+                "reply": reply,
+                "artifacts": self._artifacts(effects, is_shared=is_shared),
+                "by_operation": {key: own(value_of(dependencies[key])) for key in done},
+                "variables": own(self._base.variables),
+            }
+        )
+
+    def _position(self, key: str) -> tuple[int, str]:
+        return self._place.get(key, len(self._place)), key
+
+    def _reply(self, effects: Iterable[tuple[str, Effect]]) -> str | None:
+        if self._hook is Hook.BEFORE:
+            return None
+        texts = [one.text for _, one in effects if isinstance(one, AssistantReplaceText)]
+        return texts[-1] if texts else self._turn.reply
+
+    def _artifacts(
+        self, effects: Iterable[tuple[str, Effect]], *, is_shared: bool
+    ) -> dict[str, ArtifactView]:
+        """Return the artifacts by tag; those of dependencies also by the id of their artifact, if any (X09)."""
+        writes = [(key, one) for key, one in effects if isinstance(one, ArtifactUpsert)]
+        if is_shared and not writes:
+            return self._shown
+        found = self._turn.artifacts.upsert(one for _, one in writes)
+        view = found.shown if is_shared else found.view
+        named = {}
+        for key, one in writes:
+            artifact = self._plan.by_id[key].config.artifact if key in self._plan.by_id else None
+            if artifact is not None and artifact.artifact_id is not None:
+                named[artifact.artifact_id] = view[one.tag]
+        return {**named, **view}
+
+
+def _as_message(reply: str) -> RunMessage:
+    return RunMessage(role=Role.ASSISTANT, content=reply, key=REPLY_KEY)
+
+
+_ON_PROMPT: Final = (*PROMPT_EFFECTS, UserReplaceText)
+
+
+def _own(message: RunMessage) -> RunMessage:
+    """Return a copy with its own `extra`."""
+    found = message.__copy__()
+    found.__dict__["extra"] = own(message.extra)
+    return found

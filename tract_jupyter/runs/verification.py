@@ -12,12 +12,11 @@ from tract_jupyter.exceptions import RunError, StoreError, TractError
 from tract_jupyter.models import text_of, tracked, working
 from tract_jupyter.runs.artifacts import MemoryArtifacts
 from tract_jupyter.runs.commit_queue import CommitReport
+from tract_jupyter.runs.engine import RunDependencies, RunExecutor
 from tract_jupyter.runs.events import MainFinished, OperationFinished, RunFinished
 from tract_jupyter.runs.kinds.base import Services
 from tract_jupyter.runs.log import EventLog, read_events, unpacked
 from tract_jupyter.runs.projection import RunHistory, differences, is_root_of, project, sealed, unfinished
-from tract_jupyter.runs.run import RunLoop
-from tract_jupyter.runs.run_executor import RunDependencies, RunExecutor
 from tract_jupyter.runs.store import damaged_states
 from tract_jupyter.runs.targets import MemoryTarget
 from tract_jupyter.runs.terms import ErrorCode, Hook, RunPhase, RunStatus
@@ -167,8 +166,8 @@ def replayed(events: Sequence[RunEvent], recorded: Run, kinds: KindRegistry) -> 
             log.add(event.data)
     with working(f"Replaying run {recorded.run_id[:8]}"), closing(_NoWorkers()) as workers:
         dependencies = RunDependencies(kinds=kinds, services=Services(), workers=workers, ask=_no_call)
-        ending = RunLoop(
-            RunExecutor(so_far.snapshot, log, _target(recorded, so_far.snapshot), dependencies, so_far)
+        ending = RunExecutor(
+            so_far.snapshot, log, _target(recorded, so_far.snapshot), dependencies, so_far
         ).run()
     log.add(sealed(log.events, RunFinished.of(ending)))
     parts = differences(events, log.events)

@@ -168,7 +168,7 @@ def crash(shell, model):
     """A run whose process ended before the main call came back."""
     tract = shell.namespace["tract"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tract_jupyter.runs.engine.RunEngine._main_call", interrupted_hard)
+        patch.setattr("tract_jupyter.runs.main_call.MainCaller.make", interrupted_hard)
         with pytest.raises(SystemExit):
             tract.chat("Which?", profile="research")
     return tract.runs()[0].run_id[:8]

@@ -6,8 +6,15 @@ import pytest
 
 from tests.runs.kinds.operations import context, inbox, made_by, operation, performed, rules
 from tract_jupyter import Tract
-from tract_jupyter.runs import RunDecisions
-from tract_jupyter.runs.kinds import DynamicKind, OperationFailed, Output, Services, Skipped, Waits
+from tract_jupyter.runs.kinds import (
+    DynamicKind,
+    OperationFailed,
+    Output,
+    RunDecisions,
+    Services,
+    Skipped,
+    Waits,
+)
 
 KIND = DynamicKind()
 PARAMS = {"operation": "citation_check", "fields": {"urls": ["{{ art.url.value }}"]}}

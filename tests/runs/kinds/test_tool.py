@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.runs.kinds.operations import context, inbox, made_by, operation, performed, rules
-from tract_jupyter.runs import RunDecisions
-from tract_jupyter.runs.kinds import OperationFailed, Services, ToolKind, Waits
+from tract_jupyter.runs.kinds import OperationFailed, RunDecisions, Services, ToolKind, Waits
 from tract_jupyter.toolkit import Permission
 
 KIND = ToolKind()

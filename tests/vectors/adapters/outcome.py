@@ -1,9 +1,9 @@
-"""How runs end: the loop on a host whose steps are scripted."""
+"""How runs end, with scripted steps."""
 
 from __future__ import annotations
 
 from tract_jupyter.exceptions import PlanError
-from tract_jupyter.runs import Hook, MainReply, OperationResult, ResultError, RunLoop, RunPhase, Skip
+from tract_jupyter.runs import Hook, MainReply, OperationResult, ResultError, RunExecutor, RunPhase, Skip
 
 _ENDS = {"aborted": "user_abort", "error": "provider_error"}
 _DURING = {
@@ -14,11 +14,13 @@ _DURING = {
 }
 
 
-class ScriptedHost:
-    """Each step comes out as the vector says."""
+class ScriptedRun(RunExecutor):
+    """A run whose steps have the outcomes of the vector."""
+
+    aborted = False
 
     def __init__(self, given):
-        self.given, self.aborted, self.called = given, False, False
+        self.given, self.called = given, False
         self.entered = []
 
     def enter(self, phase):
@@ -51,10 +53,9 @@ class ScriptedHost:
 
 
 def run_outcome(given):
-    """Run the loop, and tell how it ended."""
-    host = ScriptedHost(given)
-    loop = RunLoop(host)
-    ending = loop.run()
+    """Carry the run out, and return how it ended."""
+    host = ScriptedRun(given)
+    ending = host.run()
     return {
         "mainLlmStarted": host.called,
         "status": ending.status.value,

@@ -6,7 +6,7 @@ import json
 from functools import partial
 from typing import Any
 
-from tests.runs.virtual import VirtualWorkers
+from tests.runs.virtual import VirtualWorkers, watch
 from tests.vectors.adapters.template import view_of
 from tract_jupyter.concurrency import Stopped, StopSignal, stopped_by
 from tract_jupyter.exceptions import PlanError
@@ -21,13 +21,13 @@ from tract_jupyter.runs import (
     MemoryTarget,
     Operation,
     OperationContext,
+    OperationFinished,
     OperationResult,
     OperationStatus,
     Persistence,
     Prompt,
     Skip,
     SkippedReason,
-    Stage,
     Trigger,
     Turn,
     commit,
@@ -230,7 +230,7 @@ def _phase(
         workers.at(given["abortAtMs"], abort.set)
 
     def notify(event: Any) -> None:
-        if event.stage in (Stage.FINISHED, Stage.SKIPPED):
+        if isinstance(event, OperationFinished):
             finished[event.operation_id] = _told(event.result)
 
     base = OperationContext(
@@ -251,7 +251,8 @@ def _phase(
             for key, one in (given.get("activationSkips") or {}).items()
         },
     )[hook]
-    phase = run_phase(
+    phase = watch(
+        run_phase,
         plan,
         base,
         turn,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.runs.virtual import Script, VirtualWorkers, operation, script_job
+from tests.runs.virtual import Script, VirtualWorkers, operation, script_job, watch
 from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import PlanError
-from tract_jupyter.runs import ExecutionMode, Hook, Stage, Trigger, execute, make_plan
+from tract_jupyter.runs import ExecutionMode, Hook, OperationFinished, Trigger, execute, make_plan
 
 _SCRIPT = {"ms": "ms", "result": "result", "onAbort": "on_abort", "code": "code", "message": "message", "reason": "reason"}  # fmt: skip
 _LISTED = ("ids", "taskIds", "opIds", "operationIds", "operations", "nodes")
@@ -74,12 +74,12 @@ def _executed(given, events):
     scripts = {one["id"]: _script(one.get("act") or {}) for one in given["ops"]}
 
     def notify(event):
-        events.extend(_events(event))
+        events.extend(_events(event, workers.ms))
         if given.get("observerThrows"):
             raise RuntimeError("an observer failed")
 
-    return execute(
-        plan, lambda one, _: script_job(scripts[one.id], one.id), workers, abort=abort, notify=notify
+    return watch(
+        execute, plan, lambda one, _: script_job(scripts[one.id], one.id), workers, abort=abort, notify=notify
     )
 
 
@@ -121,15 +121,14 @@ class Told(dict):
     __hash__ = None
 
 
-def _events(event):
-    """What an event tells; a skip is told as skipped and as finished (c.3)."""
-    stages = [Stage.SKIPPED, Stage.FINISHED] if event.stage is Stage.SKIPPED else [event.stage]
-    result = _result(event.result) if event.result else {}
-    key = event.operation_id
+def _events(event, ms):
+    """The fields of an event; a skipped operation has two events, `skipped` and `finished` (c.3)."""
+    key, result = event.operation_id, _result(event.result) if isinstance(event, OperationFinished) else {}
+    stages = [event.type.partition(".")[2]]
+    if result.get("status") == "skipped":
+        stages.insert(0, "skipped")
     return [
-        Told(
-            type=f"operation.{stage}", stage=str(stage), operationId=key, id=key, atMs=_ms(event.at), **result
-        )
+        Told(type=f"operation.{stage}", stage=stage, operationId=key, id=key, atMs=round(ms), **result)
         for stage in stages
     ]
 

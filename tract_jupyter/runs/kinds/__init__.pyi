@@ -4,6 +4,7 @@ from .base import Services as Services
 from .base import Skipped as Skipped
 from .base import Waits as Waits
 from .compute import ComputeKind as ComputeKind
+from .decisions import RunDecisions as RunDecisions
 from .dynamic import DynamicKind as DynamicKind
 from .guard import GuardKind as GuardKind
 from .llm import LlmKind as LlmKind

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.llm import Models
     from tract_jupyter.models import LLMClient
+    from tract_jupyter.runs.kinds.decisions import RunDecisions
     from tract_jupyter.runs.model import Operation, OperationContext
 
 
@@ -174,31 +175,6 @@ Runner = Callable[["OperationContext"], KindOutcome]
 """Does an operation's work once. It may be called from several threads, and again for another attempt."""
 
 
-class Decisions(Protocol):
-    """The pendings that operations of runs have made."""
-
-    def fire(
-        self, name: str, fields: dict[str, Any], context: OperationContext, action: str | None = None
-    ) -> Any:
-        """Fire a dynamic operation, and return its pending, which may be undecided yet.
-
-        The action is done where nobody else decides.
-        """
-        ...
-
-    def keep(self, pending: Any) -> None:
-        """Remember a pending that somebody else made."""
-        ...
-
-    def find(self, pending_id: str) -> Any:
-        """Return the pending with its decision, wherever that was made; None if it is unknown."""
-        ...
-
-    def forget(self, pending_id: str) -> bool:
-        """Forget a pending; return True if it was known."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Services:
     """The means that a host gives to kinds. Each is None where the host has none; a kind that needs it then fails.
@@ -210,7 +186,7 @@ class Services:
             executor's business, and this is its `execute`.
         functions: of kind `compute`, by name; each gets the context and the parameters.
         search: query, how many, and filters -> documents, best first; see `runs.kinds.rag`.
-        decisions: what operations fire, and what a person decides about; see `runs.engine`.
+        decisions: the pendings of operations that need a decision.
     """
 
     llm: LLMClient | None = None
@@ -218,7 +194,7 @@ class Services:
     call_tool: Callable[..., Any] | None = None
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     search: Callable[..., Any] | None = None
-    decisions: Decisions | None = None
+    decisions: RunDecisions | None = None
 
 
 class ModelRef(NamedTuple):

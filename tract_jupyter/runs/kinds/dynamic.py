@@ -30,7 +30,8 @@ from tract_jupyter.runs.terms import MAX_ERROR_TEXT, Data, ErrorCode, SkippedRea
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.runs.kinds.base import Decisions, KindOutcome, Problem, Services
+    from tract_jupyter.runs.kinds.base import KindOutcome, Problem, Services
+    from tract_jupyter.runs.kinds.decisions import RunDecisions
     from tract_jupyter.runs.model import Operation, OperationContext
 
 
@@ -66,7 +67,7 @@ class DynamicFiring:
     """A firing of one dynamic operation."""
 
     params: DynamicParams
-    decisions: Decisions
+    decisions: RunDecisions
 
     def __call__(self, context: OperationContext) -> KindOutcome:
         """Fire it with fields from the context."""
