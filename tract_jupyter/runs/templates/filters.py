@@ -522,14 +522,16 @@ def _date(scope: TemplateScope, value: Any, form: Any = "%Y-%m-%d") -> Any:
     return value if moment is None else write_time(moment, pattern)
 
 
-_ESCAPED: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
-_UNESCAPED: Final = re.compile(r"[<>\"']|&(?!(?:[a-zA-Z]+|#[0-9]+);)")
+_ESCAPES: Final = {"<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
+_ESCAPED: Final = str.maketrans({"&": "&amp;", **_ESCAPES})
+_ESCAPED_ONCE: Final = str.maketrans(_ESCAPES)
+_BARE_AMPERSAND: Final = re.compile(r"&(?!(?:[a-zA-Z]+|#[0-9]+);)")
 _SKIPPED: Final = {"<script": "</script>", "<!--": "-->", "<style": "</style>"}
 _SKIPPED_START: Final = re.compile("|".join(_SKIPPED))
 
 
 def _escape_once(text: str) -> str:
-    return _UNESCAPED.sub(lambda match: match[0].translate(_ESCAPED), text)
+    return _BARE_AMPERSAND.sub("&amp;", text).translate(_ESCAPED_ONCE)
 
 
 def _strip_html(text: str) -> str:
@@ -551,7 +553,9 @@ def _cut_out(text: str, start: re.Pattern[str], ends: dict[str, str]) -> str:
     return "".join((*kept, text[place:]))
 
 
-def _url_decode(text: str) -> str:
+def _url_decode(scope: TemplateScope, value: Any) -> str:
+    text = text_of(value)
+    scope.budget.charge(8 * text.count("%"))  # an escape takes as long as many plain characters
     try:
         return unquote_plus(text, errors="strict")
     except ValueError:
@@ -591,7 +595,7 @@ TEXT_FILTERS: Final[dict[str, FilterFunction]] = {
     "base64_url_safe_encode": _of_text(lambda text: _to_base64(text, safe=True)),
     "base64_url_safe_decode": _of_text(lambda text: _from_base64(text, safe=True)),
     "url_encode": _of_text(quote_plus),
-    "url_decode": _of_text(_url_decode),
+    "url_decode": _url_decode,
     "replace": _replace,
     "replace_first": _replace_first,
     "replace_last": _replace_last,

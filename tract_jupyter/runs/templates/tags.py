@@ -123,6 +123,7 @@ class IfNode(TemplateNode):
     @override
     def render(self, scope: TemplateScope, out: TemplateOutput) -> Signal:
         for place, (condition, block) in enumerate(self.branches):
+            scope.budget.step()
             if is_true(condition.value(scope)) != (self.inverted and place == 0):
                 return block.render(scope, out)
         return self.otherwise.render(scope, out)
@@ -141,6 +142,7 @@ class CaseNode(TemplateNode):
         subject = self.subject.value(scope)
         for values, block in self.branches:
             for value in values:
+                scope.budget.step()
                 scope.budget.weigh(subject)
                 if same(subject, value.value(scope)):
                     return block.render(scope, out)

@@ -153,6 +153,9 @@ def number(value: Any) -> int | float:
 MAX_SOURCE: Final = 200_000
 """Characters of a text that has placeholders."""
 
+_ELEMENT: Final = 32
+"""Characters that an element of a list counts for: handling it takes about as long."""
+
 MAX_DEPTH: Final = 30
 """Blocks within blocks, and brackets within brackets."""
 
@@ -202,16 +205,20 @@ class TemplateBudget:
             )
 
     def weigh(self, value: Any) -> None:
-        """Take what a value weighs: its characters, and some for each element."""
+        """Take the weight of a value: its characters, and `_ELEMENT` for anything else that it consists of."""
         waiting = [value]
         while waiting:
             one = waiting.pop()
-            self.charge(len(one) if isinstance(one, str) else 8)
-            if isinstance(one, dict):
-                waiting.extend(one.values())
-                self.charge(sum(len(str(key)) for key in one))
-            elif isinstance(one, list | tuple):
-                waiting.extend(one)
+            if isinstance(one, str):
+                self.charge(len(one))
+            elif isinstance(one, list | tuple | dict):
+                self.charge(_ELEMENT * (1 + len(one)))
+                if isinstance(one, dict):
+                    self.charge(sum(len(str(key)) for key in one))
+                    one = one.values()
+                waiting.extend(part for part in one if isinstance(part, str | list | tuple | dict))
+            else:
+                self.charge(_ELEMENT)
 
 
 Function = Callable[..., Any]
