@@ -4,8 +4,8 @@ Liquid (https://shopify.github.io/liquid/) is what such texts are written in els
 since a template may be hostile: reading takes linear time, rendering has a budget of steps and characters, and what
 data says is never executed.
 
-`tags` cuts a source into nodes, `expressions` and `filters` give what stands in them, with the `values` of a
-rendering; `engine` reads and renders the whole.
+`pieces` cuts a source, `tags` reads and renders the pieces, `expressions` and `filters` compute the `values` in them;
+`engine` reads and renders the whole.
 """
 
 from __future__ import annotations

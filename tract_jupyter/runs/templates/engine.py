@@ -20,7 +20,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import TemplateError
-from tract_jupyter.runs.templates.tags import Reader, TagBody, TemplateOutput, Text, cut
+from tract_jupyter.runs.templates.pieces import cut
+from tract_jupyter.runs.templates.tags import Reader, TagBody, TemplateOutput
 from tract_jupyter.runs.templates.values import MAX_SOURCE, TemplateLimits, TemplateScope, number
 from tract_jupyter.runs.terms import MAX_TEXT
 
@@ -82,7 +83,7 @@ def parse(source: str) -> Template:
     if "{{" not in source and "{%" not in source:
         if len(source) > MAX_TEXT:
             raise TemplateError(f"the text has {len(source)} characters, and the limit is {MAX_TEXT}")
-        return Template(TagBody((Text(1, source),)))
+        return Template(Reader(cut(source)).all())
     if len(source) > MAX_SOURCE:
         raise TemplateError(f"the template has {len(source)} characters, and the limit is {MAX_SOURCE}")
     return _parsed(source)

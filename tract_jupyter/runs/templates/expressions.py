@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from abc import ABC, abstractmethod
-from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
-
-from typing_extensions import override
 
 from tract_jupyter.exceptions import TemplateError
 from tract_jupyter.runs.templates.filters import FILTERS, apply_filter
@@ -38,22 +35,37 @@ class Tokens:
     """The tokens of an expression, taken one after the other."""
 
     def __init__(self, source: str) -> None:
-        self._all = deque(_words(source))
+        self._all = _words(source)
+        self.place = 0
 
     @property
     def next(self) -> Token:
-        """The one that comes, which stays."""
-        return self._all[0] if self._all else END
+        """The next token, which stays."""
+        return self._all[self.place] if self.place < len(self._all) else END
 
     def take(self) -> Token:
-        """Return the next token."""
-        return self._all.popleft() if self._all else END
+        """Return the next token, and go on to the one after it."""
+        token = self.next
+        self.place += token is not END
+        return token
+
+    def taken_since(self, place: int) -> str:
+        """Return the tokens from a place up to this one, as a key."""
+        return str(self._all[place : self.place])
 
     def takes(self, *words: str) -> str | None:
         """Take the one that comes if it is one of these signs or names; tells which."""
         kind, word = self.next
         if kind in {"sign", "name"} and word in words:
             self.take()
+            return word
+        return None
+
+    def takes_option(self) -> str | None:
+        """Take the name of an option and its colon, if these are next; return the name."""
+        kind, word = self.next
+        if kind == "name" and self._all[self.place + 1 : self.place + 2] == [("sign", ":")]:
+            self.place += 2
             return word
         return None
 
@@ -83,7 +95,7 @@ class Tokens:
         Raises:
             TemplateError: something does.
         """
-        if self._all:
+        if self.next is not END:
             raise TemplateError(f"{self.next[1]!r} does not belong here")
 
 
@@ -107,168 +119,70 @@ def _word(match: re.Match[str]) -> Token:
     return ("text" if kind in {"double", "single"} else kind, word)
 
 
-class Expression(ABC):
-    """An expression, which has a value."""
-
-    @abstractmethod
-    def value(self, scope: TemplateScope) -> Any:
-        """Return the value."""
+Expression = Callable[["TemplateScope"], Any]
+"""Return the value of an expression in a scope."""
 
 
-@dataclass(frozen=True, slots=True)
-class Literal(Expression):
-    """A text, a number, true, false, nil, empty or blank."""
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    """Compare two texts, or two numbers. Nil and false are neither smaller nor larger than anything."""
 
-    constant: Any
-
-    @override
-    def value(self, scope: TemplateScope) -> Any:
-        return self.constant
-
-
-@dataclass(frozen=True, slots=True)
-class Path(Expression):
-    """A path `name.part[0]["other"]`, perhaps with a call: `name(2)[0].part`."""
-
-    name: str
-    arguments: tuple[Expression, ...] | None = None
-    parts: tuple[Expression, ...] = ()
-
-    @override
-    def value(self, scope: TemplateScope) -> Any:
-        scope.budget.step(1 + len(self.parts))
-        if self.arguments is None:
-            found = scope.find(self.name)
-        else:
-            found = scope.call(self.name, [one.value(scope) for one in self.arguments])
-        path = self.name
-        for part in self.parts:
-            key = part.value(scope)
-            path = f"{path}.{str(key)[:60]}"
-            found = scope.part(found, key, path)
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class RangeExpression(Expression):
-    """A range: `(1..3)` is 1, 2, 3."""
-
-    first: Expression
-    last: Expression
-
-    @override
-    def value(self, scope: TemplateScope) -> Any:
-        first, last = int(number(self.first.value(scope))), int(number(self.last.value(scope)))
-        scope.budget.step(max(0, last - first + 1))
-        return list(range(first, last + 1))
-
-
-_ORDER: Final = {
-    "<": lambda left, right: left < right,
-    "<=": lambda left, right: left <= right,
-    ">": lambda left, right: left > right,
-    ">=": lambda left, right: left >= right,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class ComparisonExpression(Expression):
-    """A comparison: `left == right`, `left contains right`, ..."""
-
-    operator: str
-    left: Expression
-    right: Expression
-
-    @override
-    def value(self, scope: TemplateScope) -> Any:
-        left, right = self.left.value(scope), self.right.value(scope)
-        scope.budget.weigh(left)
-        scope.budget.weigh(right)
-        if self.operator in {"==", "!=", "<>"}:
-            return same(left, right) == (self.operator == "==")
-        if self.operator == "contains":
-            return contains(left, right)
+    def apply(left: Any, right: Any) -> bool:
         if not is_true(left) or not is_true(right):
             return False
         if isinstance(left, str) and isinstance(right, str):
-            return _ORDER[self.operator](left, right)
-        return _ORDER[self.operator](number(left), number(right))
+            return compare(left, right)
+        return compare(number(left), number(right))
+
+    return apply
 
 
-@dataclass(frozen=True, slots=True)
-class Logic(Expression):
-    """`left and right`, or `left or right`. Several are evaluated from the right, as in Liquid."""
-
-    operator: str
-    left: Expression
-    right: Expression
-
-    @override
-    def value(self, scope: TemplateScope) -> Any:
-        scope.budget.step()
-        left = is_true(self.left.value(scope))
-        if left == (self.operator == "or"):
-            return left
-        return is_true(self.right.value(scope))
-
-
-@dataclass(frozen=True, slots=True)
-class Not(Expression):
-    """A negation: `not this`."""
-
-    one: Expression
-
-    @override
-    def value(self, scope: TemplateScope) -> Any:
-        return not is_true(self.one.value(scope))
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """A filter with its arguments: `| name: argument, key: argument`."""
-
-    name: str
-    arguments: tuple[Expression, ...] = ()
-    options: tuple[tuple[str, Expression], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Filtered(Expression):
-    """A value and the filters that it goes through."""
-
-    start: Expression
-    filters: tuple[Filter, ...] = field(default=())
-
-    @override
-    def value(self, scope: TemplateScope) -> Any:
-        found = self.start.value(scope)
-        for one in self.filters:
-            arguments = [argument.value(scope) for argument in one.arguments]
-            options = {name: argument.value(scope) for name, argument in one.options}
-            found = apply_filter(scope, one.name, found, arguments, options)
-        return found
-
-
+_COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "==": same,
+    "!=": lambda left, right: not same(left, right),
+    "<>": lambda left, right: not same(left, right),
+    "<": _ordered(operator.lt),
+    "<=": _ordered(operator.le),
+    ">": _ordered(operator.gt),
+    ">=": _ordered(operator.ge),
+    "contains": contains,
+}
 _CONSTANTS: Final = {
     "true": True, "false": False, "nil": None, "null": None, "empty": Empty(blank=False), "blank": Empty(blank=True),
 }  # fmt: skip
-_COMPARISONS: Final = ("==", "!=", "<>", "<=", ">=", "<", ">", "contains")
 
 
 def read_filtered(tokens: Tokens) -> Expression:
     """Read `expression | filter: argument | filter`."""
     start = read_condition(tokens)
-    filters = []
+    filters: list[Callable[[TemplateScope, Any], Any]] = []
     while tokens.takes("|"):
         filters.append(_filter(tokens))
-    return Filtered(start, tuple(filters)) if filters else start
+    if not filters:
+        return start
+
+    def apply(scope: TemplateScope) -> Any:
+        value = start(scope)
+        for one in filters:
+            value = one(scope, value)
+        return value
+
+    return apply
 
 
 def read_condition(tokens: Tokens, depth: int = 0) -> Expression:
-    """Read `a == b and not c`, grouped from the right."""
+    """Read `a == b and not c`, grouped from the right, as in Liquid."""
     left = _comparison(tokens, depth)
-    operator = tokens.takes("and", "or")
-    return Logic(operator, left, read_condition(tokens, depth + 1)) if operator else left
+    word = tokens.takes("and", "or")
+    if word is None:
+        return left
+    right = read_condition(tokens, depth + 1)
+
+    def decide(scope: TemplateScope) -> bool:
+        scope.budget.step()
+        first = is_true(left(scope))
+        return first if first == (word == "or") else is_true(right(scope))
+
+    return decide
 
 
 def read_value(tokens: Tokens, depth: int = 0) -> Expression:
@@ -277,46 +191,79 @@ def read_value(tokens: Tokens, depth: int = 0) -> Expression:
         raise TemplateError(f"more than {MAX_DEPTH} brackets or conditions within each other")
     kind, word = tokens.take()
     if kind == "text":
-        return Literal(word)
+        return _literal(word)
     if kind == "number":
-        return Literal(float(word) if "." in word else int(word))
+        return _literal(float(word) if "." in word else int(word))
     if kind == "name":
-        return Literal(_CONSTANTS[word]) if word in _CONSTANTS else _path(word, tokens, depth)
+        return _literal(_CONSTANTS[word]) if word in _CONSTANTS else _path(word, tokens, depth)
     if word == "(" and kind == "sign":
         return _bracket(tokens, depth)
     raise TemplateError(f"a value should come where {word!r} is")
+
+
+def _literal(value: Any) -> Expression:
+    return lambda scope: value  # noqa: ARG005
 
 
 def _comparison(tokens: Tokens, depth: int) -> Expression:
     if tokens.takes("not"):
         if depth > MAX_DEPTH:
             raise TemplateError(f"more than {MAX_DEPTH} conditions within each other")
-        return Not(_comparison(tokens, depth + 1))
+        negated = _comparison(tokens, depth + 1)
+        return lambda scope: not is_true(negated(scope))
     left = read_value(tokens, depth)
-    operator = tokens.takes(*_COMPARISONS)
-    return ComparisonExpression(operator, left, read_value(tokens, depth)) if operator else left
+    sign = tokens.takes(*_COMPARISONS)
+    if sign is None:
+        return left
+    compare, right = _COMPARISONS[sign], read_value(tokens, depth)
+
+    def decide(scope: TemplateScope) -> bool:
+        first, second = left(scope), right(scope)
+        scope.budget.weigh(first)
+        scope.budget.weigh(second)
+        return compare(first, second)
+
+    return decide
 
 
 def _bracket(tokens: Tokens, depth: int) -> Expression:
     """Read a range, or a condition in brackets."""
     inner = read_condition(tokens, depth + 1)
-    if tokens.takes(".."):
-        inner = RangeExpression(inner, read_value(tokens, depth + 1))
+    last = read_value(tokens, depth + 1) if tokens.takes("..") else None
     tokens.expect(")")
-    return inner
+    if last is None:
+        return inner
+
+    def count(scope: TemplateScope) -> list[int]:
+        start, end = int(number(inner(scope))), int(number(last(scope)))
+        scope.budget.step(max(0, end - start + 1))
+        return list(range(start, end + 1))
+
+    return count
 
 
 def _path(name: str, tokens: Tokens, depth: int) -> Expression:
-    arguments = tuple(_arguments(tokens, depth)) if tokens.takes("(") else None
+    """Read `name.part[0]["other"]`, perhaps with a call: `name(2)[0].part`."""
+    arguments = _arguments(tokens, depth) if tokens.takes("(") else None
     parts: list[Expression] = []
-    while True:
-        if tokens.takes("."):
-            parts.append(Literal(tokens.name()))
-        elif tokens.takes("["):
+    while sign := tokens.takes(".", "["):
+        if sign == ".":
+            parts.append(_literal(tokens.name()))
+        else:
             parts.append(read_value(tokens, depth + 1))
             tokens.expect("]")
-        else:
-            return Path(name, arguments, tuple(parts))
+
+    def look_up(scope: TemplateScope) -> Any:
+        scope.budget.step(1 + len(parts))
+        found = scope.find(name) if arguments is None else scope.call(name, [one(scope) for one in arguments])
+        path = name
+        for part in parts:
+            key = part(scope)
+            path = f"{path}.{str(key)[:60]}"
+            found = scope.part(found, key, path)
+        return found
+
+    return look_up
 
 
 def _arguments(tokens: Tokens, depth: int) -> list[Expression]:
@@ -328,19 +275,24 @@ def _arguments(tokens: Tokens, depth: int) -> list[Expression]:
     return arguments
 
 
-def _filter(tokens: Tokens) -> Filter:
+def _filter(tokens: Tokens) -> Callable[[TemplateScope, Any], Any]:
+    """Read a filter with its arguments: `name: argument, key: argument`."""
     name = tokens.name()
     if name not in FILTERS:
         raise TemplateError(f"unknown filter {name!r}; known filters: {', '.join(sorted(FILTERS))}")
     arguments: list[Expression] = []
-    options: list[tuple[str, Expression]] = []
-    if tokens.takes(":"):
-        while True:
-            one = read_value(tokens)
-            if isinstance(one, Path) and tokens.takes(":"):
-                options.append((one.name, read_value(tokens)))
-            else:
-                arguments.append(one)
-            if not tokens.takes(","):
-                break
-    return Filter(name, tuple(arguments), tuple(options))
+    options: dict[str, Expression] = {}
+    more = tokens.takes(":")
+    while more:
+        option = tokens.takes_option()
+        if option is None:
+            arguments.append(read_value(tokens))
+        else:
+            options[option] = read_value(tokens)
+        more = tokens.takes(",")
+
+    def apply(scope: TemplateScope, value: Any) -> Any:
+        values = [one(scope) for one in arguments]
+        return apply_filter(scope, name, value, values, {key: one(scope) for key, one in options.items()})
+
+    return apply

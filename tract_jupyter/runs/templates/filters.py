@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.templates.values import TemplateScope
 
 
+FilterFunction = Callable[..., Any]
+
 _MOST_BITS: Final = 128
 _MOST_DIGITS: Final = 15
 _PRECISION: Final = 350
@@ -52,7 +54,7 @@ def _decimal(value: float) -> Decimal:
 def _of_two(compute: Callable[[Any, Any], Any]) -> Callable[..., int | float]:
     """Calculate with whole numbers, or else with decimals as they are written, so that 0.1 + 0.2 is 0.3."""
 
-    def apply(scope: TemplateScope, value: Any, other: Any) -> int | float:  # noqa: ARG001
+    def apply(value: Any, other: Any) -> int | float:
         one, two = _bounded(number(value)), _bounded(number(other))
         if isinstance(one, int) and isinstance(two, int):
             return _bounded(compute(one, two))
@@ -63,11 +65,11 @@ def _of_two(compute: Callable[[Any, Any], Any]) -> Callable[..., int | float]:
 
 
 def _chosen(choose: Callable[[Any, Any], int | float]) -> Callable[..., int | float]:
-    return lambda scope, value, other: _bounded(choose(number(value), number(other)))  # noqa: ARG005
+    return lambda value, other: _bounded(choose(number(value), number(other)))
 
 
 def _of_one(compute: Callable[[Any], Any]) -> Callable[..., int | float]:
-    return lambda scope, value: compute(_bounded(number(value)))  # noqa: ARG005
+    return lambda value: compute(_bounded(number(value)))
 
 
 def _divide(value: Any, other: Any) -> int | float:
@@ -89,7 +91,7 @@ def _modulo(value: Any, other: Any) -> Any:
     return rest + other if rest and (rest < 0) != (other < 0) else rest
 
 
-def _round(scope: TemplateScope, value: Any, digits: Any = 0) -> int | float:  # noqa: ARG001
+def _round(value: Any, digits: Any = 0) -> int | float:
     """Round to the nearest number, halves away from zero."""
     places = max(min(int(number(digits)), _MOST_DIGITS), -_MOST_DIGITS)
     found = _bounded(number(value))
@@ -110,7 +112,7 @@ def total(values: Iterable[Any]) -> int | float:
         return _bounded(float(sum(map(_decimal, found))))
 
 
-NUMBER_FILTERS: Final[dict[str, Callable[..., Any]]] = {
+NUMBER_FILTERS: Final[dict[str, FilterFunction]] = {
     "plus": _of_two(operator.add),
     "minus": _of_two(operator.sub),
     "times": _of_two(operator.mul),
@@ -143,13 +145,13 @@ def _by(one: Any, key: Any) -> Any:
     return one if key is None else _property(one, key)
 
 
-def _concat(scope: TemplateScope, value: Any, more: Any) -> list[Any]:  # noqa: ARG001
+def _concat(value: Any, more: Any) -> list[Any]:
     if not isinstance(more, list | tuple):
         raise TypeError(f"a list is needed, and this is {text_of(more)[:40]!r}")
     return flat(value) + flat(more)
 
 
-def _size(scope: TemplateScope, value: Any) -> int:  # noqa: ARG001
+def _size(value: Any) -> int:
     return len(value) if isinstance(value, str | list | tuple | dict) else 0
 
 
@@ -160,7 +162,7 @@ def _index(value: Any) -> int:
     return found
 
 
-def _slice(scope: TemplateScope, value: Any, start: Any, length: Any = 1) -> Any:  # noqa: ARG001
+def _slice(value: Any, start: Any, length: Any = 1) -> Any:
     whole = list(value) if isinstance(value, list | tuple) else text_of(value)
     count = 1 if length is None or length is MISSING else max(0, _index(length))
     first = _index(start)
@@ -168,11 +170,11 @@ def _slice(scope: TemplateScope, value: Any, start: Any, length: Any = 1) -> Any
     return whole[first : first + count] if first >= 0 else whole[:0]
 
 
-def _sort(scope: TemplateScope, value: Any, key: Any = None) -> list[Any]:  # noqa: ARG001
+def _sort(value: Any, key: Any = None) -> list[Any]:
     return sorted(flat(value), key=lambda one: _by_kind(_by(one, key)))
 
 
-def _sort_natural(scope: TemplateScope, value: Any, key: Any = None) -> list[Any]:  # noqa: ARG001
+def _sort_natural(value: Any, key: Any = None) -> list[Any]:
     def by_letters(one: Any) -> tuple[bool, str]:
         found = _by(one, key)
         return found is None or found is MISSING, text_of(found).casefold()
@@ -187,18 +189,18 @@ def _by_kind(value: Any) -> tuple[int, Any]:
     return (2 if value is None or value is MISSING else 1, text_of(value))
 
 
-def _uniq(scope: TemplateScope, value: Any, key: Any = None) -> list[Any]:  # noqa: ARG001
+def _uniq(value: Any, key: Any = None) -> list[Any]:
     found: dict[str, Any] = {}
     for one in flat(value):
         found.setdefault(as_json(_by(one, key)), one)
     return list(found.values())
 
 
-def _compact(scope: TemplateScope, value: Any, key: Any = None) -> list[Any]:  # noqa: ARG001
+def _compact(value: Any, key: Any = None) -> list[Any]:
     return [one for one in flat(value) if _by(one, key) not in (None, MISSING)]
 
 
-def _map(scope: TemplateScope, value: Any, key: Any) -> list[Any]:  # noqa: ARG001
+def _map(value: Any, key: Any) -> list[Any]:
     found = [_property(one, key) for one in flat(value)]
     return [None if one is MISSING else one for one in found]
 
@@ -224,7 +226,7 @@ def _fits(one: Any, key: Any, wanted: Any) -> bool:
     return is_true(found) if wanted is None or wanted is MISSING else same(found, wanted)
 
 
-def _sum(scope: TemplateScope, value: Any, key: Any = None) -> int | float:  # noqa: ARG001
+def _sum(value: Any, key: Any = None) -> int | float:
     return total(_by(one, key) for one in flat(value))
 
 
@@ -240,12 +242,11 @@ def _pick(scope: TemplateScope, value: Any) -> Any:
     return scope.random.choice(found) if found else None
 
 
-LIST_FILTERS: Final[dict[str, Callable[..., Any]]] = {
-    "join": _join,
-    "first": lambda scope, value: _end(value, 0),  # noqa: ARG005
-    "last": lambda scope, value: _end(value, -1),  # noqa: ARG005
+LIST_FILTERS: Final[dict[str, FilterFunction]] = {
+    "first": lambda value: _end(value, 0),
+    "last": lambda value: _end(value, -1),
     "size": _size,
-    "reverse": lambda scope, value: flat(value)[::-1],  # noqa: ARG005
+    "reverse": lambda value: flat(value)[::-1],
     "concat": _concat,
     "slice": _slice,
     "sort": _sort,
@@ -253,13 +254,7 @@ LIST_FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "uniq": _uniq,
     "compact": _compact,
     "map": _map,
-    "where": _chooser(lambda fits: [one for _, one, fit in fits if fit]),
-    "reject": _chooser(lambda fits: [one for _, one, fit in fits if not fit]),
-    "find": _chooser(lambda fits: next((one for _, one, fit in fits if fit), None)),
-    "find_index": _chooser(lambda fits: next((place for place, _, fit in fits if fit), None)),
-    "has": _chooser(lambda fits: any(fit for *_, fit in fits)),
     "sum": _sum,
-    "pick": _pick,
 }
 
 
@@ -451,11 +446,8 @@ def _zone(moment: datetime, between: str) -> str:
     return f"{sign}{minutes // 60:02}{between}{minutes % 60:02}"
 
 
-FilterFunction = Callable[..., Any]
-
-
 def _of_text(change: Callable[[str], str]) -> FilterFunction:
-    return lambda scope, value: change(text_of(value))  # noqa: ARG005
+    return lambda value: change(text_of(value))
 
 
 def _replace(scope: TemplateScope, value: Any, old: Any, new: Any = "") -> str:
@@ -464,24 +456,17 @@ def _replace(scope: TemplateScope, value: Any, old: Any, new: Any = "") -> str:
     return text.replace(old, new)
 
 
-def _replace_first(scope: TemplateScope, value: Any, old: Any, new: Any = "") -> str:  # noqa: ARG001
+def _replace_first(value: Any, old: Any, new: Any = "") -> str:
     return text_of(value).replace(text_of(old), text_of(new), 1)
 
 
-def _replace_last(scope: TemplateScope, value: Any, old: Any, new: Any = "") -> str:  # noqa: ARG001
+def _replace_last(value: Any, old: Any, new: Any = "") -> str:
     text, old = text_of(value), text_of(old)
     place = text.rfind(old)
     return text if place < 0 else f"{text[:place]}{text_of(new)}{text[place + len(old) :]}"
 
 
-def _removing(replace: FilterFunction) -> FilterFunction:
-    def remove(scope: TemplateScope, value: Any, old: Any) -> Any:
-        return replace(scope, value, old, "")
-
-    return remove
-
-
-def _split(scope: TemplateScope, value: Any, separator: Any = " ") -> list[str]:  # noqa: ARG001
+def _split(value: Any, separator: Any = " ") -> list[str]:
     """Split a text; a space stands for any white space, and empty parts at the end are left out."""
     text, separator = text_of(value), text_of(separator)
     if not separator:
@@ -492,24 +477,24 @@ def _split(scope: TemplateScope, value: Any, separator: Any = " ") -> list[str]:
     return parts
 
 
-def _truncate(scope: TemplateScope, value: Any, length: Any = 50, ellipsis: Any = "...") -> str:  # noqa: ARG001
+def _truncate(value: Any, length: Any = 50, ellipsis: Any = "...") -> str:
     text, end, most = text_of(value), text_of(ellipsis), int(number(length))
     return text if len(text) <= most else text[: max(0, most - len(end))] + end
 
 
-def _truncate_words(scope: TemplateScope, value: Any, count: Any = 15, ellipsis: Any = "...") -> str:  # noqa: ARG001
+def _truncate_words(value: Any, count: Any = 15, ellipsis: Any = "...") -> str:
     text, most = text_of(value), max(1, int(number(count)))
     words = text.split()
     return text if len(words) <= most else " ".join(words[:most]) + text_of(ellipsis)
 
 
-def _default(scope: TemplateScope, value: Any, other: Any = "", *, allow_false: Any = False) -> Any:  # noqa: ARG001
+def _default(value: Any, other: Any = "", *, allow_false: Any = False) -> Any:
     if value is False and is_true(allow_false):
         return value
     return value if is_true(value) and value not in ("", [], {}) else other
 
 
-def _json(scope: TemplateScope, value: Any) -> str:  # noqa: ARG001
+def _json(value: Any) -> str:
     return as_json(None if value is MISSING else value)
 
 
@@ -575,8 +560,8 @@ def _from_base64(text: str, *, safe: bool) -> str:
 
 
 TEXT_FILTERS: Final[dict[str, FilterFunction]] = {
-    "append": lambda scope, value, end: text_of(value) + text_of(end),  # noqa: ARG005
-    "prepend": lambda scope, value, start: text_of(start) + text_of(value),  # noqa: ARG005
+    "append": lambda value, end: text_of(value) + text_of(end),
+    "prepend": lambda value, start: text_of(start) + text_of(value),
     "capitalize": _of_text(str.capitalize),
     "downcase": _of_text(str.lower),
     "upcase": _of_text(str.upper),
@@ -595,23 +580,34 @@ TEXT_FILTERS: Final[dict[str, FilterFunction]] = {
     "base64_url_safe_encode": _of_text(lambda text: _to_base64(text, safe=True)),
     "base64_url_safe_decode": _of_text(lambda text: _from_base64(text, safe=True)),
     "url_encode": _of_text(quote_plus),
-    "url_decode": _url_decode,
-    "replace": _replace,
     "replace_first": _replace_first,
     "replace_last": _replace_last,
-    "remove": _removing(_replace),
-    "remove_first": _removing(_replace_first),
-    "remove_last": _removing(_replace_last),
+    "remove_first": lambda value, old: _replace_first(value, old, ""),
+    "remove_last": lambda value, old: _replace_last(value, old, ""),
     "split": _split,
     "truncate": _truncate,
     "truncatewords": _truncate_words,
     "default": _default,
     "json": _json,
-    "date": _date,
 }
 
 
-FILTERS: Final = {**TEXT_FILTERS, **LIST_FILTERS, **NUMBER_FILTERS}
+SCOPED_FILTERS: Final[dict[str, FilterFunction]] = {
+    "join": _join,
+    "where": _chooser(lambda fits: [one for _, one, fit in fits if fit]),
+    "reject": _chooser(lambda fits: [one for _, one, fit in fits if not fit]),
+    "find": _chooser(lambda fits: next((one for _, one, fit in fits if fit), None)),
+    "find_index": _chooser(lambda fits: next((place for place, _, fit in fits if fit), None)),
+    "has": _chooser(lambda fits: any(fit for *_, fit in fits)),
+    "pick": _pick,
+    "url_decode": _url_decode,
+    "replace": _replace,
+    "remove": lambda scope, value, old: _replace(scope, value, old, ""),
+    "date": _date,
+}
+"""Filters that need the scope, for its budget, clock or dice."""
+
+FILTERS: Final = {**TEXT_FILTERS, **LIST_FILTERS, **NUMBER_FILTERS, **SCOPED_FILTERS}
 
 
 def apply_filter(
@@ -625,8 +621,9 @@ def apply_filter(
     scope.budget.step()
     for one in (value, *arguments, *options.values()):
         scope.budget.weigh(one)
+    inputs = (scope, value) if name in SCOPED_FILTERS else (value,)
     try:
-        made = FILTERS[name](scope, value, *arguments, **options)
+        made = FILTERS[name](*inputs, *arguments, **options)
     except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
         raise TemplateError(f"the filter {name!r} cannot be used like this: {error}") from None
     scope.budget.weigh(made)

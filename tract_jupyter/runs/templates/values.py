@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from random import Random
@@ -310,10 +311,11 @@ class TemplateScope:
         """Return what the innermost loop of this name has under a key, or None."""
         return next((frame[name] for frame in reversed(self._frames) if name in frame), None)
 
-    def enter(self, frame: dict[str, Any]) -> None:
-        """Add the names of a loop, until `leave`."""
-        self._frames.append(frame)
-
-    def leave(self) -> None:
-        """Forget the innermost loop's names."""
-        self._frames.pop()
+    @contextmanager
+    def frame(self) -> Iterator[dict[str, Any]]:
+        """Add the names of a loop; they are forgotten at its end."""
+        self._frames.append({})
+        try:
+            yield self._frames[-1]
+        finally:
+            self._frames.pop()
