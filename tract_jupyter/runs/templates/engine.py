@@ -20,7 +20,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import TemplateError
-from tract_jupyter.runs.templates.pieces import cut
+from tract_jupyter.runs.templates.pieces import cut, is_plain
 from tract_jupyter.runs.templates.tags import Reader, TagBody, TemplateOutput
 from tract_jupyter.runs.templates.values import MAX_SOURCE, TemplateLimits, TemplateScope, number
 from tract_jupyter.runs.terms import MAX_TEXT
@@ -80,7 +80,7 @@ def parse(source: str) -> Template:
     Raises:
         TemplateError: it cannot be read; has the line.
     """
-    if "{{" not in source and "{%" not in source:
+    if is_plain(source):
         if len(source) > MAX_TEXT:
             raise TemplateError(f"the text has {len(source)} characters, and the limit is {MAX_TEXT}")
         return Template(Reader(cut(source)).all())
@@ -107,7 +107,7 @@ def render(source: str, context: OperationContext, *, strict: bool = False, **mo
         TemplateError: it cannot be read or rendered; has the line.
     """
     template = parse(source)
-    if "{{" not in source and "{%" not in source:
+    if is_plain(source):
         return template.render()
     seed = f"{context.seed}:{context.operation_id}"
     variables = {**variables_of(context), **more}

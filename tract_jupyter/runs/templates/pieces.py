@@ -25,9 +25,9 @@ class SourcePiece:
 
     Attributes:
         kind: `text`, `output` or `tag`.
-        text: what is in it, without marks, and without a tag's name.
-        line: where it begins, from 1.
-        name: the tag's.
+        text: its content, without delimiters and without the name of a tag.
+        line: its first line, from 1.
+        name: the name of a tag.
     """
 
     kind: str
@@ -116,11 +116,16 @@ class _Cutter:
         return self.line
 
 
+def is_plain(source: str) -> bool:
+    """Return True if a text has no outputs and no tags."""
+    return _OPEN.search(source) is None
+
+
 def cut(source: str) -> Iterator[SourcePiece]:
     """Return the pieces of a template, in order.
 
     Raises:
-        TemplateError: a mark is never closed.
+        TemplateError: a delimiter is never closed.
     """
     return _Cutter(source).pieces()
 
