@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 
 _USUAL: Final = TemplateLimits()
+_LONGEST_CACHED: Final = 20_000
+"""Characters. Long templates in the cache would take a lot of memory, and make each garbage collection slow."""
 
 
 class Template:
@@ -75,7 +77,7 @@ class Template:
 
 
 def parse(source: str) -> Template:
-    """Read a template. A text without placeholders may be as long as any text; what is read is kept for a while.
+    """Read a template. A text without placeholders may be as long as any text; the last short templates are cached.
 
     Raises:
         TemplateError: it cannot be read; has the line.
@@ -83,15 +85,17 @@ def parse(source: str) -> Template:
     if is_plain(source):
         if len(source) > MAX_TEXT:
             raise TemplateError(f"the text has {len(source)} characters, and the limit is {MAX_TEXT}")
-        return Template(Reader(cut(source)).all())
+        return _read(source)
     if len(source) > MAX_SOURCE:
         raise TemplateError(f"the template has {len(source)} characters, and the limit is {MAX_SOURCE}")
-    return _parsed(source)
+    return _read_cached(source) if len(source) <= _LONGEST_CACHED else _read(source)
 
 
-@lru_cache(maxsize=64)
-def _parsed(source: str) -> Template:
+def _read(source: str) -> Template:
     return Template(Reader(cut(source)).all())
+
+
+_read_cached = lru_cache(maxsize=64)(_read)
 
 
 _SPOKEN: Final = ("user", "assistant")
