@@ -56,6 +56,49 @@ def test_after_a_click_the_result_and_the_next_question_are_in_view(open_lab, mo
         wait_in_view(lab, shown)
 
 
+TWO_FIGURES = """import matplotlib.pyplot as plt
+for title in ("first", "second"):
+    plt.plot([1, 3, 2])
+    plt.title(title)
+    plt.show()"""
+
+
+@pytest.mark.parametrize("size", [(1280, 900), (800, 700)], ids=["wide", "narrow"])
+def test_two_figures_of_a_script_are_in_view_together_and_grow_with_the_focus(
+    open_lab, model, screenshot, size
+):
+    lab = begin(open_lab, model, TWO_FIGURES)
+    lab.page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
+    run(lab)
+    figures = lab.output(1).locator(".result img")
+    figures.nth(1).wait_for()
+    model.reply("A sentence. " * 20).end()
+    page = end(lab)
+    for shown in (
+        ".row > summary",
+        ".place:has(+ .place > .result img) > .result img",
+        ".result img",
+        ".prose",
+        ".foot",
+    ):
+        wait_in_view(lab, shown)
+    screenshot(lab, f"in-view-figures-{size[0]}")
+    figure = page.locator(".result img").first
+    low = figure.bounding_box()["height"]
+    figure.focus()
+    assert figure.bounding_box()["height"] > low
+
+
+def test_a_finished_output_shows_its_beginning(open_lab, model):
+    lab = begin(open_lab, model, "for n in range(2_000):\n    print('line', n)")
+    run(lab)
+    model.reply("Done.").end()
+    end(lab)
+    stream = lab.output(1).locator(".result.stdout")
+    assert stream.evaluate("one => one.scrollHeight - one.clientHeight") > 0
+    assert stream.evaluate("one => one.scrollTop") == 0
+
+
 def test_a_page_that_is_scrolled_to_its_end_shows_the_question_from_its_top(open_lab, model):
     reply = model.reply()
     lab = start(open_lab, model, chat=CHAT, viewport=WINDOW)
