@@ -116,7 +116,7 @@ class Records:
     """The pendings and decisions of one tract, to read.
 
     Attributes:
-        under_way: the ids of what is decided and carried out here at this moment: nobody has to decide about it.
+        under_way: the ids of the pendings that this process carries out now. They wait for no decision.
     """
 
     def __init__(
@@ -244,12 +244,12 @@ class Records:
             return self._rows.get(connection, pending_id)
 
     def waiting(self, limit: int = 100, after: StoredPending | None = None) -> list[StoredPending]:
-        """Return what is left to decide or to run and not under way, oldest first, whichever process asked."""
+        """Return the pendings of all processes that are not settled and not `under_way`, oldest first."""
         with self._database.read() as connection:
             return self._rows.unsettled(connection, limit, after, but=tuple(self.under_way))
 
     def count_waiting(self) -> int:
-        """Count what is left to decide or to run and not under way."""
+        """Count the pendings that are not settled and not `under_way`."""
         with self._database.read() as connection:
             return self._rows.count_unsettled(connection, but=tuple(self.under_way))
 

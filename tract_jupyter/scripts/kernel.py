@@ -76,7 +76,7 @@ def run_in_kernel(run: ScriptRun, namespace: dict[str, Any], executor: ToolExecu
 
 
 def was_left() -> bool:
-    """Return True if the turn that ran this script goes on without it: what is new since then may be the user's."""
+    """Return True if the turn of this script ended before the script. Newer figures may be the user's."""
     notes = call_notes()
     return notes is not None and notes.is_left
 

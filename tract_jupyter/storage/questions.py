@@ -139,7 +139,7 @@ class PendingRows:
         after: StoredPending | None = None,
         but: Collection[str] = (),
     ) -> list[StoredPending]:
-        """Return what is left to decide or to run, oldest first, without some ids; after `after`, if it is given."""
+        """Return the pendings that are not settled, oldest first; those after `after`, but not the ids in `but`."""
         order = (pendings.c.created_at, pendings.c.pending_id)
         query = _BUT_SOME.order_by(*order).limit(limit)
         if after is not None:
@@ -147,7 +147,7 @@ class PendingRows:
         return self._stored(connection, query, but=but)
 
     def count_unsettled(self, connection: Connection, but: Collection[str] = ()) -> int:
-        """Count what is left to decide or to run, without some ids."""
+        """Count the pendings that are not settled, but not the ids in `but`."""
         return connection.scalar(_COUNT_UNSETTLED, {"its_tract_id": self.tract_id, "but": but}) or 0
 
     def same(self, connection: Connection, identity: str) -> list[StoredPending]:

@@ -139,8 +139,8 @@ def current_caller(executor: object) -> Caller | None:
 
     A thread that a script started does not know of it. It is the script's if the script's code is on its stack, also
     after the script has ended; and while the script runs, if it was started since then and calls the same tools, or
-    those of a tract above the one that the script runs in. A stopped script may still be in a call that blocks: threads
-    that are started after the stop are not the script's.
+    those of a tract above the one that the script runs in. Threads that start after a stop are not the script's,
+    although the script may still be in a blocking call.
     """
     caller, thread = _caller.get(), threading.current_thread()
     if caller is not None or thread is threading.main_thread():
