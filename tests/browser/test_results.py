@@ -16,13 +16,21 @@ WAITS = "import time\nprint('begun')\nwhile True:\n    time.sleep(0.05)"
 FAILS = "from tqdm.auto import tqdm\nfor _ in tqdm(range(7)):\n    pass\n{}['revenue']"
 
 
-def begin(open_lab, model, code):
+def begin(open_lab, model, code, *more, **options):
     """Have a script asked about, and run it."""
-    model.reply("I look.").call("notebook_execute", code=code, backend="kernel", notebook_id="user").end()
-    lab = start(open_lab, model, chat=CHAT)
-    lab.output(1).locator(".q [data-action=approve][aria-disabled=false]").first.click()
-    lab.output(1).locator(".result").first.wait_for()
+    call(model, code)
+    lab = start(open_lab, model, *more, chat=CHAT, **options)
+    approve(lab, 1)
     return lab
+
+
+def call(model, code):
+    model.reply("I look.").call("notebook_execute", code=code, backend="kernel", notebook_id="user").end()
+
+
+def approve(lab, cell):
+    lab.output(cell).locator(".q [data-action=approve][aria-disabled=false]").first.click()
+    lab.output(cell).locator(".result").first.wait_for()
 
 
 def test_outputs_stand_under_their_row_and_stay(open_lab, model, screenshot):
@@ -80,6 +88,20 @@ def test_a_running_script_looks_like_one_and_a_stopped_one_is_stopped(open_lab, 
     assert "failed" not in page.inner_text()
     assert "begun" in page.locator(".result.stdout").inner_text()
     screenshot(lab, "results-stopped", 1)
+
+
+def test_the_next_turn_runs_its_script_while_a_stopped_one_is_in_a_blocking_call(open_lab, model):
+    setup = "\nimport threading\ngo = threading.Event()\n"
+    lab = begin(open_lab, model, "print('begun')\ngo.wait(60)\nlater = 1", CHAT, setup=setup)
+    lab.output(1).get_by_role("button", name="Stop").click()
+    assert "Script stopped; its last call may still be running" in stopped(lab).inner_text()
+    assert lab.output(1).locator("[data-testid=tract-waiting]").count() == 0
+    call(model, "print('again')")
+    lab.run_cell(2, wait=False)
+    approve(lab, 2)
+    model.reply("Done.").end()
+    assert "Ran a script" in end(lab, 2).inner_text()
+    assert lab.execute("go.set(); print('later' in globals())").strip() == "False"
 
 
 def test_a_failed_script_names_its_error_and_a_bar_stands_once(open_lab, model, screenshot):

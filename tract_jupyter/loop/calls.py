@@ -121,6 +121,7 @@ class _Call:
     waits: bool = False
     is_begun: bool = False
     answer: CallAnswer | None = None
+    notes: CallNotes | None = None
 
     @property
     def reads(self) -> bool:
@@ -491,6 +492,8 @@ class StepCalls:
         call.is_begun = True
         made = run_until_stopped(partial(self._made, call), machinery.stop)
         # one that was left goes on, and nobody knows its end
+        if made is None and call.notes is not None:
+            call.notes.is_left = True
         answer = made or CallAnswer(ended_running(machinery.stop.reason), is_error=True, made=1)
         machinery.journal.end(self.commit, call.asked.id, answer)
         call.answer = answer
@@ -596,7 +599,7 @@ class StepCalls:
                 made.append(None)
             return why
 
-        notes = CallNotes(
+        notes = call.notes = CallNotes(
             meter=machinery.meter, stop=machinery.stop, is_again=call.asked.id in self.known, among=self._among,
             model=self.model, doubt=self._doubt(call),
         )  # fmt: skip

@@ -158,9 +158,12 @@ class Gate:
                     f"{pending!r} is being decided by another thread; nothing was run here"
                 )
             pending.deciding_thread = threading.get_ident()
+        pending_id = pending.pending_id
+        self.ledger.under_way.add(pending_id)
         try:
             yield
         finally:
+            self.ledger.under_way.discard(pending_id)
             pending.deciding_thread = None
 
     def _expire(self, pending: Reviewable) -> bool:

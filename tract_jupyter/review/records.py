@@ -113,7 +113,11 @@ class PendingRecord(NamedTuple):
 
 
 class Records:
-    """The pendings and decisions of one tract, to read."""
+    """The pendings and decisions of one tract, to read.
+
+    Attributes:
+        under_way: the ids of the pendings that this process carries out now. They wait for no decision.
+    """
 
     def __init__(
         self, database: Database, rows: PendingRows, decisions: DecisionRows, signatures: Signatures
@@ -122,6 +126,7 @@ class Records:
         self._rows = rows
         self._decisions = decisions
         self._signatures = signatures
+        self.under_way: set[str] = set()
 
     # --- what can be believed
 
@@ -239,14 +244,14 @@ class Records:
             return self._rows.get(connection, pending_id)
 
     def waiting(self, limit: int = 100, after: StoredPending | None = None) -> list[StoredPending]:
-        """Return what is left to decide or to run, oldest first, whichever process asked."""
+        """Return the pendings of all processes that are not settled and not `under_way`, oldest first."""
         with self._database.read() as connection:
-            return self._rows.unsettled(connection, limit, after)
+            return self._rows.unsettled(connection, limit, after, but=tuple(self.under_way))
 
     def count_waiting(self) -> int:
-        """Count what is left to decide or to run."""
+        """Count the pendings that are not settled and not `under_way`."""
         with self._database.read() as connection:
-            return self._rows.count_unsettled(connection)
+            return self._rows.count_unsettled(connection, but=tuple(self.under_way))
 
     def approved_before(self, pending: Reviewable) -> StoredDecision | None:
         """Return an approval of the very same thing that nobody has begun to carry out, and nobody waits for."""

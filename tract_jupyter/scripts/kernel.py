@@ -25,7 +25,7 @@ from tract_jupyter.scripts.known import DRAWN, KernelVariables, made_names, open
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
 from tract_jupyter.scripts.script import MAIN, OWN
 from tract_jupyter.scripts.stopper import ScriptStopped
-from tract_jupyter.toolkit import calling
+from tract_jupyter.toolkit import call_notes, calling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -70,9 +70,15 @@ def run_in_kernel(run: ScriptRun, namespace: dict[str, Any], executor: ToolExecu
                 os._exit(0 if run.status is ScriptStatus.COMPLETED else 1)
             run.calls.end()
     new = open_figures() - figures
-    if new:
+    if new and not was_left():
         DRAWN.update(new)
         run.notes = (*run.notes, FIGURES.format(count=counted(len(new), "figure")))
+
+
+def was_left() -> bool:
+    """Return True if the turn of this script ended before the script. Newer figures may be the user's."""
+    notes = call_notes()
+    return notes is not None and notes.is_left
 
 
 def _has_tools(namespace: Mapping[str, Any]) -> bool:

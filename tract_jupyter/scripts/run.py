@@ -276,6 +276,10 @@ class ScriptCalls:
         """Return a question that pauses the script; None if it cannot pause here, as in a tool that calls tools."""
         return None if self.pause is None or self.meter.depth > 1 else self.pause(tool, values)
 
+    def was_stopped_before(self, thread: threading.Thread) -> bool:
+        """Return True if the script was stopped before this thread was started."""
+        return self._stopper.was_stopped_before(thread)
+
     @whole_context
     def waiting(self, pending: Any) -> Iterator[None]:
         """Stop the script's clock while a person is asked; the wait can be interrupted.
@@ -321,7 +325,6 @@ class ScriptCalls:
         stopper, meter = self._stopper, self.meter
         stopper.shield()
         try:
-            stopper.check()
             meter.depth += 1
             before = set_caller(self)
             try:

@@ -12,7 +12,7 @@ from tract_jupyter.exceptions import ScriptFailedError
 from tract_jupyter.models import brief_repr, canonical_json, check_choice, safe_repr
 from tract_jupyter.scripts.call_log import ScriptReplay
 from tract_jupyter.scripts.instructions import instructions
-from tract_jupyter.scripts.kernel import NAMES, ScriptNotebooks, run_in_kernel
+from tract_jupyter.scripts.kernel import NAMES, ScriptNotebooks, run_in_kernel, was_left
 from tract_jupyter.scripts.known import keep_made
 from tract_jupyter.scripts.limits import ScriptLimits
 from tract_jupyter.scripts.result import ScriptStatus
@@ -261,7 +261,9 @@ class Scripts:
         try:
             run_in_kernel(run, namespace if names is None else names, self._executor)
         finally:
-            made = namespace if names is None else keep_made(before, names, namespace)
+            made = namespace
+            if names is not None:
+                made = {} if was_left() else keep_made(before, names, namespace)
             self.notebooks.note(run.notebook_id, run.script.code, before, made)
             replay.end(completed=run.status is ScriptStatus.COMPLETED)
             run.notes = (*replay.notes(), *run.notes)

@@ -19,7 +19,7 @@ from tract_jupyter.review import check_wait
 from tract_jupyter.storage import Order, raise_in, whole_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from contextlib import AbstractContextManager
 
 
@@ -53,6 +53,7 @@ class Stopper:
         self._take_back: Callable[[], object] = lambda: None
         self._shields = 0
         self._since: float | None = None
+        self._threads: Collection[threading.Thread] = ()  # of this process at the first order
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self.signal.on_set(self._order)
@@ -66,9 +67,18 @@ class Stopper:
         if self.signal.is_set():
             raise ScriptStopped
 
+    def was_stopped_before(self, thread: threading.Thread) -> bool:
+        """Return True if it was ordered to end before this thread was started."""
+        return self._since is not None and thread not in self._threads
+
     def shield(self) -> None:
-        """Let a tool call come to its end, which `unshield` tells; the script is stopped before or after it."""
+        """Let a tool call come to its end, which `unshield` tells; the script is stopped before or after it.
+
+        Raises:
+            ScriptStopped: it was stopped. A call of another thread does not take back the order to the script's thread.
+        """
         with self._lock:
+            self.check()
             self._shields += 1
             self._take_back()
 
@@ -121,7 +131,8 @@ class Stopper:
 
     def _order(self) -> None:
         with self._lock:
-            self._since = self._since or time.monotonic()
+            if self._since is None:
+                self._threads, self._since = frozenset(threading.enumerate()), time.monotonic()
             is_patient = self._shields and time.monotonic() - self._since < _GRACE_SECONDS
             if self._strike is not None and not is_patient:
                 self._strike()

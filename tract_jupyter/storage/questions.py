@@ -86,8 +86,9 @@ _SAME = _UNSETTLED.where(pendings.c.identity == bindparam("its_identity")).order
 _OF_OPERATION = _UNSETTLED.where(pendings.c.operation == bindparam("its_operation")).order_by(
     pendings.c.created_at
 )
+_BUT_SOME = _UNSETTLED.where(pendings.c.pending_id.not_in(bindparam("but", expanding=True)))
 _COUNT_UNSETTLED = select(func.count()).select_from(
-    _UNSETTLED.with_only_columns(pendings.c.pending_id).subquery()
+    _BUT_SOME.with_only_columns(pendings.c.pending_id).subquery()
 )
 
 
@@ -132,18 +133,22 @@ class PendingRows:
         return {pending_id: (status, count) for pending_id, status, count in rows}
 
     def unsettled(
-        self, connection: Connection, limit: int | None, after: StoredPending | None = None
+        self,
+        connection: Connection,
+        limit: int | None,
+        after: StoredPending | None = None,
+        but: Collection[str] = (),
     ) -> list[StoredPending]:
-        """Return what is left to decide or to run, oldest first; with `after`, the page that follows it."""
+        """Return the pendings that are not settled, oldest first; those after `after`, but not the ids in `but`."""
         order = (pendings.c.created_at, pendings.c.pending_id)
-        query = _UNSETTLED.order_by(*order).limit(limit)
+        query = _BUT_SOME.order_by(*order).limit(limit)
         if after is not None:
             query = query.where(tuple_(*order) > (to_text(after.created_at), after.pending_id))
-        return self._stored(connection, query)
+        return self._stored(connection, query, but=but)
 
-    def count_unsettled(self, connection: Connection) -> int:
-        """Count what is left to decide or to run."""
-        return connection.scalar(_COUNT_UNSETTLED, {"its_tract_id": self.tract_id}) or 0
+    def count_unsettled(self, connection: Connection, but: Collection[str] = ()) -> int:
+        """Count the pendings that are not settled, but not the ids in `but`."""
+        return connection.scalar(_COUNT_UNSETTLED, {"its_tract_id": self.tract_id, "but": but}) or 0
 
     def same(self, connection: Connection, identity: str) -> list[StoredPending]:
         """Return those of the same identity that are left to decide or to run, oldest first."""

@@ -74,6 +74,10 @@ class Caller(Protocol):
         """Stop the script's clock while a person is asked about one of its calls."""
         ...
 
+    def was_stopped_before(self, thread: threading.Thread) -> bool:
+        """Return True if the script was stopped before this thread was started."""
+        ...
+
 
 class Executing(Protocol):
     """The protocol of what carries calls out, as far as it matters here."""
@@ -101,6 +105,11 @@ class _Running(NamedTuple):
         """Return True if its tools are those of an executor, or some of them."""
         return self.executor is executor or (executor is not None and self.executor.stands_below(executor))
 
+    def has_started(self, thread: threading.Thread, executor: object) -> bool:
+        """Return True if it may have started a thread that calls a tool of an executor."""
+        is_between = thread not in self.earlier and not self.caller.was_stopped_before(thread)
+        return is_between and self.is_of(executor)
+
 
 class _EndedScript:
     """The caller of a thread that has outlived its script."""
@@ -120,21 +129,25 @@ class _EndedScript:
         """Return a context without effect."""
         return nullcontext()
 
+    def was_stopped_before(self, thread: threading.Thread) -> bool:  # noqa: ARG002
+        """Return True: it has ended."""
+        return True
+
 
 def current_caller(executor: object) -> Caller | None:
     """Return the script that this code belongs to, which calls a tool of an executor; None for a person's own code.
 
     A thread that a script started does not know of it. It is the script's if the script's code is on its stack, also
     after the script has ended; and while the script runs, if it was started since then and calls the same tools, or
-    those of a tract above the one that the script runs in.
+    those of a tract above the one that the script runs in. Threads that start after a stop are not the script's,
+    although the script may still be in a blocking call.
     """
     caller, thread = _caller.get(), threading.current_thread()
     if caller is not None or thread is threading.main_thread():
         return caller
     filename = _script_on_stack()
     for running in reversed(_running):
-        is_its = thread not in running.earlier and running.is_of(executor)
-        if running.caller.filename == filename if filename else is_its:
+        if running.caller.filename == filename if filename else running.has_started(thread, executor):
             return running.caller
     return _EndedScript(filename) if filename else None
 
@@ -204,6 +217,7 @@ class CallNotes:
             `asks_always` shows it in its own request.
         among: how many calls are made side by side with it, itself included.
         model: the model that makes it, as its provider calls it; empty if none does.
+        is_left: whether the turn was stopped and no longer waits for the end of the call.
     """
 
     asked: list[Any] = field(default_factory=list)
@@ -214,6 +228,7 @@ class CallNotes:
     doubt: str = ""
     among: int = 1
     model: str = ""
+    is_left: bool = False
 
 
 _notes: ContextVar[CallNotes | None] = ContextVar("_notes", default=None)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +19,7 @@ from tract_jupyter.notebook.chat import TractSource, TurnLog, stored_view
 from tract_jupyter.prompts import ended_running, not_run, refused
 from tract_jupyter.review import Decision
 from tract_jupyter.scripts import ScriptLimits, Scripts
+from tract_jupyter.toolkit import CallNotes, noting
 
 STOP, EXPIRE = object(), object()
 ENDS = {
@@ -74,6 +78,7 @@ def test_the_row_of_a_script_has_a_title_and_who_decided(talk, monkeypatch, end)
         assert re.sub(r"\d+\.\d s", "SECONDS", shown) == row
 
 
+LEFT = "■ Script stopped; its last call may still be running x = 1  you, TIME"
 ANSWERS = {
     "approved, then stopped": (not_run(BY_PERSON), 1, "approve", "■ Script not run x = 1  you, TIME"),
     "approved, then at a limit": (
@@ -82,8 +87,8 @@ ANSWERS = {
         "approve",
         "■ Script not run: the limit of 3 calls is reached x = 1  you, TIME",
     ),
-    "left while it ran": (ended_running(BY_PERSON), 1, "approve", "■ Script stopped x = 1  you, TIME"),
-    "left at a limit": (ended_running("the time is over"), 1, "approve", "■ Script stopped x = 1  you, TIME"),
+    "left while it ran": (ended_running(BY_PERSON), 1, "approve", LEFT),
+    "left at a limit": (ended_running("the time is over"), 1, "approve", LEFT),
     "never asked": (not_run(BY_PERSON), 0, None, "■ Script not run x = 1"),
     "unknown argument": (
         "'seconds' is unknown.",
@@ -105,3 +110,94 @@ def test_the_row_of_a_script_says_that_it_did_not_run_or_was_left(end):
     log.add(CallEnded("c", text, is_error=True, made=made, asked=("p",)))
     shown = log.view().text().splitlines()[0]
     assert re.sub(r"\d\d:\d\d", "TIME", shown).rstrip() == row
+
+
+BLOCKED = "thread.start()\nbegan.set()\ngo.wait(20)\nb = 2\ntools.send(to='x')"
+CATCHES = "thread.start()\nbegan.set()\ntry:\n    go.wait(20)\nexcept BaseException: pass\ntools.send(to='x')\nb = 2"
+
+
+class Blocked:
+    """A chat whose approved script was stopped, and still waits in a blocking call."""
+
+    def __init__(self, talk, code):
+        self.talk, self.log = talk, TurnLog(TractSource(talk))
+        self.began, self.go, self.over = threading.Event(), threading.Event(), threading.Event()
+        self.names = talk.scripts.notebooks.namespace("main")
+        self.starts = threading.Event()
+        self.thread = threading.Thread(target=self._call, daemon=True)
+        self.names.update(began=self.began, go=self.go, thread=self.thread)
+        self.code, self.own = code, talk.scripts._recorded
+        talk.scripts._recorded = self._recorded
+        talk.loop.tools = "code"
+
+    def _recorded(self, run):
+        result = self.own(run)
+        if run.script.code == self.code:
+            self.over.set()
+        return result
+
+    def _call(self):
+        self.starts.wait(10)
+        with suppress(BaseException):
+            self.talk.tools.send(to="x")
+
+    def stop(self, pool):
+        turn = pool.submit(self.chat, self.code, self.log)
+        assert self.began.wait(10)
+        self.talk.loop.stop()
+        assert turn.result(10).outcome == "stopped"
+
+    def chat(self, code, log=None):
+        made = call("notebook_execute", {"code": code, "backend": "kernel"}, f"c{len(code)}")
+        self.talk.configure_llm(ScriptedClient(reply(None, made), "Done."))
+        self.talk.reviewer.channel = FakeChannel(answering("approve"))
+        return self.talk.chat("Go", on_turn=None if log is None else log.add)
+
+    def end(self):
+        self.go.set()
+        assert self.over.wait(10)
+
+
+@pytest.fixture
+def blocked(talk, request):
+    one = Blocked(talk, getattr(request, "param", BLOCKED))
+    with ThreadPoolExecutor(1) as pool:
+        one.stop(pool)
+        yield one
+        one.starts.set()
+        one.go.set()
+
+
+def test_the_next_turn_runs_its_script_while_a_stopped_one_is_in_a_blocking_call(blocked):
+    log = TurnLog(TractSource(blocked.talk))
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(blocked.chat, "c = 3", log).result(10)
+    assert log.view().text().splitlines()[0].startswith("✓ Ran a script c = 3")
+    assert blocked.names["c"] == 3
+
+
+@pytest.mark.parametrize("blocked", [BLOCKED, CATCHES], indirect=True)
+def test_a_script_that_was_left_does_nothing_when_its_call_returns(blocked, done):
+    blocked.starts.set()
+    blocked.thread.join(10)  # without code of the script on its stack
+    blocked.end()
+    assert (done, "b" in blocked.names) == ([], False)
+    assert blocked.talk.events("script")[-1].data["status"] == "interrupted"
+
+
+def test_a_script_that_was_left_puts_no_variables_among_those_of_the_user(talk):
+    scripts, names = talk.scripts, talk.scripts.notebooks.namespace("main")
+    for is_left in (False, True):
+        name = f"left_{is_left}"
+        with noting(CallNotes(is_left=is_left)):
+            scripts.execute(scripts.prepare(f"{name} = 1", notebook_id="main"), names=dict(names))
+        assert (name in names) is not is_left
+
+
+def test_a_script_that_was_left_is_named_and_waits_for_nothing(blocked):
+    row = blocked.log.view().text().splitlines()[0]
+    assert row.startswith("■ Script stopped; its last call may still be running")
+    review = blocked.talk.review
+    assert (review.inbox(), review.ledger.count_waiting()) == ([], 0)
+    blocked.end()
+    assert (review.inbox(), review.ledger.count_waiting()) == ([], 0)

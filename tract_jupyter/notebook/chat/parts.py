@@ -383,7 +383,8 @@ class CallPart:
         is_told = self.state == "failed" or (title == _NOT_RUN and not self._is_turned_down)
         if is_told and isinstance(error, str) and error not in {"", BY_PERSON}:
             return f"{title}: {one_line(error, _ERROR)}"
-        return title
+        is_left = self.ended is not None and _was_left(self.ended.text)
+        return f"{title}; its last call may still be running" if is_left else title
 
     @property
     def _badge(self) -> str:
