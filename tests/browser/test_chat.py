@@ -185,6 +185,7 @@ def test_stop(open_lab, model, how, said):
         lab.interrupt()
     page = stopped(lab)
     page.locator(".foot").get_by_text("You stopped this turn").wait_for()
+    assert page.evaluate(BADLY_LAID) == []
     assert said in bundle(lab)["text/plain"]
     reply.end()
 
@@ -322,7 +323,9 @@ BADLY_LAID = """root => {
   const box = root.getBoundingClientRect();
   const buttons = [...root.querySelectorAll("button")].filter(e => e.getClientRects().length && e.getBoundingClientRect().right > box.right + 1);
   const broken = [...root.querySelectorAll(".foot > span")].filter(e => e.offsetHeight > 32);
-  return [...buttons, ...broken].map(e => e.textContent);
+  const hidden = [...root.querySelectorAll(".foot:not(:has([data-act=stop])) > .took > span")]
+    .filter(e => e.getBoundingClientRect().bottom > e.parentElement.getBoundingClientRect().bottom + 1);
+  return [...buttons, ...broken, ...hidden].map(e => e.textContent);
 }"""
 
 

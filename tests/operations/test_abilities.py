@@ -109,6 +109,8 @@ CELLS = [
     (DATABASE + "con.execute('drop table t')", "Can change the existing file shop.db."),
     (DATABASE + "df = pd.read_csv('data.csv')\ndf.to_sql('t', con)", "Can change the existing file shop.db and read data.csv."),
     (DATABASE + "con.executescript(open('a.sql').read())", "Can change the existing file shop.db and read a.sql."),
+    (DATABASE + "con.executescript(Path('a.sql').read_text())", "Can change the existing file shop.db and read a.sql."),
+    (DATABASE + "con.execute(requests.get('https://example.com/a').text)", "Can contact example.com and change the existing file shop.db."),
     (DATABASE + "shutil.copy('shop.db', 'b.db')\nsqlite3.connect('b.db').execute('vacuum')", "Can write b.db and read shop.db."),
     ("import sqlite3\nsqlite3.connect(':memory:').execute('create table t (a)')", NOTHING),
     ("import sqlite3\nsqlite3.connect('file:shop.db?mode=ro', uri=True).execute(q)", "Can read shop.db."),

@@ -254,7 +254,7 @@ def _imported_member(alias: ast.alias, module: str, view: CodeView) -> Iterator[
 
 def _imports(alias: ast.alias, module: str, rule: Rule, level: RiskLevel, view: CodeView) -> Finding:
     more = " The risk depends on what is used from it." if level is LOW else ""
-    return rule.finding(view, alias, f"Imports `{module}`.{more}", level)
+    return rule.finding(view, alias, f"Imports {module}.{more}", level)
 
 
 _LOOKS: dict[type[ast.AST], Callable[..., Iterable[Finding]]] = {

@@ -233,7 +233,7 @@ def _shortened(row: ValueRow) -> ValueRow:
     return replace(row, value=cut_with_size(row.value, _SHORT), is_cut=True)
 
 
-_SHOWN_LINES = 5
+_SHOWN_LINES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,10 +298,10 @@ def by_rule(findings: Iterable[Finding]) -> tuple[RuleFindings, ...]:
 
 
 def lines_text(numbers: Iterable[int]) -> str:
-    """Write `line 3`, or `lines 3, 8, 21, …` with the first few."""
+    """Write `line 3`, `lines 3 and 8`, or `lines 3, 8, 21 and others` with the first few."""
     lines = sorted(set(numbers))
-    more = ", …" if len(lines) > _SHOWN_LINES else ""
-    return f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:_SHOWN_LINES]))}{more}"
+    *first, last = [*map(str, lines[:_SHOWN_LINES]), *(["others"] if len(lines) > _SHOWN_LINES else [])]
+    return f"lines {', '.join(first)} and {last}" if first else f"line {last}"
 
 
 def in_short(rule: RuleFindings) -> str:

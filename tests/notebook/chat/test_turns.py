@@ -171,7 +171,7 @@ def test_tokens_cost_and_time_are_told(chat):
         "prompt_tokens": 3_480, "completion_tokens": 512, "prompt_tokens_details": {"cached_tokens": 2_944}, "cost": 0.006,
     }  # fmt: skip
     foot = chat("Hi", reply("Hello.", usage=usage)).view().foot_text()
-    assert "scripted-1  3,480 tokens in, 2,944 cached  512 out" in foot
+    assert re.fullmatch(r"scripted-1  \$0.006  [\d.]+ s  3,480 tokens in, 2,944 cached  512 out", foot)
 
 
 def test_an_unknown_price_is_said_to_be_unknown(chat):
@@ -270,7 +270,7 @@ def test_a_failure_is_told_with_what_to_do(chat, talk):
     assert "no connection" in page.text()
     assert "%tract chat resume goes on from there" in page.text()
     assert "Failed" in page.foot_text()
-    assert page.foot_text().endswith(" s")
+    assert re.search(r"price unknown  [\d.]+ s  10 tokens in  2 out$", page.foot_text())
 
 
 def test_a_stop_is_told_and_what_had_come_is_kept(talk):
@@ -441,10 +441,16 @@ def test_the_foot_says_that_a_reply_is_not_whole(chat, talk, finish, words):
     [
         (
             {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
-            r"scripted-1  ≈[\d,]+ tokens estimated  ≈\$",
+            r"scripted-1  ≈\$[\d.]+  [\d.]+ s  ≈[\d,]+ tokens estimated$",
         ),
-        ({"prompt_tokens": 0, "completion_tokens": 9}, r"scripted-1  9 out  ≈[\d,]+ tokens estimated  ≈\$"),
-        ({"prompt_tokens": 9, "completion_tokens": 0}, r"scripted-1  9 tokens in  ≈2 tokens estimated  ≈\$"),
+        (
+            {"prompt_tokens": 0, "completion_tokens": 9},
+            r"≈\$[\d.]+  [\d.]+ s  9 tokens out  ≈[\d,]+ tokens estimated$",
+        ),
+        (
+            {"prompt_tokens": 9, "completion_tokens": 0},
+            r"≈\$[\d.]+  [\d.]+ s  9 tokens in  ≈2 tokens estimated$",
+        ),
     ],
 )
 def test_what_a_server_does_not_count_is_told_as_an_estimate(chat, talk, usage, words):

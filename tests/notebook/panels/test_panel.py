@@ -138,6 +138,25 @@ def of_script(tract, code, notebook_id="user"):
     return Panel(Ticket(PendingScript(code, notebook_id=notebook_id, tract=tract), lambda _: None)).view
 
 
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("open('a').read()", "1 low finding in line 1"),
+        ("open('a').read()\nx = 1\nopen('b').read()\nopen('c').read()", "3 low findings in lines 1, 3 and 4"),
+        ("x = 1\n\nimport requests\nimport httpx", "2 medium findings in lines 3 and 4"),
+        ("open('a').read()\n" * 5, "5 low findings in lines 1, 2, 3 and others"),
+        ("from pathlib import Path", "1 low finding in line 1"),
+    ],
+)
+def test_a_badge_names_the_lines_of_all_its_findings_and_each_number_is_a_button(tract, code, said):
+    view = of_script(tract, code)
+    assert re.sub(r"<[^>]+>", "", view["risk_html"].replace("</span><", "</span> <")) == said
+    lines = re.findall(r'<button[^>]*aria-label="line (\d+)">\1</button>', view["risk_html"])
+    assert lines == re.findall(r"\d+", said)[1:]
+    assert all(f'<span class="n" aria-hidden="true">{line}</span>' in view["body_html"] for line in lines)
+    assert "`" not in view["risk_html"] + view["body_html"].partition("About rule")[0]
+
+
 def test_a_script_stands_there_as_its_code(tract):
     view = of_script(tract, "rows = tools.status()\n\nprint(rows)")
     assert view["with_html"] == "Can call the tool status"

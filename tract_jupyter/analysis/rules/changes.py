@@ -181,7 +181,8 @@ def _beginnings(node: ast.expr, view: CodeView) -> list[ast.expr]:
     """Return the parts that an expression may begin with; itself if it has no such parts."""
     if isinstance(node, ast.Call):
         method = node.func.attr if isinstance(node.func, ast.Attribute) else "join"
-        if method != "join" and view.resolver.value(cast("ast.Attribute", node.func).value).texts:
+        is_of_text = method != "join" and hasattr(str, method)  # Path("a.sql").read_text() is none
+        if is_of_text and view.resolver.value(cast("ast.Attribute", node.func).value).texts:
             return [cast("ast.Attribute", node.func).value]  # "…".format(x)
         passes_on = not names_of(node.func, view).isdisjoint(effects().words["pass_on"])
         return node.args[:1] if passes_on and node.args else [node]

@@ -233,7 +233,7 @@ class WaitsForever(Rule):
     category = Category.RESOURCES
     level = MEDIUM
     effect = "waits forever"
-    remedy = "Use `with lock:` and a timeout."
+    remedy = "Hold the lock in a with statement, and set a timeout."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at locks, sleeping and waiting."""

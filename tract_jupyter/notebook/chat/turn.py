@@ -182,7 +182,7 @@ class DrawnTurn:
         return note.replace(_UNTIL, self.go_on)
 
     def _numbers(self) -> list[str]:
-        """Return who replied, and what it took."""
+        """Return who replied, and what it took. If the page is narrow, the last ones are hidden first."""
         usages = [Usage.of({"usage": dict(usage)}) for usage in self.usages]
         taken, cached = _sum(one.input_tokens for one in usages), _sum(one.cached_tokens for one in usages)
         made = _sum(one.output_tokens for one in usages)
@@ -195,13 +195,13 @@ class DrawnTurn:
         step = f"step {self.step:,}{of_all}" if self.ended is None and self.step > 1 else ""
         return [
             self.model,
+            self.said,
             f"failed at step {self.step:,}" if is_failed and self.step > 1 else step,
-            tokens,
-            f"{made:,} out" if made is not None else "",
-            f"≈{counted(estimated, 'token')} estimated" if estimated else "",
             self._cost(),
             self._time(),
-            self.said,
+            tokens,
+            "" if made is None else f"{f'{made:,}' if tokens else tokens_text(made)} out",
+            f"≈{counted(estimated, 'token')} estimated" if estimated else "",
         ]
 
     def _time(self) -> str:

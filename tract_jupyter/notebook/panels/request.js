@@ -244,7 +244,8 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     if (drawn.edits.rows.length)
       scroll.append(ELEMENT("div", { class: "edits", role: "group", "aria-label": "Change values" },
         ELEMENT("h4", { class: "sub" }, "Change values ", ELEMENT("small", {}, "checked again and recorded")), ...drawn.edits.rows));
-    what.querySelector(".jump")?.addEventListener("click", () => { unfold(true); jump(view.rule); });
+    for (const button of what.querySelectorAll(".jump"))
+      button.addEventListener("click", () => { unfold(true); jump(button.textContent, view.worst); });
     const doing = ELEMENT("div", { class: drawn.buttons.length > 5 ? "do many" : "do" }, ...drawn.buttons, why, fold);
     message.textContent = view.late || view.note;
     said.textContent = view.status === "failed" ? "failed" : "waiting";
@@ -264,8 +265,9 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     if (!view.choices.length) showAsked(scroll, q);
     if (hadFocus) q.focus({ preventScroll: true });
   };
-  const jump = (rule) => {
-    const found = scroll.querySelector(`[role=note][data-code="${CSS.escape(rule)}"]`) ?? scroll.querySelector("mark, u");
+  const jump = (line, level) => {
+    const numbers = [...scroll.querySelectorAll(`.mark.${level} > .n`)];
+    const found = numbers.find((one) => one.textContent === line)?.parentElement ?? scroll.querySelector("mark, u");
     if (found) bring(found, q);
   };
 

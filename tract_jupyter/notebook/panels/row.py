@@ -29,7 +29,7 @@ def row_view(ticket: Ticket) -> dict[str, Any]:
     """Return what a script draws of the three lines; all HTML in it is escaped.
 
     Returns:
-        `headline_html`, `risk_html` (of the worst finding), `rule` and `worst` (the code and level of that finding),
+        `headline_html`, `risk_html` (of the worst finding), `worst` (the level of that finding),
         `with_html`, `is_brief` (True if that line is a beginning only), `why` (the first sentence), `why_all`, `since`
         (when it was asked), `is_code` (True if it asks about code itself), `is_short` (about a few lines of it),
         `note`, `record_html` (of a decided one).
@@ -40,7 +40,6 @@ def row_view(ticket: Ticket) -> dict[str, Any]:
     return {
         "headline_html": headline_html(ticket),
         "risk_html": risk_html(request, worst),
-        "rule": "" if worst is None else worst.code,
         "worst": "" if worst is None else worst.level.value,
         "with_html": with_html,
         "is_brief": is_brief,
@@ -90,13 +89,16 @@ def risk_html(request: ReviewRequest, worst: RuleFindings | None) -> str:
         chip = '<span class="chip none">no findings</span>' if has_code else ""
         said = "" if is_code else first_sentence(request.summary)
         return f'{chip}<span class="cut dim">{escaped(said)}</span>'
-    count = sum(f.level is worst.level for block in request.code for f in block.findings)
+    found = [f for block in request.code for f in block.findings if f.level is worst.level]
     known = RULES.get(worst.code)
     said = (worst.worst.reason if known is None else known.manual().partition("\n")[0]).removesuffix(".")
-    line = lines_text([worst.worst.span.line])
-    jump = f'<button type="button" class="plain jump">{line}</button>'
-    chip = f'<span class="chip {worst.level.value}">{counted(count, f"{worst.level.value} finding")}</span>'
-    return f'{chip}<span class="cut dim">{f"in {jump}" if is_code else f"{escaped(said)} ({jump})"}</span>'
+    shown = found if is_code else [f for f in worst.findings if f.level is worst.level]
+    jump = '<button type="button" class="plain jump" aria-label="line {0}">{0}</button>'
+    where = re.sub(r"\d+", lambda line: jump.format(line[0]), lines_text(f.span.line for f in shown))
+    chip = (
+        f'<span class="chip {worst.level.value}">{counted(len(found), f"{worst.level.value} finding")}</span>'
+    )
+    return f'{chip}<span class="cut dim">{f"in {where}" if is_code else f"{escaped(said)} ({where})"}</span>'
 
 
 def is_risky(request: ReviewRequest, level: RiskLevel = RiskLevel.MEDIUM) -> bool:
