@@ -1,5 +1,10 @@
-"""Asking a person, and carrying out what was decided: once, exactly that, and on record.
+"""What awaits a decision, who decides it, and carrying the decision out: once, exactly that, and on record.
 
+* `pending`: what is asked, what an approval binds to, and the actions. `field_pending`: with typed fields.
+  `introspection`: how one is described to a model, a form, a person. `builtin`: the pendings of what the package
+  itself does: compress, gc, merge, rebase, a reply, an answer of a tool.
+* What decides first: `bus` (handlers, and routing a pending through them), `firing` (what happens where no handler
+  decides), `consulting` (a model decides, through the same actions).
 * `review`: inbox, decisions and grants of one tract (the part `Tract.review`).
 * What is shown: `request`, `text`, `display` (an approval binds to what was on display).
 * What can be decided, as a protocol: `reviewable`. Who is asked, and how: `reviewer`, `channel` (the protocol of a
@@ -16,7 +21,8 @@
 A new channel is a subclass of `NoChannel` with `personal_channel` as its decorator, which submits an `Answer` to the
 `Ticket` that it was shown; `tract.reviewer.channel` holds it.
 
-Knows what is decided only as the protocol `Reviewable`. Knows `storage`, `models`, and of `analysis` its findings.
+Knows `context`, `storage`, `models`, of `analysis` its findings, and `llm` and `prompts` for a model that decides or
+replies.
 """
 
 from __future__ import annotations

@@ -6,11 +6,20 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from tract_jupyter.exceptions import TractError, TrustError
-from tract_jupyter.hooks import FieldPending, action, value_rows
-from tract_jupyter.hooks.builtin import Field
 from tract_jupyter.models import PendingStatus, digest
 from tract_jupyter.models.schema import Parameter, Parameters
-from tract_jupyter.review import CodeBlock, CodeRange, Subject, ValueRow, ValueTable, origins
+from tract_jupyter.review import (
+    CodeBlock,
+    CodeRange,
+    FieldPending,
+    Subject,
+    ValueRow,
+    ValueTable,
+    action,
+    origins,
+    value_rows,
+)
+from tract_jupyter.review.builtin import Field
 from tract_jupyter.scripts.script import OWN, Script
 from tract_jupyter.storage import interruptible
 from tract_jupyter.toolkit import CHAT, ToolPending

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
 from tract_jupyter.models import cut_with_size, one_line, printable
 from tract_jupyter.models.schema import Parameters, type_text
-from tract_jupyter.review import Reviewable, ReviewAction, ValueRow, ValueTable, process_text, run_label
+from tract_jupyter.review.process import process_text
+from tract_jupyter.review.request import ReviewAction, ValueRow, ValueTable, run_label
+from tract_jupyter.review.reviewable import Reviewable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

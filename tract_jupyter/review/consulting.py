@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tract_jupyter import prompts
 from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import ContentError, PendingStateError, SpecError, nearest
-from tract_jupyter.hooks import introspection
 from tract_jupyter.llm import ActingCall, Reply, TurnEnding, TurnMeter, WholeReplies, run_turn
 from tract_jupyter.models import TurnLimits, TurnOutcome, canonical_json, safe_repr
-from tract_jupyter.review import deciding, decision_context
+from tract_jupyter.review import introspection
+from tract_jupyter.review.decision import deciding, decision_context
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.hooks.introspection import Describable
     from tract_jupyter.llm import RawCall
     from tract_jupyter.models import LLMClient
+    from tract_jupyter.review.introspection import Describable
 
 
 class ConsultationStep(NamedTuple):

@@ -25,8 +25,6 @@ from tract_jupyter.exceptions import (
     SpecError,
     nearest,
 )
-from tract_jupyter.hooks import introspection
-from tract_jupyter.hooks.introspection import gated, offered, reading
 from tract_jupyter.models import (
     PendingStatus,
     brief_repr,
@@ -35,23 +33,23 @@ from tract_jupyter.models import (
     printable,
     repr_of_whole,
 )
-from tract_jupyter.review import (
+from tract_jupyter.review import introspection
+from tract_jupyter.review.decision import (
     Question,
-    ReviewRequest,
     Subject,
-    TextChoice,
-    ValueTable,
     approval_terms,
-    ask_until_decided,
-    calling_site,
     deciding_by_default,
     decision_context,
     fingerprint,
     on_terms,
-    outcome_text,
     own_arguments,
-    showable,
 )
+from tract_jupyter.review.display import showable
+from tract_jupyter.review.introspection import gated, offered, reading
+from tract_jupyter.review.prompt import ask_until_decided
+from tract_jupyter.review.request import ReviewRequest, TextChoice, ValueTable
+from tract_jupyter.review.reviewable import outcome_text
+from tract_jupyter.review.source import calling_site
 from tract_jupyter.storage import interruptible, whole_context
 
 if TYPE_CHECKING:
@@ -59,10 +57,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Self
 
-    from tract_jupyter.hooks.consulting import Consultation
     from tract_jupyter.models import LLMClient
     from tract_jupyter.models.schema import Parameters
-    from tract_jupyter.review import Asked, CodeBlock, Decision, RunsIn, ValueRow
+    from tract_jupyter.review.consulting import Consultation
+    from tract_jupyter.review.decision import Decision
+    from tract_jupyter.review.request import CodeBlock, ValueRow
+    from tract_jupyter.review.reviewable import Asked, RunsIn
     from tract_jupyter.storage import StoredDecision, StoredPending
 
 OnTimeout = Literal["wait", "deny", "stop"]
@@ -348,7 +348,7 @@ class Pending:
             LLMError: there is no client, or it gave back no reply.
             PendingStateError: it is decided already.
         """
-        from tract_jupyter.hooks.consulting import consult
+        from tract_jupyter.review.consulting import consult
 
         return consult(
             self,
