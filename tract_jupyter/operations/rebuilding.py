@@ -218,7 +218,7 @@ def rebuilt(
         stored = as_asked
     asked_here = reviewer.asked_here(stored.pending_id)
     if asked_here is not None and not stored.resumable:
-        return cast("Pending", asked_here)  # whatever is asked here is one
+        return asked_here
     if not stored.resumable or is_waited_for(stored):
         return _resumed(RemotePending(stored, tract=tract), stored, ledger)
     return _resumed(_made_again(stored, operations, tract, handlers), stored, ledger)

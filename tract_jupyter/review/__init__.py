@@ -7,8 +7,7 @@
   decides), `consulting` (a model decides, through the same actions).
 * `review`: inbox, decisions and grants of one tract (the part `Tract.review`).
 * What is shown: `request`, `text`, `display` (an approval binds to what was on display).
-* What can be decided, as a protocol: `reviewable`. Who is asked, and how: `reviewer`, `channel` (the protocol of a
-  way to reach a person), `prompt`, `answers`.
+* Who is asked, and how: `reviewer`, `channel` (the protocol of a way to reach a person), `prompt`, `answers`.
 * What was decided: `decision`, `gate` (every decision goes through it), `ledger` (the rows: asked, decided, begun,
   ended), `records`.
 * What decides without asking: `grants` (standing approvals), `lock` and `recorded` (for runs in which nobody can be

@@ -67,7 +67,9 @@ from .lock import read_lock as read_lock
 from .lock import write_lock as write_lock
 from .pending import OnTimeout as OnTimeout
 from .pending import Pending as Pending
+from .pending import RunsIn as RunsIn
 from .pending import action as action
+from .pending import outcome_text as outcome_text
 from .process import FROM_STORE as FROM_STORE
 from .process import has_ended as has_ended
 from .process import is_running as is_running
@@ -103,10 +105,6 @@ from .request import run_label as run_label
 from .request import worst_finding as worst_finding
 from .review import WRITER as WRITER
 from .review import Review as Review
-from .reviewable import Asked as Asked
-from .reviewable import Reviewable as Reviewable
-from .reviewable import RunsIn as RunsIn
-from .reviewable import outcome_text as outcome_text
 from .reviewer import Reviewer as Reviewer
 from .settings import Setting as Setting
 from .settings import Settings as Settings

@@ -15,7 +15,7 @@ import traceback
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from tract_jupyter.exceptions import (
     ContentError,
@@ -35,6 +35,7 @@ from tract_jupyter.models import (
 )
 from tract_jupyter.review import introspection
 from tract_jupyter.review.decision import (
+    NO_ACTION,
     Question,
     Subject,
     approval_terms,
@@ -48,7 +49,6 @@ from tract_jupyter.review.display import showable
 from tract_jupyter.review.introspection import gated, offered, reading
 from tract_jupyter.review.prompt import ask_until_decided
 from tract_jupyter.review.request import ReviewRequest, TextChoice, ValueTable
-from tract_jupyter.review.reviewable import outcome_text
 from tract_jupyter.review.source import calling_site
 from tract_jupyter.storage import interruptible, whole_context
 
@@ -62,10 +62,11 @@ if TYPE_CHECKING:
     from tract_jupyter.review.consulting import Consultation
     from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.request import CodeBlock, ValueRow
-    from tract_jupyter.review.reviewable import Asked, RunsIn
     from tract_jupyter.storage import StoredDecision, StoredPending
 
 OnTimeout = Literal["wait", "deny", "stop"]
+RunsIn: TypeAlias = Literal["", "kernel", "sandbox"]
+"""The place where the code of a request runs; empty if it has none."""
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -422,7 +423,7 @@ class Pending:
         """The subject that a standing approval could have; None if it is asked about each time."""
         return None
 
-    def repeats(self, other: Asked) -> bool:
+    def repeats(self, other: Pending | StoredPending) -> bool:
         """Return True if it asks the very same as another question of the same identity, which may lie in the store."""
         try:
             return self.fingerprint == other.fingerprint
@@ -667,9 +668,15 @@ class Pending:
 Pending._public_actions = offered(Pending)  # noqa: SLF001 # `__init_subclass__` does it for the others
 
 
-def _detail(question: Any) -> str:
-    if question.status is PendingStatus.REJECTED and question.rejection_reason:
-        return f", {question.rejection_reason!r}"
-    if question.status is PendingStatus.APPROVED and outcome_text(question):
-        return f", {outcome_text(question)}"
-    return f", {printable(question.error)}" if question.error else ""
+def outcome_text(pending: Pending) -> str:
+    """Describe what the last decision left undone; return an empty text if that is nothing."""
+    made = pending.decision
+    return NO_ACTION if made is not None and pending.runs_nothing(made.action) else ""
+
+
+def _detail(pending: Pending) -> str:
+    if pending.status is PendingStatus.REJECTED and pending.rejection_reason:
+        return f", {pending.rejection_reason!r}"
+    if pending.status is PendingStatus.APPROVED and outcome_text(pending):
+        return f", {outcome_text(pending)}"
+    return f", {printable(pending.error)}" if pending.error else ""

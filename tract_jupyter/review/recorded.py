@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tract_jupyter.review.ledger import Ledger
-    from tract_jupyter.review.reviewable import Reviewable
+    from tract_jupyter.review.pending import Pending
     from tract_jupyter.review.trust import Trust
     from tract_jupyter.storage import StoredDecision, StoredPending
 
@@ -128,7 +128,7 @@ class RecordedDecisions:
         """Return True if there is an entry for it, used or not."""
         return any(entry.identity == identity for entry in self._all())
 
-    def why_not(self, pending: Reviewable) -> str:
+    def why_not(self, pending: Pending) -> str:
         """Explain in a sentence why there is no decision about it."""
         where = (self._of(), self._cell())
         return refusal(self._all(), pending.identity, pending.title, *where, self.path.name)

@@ -27,7 +27,8 @@ from tract_jupyter.toolkit import CHAT, ToolPending
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.review import Asked, RunsIn
+    from tract_jupyter.review import Pending, RunsIn
+    from tract_jupyter.storage import StoredPending
 
 
 RUN_SCRIPT: Final = "run_script"
@@ -99,7 +100,7 @@ class PendingScriptCall(ToolPending):
             self.result = interruptible(self._execute_fn, self)
         return self.result
 
-    def repeats(self, other: Asked) -> bool:
+    def repeats(self, other: Pending | StoredPending) -> bool:
         """Return True if the same call of the same script already waits, because the script was run again."""
         there = other.fields.get("script")
         return isinstance(there, dict) and all(there.get(name) == self.script[name] for name in _SAME)
