@@ -14,17 +14,13 @@ from .decision import RECORDED as RECORDED
 from .decision import TERMS as TERMS
 from .decision import Answer as Answer
 from .decision import Decision as Decision
-from .decision import DecisionContext as DecisionContext
 from .decision import Question as Question
 from .decision import Subject as Subject
 from .decision import approval_terms as approval_terms
 from .decision import current_person as current_person
 from .decision import deciding as deciding
-from .decision import deciding_by_default as deciding_by_default
-from .decision import deciding_now as deciding_now
 from .decision import decision_context as decision_context
 from .decision import fingerprint as fingerprint
-from .decision import on_terms as on_terms
 from .decision import own_arguments as own_arguments
 from .decision import personal_channel as personal_channel
 from .decision import personal_channels as personal_channels
@@ -37,7 +33,6 @@ from .display import by_rule as by_rule
 from .display import in_short as in_short
 from .display import lines_text as lines_text
 from .display import needed_pieces as needed_pieces
-from .display import showable as showable
 from .display import shown_choice as shown_choice
 from .display import shown_code as shown_code
 from .display import shown_rows as shown_rows
@@ -80,14 +75,11 @@ from .process import this_process as this_process
 from .prompt import OWN_WORDS as OWN_WORDS
 from .prompt import action_word as action_word
 from .prompt import ask as ask
-from .prompt import ask_until_decided as ask_until_decided
 from .prompt import read_line as read_line
 from .prompt import split_words as split_words
 from .recorded import RecordableDecisions as RecordableDecisions
 from .recorded import RecordedDecisions as RecordedDecisions
 from .recorded import recordable_decisions as recordable_decisions
-from .recorded import refusal as refusal
-from .recorded import take as take
 from .records import ACTIVATE as ACTIVATE
 from .records import RUN as RUN
 from .records import is_waited_for as is_waited_for
@@ -101,7 +93,6 @@ from .request import ValueTable as ValueTable
 from .request import findings_text as findings_text
 from .request import request_from_dict as request_from_dict
 from .request import request_to_dict as request_to_dict
-from .request import run_label as run_label
 from .request import worst_finding as worst_finding
 from .review import WRITER as WRITER
 from .review import Review as Review
@@ -113,7 +104,6 @@ from .signed_store import SignedStore as SignedStore
 from .source import CallSite as CallSite
 from .source import CodeRange as CodeRange
 from .source import asked_at as asked_at
-from .source import calling_site as calling_site
 from .source import code_range as code_range
 from .source import origins as origins
 from .streams import captured as captured

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from tract_jupyter.exceptions import PendingError, RejectedError, UndecidedError
 from tract_jupyter.models import PendingStatus
@@ -204,7 +204,7 @@ class Firing:
         joins: bool,
     ) -> _Asked:
         """Ask, unless the very same is open: then ask that again. Return what is open."""
-        twin = cast("_Asked | None", self._reviewer.twin(pending)) if joins else None
+        twin = self._reviewer.twin(pending) if joins else None
         if twin is None:
             ask(pending)
             return pending

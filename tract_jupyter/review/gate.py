@@ -66,7 +66,10 @@ class Gate:
     """
 
     def __init__(
-        self, ledger: Ledger, grants: Grants, on_end: Callable[[Any, Decision], None] = lambda _p, _d: None
+        self,
+        ledger: Ledger,
+        grants: Grants,
+        on_end: Callable[[Pending, Decision], None] = lambda _p, _d: None,
     ) -> None:
         self.ledger = ledger
         self._grants = grants

@@ -129,7 +129,7 @@ class Reviewer:
                 self._most_kept = 2 * len(self._kept) + _FEW
             self._kept[pending.pending_id] = pending
 
-    def twin(self, pending: Pending) -> Pending | None:
+    def twin(self, pending: Claimed) -> Claimed | None:
         """Return what this process asked, if it asks the very same for the same asker and is open; None otherwise.
 
         Of a process that has ended `pending` takes the question over: with that it is the open one, under its id. So it
@@ -152,9 +152,7 @@ class Reviewer:
         claimed = {own}
         try:
             same = self._same_one(pending, keeps=claimed, wait=_LEASE_SECONDS if can_wait else 0)
-            found = (
-                pending if same is None else cast("Claimed", same)
-            )  # what asks the same is of the same class
+            found = pending if same is None else same
             self._move_here(found.pending_id)
             yield found
         finally:
@@ -162,8 +160,8 @@ class Reviewer:
                 self._claimed -= claimed
 
     def _same_one(
-        self, pending: Pending, *, keeps: set[str] | None = None, wait: float = 0
-    ) -> Pending | None:
+        self, pending: Claimed, *, keeps: set[str] | None = None, wait: float = 0
+    ) -> Claimed | None:
         """Find what asks the very same; `pending` itself, if it took that over.
 
         Args:
@@ -200,9 +198,10 @@ class Reviewer:
         return True
 
     def _joined(
-        self, pending: Pending, stored: StoredPending, *, is_claimed: bool, wait: float
-    ) -> Pending | None:
-        found = self.asked_here(stored.pending_id)
+        self, pending: Claimed, stored: StoredPending, *, is_claimed: bool, wait: float
+    ) -> Claimed | None:
+        # what asks the same is of the same class
+        found = cast("Claimed | None", self.asked_here(stored.pending_id))
         if found is not None and found.origin is None and not pending.is_renewed:
             if found is pending or not _asks_the_same(found, pending):
                 return None
