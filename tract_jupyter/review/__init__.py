@@ -1,9 +1,9 @@
-"""What awaits a decision, who decides it, and carrying the decision out: once, exactly that, and on record.
+"""Pendings, the decisions about them, and the gate that carries each decision out once and stores it.
 
-* `pending`: what is asked, what an approval binds to, and the actions. `field_pending`: with typed fields.
-  `introspection`: how one is described to a model, a form, a person. `builtin`: the pendings of what the package
-  itself does: compress, gc, merge, rebase, a reply, an answer of a tool.
-* What decides first: `bus` (handlers, and routing a pending through them), `firing` (what happens where no handler
+* `pending`: a question, the fields that an approval binds to, and the actions. `field_pending`: with typed fields.
+  `introspection`: descriptions for a model, a form, a user. `builtin`: the pendings of the package: compress, gc,
+  merge, rebase, a reply, an answer of a tool.
+* Handlers and models: `bus` (routes a pending through its handlers), `firing` (approves or asks if no handler
   decides), `consulting` (a model decides, through the same actions).
 * `review`: inbox, decisions and grants of one tract (the part `Tract.review`).
 * What is shown: `request`, `text`, `display` (an approval binds to what was on display).

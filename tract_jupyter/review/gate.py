@@ -65,12 +65,7 @@ class Gate:
         on_end: called after each decision that was carried out, with the pending and the decision.
     """
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        grants: Grants,
-        on_end: Callable[[Pending, Decision], None] = lambda _p, _d: None,
-    ) -> None:
+    def __init__(self, ledger: Ledger, grants: Grants, on_end: Callable[[Pending, Decision], None]) -> None:
         self.ledger = ledger
         self._grants = grants
         self._on_end = on_end
