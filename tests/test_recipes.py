@@ -10,8 +10,8 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
-from tests.hooks.fakes import ScriptedClient
 from tests.notebook.conftest import bare_shell, shell  # noqa: F401 # fixtures
+from tests.review.scripted import ScriptedClient
 from tract_jupyter import OperationProfile, Tract, run_operation
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ OWN = {ROOT / "__init__.py", ROOT / "__main__.py"}  # the package's own files im
 
 # the higher may import the lower; of two parts in one layer, one may import the other
 LAYERS = [
-    {"notebook"}, {"orchestrator", "policy", "agents"}, {"runs", "scripts"}, {"loop"}, {"toolkit"}, {"operations"}, {"hooks", "review"}, {"context"}, {"storage"},
+    {"notebook"}, {"orchestrator", "policy", "agents"}, {"runs", "scripts"}, {"loop"}, {"toolkit"}, {"operations"}, {"review"}, {"context"}, {"storage"},
     {"models", "exceptions", "concurrency"},
 ]  # fmt: skip
 BOTTOM = LAYERS[-1]
@@ -36,7 +36,7 @@ def level(part):
 
 
 def part_of(module):
-    """`hooks` for `tract_jupyter.hooks.bus`; empty for the package's own names, such as `__version__`."""
+    """`review` for `tract_jupyter.review.bus`; empty for the package's own names, such as `__version__`."""
     part = [*module.split("."), ""][1]
     return part if part in PARTS else ""
 
@@ -133,14 +133,14 @@ def in_every_file(rule):
 
 def test_the_rules_themselves():
     assert may_import("notebook", "tract")
-    assert may_import("toolkit", "hooks")
-    assert may_import("operations", "hooks")
-    assert may_import("hooks", "analysis")
+    assert may_import("toolkit", "review")
+    assert may_import("operations", "review")
+    assert may_import("review", "analysis")
     assert may_import("tract", "toolkit")
     assert may_import("storage", "models")
-    for importer, imported in [("hooks", "toolkit"), ("hooks", "tract"), ("storage", "analysis"), ("analysis", "storage"),
+    for importer, imported in [("review", "toolkit"), ("review", "tract"), ("storage", "analysis"), ("analysis", "storage"),
                                ("tract", "notebook"), ("models", "storage"), ("storage", "context"),
-                               ("llm", "prompts"), ("storage", "llm"), ("prompts", "hooks")]:  # fmt: skip
+                               ("llm", "prompts"), ("storage", "llm"), ("prompts", "review")]:  # fmt: skip
         assert not may_import(importer, imported), (importer, imported)
 
 
@@ -399,7 +399,7 @@ def test_the_first_message_and_the_first_operation_import_what_they_need(tmp_pat
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))  # without a vocabulary
     assert not loaded_by(FIRST_OPERATION) & LATER
     loaded = loaded_by(FIRST_MESSAGE)
-    rooms = {"analysis", "hooks", "review", "operations", "sandbox", "prompts"}
+    rooms = {"analysis", "review", "operations", "sandbox", "prompts"}
     assert not loaded & (LATER | {f"tract_jupyter.{room}" for room in rooms})
 
 

@@ -8,7 +8,6 @@ from .exceptions import ToolDeniedError as ToolDeniedError
 from .exceptions import ToolExecutionError as ToolExecutionError
 from .exceptions import TractError as TractError
 from .exceptions import UndecidedError as UndecidedError
-from .hooks import Pending as Pending
 from .llm import AnthropicClient as AnthropicClient
 from .llm import OpenAIClient as OpenAIClient
 from .llm import ResponsesClient as ResponsesClient
@@ -33,6 +32,7 @@ from .orchestrator import auto_approve as auto_approve
 from .orchestrator import cli_prompt as cli_prompt
 from .orchestrator import log_and_approve as log_and_approve
 from .orchestrator import reject_all as reject_all
+from .review import Pending as Pending
 from .runs import RunOptions as RunOptions
 from .runs import run_function as run_function
 from .runs.profile import Block as Block

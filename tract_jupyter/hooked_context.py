@@ -15,14 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tract_jupyter.context import Attachable, CommitOptions
-    from tract_jupyter.hooks.builtin import (
-        PendingCompress,
-        PendingGC,
-        PendingGeneration,
-        PendingMerge,
-        PendingRebase,
-        PendingToolResult,
-    )
     from tract_jupyter.loop import TurnEvent
     from tract_jupyter.models import (
         CommitInfo,
@@ -36,6 +28,14 @@ if TYPE_CHECKING:
         Summarizer,
         TurnLimits,
         Validator,
+    )
+    from tract_jupyter.review.builtin import (
+        PendingCompress,
+        PendingGC,
+        PendingGeneration,
+        PendingMerge,
+        PendingRebase,
+        PendingToolResult,
     )
     from tract_jupyter.runs import OnEvent, RunOptions, RunResponse, Trigger
     from tract_jupyter.runs.profile import OperationProfile
@@ -78,7 +78,7 @@ class HookedContext(VersionedContext):
             UndecidedError: a handler left it open; the call is without an answer until that is decided.
             RejectedError: a handler rejected an `edit`; the earlier answer stays.
         """
-        from tract_jupyter.hooks.builtin import ToolAnswer
+        from tract_jupyter.review.builtin import ToolAnswer
 
         answer = ToolAnswer.of(tool_call_id, tool_name, content, is_error=is_error, edit=edit, **options)
         return self._parts.tool_results.commit(answer)
@@ -91,7 +91,7 @@ class HookedContext(VersionedContext):
 
         It is in the inbox until it is decided.
         """
-        from tract_jupyter.hooks.builtin import ToolAnswer
+        from tract_jupyter.review.builtin import ToolAnswer
 
         return self._parts.tool_results.propose(ToolAnswer.of(tool_call_id, tool_name, content, **arguments))
 
@@ -145,7 +145,7 @@ class HookedContext(VersionedContext):
             LLMError: two stages are wanted without a model, or its reply cannot be read.
             RejectedError, UndecidedError: a handler turned it down, or left it open. They see merges with conflicts.
         """
-        from tract_jupyter.hooks.builtin import MergeRequest
+        from tract_jupyter.review.builtin import MergeRequest
 
         asked = MergeRequest(
             source_branch=source_branch, resolver=resolver, strategy=strategy, no_ff=no_ff, delete_branch=delete_branch,
@@ -159,7 +159,7 @@ class HookedContext(VersionedContext):
 
         What the resolver leaves open can be decided there. It is in the inbox until it is decided.
         """
-        from tract_jupyter.hooks.builtin import MergeRequest
+        from tract_jupyter.review.builtin import MergeRequest
 
         return self._parts.history_requests.propose_merge(
             MergeRequest(source_branch=source_branch, **arguments)
@@ -187,7 +187,7 @@ class HookedContext(VersionedContext):
             BudgetExceededError: the budget refuses it.
             RejectedError, UndecidedError: a handler turned it down, or left it open.
         """
-        from tract_jupyter.hooks.builtin import RebaseRequest
+        from tract_jupyter.review.builtin import RebaseRequest
 
         return self._parts.history_requests.rebase(
             RebaseRequest(target_branch=target_branch, resolver=resolver, triggered_by=triggered_by)
@@ -203,7 +203,7 @@ class HookedContext(VersionedContext):
             target_branch: the branch to go on from.
             **arguments: `resolver` and `triggered_by`, as for `rebase`.
         """
-        from tract_jupyter.hooks.builtin import RebaseRequest
+        from tract_jupyter.review.builtin import RebaseRequest
 
         asked = RebaseRequest(target_branch=target_branch, **arguments)
         return self._parts.history_requests.propose_rebase(asked)
@@ -269,7 +269,7 @@ class HookedContext(VersionedContext):
             LLMError: two stages are wanted without a model, or its reply cannot be read.
             RejectedError, UndecidedError: a handler turned it down, or left it open.
         """
-        from tract_jupyter.hooks.builtin import CompressRequest
+        from tract_jupyter.review.builtin import CompressRequest
 
         asked = CompressRequest(
             commits=commits, from_commit=from_commit, to_commit=to_commit, content=content,
@@ -287,7 +287,7 @@ class HookedContext(VersionedContext):
         The summaries are written now, and can be looked at, changed and written again before anything happens. It is in
         the inbox until it is decided.
         """
-        from tract_jupyter.hooks.builtin import CompressRequest
+        from tract_jupyter.review.builtin import CompressRequest
 
         return self._parts.history_requests.propose_compress(CompressRequest(**arguments))
 
@@ -319,7 +319,7 @@ class HookedContext(VersionedContext):
             CommitNotFoundError: there is no such commit.
             RejectedError, UndecidedError: a handler turned it down, or left it open.
         """
-        from tract_jupyter.hooks.builtin import GCRequest
+        from tract_jupyter.review.builtin import GCRequest
 
         asked = GCRequest(
             orphan_retention_days=orphan_retention_days, archive_retention_days=archive_retention_days, keep=keep,
@@ -333,7 +333,7 @@ class HookedContext(VersionedContext):
 
         It is in the inbox until it is decided.
         """
-        from tract_jupyter.hooks.builtin import GCRequest
+        from tract_jupyter.review.builtin import GCRequest
 
         return self._parts.history_requests.propose_gc(GCRequest(**arguments))
 

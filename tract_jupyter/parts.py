@@ -16,15 +16,14 @@ if TYPE_CHECKING:
 
     from tract_jupyter.agents import Agents
     from tract_jupyter.context import Repository
-    from tract_jupyter.hooks import Firing, Pending
-    from tract_jupyter.hooks.builtin import HistoryRequests, ToolResults
     from tract_jupyter.llm import Account, Cassette, CassetteDeck, ConfiguredLLM, Models
     from tract_jupyter.loop import AnswerStore, ToolLoop
     from tract_jupyter.models import StatusInfo
     from tract_jupyter.operations import Handlers, Hooks, Operations, OperationSpec
     from tract_jupyter.orchestrator import TractOrchestrator
     from tract_jupyter.policy import Policies
-    from tract_jupyter.review import Review, Settings, Trust
+    from tract_jupyter.review import Firing, Pending, Review, Settings, Trust
+    from tract_jupyter.review.builtin import HistoryRequests, ToolResults
     from tract_jupyter.runs import Costs, Forks, Generation, Profiles, RunEngine, Runs
     from tract_jupyter.runs.kinds import KindRegistry
     from tract_jupyter.sandbox import SandboxPool
@@ -267,7 +266,7 @@ class Parts:
         Raises:
             PendingError: these are no fields of it.
         """
-        from tract_jupyter.hooks.builtin import BUILT_IN, check_stored
+        from tract_jupyter.review.builtin import BUILT_IN, check_stored
 
         about = BUILT_IN.get(operation)
         if about is None:
@@ -306,8 +305,8 @@ class Parts:
     @part
     def _routing(self) -> tuple[Firing, Handlers]:
         """The part that has pendings decided, with the stored handlers, which decide from the beginning."""
-        from tract_jupyter.hooks import Firing, HookBus, HookLog
         from tract_jupyter.operations import Handlers
+        from tract_jupyter.review import Firing, HookBus, HookLog
         from tract_jupyter.storage import HandlerRows, HookLogRows
 
         repository, review = self._repository, self.review
@@ -348,7 +347,7 @@ class Parts:
     @part
     def history_requests(self) -> HistoryRequests:
         """Compresses, merges, rebases and collects garbage."""
-        from tract_jupyter.hooks.builtin import HistoryRequests
+        from tract_jupyter.review.builtin import HistoryRequests
 
         return HistoryRequests(self._tract, self._repository, self.firing, self.llm, self._told_rewrite)
 
@@ -360,7 +359,7 @@ class Parts:
     @part
     def tool_results(self) -> ToolResults:
         """Answers of tools made smaller: `compress` afterwards, `configure_summarization` before they are committed."""
-        from tract_jupyter.hooks.builtin import ToolResults
+        from tract_jupyter.review.builtin import ToolResults
 
         return ToolResults(self._tract, self._repository, self.firing, self.llm)
 

@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 
     from tract_jupyter.agents import Agents
     from tract_jupyter.context import DamageList
-    from tract_jupyter.hooks import OnTimeout, Pending
     from tract_jupyter.llm import Account, CassetteDeck
     from tract_jupyter.loop import TurnEvent
     from tract_jupyter.models import AutonomyLevel, LLMClient, StatusInfo, TokenBudget, TokenCounter
     from tract_jupyter.operations import DynamicPending, OperationSpec, PendingActivation
     from tract_jupyter.orchestrator import OrchestratorResult
-    from tract_jupyter.review import Reviewer, Settings, Trust
+    from tract_jupyter.review import OnTimeout, Pending, Reviewer, Settings, Trust
     from tract_jupyter.runs import Fork, Functions
     from tract_jupyter.session import Session
     from tract_jupyter.toolkit import (

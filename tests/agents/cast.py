@@ -6,8 +6,8 @@ import copy
 import threading
 from typing import Any
 
-from tests.hooks.fakes import call, reply
 from tests.review.fakes import FakeChannel, answering
+from tests.review.scripted import call, reply
 from tract_jupyter.review import Answer, personal_channel
 
 BOSS = "boss"

@@ -10,7 +10,7 @@ import weakref
 import pytest
 
 from tests.agents.cast import ask, calls, create
-from tests.hooks.fakes import call
+from tests.review.scripted import call
 from tract_jupyter.agents import CallState, TreeLimits
 from tract_jupyter.exceptions import AgentError
 from tract_jupyter.models import TurnLimits

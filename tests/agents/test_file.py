@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agents.cast import ask, calls
-from tests.hooks.fakes import call
+from tests.review.scripted import call
 from tract_jupyter.agents import KEYS, AgentDefinition, TreeLimits, file_hash, file_text, parse_file
 from tract_jupyter.exceptions import AgentError, StoreError, ToolExecutionError
 from tract_jupyter.models import TurnLimits

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from tests.agents.cast import allow_for_session, calls
-from tests.hooks.fakes import call, reply
+from tests.review.scripted import call, reply
 from tract_jupyter.agents import AgentState, PendingAdoption, adoption, file_hash, parse_file
 from tract_jupyter.exceptions import AgentError, ToolExecutionError
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.agents.cast import Cast, Person, allow_for_session, ask, calls, create
-from tests.hooks.fakes import call, reply
+from tests.review.scripted import call, reply
 from tract_jupyter.agents import AgentDefinition, TreeLimits, file_text
 from tract_jupyter.exceptions import AgentError
 from tract_jupyter.models import TurnLimits

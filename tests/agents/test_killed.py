@@ -14,7 +14,7 @@ import pytest
 
 from tests.agents.cast import Cast, Person, ask, calls
 from tests.agents.conftest import furnish
-from tests.hooks.fakes import call, reply
+from tests.review.scripted import call, reply
 from tract_jupyter import Tract
 from tract_jupyter.agents import AgentState, CallState
 from tract_jupyter.exceptions import AgentError

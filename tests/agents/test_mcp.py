@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.agents.cast import ask, calls, create
-from tests.hooks.fakes import call
+from tests.review.scripted import call
 from tests.toolkit.servers import command
 from tract_jupyter.agents import CallState
 from tract_jupyter.exceptions import AgentError, McpError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.agents.cast import ask, calls, create
-from tests.hooks.fakes import call
+from tests.review.scripted import call
 from tract_jupyter import OrchestratorConfig
 
 WRITES = calls(call("write", {"text": "1"}, "w1"))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.agents.cast import BOSS, Cast, Person, ask, calls, create
 from tests.agents.conftest import furnish
-from tests.hooks.fakes import call
+from tests.review.scripted import call
 from tract_jupyter import Session, Tract
 from tract_jupyter.agents import CallState
 from tract_jupyter.exceptions import AgentError

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents.cast import allow_for_session, ask, calls, create
-from tests.hooks.fakes import call
+from tests.review.scripted import call
 from tract_jupyter.agents import AgentCaller, TreeLimits, file_text, parse_file
 from tract_jupyter.exceptions import AgentError, CodeDecisionError
 from tract_jupyter.review import naming_cells

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.context.histories import PICK, STEPS, appends, check, new_tract, play, shown, whole
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tract_jupyter.exceptions import (
     BranchMovedError,
     CommitNotFoundError,

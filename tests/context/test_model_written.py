@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, reply
+from tests.review.scripted import ScriptedClient, reply
 from tract_jupyter import Session, Tract
 from tract_jupyter.exceptions import CompressionError, ContentError, SessionError, UndecidedError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from tests.hooks.fakes import call, reply
+from tests.review.scripted import call, reply
 
 
 class Where:

@@ -8,9 +8,9 @@ import json
 import pytest
 
 from tests.attachments import pdf, png
-from tests.hooks.fakes import ScriptedClient, reply
 from tests.llm.dialects import ALL, Chat, Messages, Responses, Said, made
 from tests.llm.providers import Answer, provider
+from tests.review.scripted import ScriptedClient, reply
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import CassetteError, LLMBudgetError, LLMRequestError
 from tract_jupyter.models import AttachedFile

@@ -7,7 +7,7 @@ import json
 import httpx
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, reply
+from tests.review.scripted import ScriptedClient, reply
 from tract_jupyter import AnthropicClient, OpenAIClient, ResponsesClient
 from tract_jupyter.exceptions import LLMBudgetError, LLMError, LLMRequestError
 

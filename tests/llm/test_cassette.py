@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.hooks.fakes import ScriptedClient, call, reply, said
 from tests.llm.providers import Answer, chunk, provider, sse
 from tests.review.fakes import FakeChannel, click
+from tests.review.scripted import ScriptedClient, call, reply, said
 from tract_jupyter import Tract, review
 from tract_jupyter.exceptions import CassetteError, LLMError, LLMRequestError, RunError, StoreClosedError
 from tract_jupyter.llm import ModelCall

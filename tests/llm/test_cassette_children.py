@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.hooks.fakes import call, reply
 from tests.llm.providers import Answer, provider
 from tests.review.fakes import FakeChannel, click
+from tests.review.scripted import call, reply
 from tract_jupyter import Session
 from tract_jupyter.exceptions import BranchExistsError, CassetteError, SessionError, TractExistsError
 from tract_jupyter.runs.profile import OperationProfile, run_operation

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.llm.providers import Answer, provider
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import ContentError, LLMConfigError
 from tract_jupyter.llm import MODEL_OPERATIONS, PROVIDERS

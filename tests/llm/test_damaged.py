@@ -8,8 +8,8 @@ from decimal import Decimal
 import httpx
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.llm.test_budget import Served
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import AnthropicClient, OpenAIClient, ResponsesClient, Session
 from tract_jupyter.exceptions import LLMBudgetError, LLMConfigError, LLMError, LLMRequestError
 

@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.review.fakes import FakeChannel
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.toolkit import Permission

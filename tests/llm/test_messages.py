@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
 from tests.llm.dialects import Chat, Messages, Responses, Said
+from tests.review.scripted import ScriptedClient
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import ContentError, LLMResponseError, SpecError
 from tract_jupyter.llm import ProviderBlocks, RawCall, Reply, Usage

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
 from tests.llm.dialects import Messages, Said
 from tests.llm.providers import Answer, provider
+from tests.review.scripted import ScriptedClient
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import (
     LLMConfigError,

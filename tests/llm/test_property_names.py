@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from tests.hooks.fakes import call
 from tests.llm.dialects import HELLO, Messages, Said, made
 from tests.llm.providers import Answer, provider
+from tests.review.scripted import call
 from tract_jupyter import AnthropicClient, Tract
 from tract_jupyter.llm import Reply
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.llm.providers import Answer, chunk, provider, sse
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import LLMRequestError
 

@@ -8,10 +8,10 @@ from decimal import Decimal
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.llm.dialects import ALL, Chat, Messages, Said, made
 from tests.llm.providers import Answer, provider, sse
 from tests.llm.test_prices import ANTHROPIC, answering, tokens
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import LLMBudgetError, LLMConfigError, LLMRequestError, RunFailedError
 from tract_jupyter.llm import Usage, reported_cost

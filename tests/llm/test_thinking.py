@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.llm.dialects import ALL, HELLO, TOOL, Chat, Said, made, pieces
 from tests.llm.providers import Answer, chunk, provider, sse
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import LLMRequestError, LLMResponseError
 from tract_jupyter.llm import Reply, split_thought

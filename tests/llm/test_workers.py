@@ -13,9 +13,9 @@ from multiprocessing import get_context
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.llm import elsewhere
 from tests.llm.providers import Answer, provider
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import Tract
 from tract_jupyter.agents import CallState
 from tract_jupyter.exceptions import AgentError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
 from tests.review.fakes import FakeChannel, answering
+from tests.review.scripted import ScriptedClient
 
 
 @pytest.fixture

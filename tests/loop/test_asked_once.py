@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.review.fakes import FakeChannel, click
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import Tract
 from tract_jupyter.prompts import BEGUN_BEFORE, UNSIGNED
 from tract_jupyter.review import process

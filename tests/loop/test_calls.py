@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from tests.hooks.fakes import call, reply
 from tests.loop.conftest import told
+from tests.review.scripted import call, reply
 from tract_jupyter.models import TurnLimits
 from tract_jupyter.prompts import BEGUN_BEFORE
 from tract_jupyter.review import NoChannel

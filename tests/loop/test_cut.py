@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.llm.dialects import Chat, Messages, Responses, Said, made
 from tests.llm.providers import Answer, provider
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter.exceptions import AgentError, LLMResponseError
 from tract_jupyter.loop import ReplyStored, TurnEnded
 from tract_jupyter.models import TurnLimits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import call, reply
+from tests.review.scripted import call, reply
 from tract_jupyter.exceptions import ContentError, LLMError
 from tract_jupyter.loop import (
     CallAsked,

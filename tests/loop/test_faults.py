@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from tests.hooks.fakes import said
 from tests.llm.dialects import ALL, Chat, Messages, Responses, Said, made
 from tests.llm.providers import Answer, provider
+from tests.review.scripted import said
 from tract_jupyter.exceptions import TractError
 
 KEY = "sk-very-5ecret-0123456789abcdef"

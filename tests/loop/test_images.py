@@ -8,8 +8,8 @@ import json
 import pytest
 
 from tests.attachments import jpeg, png
-from tests.hooks.fakes import call, reply
 from tests.loop.conftest import told
+from tests.review.scripted import call, reply
 from tests.toolkit.servers import scripted
 from tract_jupyter import AnthropicClient, OpenAIClient, ResponsesClient
 from tract_jupyter.exceptions import LLMRequestError

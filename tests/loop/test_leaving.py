@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply, said
 from tests.loop.conftest import told
 from tests.review.fakes import FakeChannel
+from tests.review.scripted import ScriptedClient, call, reply, said
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import CassetteError, LLMRequestError
 from tract_jupyter.llm import ModelCall
@@ -71,7 +71,7 @@ def test_what_was_approved_by_another_tract_of_the_store_counts_as_approved(tmp_
 
 PROGRAM = """
 import os, sys
-from tests.hooks.fakes import ScriptedClient, call, reply
+from tests.review.scripted import ScriptedClient, call, reply
 from tests.loop.test_leaving import tract_with_tools
 tract = tract_with_tools(sys.argv[1])
 calls = {"waits": ["send"], "begun": ["quick"], "read": ["fast", "slow"]}[sys.argv[2]]

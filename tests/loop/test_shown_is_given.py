@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.review.fakes import FakeChannel, click
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter.models import distinct_repr
 from tract_jupyter.toolkit import Permission
 

@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.review.fakes import FakeChannel, click
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import TrustError
 from tract_jupyter.prompts import UNSIGNED

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply, said
 from tests.review.fakes import FakeChannel, click
+from tests.review.scripted import ScriptedClient, call, reply, said
 from tract_jupyter import Tract
 from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.exceptions import LLMRequestError

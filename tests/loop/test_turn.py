@@ -9,9 +9,9 @@ import threading
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply, said
 from tests.loop.conftest import told
 from tests.review.fakes import FakeChannel, click
+from tests.review.scripted import ScriptedClient, call, reply, said
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import ContentError, LLMRequestError, LLMResponseError, UndecidedError
 from tract_jupyter.llm import ModelCall

@@ -17,12 +17,12 @@ from IPython.utils.capture import capture_output
 from jupyter_client.manager import start_new_kernel
 from traitlets.config import Config
 
-from tests.hooks import fakes
+from tests.review import scripted
 
 HERE = Path(__file__).parent
 LOAD = "%load_ext tract_jupyter"
 MODEL = f"""
-{inspect.getsource(fakes)}
+{inspect.getsource(scripted)}
 model = StreamingClient(usual="Hello *you*.")
 asked, replies = model.asked, model.replies
 tract.configure_llm(model)

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tests.hooks.fakes import call, reply
+from tests.review.scripted import call, reply
 from tract_jupyter.agents import AgentDefinition, file_text
 from tract_jupyter.notebook import await_waiting_cells
 from tract_jupyter.toolkit import Permission

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 
 OPERATION = """%%tract_operation note --activate
 '''Note a number.'''

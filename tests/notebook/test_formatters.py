@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tract_jupyter.context import diff_contexts
 from tract_jupyter.llm import Models
 from tract_jupyter.models import CompiledContext, Message

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 
 
 @pytest.fixture

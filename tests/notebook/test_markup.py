@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 import pytest
 from IPython.utils.capture import capture_output
 
-from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.notebook.test_displays import LINES
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter.models import TurnLimits
 from tract_jupyter.notebook.chat import markdown_html
 from tract_jupyter.notebook.panels import Panel, record_html

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 from IPython.core.error import StdinNotImplementedError
 
-from tests.hooks.fakes import ScriptedClient, reply
 from tests.llm.providers import Answer, provider
+from tests.review.scripted import ScriptedClient, reply
 from tract_jupyter.llm import PROVIDERS
 from tract_jupyter.models import SentContext, message_with
 

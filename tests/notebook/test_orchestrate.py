@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
 from tests.orchestrator.conftest import SUMMARY, compress, thinks
+from tests.review.scripted import ScriptedClient
 from tract_jupyter.models import TokenBudget
 from tract_jupyter.notebook import await_waiting_cells
 

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tract_jupyter import ActionDef, OperationSpec, Tract
 from tract_jupyter.models import TokenBudget
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import nbformat
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tract_jupyter import Tract
 from tract_jupyter.__main__ import main
 from tract_jupyter.models import Work, observing, tracked, working

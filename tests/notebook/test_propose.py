@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
 from tests.operations.test_writing import BROKEN, FINE, SYNTAX, WANTED, written
+from tests.review.scripted import ScriptedClient
 from tract_jupyter.notebook import await_waiting_cells, parse_cell
 from tract_jupyter.operations import check_code, check_spec
 from tract_jupyter.prompts import operation_template
@@ -135,7 +135,7 @@ def test_given_up_it_says_why(shell, model):
 
 
 def test_a_kernel_asks_at_a_prompt_and_shows_how_it_went(kernel):
-    setup = "from tests.hooks.fakes import ScriptedClient\nfrom tests.operations.test_writing import *\n"
+    setup = "from tests.review.scripted import ScriptedClient\nfrom tests.operations.test_writing import *\n"
     kernel.run(f"import sys; sys.path.insert(0, {str(__import__('pathlib').Path().resolve())!r})\n{setup}")
     kernel.run("tract.configure_llm(ScriptedClient(*written(BROKEN, DANGEROUS, FINE)))")
     result = kernel.run(f"%tract_propose {WANTED}", typed=("reject", "no programs", "approve"))

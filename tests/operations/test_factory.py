@@ -8,9 +8,9 @@ import json
 import pytest
 
 from tract_jupyter.exceptions import ContentError, ParameterError, PendingStateError
-from tract_jupyter.hooks import Pending
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import make_dynamic_pending_class
+from tract_jupyter.review import Pending
 
 
 @pytest.fixture

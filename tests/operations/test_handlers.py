@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import (
     OperationError,

@@ -17,9 +17,8 @@ from tract_jupyter.exceptions import (
     TrustError,
     UnknownOperationError,
 )
-from tract_jupyter.hooks import Pending
 from tract_jupyter.models import PendingStatus
-from tract_jupyter.review import Trust
+from tract_jupyter.review import Pending, Trust
 
 URL = "https://a.example"
 

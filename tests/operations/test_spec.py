@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import OperationExistsError, SpecError, TractError
-from tract_jupyter.hooks import Pending
-from tract_jupyter.hooks.builtin import BUILTIN_OPERATIONS
 from tract_jupyter.operations import (
     ActionDef,
     OperationSpec,
@@ -23,6 +21,8 @@ from tract_jupyter.operations import (
     spec_to_dict,
     spec_to_json,
 )
+from tract_jupyter.review import Pending
+from tract_jupyter.review.builtin import BUILTIN_OPERATIONS
 
 
 def go(**parts: Any) -> ActionDef:

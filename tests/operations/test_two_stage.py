@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import LLMConfigError, LLMError, ParameterError, SpecError
 from tract_jupyter.models import PendingStatus

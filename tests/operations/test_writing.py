@@ -7,10 +7,10 @@ import threading
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.llm.dialects import ALL, Chat, Messages, Said, made
 from tests.llm.providers import Answer, provider
 from tests.review.fakes import FakeChannel, click
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import prompts
 from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import ContentError, LLMConfigError, LLMError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import Orchestrator, OrchestratorConfig
 from tract_jupyter.models import TokenBudget
 

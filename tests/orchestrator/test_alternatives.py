@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.agents.cast import Person
-from tests.hooks.fakes import call
 from tests.orchestrator.conftest import annotate, compress, thinks, told
 from tests.review.fakes import click
+from tests.review.scripted import call
 from tract_jupyter import ProposalResponse
 from tract_jupyter.models import ToolCall
 from tract_jupyter.review import Answer, needed_pieces

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.hooks.fakes import call
 from tests.orchestrator.conftest import thinks, told
+from tests.review.scripted import call
 
 
 def test_it_tells_where_the_context_stands(full, orchestrator):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, said
 from tests.orchestrator.conftest import annotate, compress, thinks
 from tests.orchestrator.test_code import SKIPS, script
 from tests.review.fakes import FakeChannel, click
+from tests.review.scripted import ScriptedClient, call, said
 from tract_jupyter import OrchestratorConfig, Tract, auto_approve
 from tract_jupyter.exceptions import CassetteError
 from tract_jupyter.models import TokenBudget

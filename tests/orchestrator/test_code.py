@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import call
 from tests.orchestrator.conftest import thinks, told
 from tests.review.fakes import FakeChannel, click
+from tests.review.scripted import call
 from tract_jupyter import auto_approve
 
 READS = "len(tools.log(limit=3))"

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from tests.hooks.fakes import said
 from tests.llm.dialects import ALL, Said, made
 from tests.llm.providers import Answer, provider
 from tests.orchestrator.conftest import SUMMARY
 from tests.review.fakes import FakeChannel, click
+from tests.review.scripted import said
 from tract_jupyter import OrchestratorConfig
 
 

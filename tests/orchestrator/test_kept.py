@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from tests.hooks.fakes import call, reply, said
+from tests.review.scripted import call, reply, said
 from tract_jupyter import Orchestrator, OrchestratorConfig, OrchestratorError, Tract, auto_approve
 from tract_jupyter.policy import TriggerConfig
 from tract_jupyter.storage import Database

@@ -10,8 +10,8 @@ import threading
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call
 from tests.orchestrator.conftest import annotate, compress, thinks, told
+from tests.review.scripted import ScriptedClient, call
 from tract_jupyter import Orchestrator, OrchestratorConfig, OrchestratorError, Tract, auto_approve
 from tract_jupyter.models import AutonomyLevel, TokenBudget, TurnOutcome
 from tract_jupyter.policy import TriggerConfig

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, said
 from tests.orchestrator.conftest import SUMMARY, annotate, compress, thinks, told
 from tests.review.fakes import FakeChannel, click
+from tests.review.scripted import ScriptedClient, call, said
 from tract_jupyter import (
     Orchestrator,
     OrchestratorConfig,

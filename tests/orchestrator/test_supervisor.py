@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.orchestrator.conftest import compress, thinks
 from tests.review.fakes import FakeChannel, click
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import (
     ActionDef,
     OperationSpec,

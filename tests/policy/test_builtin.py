@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tract_jupyter.context.gc as gc_module
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models import TokenBudget
 from tract_jupyter.policy import CompressPolicy, PinPolicy, PolicyWarning, policy_types

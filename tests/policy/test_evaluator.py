@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tract_jupyter.exceptions import ContentError, StoreError
 from tract_jupyter.policy import PolicyAction, PolicyWarning
 

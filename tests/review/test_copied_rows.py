@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
 from tests.review.fakes import FakeChannel
+from tests.review.scripted import ScriptedClient
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import RunError, TractError, UndecidedError
 from tract_jupyter.models import PendingStatus

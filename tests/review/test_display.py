@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tests.hooks.builtin.test_restoring import MADE
+from tests.review.builtin.test_restoring import MADE
 from tests.review.fakes import FakeChannel
 from tract_jupyter import Tract
 from tract_jupyter.analysis import split_lines

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.review.fakes import FakeChannel, click
 from tests.review.rigging import project
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import RejectedError
 from tract_jupyter.review import RecordedDecision, RecordedDecisions, Trust, current_person, write_lock

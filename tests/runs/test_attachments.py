@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.attachments import pdf, png
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tract_jupyter import Tract
 from tract_jupyter.models import AttachedFile
 from tract_jupyter.notebook.runs import inspect_prompt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tract_jupyter.exceptions import RunFailedError
 from tract_jupyter.runs import Hook, OperationDefinition, Retry
 from tract_jupyter.runs.profile import OperationProfile, run_operation

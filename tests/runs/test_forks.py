@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply, said
+from tests.review.scripted import ScriptedClient, call, reply, said
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import (
     BranchExistsError,

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply, said
+from tests.review.scripted import ScriptedClient, call, reply, said
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import BranchError, ContentError, LLMConfigError, TractError
 from tract_jupyter.toolkit import Permission

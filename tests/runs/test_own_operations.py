@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tract_jupyter import OperationProfile, Tract, run_operation
 from tract_jupyter.exceptions import ContentError, RunFailedError, SpecError, UndecidedError
 from tract_jupyter.models import PendingStatus

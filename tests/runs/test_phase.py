@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tests.runs.kinds.support import context_of, operation_of
 from tests.runs.virtual import VirtualWorkers, watch
 from tract_jupyter.concurrency import stopped_by

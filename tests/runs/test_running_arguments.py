@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tract_jupyter.exceptions import ContentError, UnknownProfileError
 from tract_jupyter.runs import RunOptions
 from tract_jupyter.runs.profile import OperationProfile, run_operation

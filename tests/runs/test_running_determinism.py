@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tests.runs.running import compute, without_parts
 from tract_jupyter import Tract
 from tract_jupyter.concurrency import stopped_by

@@ -10,7 +10,7 @@ from threading import Event
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, needs_metres, said
+from tests.review.scripted import ScriptedClient, needs_metres, said
 from tests.runs.running import compute, effects, errors, story, until_told_to_stop, upsert
 from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import (

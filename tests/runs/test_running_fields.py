@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tests.runs.running import compute, effects, errors, upsert
 from tract_jupyter.exceptions import ContentError, ProfileError
 from tract_jupyter.runs import Limits, RunOptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import text
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tests.runs.running import compute, errors
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import RunError, StoreCorruptError, TrustError, UndecidedError

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 from sqlalchemy import text
 
-from tests.hooks.fakes import ScriptedClient, said
+from tests.review.scripted import ScriptedClient, said
 from tests.runs.running import compute
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import RunFailedError

@@ -12,7 +12,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tests.runs.running import end_state, story, without_parts
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import RunError, RunFailedError, StoreError, UnknownRunError

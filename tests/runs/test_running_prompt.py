@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, needs_metres
+from tests.review.scripted import ScriptedClient, needs_metres
 from tests.runs.running import compute, effects, errors, upsert
 from tract_jupyter.exceptions import RunFailedError
 from tract_jupyter.runs.profile import OperationProfile, run_operation

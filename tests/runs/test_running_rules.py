@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import ContentError, ProfileError, RunFailedError
 from tract_jupyter.runs import (

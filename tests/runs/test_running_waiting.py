@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, said
 from tests.review.fakes import FakeChannel, click
+from tests.review.scripted import ScriptedClient, said
 from tests.runs.running import compute, errors
 from tract_jupyter import Tract
 from tract_jupyter.concurrency import StopSignal

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, said
 from tests.review.fakes import FakeChannel
+from tests.review.scripted import ScriptedClient, said
 from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import LLMRequestError, RunFailedError
 from tract_jupyter.llm import ModelCall

@@ -9,7 +9,7 @@ from threading import Event, Thread
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, reply, said
+from tests.review.scripted import ScriptedClient, reply, said
 from tract_jupyter import Tract
 from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import (

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 import tract_jupyter
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tests.runs.stories import AFTER, RUN, after, before, numbered, whole
 from tract_jupyter import Tract, verify_store
 from tract_jupyter.__main__ import main

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hooks.fakes import call, reply
+from tests.review.scripted import call, reply
 from tract_jupyter.models import TurnLimits
 from tract_jupyter.sandbox import ErrorHints, IsolatedCode, SandboxLimits, SandboxPool, attempt_isolated
 from tract_jupyter.scripts import ScriptLimits

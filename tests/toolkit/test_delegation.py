@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.review.fakes import FakeChannel, answering, click
+from tests.review.scripted import ScriptedClient, call, reply
 from tests.toolkit.servers import command
 from tract_jupyter import Session, Tract
 from tract_jupyter.exceptions import OperationExistsError, SpecError, UnknownToolError

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.attachments import pdf, png
-from tests.hooks.fakes import ScriptedClient, call, reply
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import Session, Tract
 from tract_jupyter.exceptions import (
     AttachmentError,

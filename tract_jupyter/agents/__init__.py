@@ -7,7 +7,7 @@
 * `running`: a call: one turn of the tool loop, in a tract of its own. `rights`: what it may call. `budgets`: what it
   may take.
 
-The loop, the gate and the executor are those that everybody uses. Knows `loop`, `toolkit`, `hooks`, `review`,
+The loop, the gate and the executor are those that everybody uses. Knows `loop`, `toolkit`, `review`,
 `analysis`, `llm` and `prompts`.
 """
 

@@ -10,8 +10,7 @@ from tract_jupyter.agents.file import file_hash, parse_file, read_file
 from tract_jupyter.agents.findings import text_findings
 from tract_jupyter.agents.running import AgentCaller
 from tract_jupyter.exceptions import AgentError, FingerprintError
-from tract_jupyter.hooks import Pending
-from tract_jupyter.review import CodeBlock, Subject
+from tract_jupyter.review import CodeBlock, Pending, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ carries the calls of one step out: asked about together, reads side by side, wri
 the model of what came of them. `journal` remembers, until the answers are committed, which calls were begun and which
 have ended. `threads` awaits a turn. `events` tells whoever looks on what happens in one, `stored` reads the same from
 the store.
-Knows `toolkit`, `hooks`, `review`, `context`, `storage`, `llm`, `prompts`.
+Knows `toolkit`, `review`, `context`, `storage`, `llm`, `prompts`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError, UndecidedError
-from tract_jupyter.hooks.builtin import ToolAnswer
 from tract_jupyter.llm import ActingCall, ReadableClient, TurnEnding, run_turn
 from tract_jupyter.loop.answers import CallAnswer, shown_answer, size_for
 from tract_jupyter.loop.calls import StepCalls
@@ -18,16 +17,17 @@ from tract_jupyter.loop.offered import OFFERED
 from tract_jupyter.loop.turn import ACTS, GO_ON_LIMITED, Offer, StoredTurn
 from tract_jupyter.models import ToolCall, TurnOutcome
 from tract_jupyter.prompts import FAILED
+from tract_jupyter.review.builtin import ToolAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.context import Repository
-    from tract_jupyter.hooks import Firing
-    from tract_jupyter.hooks.builtin import ToolResults
     from tract_jupyter.loop.calls import AfterStep, Machinery
     from tract_jupyter.loop.journal import CallJournal, KnownCall
     from tract_jupyter.models import CommitInfo, LLMClient
+    from tract_jupyter.review import Firing
+    from tract_jupyter.review.builtin import ToolResults
 
 CALLS = "calls"
 """The key of an answer's metadata that says how many calls it took, where that is not one: those of a script too."""

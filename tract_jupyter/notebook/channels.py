@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.front_end import FrontEnd
     from tract_jupyter.notebook.panels.panel import Panel
     from tract_jupyter.notebook.panels.questions import QuestionList
-    from tract_jupyter.review import Answer, RecordedDecisions, Reviewable, Ticket
+    from tract_jupyter.review import Answer, Pending, RecordedDecisions, Ticket
 
 
 PROBE_SECONDS = 3.0
@@ -144,7 +144,7 @@ class NotebookChannel:
         """Return the decisions of the lock file in headless runs; None where there is a person, or was."""
         return self._recorded if self._front_end.is_headless else None
 
-    def refuses_code(self, pending: Reviewable, *, was_shown: bool) -> str:
+    def refuses_code(self, pending: Pending, *, was_shown: bool) -> str:
         """Return why code may not approve something here; empty if it may.
 
         Where nobody can be asked, code approves only what this very run asked. A definition that somebody else wrote

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from tract_jupyter.hooks import Pending
     from tract_jupyter.llm import Models
     from tract_jupyter.models import CompiledContext, DiffResult
+    from tract_jupyter.review import Pending
     from tract_jupyter.runs import Fork, ForkTable, Run, RunResponse
     from tract_jupyter.toolkit import ToolsModule
     from tract_jupyter.tract import Tract
@@ -112,7 +112,7 @@ def _show_models(models: Models, **_: object) -> dict[str, str]:
     return GridView("Models", told, (grid,))._repr_mimebundle_()
 
 
-_PENDING: Final = ("tract_jupyter.hooks.pending", "Pending")
+_PENDING: Final = ("tract_jupyter.review.pending", "Pending")
 
 
 def _show_value(value: object, **_: object) -> dict[str, str]:
@@ -190,7 +190,7 @@ _VALUES: Final = {
     "context.tags": "TagInfo",
     "context.undo": "UndoStep",
     "context.verification": "Damage",
-    "hooks.bus": "HookEvent",
+    "review.bus": "HookEvent",
     "llm.cassette": "CassetteReport",
     "llm.connections": "Credential ModelConnection",
     "llm.prices": "ModelPrice",

@@ -29,7 +29,7 @@ from tract_jupyter.storage import file_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tract_jupyter.review import Reviewable
+    from tract_jupyter.review import Pending
 
 _FOLDER = "TRACT_JUPYTER_HEADLESS_RUN"
 _REPORT = "report.jsonl"
@@ -143,7 +143,7 @@ class ReportedDecisions(RecordedDecisions):
             self._report.note(used=entry.signature)
         return entry
 
-    def why_not(self, pending: Reviewable) -> str:
+    def why_not(self, pending: Pending) -> str:
         """Report the refusal of a request, and return its reason."""
         why = super().why_not(pending)
         self._report.note(refused=pending.title, why=why, identity=pending.identity, line=_line_of_cell())

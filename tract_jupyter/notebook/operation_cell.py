@@ -23,9 +23,9 @@ from tract_jupyter.review import CodeBlock, block_text, by_rule
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
-    from tract_jupyter.hooks import Pending
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.operations import Advice, OperationSpec, PendingActivation
+    from tract_jupyter.review import Pending
     from tract_jupyter.tract import Tract
 
 

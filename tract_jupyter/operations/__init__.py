@@ -10,7 +10,7 @@
 * `hooks`: the handlers of a tract (the part `Tract.hooks`). `handlers`: saved ones, which go the same way.
   `rebuilding`: a pending of another process, decided here.
 
-Knows `hooks`, `review`, `context`, `storage`, `analysis`, `sandbox` for actions that run there, and `llm` and
+Knows `review`, `context`, `storage`, `analysis`, `sandbox` for actions that run there, and `llm` and
 `prompts` for a model that writes one.
 """
 

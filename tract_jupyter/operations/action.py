@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import FunctionType
 
-    from tract_jupyter.hooks import FieldPending
     from tract_jupyter.models.schema import Parameters
     from tract_jupyter.operations.spec import ActionDef
+    from tract_jupyter.review import FieldPending
 
 
 def as_function(name: str, parameters: Iterable[str], body: str) -> str:

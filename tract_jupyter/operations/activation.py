@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.analysis import Category, Finding, RiskLevel, Span
 from tract_jupyter.exceptions import GrantError
-from tract_jupyter.hooks import Pending, action
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.operations.abilities import abilities, ability_text, change_text
 from tract_jupyter.operations.advice import reach_table, spec_reach
@@ -23,9 +22,11 @@ from tract_jupyter.review import (
     ACTIVATE,
     RECORDED,
     CodeBlock,
+    Pending,
     Subject,
     ValueRow,
     ValueTable,
+    action,
     decision_context,
     findings_text,
     fingerprint,

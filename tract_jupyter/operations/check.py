@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import OperationExistsError, ParameterError, SpecError, nearest
-from tract_jupyter.hooks import APPROVE_ONLY
-from tract_jupyter.hooks.builtin import BUILTIN_OPERATIONS
 from tract_jupyter.models import printable
 from tract_jupyter.operations.pending import DynamicPending, GuidedDynamicPending, members_of
 from tract_jupyter.operations.spec import (
@@ -18,7 +16,8 @@ from tract_jupyter.operations.spec import (
     spec_from_json,
     spec_to_json,
 )
-from tract_jupyter.review import OWN_WORDS
+from tract_jupyter.review import APPROVE_ONLY, OWN_WORDS
+from tract_jupyter.review.builtin import BUILTIN_OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tract_jupyter.hooks import HookBus
     from tract_jupyter.operations.advice import Reach
-    from tract_jupyter.review import CodeBlock, ValueTable
+    from tract_jupyter.review import CodeBlock, HookBus, ValueTable
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError
-from tract_jupyter.hooks import check_operation
 from tract_jupyter.models import check_limit, check_text
 from tract_jupyter.operations.handlers import HandlerSpec
+from tract_jupyter.review import check_operation
 
 if TYPE_CHECKING:
     import builtins
     from collections.abc import Callable
 
-    from tract_jupyter.hooks import Firing, HookBus, HookEvent
     from tract_jupyter.operations.handlers import Handlers, PendingHandler
     from tract_jupyter.operations.lifecycle import Operations
+    from tract_jupyter.review import Firing, HookBus, HookEvent
 
 
 class Hooks:

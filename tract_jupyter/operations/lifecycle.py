@@ -23,7 +23,6 @@ from tract_jupyter.exceptions import (
     SpecError,
     nearest,
 )
-from tract_jupyter.hooks.builtin import BUILTIN_OPERATIONS
 from tract_jupyter.models import PendingStatus, brief_repr, canonical_json
 from tract_jupyter.operations.action import check_code
 from tract_jupyter.operations.activation import PendingActivation, titles
@@ -34,6 +33,7 @@ from tract_jupyter.operations.registry import OperationRegistry
 from tract_jupyter.operations.rehearsal import rehearse
 from tract_jupyter.operations.spec import GUIDANCE_FIELDS, spec_from_json
 from tract_jupyter.review import FROM_STORE, WRITER, ActiveStore, deciding, how_to_decide
+from tract_jupyter.review.builtin import BUILTIN_OPERATIONS
 from tract_jupyter.storage import SpecRows, StoredSpec, interruptible
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.context import Repository
-    from tract_jupyter.hooks import ActionChoice, Firing, Pending, Unhandled
     from tract_jupyter.models import LLMClient
     from tract_jupyter.operations.handlers import Handlers
     from tract_jupyter.operations.pending import DynamicPending
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from tract_jupyter.operations.rehearsal import Rehearsal
     from tract_jupyter.operations.spec import OperationSpec
     from tract_jupyter.operations.writing import WritingObserver, WrittenOperation
-    from tract_jupyter.review import Review
+    from tract_jupyter.review import ActionChoice, Firing, Pending, Review, Unhandled
     from tract_jupyter.storage import StoredPending
 
 UNREVIEWED_KIND = "operation-spec-unreviewed"

@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.exceptions import ParameterError, TractError
-from tract_jupyter.hooks import FieldPending, action
-from tract_jupyter.hooks.builtin import Guided, guidance_source
 from tract_jupyter.models import PendingStatus, canonical_json
 from tract_jupyter.operations.spec import GUIDANCE_FIELDS
-from tract_jupyter.review import findings_text
+from tract_jupyter.review import FieldPending, action, findings_text
+from tract_jupyter.review.builtin import Guided, guidance_source
 from tract_jupyter.storage import interruptible
 
 if TYPE_CHECKING:

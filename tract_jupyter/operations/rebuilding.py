@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from tract_jupyter.exceptions import PendingError, TrustError
-from tract_jupyter.hooks import FieldPending
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.models.schema import Parameters
 from tract_jupyter.operations.handlers import ACTIVATE_HANDLER, HandlerSpec
@@ -19,6 +18,7 @@ from tract_jupyter.operations.rehearsal import Rehearsal
 from tract_jupyter.operations.spec import spec_from_json
 from tract_jupyter.review import (
     ACTIVATE,
+    FieldPending,
     Question,
     approval_terms,
     is_waited_for,
@@ -32,10 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from tract_jupyter.hooks import Pending
     from tract_jupyter.operations.handlers import Handlers
     from tract_jupyter.operations.lifecycle import Operations
-    from tract_jupyter.review import CodeBlock, Ledger, Reviewer, ReviewRequest, Subject
+    from tract_jupyter.review import CodeBlock, Ledger, Pending, Reviewer, ReviewRequest, Subject
     from tract_jupyter.storage import StoredPending
 
 
@@ -219,7 +218,7 @@ def rebuilt(
         stored = as_asked
     asked_here = reviewer.asked_here(stored.pending_id)
     if asked_here is not None and not stored.resumable:
-        return cast("Pending", asked_here)  # whatever is asked here is one
+        return asked_here
     if not stored.resumable or is_waited_for(stored):
         return _resumed(RemotePending(stored, tract=tract), stored, ledger)
     return _resumed(_made_again(stored, operations, tract, handlers), stored, ledger)

@@ -6,12 +6,12 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationExistsError, UnknownOperationError, nearest
-from tract_jupyter.hooks import gated
 from tract_jupyter.models import check_text
 from tract_jupyter.operations.action import compile_action
 from tract_jupyter.operations.check import CheckedSpec
 from tract_jupyter.operations.pending import pending_base
 from tract_jupyter.operations.spec import changes, spec_from_dict, spec_to_dict
+from tract_jupyter.review import gated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

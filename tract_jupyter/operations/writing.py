@@ -1,6 +1,6 @@
 """Operations that a model writes for a person: asked for, checked, rehearsed, read, and only then active.
 
-The model is one more host of `llm.run_turn`, as in `hooks.consulting`: it has one tool, `propose_operation`, whose
+The model is one more host of `llm.run_turn`, as in `review.consulting`: it has one tool, `propose_operation`, whose
 arguments are an `OperationSpec` as data. What cannot be one is told to it, and so is a person's reason to reject it.
 Both are bounded: so many requests for a version that can be shown, and so many versions.
 """

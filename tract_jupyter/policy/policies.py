@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from tract_jupyter.hooks.builtin import BuiltinPending
     from tract_jupyter.policy.protocols import Policy, PolicyAction
     from tract_jupyter.policy.saved import Slot
+    from tract_jupyter.review.builtin import BuiltinPending
     from tract_jupyter.storage import Event
     from tract_jupyter.toolkit import PendingPolicy
 

@@ -1,9 +1,13 @@
-"""Asking a person, and carrying out what was decided: once, exactly that, and on record.
+"""Pendings, the decisions about them, and the gate that carries each decision out once and stores it.
 
+* `pending`: a question, the fields that an approval binds to, and the actions. `field_pending`: with typed fields.
+  `introspection`: descriptions for a model, a form, a user. `builtin`: the pendings of the package: compress, gc,
+  merge, rebase, a reply, an answer of a tool.
+* Handlers and models: `bus` (routes a pending through its handlers), `firing` (approves or asks if no handler
+  decides), `consulting` (a model decides, through the same actions).
 * `review`: inbox, decisions and grants of one tract (the part `Tract.review`).
 * What is shown: `request`, `text`, `display` (an approval binds to what was on display).
-* What can be decided, as a protocol: `reviewable`. Who is asked, and how: `reviewer`, `channel` (the protocol of a
-  way to reach a person), `prompt`, `answers`.
+* Who is asked, and how: `reviewer`, `channel` (the protocol of a way to reach a person), `prompt`, `answers`.
 * What was decided: `decision`, `gate` (every decision goes through it), `ledger` (the rows: asked, decided, begun,
   ended), `records`.
 * What decides without asking: `grants` (standing approvals), `lock` and `recorded` (for runs in which nobody can be
@@ -16,7 +20,8 @@
 A new channel is a subclass of `NoChannel` with `personal_channel` as its decorator, which submits an `Answer` to the
 `Ticket` that it was shown; `tract.reviewer.channel` holds it.
 
-Knows what is decided only as the protocol `Reviewable`. Knows `storage`, `models`, and of `analysis` its findings.
+Knows `context`, `storage`, `models`, of `analysis` its findings, and `llm` and `prompts` for a model that decides or
+replies.
 """
 
 from __future__ import annotations

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from tract_jupyter.models import PendingStatus
     from tract_jupyter.review.decision import Answer, Decision
+    from tract_jupyter.review.pending import Pending
     from tract_jupyter.review.recorded import RecordedDecisions
     from tract_jupyter.review.request import ReviewRequest
-    from tract_jupyter.review.reviewable import Reviewable
 
 
 class Ticket:
@@ -39,7 +39,7 @@ class Ticket:
             the work on: in a widget's callback nothing may print, display or execute.
     """
 
-    def __init__(self, pending: Reviewable, on_answer: Callable[[Ticket], None]) -> None:
+    def __init__(self, pending: Pending, on_answer: Callable[[Ticket], None]) -> None:
         self.pending = pending
         self.on_answer = on_answer
         self.waiting = 0
@@ -178,7 +178,7 @@ class Channel(Protocol):
         """Return the recorded decisions that count here, where no person can be reached; None if none do."""
         ...
 
-    def refuses_code(self, pending: Reviewable, *, was_shown: bool) -> str:
+    def refuses_code(self, pending: Pending, *, was_shown: bool) -> str:
         """Return why code may not approve something here, and what to do; empty if it may."""
         ...
 
@@ -247,7 +247,7 @@ class NoChannel:
         """Return None: a script decides in its own code."""
         return None
 
-    def refuses_code(self, pending: Reviewable, *, was_shown: bool) -> str:  # noqa: ARG002
+    def refuses_code(self, pending: Pending, *, was_shown: bool) -> str:  # noqa: ARG002
         """Allow it: a script decides in its own code."""
         return ""
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from tract_jupyter.review.decision import DecisionContext, Question
     from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
+    from tract_jupyter.review.pending import Pending
     from tract_jupyter.review.records import PendingRecord
-    from tract_jupyter.review.reviewable import Reviewable
     from tract_jupyter.storage import StoredDecision, StoredPending
 
 _ALWAYS = frozenset({"reject", "pass_through"})
@@ -65,18 +65,16 @@ class Gate:
         on_end: called after each decision that was carried out, with the pending and the decision.
     """
 
-    def __init__(
-        self, ledger: Ledger, grants: Grants, on_end: Callable[[Any, Decision], None] = lambda _p, _d: None
-    ) -> None:
+    def __init__(self, ledger: Ledger, grants: Grants, on_end: Callable[[Pending, Decision], None]) -> None:
         self.ledger = ledger
         self._grants = grants
         self._on_end = on_end
-        self.check_code: Callable[[Reviewable, DecisionContext], None] = lambda _pending, _how: None
+        self.check_code: Callable[[Pending, DecisionContext], None] = lambda _pending, _how: None
         """Called before code approves something; raises where it may not."""
         self._lock = threading.Lock()
 
     def carry_out(
-        self, pending: Reviewable, action: str, arguments: dict[str, Any], run: Callable[[], Any]
+        self, pending: Pending, action: str, arguments: dict[str, Any], run: Callable[[], Any]
     ) -> Any:
         """Decide a pending. Within `run` of another decision on it, this is a part of that one.
 
@@ -111,7 +109,7 @@ class Gate:
         return result
 
     @uninterrupted()
-    def catch_up(self, pending: Reviewable) -> str:
+    def catch_up(self, pending: Pending) -> str:
         """Follow what the store has that this process has not seen: carry it out here, or take it over.
 
         Returns:
@@ -133,7 +131,7 @@ class Gate:
             said.append(f"it was {news.pending.status}{self._take_over(pending, news)}")
         return "; ".join(said)
 
-    def expire(self, pending: Reviewable) -> str:
+    def expire(self, pending: Pending) -> str:
         """Record that nobody decided in time, which is nobody's no.
 
         Returns:
@@ -151,7 +149,7 @@ class Gate:
     # ---
 
     @whole_context
-    def _alone(self, pending: Reviewable) -> Iterator[None]:
+    def _alone(self, pending: Pending) -> Iterator[None]:
         with self._lock:
             if pending.deciding_thread is not None:
                 raise DecidedFirstError(
@@ -166,7 +164,7 @@ class Gate:
             self.ledger.under_way.discard(pending_id)
             pending.deciding_thread = None
 
-    def _expire(self, pending: Reviewable) -> bool:
+    def _expire(self, pending: Pending) -> bool:
         """Record it. False if somebody else decided first."""
         question = _as_text(pending)
         decision = Decision(
@@ -177,7 +175,7 @@ class Gate:
             pending.status, pending.decision = PendingStatus.EXPIRED, decision
         return won
 
-    def _decide(self, pending: Reviewable, action: str, arguments: dict[str, Any]) -> Decision | None:
+    def _decide(self, pending: Pending, action: str, arguments: dict[str, Any]) -> Decision | None:
         """Store the decision; None if somebody else was faster."""
         now = decision_context()
         if now.terms and action != "approve":
@@ -216,7 +214,7 @@ class Gate:
         return decision
 
     def _check(
-        self, pending: Reviewable, action: str, arguments: Mapping[str, Any], shown: str | None
+        self, pending: Pending, action: str, arguments: Mapping[str, Any], shown: str | None
     ) -> Question | None:
         """Check that what would run is what was shown, and may run.
 
@@ -236,7 +234,7 @@ class Gate:
             raise FingerprintError("it changed after it was shown; look at it again")
         return question
 
-    def _check_stored(self, pending: Reviewable, stored: StoredDecision) -> None:
+    def _check_stored(self, pending: Pending, stored: StoredDecision) -> None:
         """Check what was decided elsewhere.
 
         Raises:
@@ -259,7 +257,7 @@ class Gate:
         except TractError as error:  # whatever it is: nothing has run
             raise _NotRunError(str(error)) from error
 
-    def _follow(self, pending: Reviewable, stored: StoredDecision) -> str:
+    def _follow(self, pending: Pending, stored: StoredDecision) -> str:
         """Carry out here what was decided elsewhere and handed over; put aside what must not run."""
         try:
             with self._alone(pending):
@@ -278,7 +276,7 @@ class Gate:
         self._on_end(pending, Decision.of(stored))
         return _told(stored)
 
-    def _carry_out_stored(self, pending: Reviewable, stored: StoredDecision) -> None:
+    def _carry_out_stored(self, pending: Pending, stored: StoredDecision) -> None:
         pending.rounds, pending.decision = stored.round + 1, Decision.of(stored)
         with pending.edited(stored.action, stored.arguments):
             pass  # and it stays so
@@ -287,7 +285,7 @@ class Gate:
             lambda: pending.execute_tool(stored.action, stored.arguments),
         )  # fmt: skip
 
-    def _take_over(self, pending: Reviewable, news: PendingRecord) -> str:
+    def _take_over(self, pending: Pending, news: PendingRecord) -> str:
         """Take over what the store says came of it, if it only stops something, or proves that this user wanted it.
 
         Returns:
@@ -305,7 +303,7 @@ class Gate:
             return f", {what}, or the store was changed since, so it was put aside; decide it yourself"
         return ""
 
-    def _run(self, pending: Reviewable, decision: Decision, run: Callable[[], Any]) -> Any:
+    def _run(self, pending: Pending, decision: Decision, run: Callable[[], Any]) -> Any:
         __tracebackhide__ = True
         if pending.is_instant(decision.action):
             result = run()
@@ -319,7 +317,7 @@ class Gate:
             raise DecidedFirstError(f"another process carries {pending!r} out; nothing was run here")
         return self._run_and_record(pending, round_, decision.action, run)
 
-    def _run_and_record(self, pending: Reviewable, round_: int, action: str, run: Callable[[], Any]) -> Any:
+    def _run_and_record(self, pending: Pending, round_: int, action: str, run: Callable[[], Any]) -> Any:
         __tracebackhide__ = True
         before = copy.deepcopy(pending.fields)
         pending.note = ""
@@ -337,7 +335,7 @@ class Gate:
                 question = pending.question
             self._finish(pending, question, round_, action)
 
-    def _finish(self, pending: Reviewable, question: Question, round_: int, action: str) -> None:
+    def _finish(self, pending: Pending, question: Question, round_: int, action: str) -> None:
         try:
             self.ledger.finish(pending, question, round_, action)
         except StoreError as error:
@@ -346,7 +344,7 @@ class Gate:
             ) from error
 
 
-def _was_recorded(pending: Reviewable, action: str, arguments: dict[str, Any]) -> bool:
+def _was_recorded(pending: Pending, action: str, arguments: dict[str, Any]) -> bool:
     """Return True if this is the decision of code that was recorded, and settled the pending when it was shown."""
     made = pending.decision
     if (
@@ -359,7 +357,7 @@ def _was_recorded(pending: Reviewable, action: str, arguments: dict[str, Any]) -
     return (made.action, made.arguments) == (action, without_grant(action, arguments))
 
 
-def _as_text(pending: Reviewable) -> Question:
+def _as_text(pending: Pending) -> Question:
     """Return the question for a decision that runs nothing; a field without JSON form becomes a text."""
     given: Any = pending.fields
     if not isinstance(given, dict):  # code may have put anything there
@@ -378,14 +376,14 @@ def _noted(value: object) -> object:
         return printable(brief_repr(value))
 
 
-def _has_expired(pending: Reviewable, at: datetime) -> bool:
+def _has_expired(pending: Pending, at: datetime) -> bool:
     return pending.expires_at is not None and pending.expires_at <= at
 
 
 _STATE = ("status", "rejection_reason", "error", "executed_at", "result", "rounds", "decision", "unfinished")
 
 
-def _way_back(pending: Reviewable) -> Callable[[], None]:
+def _way_back(pending: Pending) -> Callable[[], None]:
     """Return what restores a pending's present state if the transaction of a decision is rolled back."""
     before = {name: getattr(pending, name) for name in _STATE}
     fields = copy.deepcopy(pending.fields)
@@ -402,7 +400,7 @@ def _way_back(pending: Reviewable) -> Callable[[], None]:
     return go_back
 
 
-def _as_stored(pending: Reviewable, stored: StoredPending) -> str:
+def _as_stored(pending: Pending, stored: StoredPending) -> str:
     """Return the fingerprint that this pending has with the values of the store; empty if it could not have them."""
     before, pending.fields = pending.fields, stored.fields
     try:

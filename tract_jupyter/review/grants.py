@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tract_jupyter.review.decision import DecisionContext, Subject
-    from tract_jupyter.review.reviewable import Reviewable
+    from tract_jupyter.review.pending import Pending
     from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage import Database, EventRows, GrantRows
 
@@ -214,7 +214,7 @@ class Grants:
         self._stored = GrantStore(database, rows, events, signer)
 
     def asked_for(
-        self, pending: Reviewable, action: str, arguments: Mapping[str, Any], how: DecisionContext
+        self, pending: Pending, action: str, arguments: Mapping[str, Any], how: DecisionContext
     ) -> Callable[[Connection], None] | None:
         """Return what stores the grant that an approval asks for; None if it asks for none.
 
@@ -243,7 +243,7 @@ class Grants:
         grant = self._new(subject, scope, uses, pattern or {}, whom or "this", how.decided_by, chosen)
         return lambda connection: self._rows.insert(connection, grant)
 
-    def use(self, pending: Reviewable) -> Grant | None:
+    def use(self, pending: Pending) -> Grant | None:
         """Return the grant that covers a pending, with this use counted; None if there is none."""
         subject = pending.subject
         if subject is None:
@@ -260,7 +260,7 @@ class Grants:
                         return self._shown(stored)
         return None
 
-    def of_others(self, pending: Reviewable) -> str:
+    def of_others(self, pending: Pending) -> str:
         """Say which standing approval would cover a pending, were it not for who asks; empty if none would."""
         subject = pending.subject
         if subject is None:

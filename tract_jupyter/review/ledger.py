@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tract_jupyter.review.decision import Question
+    from tract_jupyter.review.pending import Pending
     from tract_jupyter.review.records import Signatures
     from tract_jupyter.review.request import ReviewRequest
-    from tract_jupyter.review.reviewable import Reviewable
     from tract_jupyter.storage import (
         Database,
         DecisionRows,
@@ -58,7 +58,7 @@ class Ledger(Records):
 
     # --- asking
 
-    def ask(self, pending: Reviewable, request: ReviewRequest | None = None, *, wait: float = 0) -> None:
+    def ask(self, pending: Pending, request: ReviewRequest | None = None, *, wait: float = 0) -> None:
         """Store what is asked and shown, unless it is stored already, and note how far the store is with it.
 
         Args:
@@ -76,7 +76,7 @@ class Ledger(Records):
                 self._rows.update(connection, pending.pending_id, **asked, **_time(pending), **waited)
             pending.rounds = self._decisions.count(connection, pending.pending_id)
 
-    def take_over(self, pending: Reviewable, stored: StoredPending, *, wait: float = 0) -> bool:
+    def take_over(self, pending: Pending, stored: StoredPending, *, wait: float = 0) -> bool:
         """Have a pending be the question that lies in the store, which nobody here or elsewhere goes on with.
 
         It has that one's id from then on, and is asked now, by this process.
@@ -116,7 +116,7 @@ class Ledger(Records):
 
     def decide(
         self,
-        pending: Reviewable,
+        pending: Pending,
         decision: Decision,
         question: Question,
         *,
@@ -158,7 +158,7 @@ class Ledger(Records):
                 self._decisions.finish(connection, stored.pending_id, stored.round, why)
                 self._rows.update(connection, stored.pending_id, **_REOPENED)
 
-    def reopen(self, pending: Reviewable) -> None:
+    def reopen(self, pending: Pending) -> None:
         """Have a person decide a pending, as this process has it, whatever the store says about it."""
         asked = self._as_asked(pending, pending.question, request_to_dict(pending.review_request()))
         with self._database.write() as connection:
@@ -181,7 +181,7 @@ class Ledger(Records):
                 return self._take_on(connection, pending_id, round_)
             return self._decisions.claim(connection, pending_id, round_, me, instead_of=me)
 
-    def finish(self, pending: Reviewable, question: Question, round_: int, action: str) -> None:
+    def finish(self, pending: Pending, question: Question, round_: int, action: str) -> None:
         """Store what came of carrying a decision out, and the question as the action left it."""
         is_settled = not pending.status.is_open
         executed_at = moment_text(pending.executed_at)
@@ -203,7 +203,7 @@ class Ledger(Records):
 
     # ---
 
-    def _shown_anew(self, connection: Connection, pending: Reviewable) -> dict[str, Any] | None:
+    def _shown_anew(self, connection: Connection, pending: Pending) -> dict[str, Any] | None:
         """Return what a reviewer is shown now; what they were shown before, where an action left nothing to show."""
         try:
             return request_to_dict(pending.review_request())
@@ -225,7 +225,7 @@ class Ledger(Records):
 
     def _as_asked(
         self,
-        pending: Reviewable,
+        pending: Pending,
         question: Question,
         shown: dict[str, Any] | None,
         outcome: DecisionOutcome | None = None,
@@ -242,7 +242,7 @@ class Ledger(Records):
         return {**question._asdict(), "request_json": canonical_json(signed)}
 
     def _insert(
-        self, connection: Connection, pending: Reviewable, request: ReviewRequest | None,
+        self, connection: Connection, pending: Pending, request: ReviewRequest | None,
         outcome: DecisionOutcome | None = None, **more: Any,
     ) -> None:  # fmt: skip
         shown = None if request is None else request_to_dict(request)
@@ -256,7 +256,7 @@ class Ledger(Records):
 
     def _row(
         self,
-        pending: Reviewable,
+        pending: Pending,
         shown: dict[str, Any] | None,
         outcome: DecisionOutcome | None = None,
         **more: Any,
@@ -278,7 +278,7 @@ class Ledger(Records):
         }
 
     def _store(
-        self, connection: Connection, pending: Reviewable, decision: Decision, question: Question,
+        self, connection: Connection, pending: Pending, decision: Decision, question: Question,
         *, ends: bool, signature: str,
     ) -> bool:  # fmt: skip
         pending_id, at = pending.pending_id, to_text(decision.decided_at)
@@ -322,7 +322,7 @@ class Ledger(Records):
         self._events.append(connection, "decision", decision.decided_by, {**about, **values})
         return True
 
-    def _is_free(self, connection: Connection, pending: Reviewable, status: str) -> bool:
+    def _is_free(self, connection: Connection, pending: Pending, status: str) -> bool:
         """Return True if it can be decided. A last decision that was not carried out is put aside then."""
         if not pending.rounds:  # whatever the status says
             return not self._decisions.count(connection, pending.pending_id)
@@ -342,7 +342,7 @@ class Ledger(Records):
         self._decisions.finish(connection, last.pending_id, last.round, "superseded by a later decision")
         return True
 
-    def _record_outcome(self, connection: Connection, pending: Reviewable, action: str) -> None:
+    def _record_outcome(self, connection: Connection, pending: Pending, action: str) -> None:
         what = {"pending_id": pending.pending_id, "action": action}
         if pending.status is PendingStatus.FAILED:
             self._events.append(connection, "failed", pending.actor, {**what, "error": pending.error})
@@ -351,7 +351,7 @@ class Ledger(Records):
             self._events.append(connection, "rejected", pending.actor, rejected)
 
 
-def _is_ours(pending: Reviewable, stored: StoredPending) -> bool:
+def _is_ours(pending: Pending, stored: StoredPending) -> bool:
     """Return True if this process asked, and nobody changed it since: what was changed must not be vouched for."""
     is_asked_here = stored.origin == this_process() and not pending.runs_elsewhere
     return is_asked_here and stored.status in OPEN and not pending.doubt
@@ -361,7 +361,7 @@ def _in(seconds: float) -> str:
     return to_text(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
-def _time(pending: Reviewable) -> dict[str, Any]:
+def _time(pending: Pending) -> dict[str, Any]:
     return {"expires_at": moment_text(pending.expires_at), "on_timeout": pending.on_timeout}
 
 
@@ -374,12 +374,12 @@ def _after(decision: Decision, at: str, *, ends: bool) -> dict[str, Any]:
     return {"status": final.value, "executed_at": executed, "settled_at": at if ends else None}
 
 
-def _expected(pending: Reviewable, decision: Decision, after: Mapping[str, Any]) -> DecisionOutcome:
+def _expected(pending: Pending, decision: Decision, after: Mapping[str, Any]) -> DecisionOutcome:
     """Return the outcome of a decision that ends a pending."""
     return DecisionOutcome(pending.rounds, after["status"], decision.fingerprint, after["executed_at"])
 
 
-def _claim(pending: Reviewable, at: str, *, ends: bool) -> dict[str, Any]:
+def _claim(pending: Pending, at: str, *, ends: bool) -> dict[str, Any]:
     """Claim a decision for whoever decides, except for what another process asked."""
     if ends:
         return {"claimed_by": this_process(), "started_at": at, "finished_at": at}

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from tract_jupyter.models import PendingStatus
     from tract_jupyter.models.schema import Parameter
+    from tract_jupyter.review.pending import Pending
     from tract_jupyter.review.request import ReviewAction, ReviewRequest
-    from tract_jupyter.review.reviewable import Reviewable
 
     Read = Callable[[str], str]
 
@@ -42,7 +42,7 @@ _SHOWN = 80
 _TRIES = 5
 
 
-def ask_until_decided(pending: Reviewable, read: Read) -> PendingStatus:
+def ask_until_decided(pending: Pending, read: Read) -> PendingStatus:
     """Show a pending and ask until it is decided, or an empty answer (or the end of the input) leaves it open.
 
     What an action prints is seen at once; what it returns or raises stands in the next showing.

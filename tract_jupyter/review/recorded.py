@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tract_jupyter.review.ledger import Ledger
-    from tract_jupyter.review.reviewable import Reviewable
+    from tract_jupyter.review.pending import Pending
     from tract_jupyter.review.trust import Trust
     from tract_jupyter.storage import StoredDecision, StoredPending
 
@@ -122,64 +122,41 @@ class RecordedDecisions:
             TrustError: the signing secret cannot be read.
         """
         with self._lock:
-            return take(self._all(), identity, self._used, self._of(), self._cell())
+            for entry in self._all():
+                is_used = entry.signature in self._used
+                if entry.identity == identity and not is_used and not self._why_not_here(entry):
+                    self._used.add(entry.signature)
+                    return entry
+        return None
 
     def knows(self, identity: str) -> bool:
         """Return True if there is an entry for it, used or not."""
         return any(entry.identity == identity for entry in self._all())
 
-    def why_not(self, pending: Reviewable) -> str:
+    def why_not(self, pending: Pending) -> str:
         """Explain in a sentence why there is no decision about it."""
-        where = (self._of(), self._cell())
-        return refusal(self._all(), pending.identity, pending.title, *where, self.path.name)
+        title, name = pending.title, self.path.name
+        same = [entry for entry in self._all() if entry.identity == pending.identity]
+        wrong = next(filter(None, map(self._why_not_here, same)), "")
+        if wrong:
+            return f"the entry for {title!r} in {name} {wrong}"
+        if same:
+            times = "once" if len(same) == 1 else f"{len(same)} times"
+            return f"{name} answers {title!r} {times}, and it is asked more often"
+        if any(entry.title == lasting_title(title) for entry in self._all()):
+            return f"{name} has an entry for {title!r}, but for other code or other values: these were changed since"
+        return f"{name} has no entry for {title!r}"
 
     def _all(self) -> tuple[RecordedDecision, ...]:
         if self._entries is None:
             self._entries = read_lock(self.path)
         return self._entries
 
-    def _of(self) -> Project:
+    def _why_not_here(self, entry: RecordedDecision) -> str:
+        """Explain why an entry does not count in this project and for the cell that runs; empty if it counts."""
         if self._project is None:
             self._project = Project.of(self.path, self._trust)
-        return self._project
-
-
-def take(
-    entries: tuple[RecordedDecision, ...], identity: str, used: set[str], project: Project, cell: str
-) -> RecordedDecision | None:
-    """Use up the next entry about this very thing that counts, and return it; None if none is left."""
-    for entry in entries:
-        if entry.identity == identity and entry.signature not in used and not project.why_not(entry, cell):
-            used.add(entry.signature)
-            return entry
-    return None
-
-
-def refusal(
-    entries: tuple[RecordedDecision, ...], identity: str, title: str, project: Project, cell: str, name: str
-) -> str:
-    """Explain in a sentence why no entry settles a question.
-
-    Args:
-        entries: of the lock file.
-        identity: what is asked.
-        title: the question's.
-        project: of the lock file.
-        cell: the source of the cell that asks; empty if that is not known.
-        name: of the lock file.
-    """
-    same = [entry for entry in entries if entry.identity == identity]
-    wrong = next(filter(None, (project.why_not(entry, cell) for entry in same)), "")
-    if wrong:
-        return f"the entry for {title!r} in {name} {wrong}"
-    if same:
-        times = "once" if len(same) == 1 else f"{len(same)} times"
-        return f"{name} answers {title!r} {times}, and it is asked more often"
-    if any(entry.title == lasting_title(title) for entry in entries):
-        return (
-            f"{name} has an entry for {title!r}, but for other code or other values: these were changed since"
-        )
-    return f"{name} has no entry for {title!r}"
+        return self._project.why_not(entry, self._cell())
 
 
 def lasting_title(title: str) -> str:

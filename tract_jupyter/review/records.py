@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tract_jupyter.review.decision import Question
-    from tract_jupyter.review.reviewable import Reviewable
+    from tract_jupyter.review.pending import Pending
     from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage import Database, DecisionRows, PendingRows, StoredDecision, StoredPending
 
@@ -50,7 +50,7 @@ class Signatures:
         text = Decision.of(stored).signed_text(stored.pending_id, stored.round)
         return self._signer.verify(_DECISION, [text, handed_over], stored.signature)
 
-    def of_asked(self, pending: Reviewable, question: Question, shown: Mapping[str, Any] | None) -> str:
+    def of_asked(self, pending: Pending, question: Question, shown: Mapping[str, Any] | None) -> str:
         """Sign what is asked and shown."""
         return self._signer.sign(_ASKED, _asked(pending, question.fingerprint, shown))
 
@@ -68,9 +68,7 @@ class Signatures:
         return self._signer.verify(_OUTCOME, [stored.pending_id, list(outcome)], stored.outcome)
 
 
-def _asked(
-    what: Reviewable | StoredPending, fingerprint: str, request: Mapping[str, Any] | None
-) -> list[Any]:
+def _asked(what: Pending | StoredPending, fingerprint: str, request: Mapping[str, Any] | None) -> list[Any]:
     times = [to_text(what.created_at), moment_text(what.expires_at)]
     who = [what.pending_id, what.operation, what.actor, what.triggered_by, what.branch, what.resumable]
     return [*who, *times, fingerprint, what.fields, request]
@@ -157,7 +155,7 @@ class Records:
 
     # --- what there is
 
-    def news(self, pending: Reviewable) -> PendingRecord | None:
+    def news(self, pending: Pending) -> PendingRecord | None:
         """Return what the store says; None if it was never stored."""
         with self._database.read() as connection:
             stored = self._rows.get(connection, pending.pending_id)
@@ -211,14 +209,14 @@ class Records:
             about = {row.pending_id: row for row in self._rows.decided_through(connection, channels)}
         return [(decision, about[decision.pending_id]) for decision in decisions]
 
-    def needs_asking(self, pending: Reviewable) -> bool:
+    def needs_asking(self, pending: Pending) -> bool:
         """Return True if nothing of the same identity waits, and nobody has turned it down."""
         with self._database.read() as connection:
             return not (
                 self.is_waiting(pending) or self._decisions.was_chosen(connection, pending.identity, "reject")
             )
 
-    def same(self, pending: Reviewable) -> list[StoredPending]:
+    def same(self, pending: Pending) -> list[StoredPending]:
         """Return what is left to decide or to run and has the same identity, oldest first."""
         with self._database.read() as connection:
             return self._rows.same(connection, pending.identity)
@@ -228,7 +226,7 @@ class Records:
         with self._database.read() as connection:
             return [one for one in self._rows.of_operation(connection, operation) if self.vouches(one)]
 
-    def is_waiting(self, pending: Reviewable) -> bool:
+    def is_waiting(self, pending: Pending) -> bool:
         """Return True if something of the same identity is left to decide or to run."""
         with self._database.read() as connection:
             return bool(self._rows.same(connection, pending.identity))
@@ -253,7 +251,7 @@ class Records:
         with self._database.read() as connection:
             return self._rows.count_unsettled(connection, but=tuple(self.under_way))
 
-    def approved_before(self, pending: Reviewable) -> StoredDecision | None:
+    def approved_before(self, pending: Pending) -> StoredDecision | None:
         """Return an approval of the very same thing that nobody has begun to carry out, and nobody waits for."""
         with self._database.read() as connection:
             for stored in self._rows.same(connection, pending.identity):
@@ -287,7 +285,7 @@ def is_waited_for(stored: StoredPending) -> bool:
     return until is not None and to_text(until) > now_text() and not has_ended(stored.origin)
 
 
-def _is_about(stored: StoredDecision, pending: Reviewable) -> bool:
+def _is_about(stored: StoredDecision, pending: Pending) -> bool:
     """Return True if a pending, with the edits of a decision, is what that was about."""
     with pending.edited(stored.action, stored.arguments, keep=False):
         return pending.fingerprint == stored.fingerprint

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.models import check_limit
@@ -17,6 +17,7 @@ from tract_jupyter.storage import DecisionRows, GrantRows, PendingRows
 if TYPE_CHECKING:
     from tract_jupyter.context import Repository
     from tract_jupyter.review.decision import Decision
+    from tract_jupyter.review.pending import Pending
     from tract_jupyter.review.trust import Signer, Trust
     from tract_jupyter.storage import StoredDecision, StoredPending
 
@@ -38,7 +39,7 @@ class Rejections:
         self._repository = repository
         self.are_told = True
 
-    def learn(self, pending: Any, decision: Decision) -> None:
+    def learn(self, pending: Pending, decision: Decision) -> None:
         """Commit a person's reason for a rejection to the branch that asked.
 
         The decision stands, also where that cannot be done.
@@ -63,16 +64,16 @@ class Rejections:
             _logger.warning("why %r was turned down could not be committed", pending.title, exc_info=True)
 
 
-def _is_told_anyway(pending: Any) -> bool:
+def _is_told_anyway(pending: Pending) -> bool:
     """Return True if a message about it would be out of place.
 
     A model reads the reason in the answer of its tool call, which a message would part from the call. What an operation
     of a run was refused is in the run; a message of the user would begin another turn in the midst of it. Who writes an
     operation has a turn of its own.
     """
-    if str(pending.actor).startswith("operation:") or pending.actor == WRITER:
+    if pending.actor.startswith("operation:") or pending.actor == WRITER:
         return True
-    is_models_call = pending.actor != "user" and str(pending.triggered_by).startswith("tools.")
+    is_models_call = pending.actor != "user" and (pending.triggered_by or "").startswith("tools.")
     return is_models_call or pending.operation in _ANSWERED
 
 
@@ -83,7 +84,6 @@ class Review:
         repository: where rejections are told.
         trust: signs and verifies approvals.
         signer: the same, for this tract alone.
-        said: the person's own words.
 
     Attributes:
         ledger: what was asked and decided.

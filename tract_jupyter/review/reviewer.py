@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from tract_jupyter.review.gate import Gate
     from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
+    from tract_jupyter.review.pending import Pending
     from tract_jupyter.review.recorded import RecordedDecisions
-    from tract_jupyter.review.reviewable import Reviewable
     from tract_jupyter.storage import StoredPending
 
-    Claimed = TypeVar("Claimed", bound=Reviewable)
+    Claimed = TypeVar("Claimed", bound=Pending)
 
 _STORE_POLL_SECONDS = 0.5
 _FEW = 64  # kept pendings of which it costs nothing to have some that are decided
@@ -79,7 +79,7 @@ class Reviewer:
         self._gate = gate
         self._grants = grants
         self._tickets: dict[str, Ticket] = {}
-        self._kept: dict[str, Reviewable] = {}
+        self._kept: dict[str, Pending] = {}
         self._most_kept = _FEW
         self._claimed: set[str] = set()
         self._lock = threading.RLock()
@@ -91,7 +91,7 @@ class Reviewer:
 
     # --- without asking
 
-    def granted(self, pending: Reviewable) -> bool:
+    def granted(self, pending: Pending) -> bool:
         """Approve it, if a person has done so before: by a grant, or for a cell whose kernel ended before it ran.
 
         Where a handler that would decide first is not approved here, nothing of before counts.
@@ -106,7 +106,7 @@ class Reviewer:
         pending.not_granted = self._grants.of_others(pending)
         return self._approved_before(pending)
 
-    def _approved_before(self, pending: Reviewable) -> bool:
+    def _approved_before(self, pending: Pending) -> bool:
         """Approve it as a person did whose approval nobody has begun to carry out. False if there is none."""
         if pending.resumable or pending.unguarded:
             return False
@@ -119,7 +119,7 @@ class Reviewer:
             pending.execute_tool(before.action, without_grant(before.action, before.arguments))
         return True
 
-    def keep(self, pending: Reviewable, *, unshown: bool = False) -> None:
+    def keep(self, pending: Pending, *, unshown: bool = False) -> None:
         """Put it into the inbox, without showing it; `unshown` if it is code's, and no question to anybody yet."""
         pending.is_unshown = unshown
         self.ledger.ask(pending, pending.review_request())
@@ -129,7 +129,7 @@ class Reviewer:
                 self._most_kept = 2 * len(self._kept) + _FEW
             self._kept[pending.pending_id] = pending
 
-    def twin(self, pending: Reviewable) -> Reviewable | None:
+    def twin(self, pending: Claimed) -> Claimed | None:
         """Return what this process asked, if it asks the very same for the same asker and is open; None otherwise.
 
         Of a process that has ended `pending` takes the question over: with that it is the open one, under its id. So it
@@ -152,9 +152,7 @@ class Reviewer:
         claimed = {own}
         try:
             same = self._same_one(pending, keeps=claimed, wait=_LEASE_SECONDS if can_wait else 0)
-            found = (
-                pending if same is None else cast("Claimed", same)
-            )  # what asks the same is of the same class
+            found = pending if same is None else same
             self._move_here(found.pending_id)
             yield found
         finally:
@@ -162,8 +160,8 @@ class Reviewer:
                 self._claimed -= claimed
 
     def _same_one(
-        self, pending: Reviewable, *, keeps: set[str] | None = None, wait: float = 0
-    ) -> Reviewable | None:
+        self, pending: Claimed, *, keeps: set[str] | None = None, wait: float = 0
+    ) -> Claimed | None:
         """Find what asks the very same; `pending` itself, if it took that over.
 
         Args:
@@ -200,9 +198,10 @@ class Reviewer:
         return True
 
     def _joined(
-        self, pending: Reviewable, stored: StoredPending, *, is_claimed: bool, wait: float
-    ) -> Reviewable | None:
-        found = self.asked_here(stored.pending_id)
+        self, pending: Claimed, stored: StoredPending, *, is_claimed: bool, wait: float
+    ) -> Claimed | None:
+        # what asks the same is of the same class
+        found = cast("Claimed | None", self.asked_here(stored.pending_id))
         if found is not None and found.origin is None and not pending.is_renewed:
             if found is pending or not _asks_the_same(found, pending):
                 return None
@@ -221,7 +220,7 @@ class Reviewer:
             self._kept.pop(pending.pending_id, None)
         return pending
 
-    def _limits(self, pending: Reviewable) -> bool:
+    def _limits(self, pending: Pending) -> bool:
         """Return True if the time that a pending has is that of everything that is asked here."""
         return (pending.timeout, pending.on_timeout) == (self.timeout, self.on_timeout)
 
@@ -233,7 +232,7 @@ class Reviewer:
             self.channel.forget(ticket)
             ticket.is_shown = False
 
-    def asked_here(self, pending_id: str) -> Reviewable | None:
+    def asked_here(self, pending_id: str) -> Pending | None:
         """Return the very pending, if this process asked about it and it is open."""
         with self._lock:
             ticket, kept = self._tickets.get(pending_id), self._kept.get(pending_id)
@@ -242,7 +241,7 @@ class Reviewer:
 
     # --- asking
 
-    def show(self, pending: Reviewable) -> Ticket:
+    def show(self, pending: Pending) -> Ticket:
         """Store the request and put it up; whoever answers first, now or later, decides.
 
         Where nothing can be clicked later, at a terminal, it is asked at once, and may be left for later. Where nobody
@@ -258,7 +257,7 @@ class Reviewer:
             self._prompt_at_once(ticket)
         return ticket
 
-    def show_again(self, pending: Reviewable) -> Ticket:
+    def show_again(self, pending: Pending) -> Ticket:
         """Put a request of the inbox on display; one that this process showed before moves to the current cell."""
         ticket = self._ticket(pending)
         self.channel.forget(ticket)
@@ -267,7 +266,7 @@ class Reviewer:
         self._prompt_at_once(ticket)
         return ticket
 
-    async def decide(self, pending: Reviewable) -> Decision:
+    async def decide(self, pending: Pending) -> Decision:
         """Ask, wait without blocking the event loop, and return the decision that settled it.
 
         Raises:
@@ -281,7 +280,7 @@ class Reviewer:
                 await asyncio.sleep(delay)
         return _outcome(ticket)
 
-    def decide_now(self, pending: Reviewable) -> Decision:
+    def decide_now(self, pending: Pending) -> Decision:
         """Ask and block this thread until it is decided; otherwise like `decide`."""
         __tracebackhide__ = True
         with self.channel.interruptible(), self._waiting(pending) as ticket:
@@ -289,9 +288,7 @@ class Reviewer:
                 time.sleep(delay)
         return _outcome(ticket)
 
-    def decide_together(
-        self, pendings: Sequence[Reviewable]
-    ) -> tuple[list[Reviewable], UndecidedError | None]:
+    def decide_together(self, pendings: Sequence[Pending]) -> tuple[list[Pending], UndecidedError | None]:
         """Ask about several things in one list, and block this thread until each of them is decided.
 
         Raises:
@@ -303,7 +300,7 @@ class Reviewer:
         """
         __tracebackhide__ = True
         left: UndecidedError | None = None
-        asked: list[Reviewable] = []
+        asked: list[Pending] = []
         with self.channel.interruptible(), ExitStack() as stack:
             waiting: list[Iterator[float]] = []
             with self.channel.together():
@@ -328,11 +325,11 @@ class Reviewer:
                     time.sleep(HEARTBEAT)
         return asked, left
 
-    def catch_up(self, pending: Reviewable) -> str:
+    def catch_up(self, pending: Pending) -> str:
         """Follow what another process decided; see `Gate.catch_up`."""
         return self._gate.catch_up(pending)
 
-    def taken_up(self, pending: Reviewable) -> Ticket:
+    def taken_up(self, pending: Pending) -> Ticket:
         """Store the request, unless it is stored already, and return its ticket, without showing it.
 
         What code has changed since it was shown is in a new round.
@@ -382,7 +379,7 @@ class Reviewer:
 
     # ---
 
-    def _check_code(self, pending: Reviewable, how: DecisionContext) -> None:
+    def _check_code(self, pending: Pending, how: DecisionContext) -> None:
         """Check that code may approve it here.
 
         Raises:
@@ -400,7 +397,7 @@ class Reviewer:
         if why_not:
             raise CodeDecisionError(why_not)
 
-    def _ticket(self, pending: Reviewable, wait: float = 0) -> Ticket:
+    def _ticket(self, pending: Pending, wait: float = 0) -> Ticket:
         """Return the ticket of a pending, to be waited for from now on; two threads that ask for one share it.
 
         What is asked is stored before the lock is taken: whoever holds a store in memory may want the lock.
@@ -420,7 +417,7 @@ class Reviewer:
             self._tickets[pending.pending_id] = ticket
         return ticket
 
-    def _known_ticket(self, pending: Reviewable) -> Ticket | None:
+    def _known_ticket(self, pending: Pending) -> Ticket | None:
         with self._lock:
             ticket = self._tickets.get(pending.pending_id)
         if ticket is not None and ticket.pending.runs_elsewhere and not pending.runs_elsewhere:
@@ -466,7 +463,7 @@ class Reviewer:
             self.channel.later(ticket, lambda: self.carry_out(ticket))
 
     @whole_context
-    def _waiting(self, pending: Reviewable) -> Iterator[Ticket]:
+    def _waiting(self, pending: Pending) -> Iterator[Ticket]:
         """Show a request, and yield its ticket to the code that waits for the decision."""
         can_wait = self.channel.can_reach() and not self.ledger.in_transaction
         ticket = self._ticket(pending, wait=_LEASE_SECONDS if can_wait else 0)
@@ -605,7 +602,7 @@ class Reviewer:
                 told = f"In another process: {said}."
                 self._finish_round(ticket, told if said else f"Nobody decided within {pending.timeout:g} s.")
 
-    def _expired(self, pending: Reviewable) -> str:
+    def _expired(self, pending: Pending) -> str:
         try:
             return self._gate.expire(pending)
         except DecidedFirstError:
@@ -648,7 +645,7 @@ def _is_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def _fingerprint(pending: Reviewable) -> str:
+def _fingerprint(pending: Pending) -> str:
     """Return its fingerprint; empty if code put something into it that has none."""
     try:
         return pending.fingerprint
@@ -656,7 +653,7 @@ def _fingerprint(pending: Reviewable) -> str:
         return ""
 
 
-def _asks_the_same(one: Reviewable, other: Reviewable) -> bool:
+def _asks_the_same(one: Pending, other: Pending) -> bool:
     """Return True if two pendings, whose identity is the same, are one question of one asker."""
     is_open = one.status is PendingStatus.PENDING and one.deciding_thread is None
     return (
@@ -664,13 +661,13 @@ def _asks_the_same(one: Reviewable, other: Reviewable) -> bool:
     )
 
 
-def _asker(one: Reviewable | StoredPending) -> tuple[str, str | None, str]:
+def _asker(one: Pending | StoredPending) -> tuple[str, str | None, str]:
     """Return who asks, and on which branch: each run is one, as it waits for its own answer."""
     by = one.triggered_by or ""
     return one.actor, one.branch, by if by.startswith(RUN) else ""
 
 
-def _is_left(stored: StoredPending, other: Reviewable) -> bool:
+def _is_left(stored: StoredPending, other: Pending) -> bool:
     """Return True if the same question lies in the store, and its process cannot, or need not, go on with it."""
     if (stored.status, stored.operation, _asker(stored)) != (_PENDING, other.operation, _asker(other)):
         return False

@@ -16,7 +16,7 @@ A code such as R53, G20, E14 or X04 in a docstring is a rule: the table at the e
 sentence, with the tests that hold it.
 
 What runs in another process (`kinds`, `templates`, `attempt`) is given plain data and no tract. Knows `loop`,
-`toolkit`, `llm`, `hooks`, `review`, `context`, `storage`.
+`toolkit`, `llm`, `review`, `context`, `storage`.
 """
 
 from __future__ import annotations

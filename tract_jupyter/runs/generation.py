@@ -38,12 +38,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.context import Attachable, Repository
-    from tract_jupyter.hooks import Firing, Pending
-    from tract_jupyter.hooks.builtin import PendingGeneration
     from tract_jupyter.llm import ConfiguredLLM
     from tract_jupyter.loop import CallJournal, Offer
     from tract_jupyter.models import CommitInfo, CompiledContext, Delta, LLMClient, Validator
-    from tract_jupyter.review import Reviewer
+    from tract_jupyter.review import Firing, Pending, Reviewer
+    from tract_jupyter.review.builtin import PendingGeneration
     from tract_jupyter.runs.model import RunMessage
     from tract_jupyter.storage import Position, StoredPending
 
@@ -224,7 +223,7 @@ class Generation:
             except BaseException:
                 with self._saved(self.restored(fields, keep=keep)):
                     raise
-        from tract_jupyter.hooks import auto_retry
+        from tract_jupyter.review import auto_retry
 
         pending = self._looked_at(asked, fields, keep)
         with self._saved(pending):
@@ -317,7 +316,7 @@ class Generation:
         waiting = self._ledger.of_operation(_GENERATE)
         if not waiting:
             return None
-        from tract_jupyter.hooks.builtin import PendingGeneration
+        from tract_jupyter.review.builtin import PendingGeneration
 
         request = self._request(asked, *self.to_be_answered())
         for stored in waiting:
@@ -330,7 +329,7 @@ class Generation:
 
     def _taken_up(self, pending: PendingGeneration) -> ChatResponse:
         """Have a reply decided about that is in the inbox, as one that came just now; what was proposed stays there."""
-        from tract_jupyter.hooks import outcome
+        from tract_jupyter.review import outcome
 
         left_open()
         is_hooked = self._firing.bus.listens(_GENERATE)
@@ -441,7 +440,7 @@ class Generation:
         through: Callable[[LLMClient], LLMClient] = lambda client: client,
     ) -> PendingGeneration:
         """Make the pending of a reply from its fields; `keep` commits it in another way than usual."""
-        from tract_jupyter.hooks.builtin import PendingGeneration
+        from tract_jupyter.review.builtin import PendingGeneration
 
         return PendingGeneration(
             fields,

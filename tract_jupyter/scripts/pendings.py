@@ -6,11 +6,20 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from tract_jupyter.exceptions import TractError, TrustError
-from tract_jupyter.hooks import FieldPending, action, value_rows
-from tract_jupyter.hooks.builtin import Field
 from tract_jupyter.models import PendingStatus, digest
 from tract_jupyter.models.schema import Parameter, Parameters
-from tract_jupyter.review import CodeBlock, CodeRange, Subject, ValueRow, ValueTable, origins
+from tract_jupyter.review import (
+    CodeBlock,
+    CodeRange,
+    FieldPending,
+    Subject,
+    ValueRow,
+    ValueTable,
+    action,
+    origins,
+    value_rows,
+)
+from tract_jupyter.review.builtin import Field
 from tract_jupyter.scripts.script import OWN, Script
 from tract_jupyter.storage import interruptible
 from tract_jupyter.toolkit import CHAT, ToolPending
@@ -18,7 +27,8 @@ from tract_jupyter.toolkit import CHAT, ToolPending
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.review import Asked, RunsIn
+    from tract_jupyter.review import Pending, RunsIn
+    from tract_jupyter.storage import StoredPending
 
 
 RUN_SCRIPT: Final = "run_script"
@@ -90,7 +100,7 @@ class PendingScriptCall(ToolPending):
             self.result = interruptible(self._execute_fn, self)
         return self.result
 
-    def repeats(self, other: Asked) -> bool:
+    def repeats(self, other: Pending | StoredPending) -> bool:
         """Return True if the same call of the same script already waits, because the script was run again."""
         there = other.fields.get("script")
         return isinstance(there, dict) and all(there.get(name) == self.script[name] for name in _SAME)

@@ -12,7 +12,7 @@
 * `built_in`: the tools that work on the context itself. `operation_tools`: `fire_NAME`. `mcp`: servers used here, and
   this store as a server.
 
-Knows `operations`, `context`, `hooks`, `review`, `storage`, and `prompts` and `llm` for what models are told and say.
+Knows `operations`, `context`, `review`, `storage`, and `prompts` and `llm` for what models are told and say.
 """
 
 from __future__ import annotations

@@ -53,9 +53,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import TypeVar
 
-    from tract_jupyter.hooks import ActionChoice, Pending
     from tract_jupyter.llm import Cassette
-    from tract_jupyter.review import Reviewer
+    from tract_jupyter.review import ActionChoice, Pending, Reviewer
     from tract_jupyter.toolkit.autonomy import LeveledPermission
     from tract_jupyter.toolkit.callers import PermissionOf
     from tract_jupyter.toolkit.definitions import CallDetails

@@ -20,9 +20,8 @@ from tract_jupyter.toolkit.results import ToolResult
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.hooks import ActionChoice, Pending
     from tract_jupyter.operations import Operations, OperationSpec
-    from tract_jupyter.review import Reviewer
+    from tract_jupyter.review import ActionChoice, Pending, Reviewer
 
     Source = Callable[[], dict[str, ToolDefinition]]
 

@@ -12,20 +12,29 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
 
 from tract_jupyter.exceptions import FingerprintError, PendingError, TractError
-from tract_jupyter.hooks import ActionChoice, FieldPending, action, value_rows
-from tract_jupyter.hooks.builtin import BuiltinPending, Field
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import TOOL_PREFIX, blocks_of, unreviewed_text
-from tract_jupyter.review import RECORDED, Subject, ValueRow, ValueTable, findings_text, own_arguments
+from tract_jupyter.review import (
+    RECORDED,
+    ActionChoice,
+    FieldPending,
+    Subject,
+    ValueRow,
+    ValueTable,
+    action,
+    findings_text,
+    own_arguments,
+    value_rows,
+)
+from tract_jupyter.review.builtin import BuiltinPending, Field
 from tract_jupyter.toolkit.definitions import CallDetails
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.hooks import Pending
     from tract_jupyter.models.schema import ParameterSet
     from tract_jupyter.operations import DynamicPending
-    from tract_jupyter.review import CodeBlock, Decision
+    from tract_jupyter.review import CodeBlock, Decision, Pending
     from tract_jupyter.toolkit.definitions import ToolDefinition
 
 

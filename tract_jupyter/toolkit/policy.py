@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.exceptions import ToolExecutionError, nearest
-from tract_jupyter.hooks import action
-from tract_jupyter.hooks.builtin import Field
 from tract_jupyter.models import check_text, plain
 from tract_jupyter.prompts import NO_PERMISSION
+from tract_jupyter.review import action
+from tract_jupyter.review.builtin import Field
 from tract_jupyter.toolkit.callers import Permission
 from tract_jupyter.toolkit.pendings import Approval, ToolPending
 from tract_jupyter.toolkit.stubs import ToolBridge
@@ -16,7 +16,7 @@ from tract_jupyter.toolkit.stubs import ToolBridge
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.hooks import ActionChoice, Firing, Unhandled
+    from tract_jupyter.review import ActionChoice, Firing, Unhandled
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
 

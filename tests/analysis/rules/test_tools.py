@@ -19,7 +19,7 @@ CHANGES = [
 DECIDES = [
     "plugin._allow_all = True", "executor._permission_plugin = None", "x.set_permission_plugin(None)",
     "from shared import analyzer as a\na.DANGEROUS_CALLS.clear()", "from tract_jupyter.review import gate",
-    "import tract_jupyter.hooks", "%config TractJupyter.rules_off = ['TJ101']",
+    "import tract_jupyter.review", "%config TractJupyter.rules_off = ['TJ101']",
     "%%tract_operation x --activate\ndescription: x", "t.unlock_tool('gc')", "t.register_operation(spec)",
     "t.executor.unlock_tool('gc')", "getattr(t, 'unlock_tool')('gc')",
 ]  # fmt: skip

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
 from tests.loop.conftest import done, talk
 from tests.review.fakes import FakeChannel, answering
+from tests.review.scripted import ScriptedClient
 from tract_jupyter.notebook.chat import TractSource, TurnLog
 
 __all__ = ["done", "talk"]

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tests.hooks.fakes import call, reply
+from tests.review.scripted import call, reply
 from tract_jupyter.notebook.agents import AgentWatch, drawn_tree
 from tract_jupyter.notebook.chat import TractSource, TurnLog
 from tract_jupyter.review import Answer, NoChannel, personal_channel

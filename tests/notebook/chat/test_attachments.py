@@ -8,9 +8,9 @@ import re
 import pytest
 
 from tests.attachments import pdf, png
-from tests.hooks.fakes import ScriptedClient
 from tests.notebook.chat.test_turns import assert_inert
 from tests.notebook.conftest import MODEL
+from tests.review.scripted import ScriptedClient
 from tract_jupyter.models import AttachedFile
 from tract_jupyter.notebook.chat import stored_view
 

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.review.fakes import FakeChannel, answering
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter.concurrency import BY_PERSON
 from tract_jupyter.llm import ActingCall
 from tract_jupyter.loop import CallEnded, ReplyStored

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 from IPython.core.displaypub import DisplayPublisher
 
-from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.review.fakes import FakeChannel, answering
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter.notebook.chat import ScriptOutputs, TractSource, TurnLog, TurnOutputs
 
 PNG = "iVBORw0KGgo="

@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 
-from tests.hooks.fakes import call, reply
+from tests.review.scripted import call, reply
 from tract_jupyter.exceptions import LLMError, OperationError
 from tract_jupyter.llm import ActingCall
 from tract_jupyter.loop import CallBegan, CallEnded, ReplyStored, TurnBegan, TurnEnded

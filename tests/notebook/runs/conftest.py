@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tract_jupyter import Tract
 from tract_jupyter.review import Trust
 from tract_jupyter.runs.profile import OperationProfile, run_operation

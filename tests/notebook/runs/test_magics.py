@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, said
+from tests.review.scripted import ScriptedClient, said
 from tract_jupyter.notebook import await_waiting_cells
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tract_jupyter.exceptions import ContentError, RunError, UnknownProfileError
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 

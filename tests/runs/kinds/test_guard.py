@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tests.runs.kinds.support import done, operation_of, told, value
 from tract_jupyter.runs.kinds import GuardKind, Services
 

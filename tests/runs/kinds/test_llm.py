@@ -7,7 +7,7 @@ import re
 import httpx
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tests.runs.kinds.support import context_of, done, operation_of, told, value
 from tract_jupyter.concurrency import StopSignal, stopped_by
 from tract_jupyter.exceptions import LLMConfigError

@@ -37,12 +37,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from tract_jupyter.hooks import Pending
     from tract_jupyter.models.schema import Parameter
     from tract_jupyter.notebook.channels import NotebookChannel
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.operations import OperationSpec
-    from tract_jupyter.review import Answer, Grant, RecordedDecision, ReviewAction
+    from tract_jupyter.review import Answer, Grant, Pending, RecordedDecision, ReviewAction
     from tract_jupyter.storage import StoredPending
     from tract_jupyter.tract import Tract
 

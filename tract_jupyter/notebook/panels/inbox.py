@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter.notebook.channels import NotebookChannel
-    from tract_jupyter.review import Reviewable, Ticket
+    from tract_jupyter.review import Pending, Ticket
     from tract_jupyter.storage import StoredPending
     from tract_jupyter.tract import Tract
 
@@ -527,7 +527,7 @@ def stuck(stored: StoredPending, error: TractError) -> UndecidableRequest:
     return UndecidableRequest(stored.pending_id, stored.title, str(error), when(stored.created_at))
 
 
-def pending_of(tract: Tract, stored: StoredPending) -> Reviewable:
+def pending_of(tract: Tract, stored: StoredPending) -> Pending:
     """Return the pending of a stored one: the object that code here holds, if it was asked here.
 
     Raises:

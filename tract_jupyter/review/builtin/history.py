@@ -9,12 +9,12 @@ from pydantic import BaseModel
 
 from tract_jupyter.context import Heads, ModelText, answers, check_planned, with_writer, writer_of
 from tract_jupyter.exceptions import CommitNotFoundError, CompressionError, HistoryError, nearest
-from tract_jupyter.hooks.builtin.base import PLACE, BuiltinPending, Field, GuidedPending, ValidationResult
-from tract_jupyter.hooks.introspection import gated, reading
-from tract_jupyter.hooks.pending import action
 from tract_jupyter.models import Conflict, ConflictKind, Resolution, counted, text_of
 from tract_jupyter.models.schema import Parameter, Parameters
-from tract_jupyter.review import CHOICES, TextChoice, ValueRow, ValueTable
+from tract_jupyter.review.builtin.base import PLACE, BuiltinPending, Field, GuidedPending, ValidationResult
+from tract_jupyter.review.introspection import gated, reading
+from tract_jupyter.review.pending import action
+from tract_jupyter.review.request import CHOICES, TextChoice, ValueRow, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tract_jupyter.exceptions import CommitNotFoundError, PendingError, RejectedError
-from tract_jupyter.hooks.builtin import PendingGC
 from tract_jupyter.models import PendingStatus, Resolution
+from tract_jupyter.review.builtin import PendingGC
 
 
 def compression(tract):

@@ -22,7 +22,7 @@ from tract_jupyter.context import (
     names_of,
     summarizer_for,
 )
-from tract_jupyter.hooks.builtin.history import (
+from tract_jupyter.review.builtin.history import (
     PendingCompress,
     PendingGC,
     PendingMerge,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tract_jupyter.context import CompressScope, MergePreview, Repository
-    from tract_jupyter.hooks.firing import Firing
     from tract_jupyter.llm import ConfiguredLLM
     from tract_jupyter.models import (
         CommitInfo,
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
         Summarizer,
         Validator,
     )
+    from tract_jupyter.review.firing import Firing
     from tract_jupyter.storage import Draft
 
 

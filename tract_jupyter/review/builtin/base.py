@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from tract_jupyter.exceptions import FingerprintError, PendingError, TractError
-from tract_jupyter.hooks.builtin.stored import field_problem
-from tract_jupyter.hooks.introspection import reading
-from tract_jupyter.hooks.pending import Pending, action
 from tract_jupyter.models import canonical_json, diagnosis_of
-from tract_jupyter.review import decision_context
+from tract_jupyter.review.builtin.stored import field_problem
+from tract_jupyter.review.decision import decision_context
+from tract_jupyter.review.introspection import reading
+from tract_jupyter.review.pending import Pending, action
 from tract_jupyter.storage import triggered
 
 if TYPE_CHECKING:

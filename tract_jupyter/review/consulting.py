@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tract_jupyter import prompts
 from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import ContentError, PendingStateError, SpecError, nearest
-from tract_jupyter.hooks import introspection
 from tract_jupyter.llm import ActingCall, Reply, TurnEnding, TurnMeter, WholeReplies, run_turn
 from tract_jupyter.models import TurnLimits, TurnOutcome, canonical_json, safe_repr
-from tract_jupyter.review import deciding, decision_context
+from tract_jupyter.review import introspection
+from tract_jupyter.review.decision import deciding, decision_context
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.hooks.introspection import Describable
     from tract_jupyter.llm import RawCall
     from tract_jupyter.models import LLMClient
+    from tract_jupyter.review.pending import Pending
 
 
 class ConsultationStep(NamedTuple):
@@ -66,7 +66,7 @@ class Consultation:
 
 
 def consult(
-    pending: Describable, instruction: str, *, client: LLMClient, system_prompt: str | None, max_turns: int
+    pending: Pending, instruction: str, *, client: LLMClient, system_prompt: str | None, max_turns: int
 ) -> Consultation:
     """Have a model decide: see `Pending.consult`."""
     if not pending.status.is_open:
@@ -91,7 +91,7 @@ def consult(
 class _Turn:
     """The turn of a model that decides: its tools are the actions, and it ends once the pending is decided."""
 
-    def __init__(self, pending: Describable, client: LLMClient, max_turns: int) -> None:
+    def __init__(self, pending: Pending, client: LLMClient, max_turns: int) -> None:
         self.messages: list[dict[str, Any]] = []
         self.meter = TurnMeter(TurnLimits(steps=max_turns))
         self.reply = Reply("")
@@ -150,7 +150,7 @@ class _Turn:
         return False
 
 
-def _carried_out(pending: Describable, call: RawCall, model: str, shown: str) -> ConsultationStep:
+def _carried_out(pending: Pending, call: RawCall, model: str, shown: str) -> ConsultationStep:
     arguments: dict[str, Any] | str = call.arguments
     try:
         arguments = call.values()
@@ -171,7 +171,7 @@ def _deciding(name: str, model: str, shown: str) -> AbstractContextManager[None]
     return deciding("model", f"model:{model}", shown=shown)
 
 
-def _checked(pending: Describable, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def _checked(pending: Pending, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments if a model may give them: it has no scope, uses or pattern."""
     offered = [tool["function"]["name"] for tool in pending.to_tools()]
     if name not in offered:

@@ -15,7 +15,7 @@ import traceback
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from tract_jupyter.exceptions import (
     ContentError,
@@ -25,8 +25,6 @@ from tract_jupyter.exceptions import (
     SpecError,
     nearest,
 )
-from tract_jupyter.hooks import introspection
-from tract_jupyter.hooks.introspection import gated, offered, reading
 from tract_jupyter.models import (
     PendingStatus,
     brief_repr,
@@ -35,23 +33,23 @@ from tract_jupyter.models import (
     printable,
     repr_of_whole,
 )
-from tract_jupyter.review import (
+from tract_jupyter.review import introspection
+from tract_jupyter.review.decision import (
+    NO_ACTION,
     Question,
-    ReviewRequest,
     Subject,
-    TextChoice,
-    ValueTable,
     approval_terms,
-    ask_until_decided,
-    calling_site,
     deciding_by_default,
     decision_context,
     fingerprint,
     on_terms,
-    outcome_text,
     own_arguments,
-    showable,
 )
+from tract_jupyter.review.display import showable
+from tract_jupyter.review.introspection import gated, offered, reading
+from tract_jupyter.review.prompt import ask_until_decided
+from tract_jupyter.review.request import ReviewRequest, TextChoice, ValueTable
+from tract_jupyter.review.source import calling_site
 from tract_jupyter.storage import interruptible, whole_context
 
 if TYPE_CHECKING:
@@ -59,13 +57,16 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Self
 
-    from tract_jupyter.hooks.consulting import Consultation
     from tract_jupyter.models import LLMClient
     from tract_jupyter.models.schema import Parameters
-    from tract_jupyter.review import Asked, CodeBlock, Decision, RunsIn, ValueRow
+    from tract_jupyter.review.consulting import Consultation
+    from tract_jupyter.review.decision import Decision
+    from tract_jupyter.review.request import CodeBlock, ValueRow
     from tract_jupyter.storage import StoredDecision, StoredPending
 
 OnTimeout = Literal["wait", "deny", "stop"]
+RunsIn: TypeAlias = Literal["", "kernel", "sandbox"]
+"""The place where the code of a request runs; empty if it has none."""
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -348,7 +349,7 @@ class Pending:
             LLMError: there is no client, or it gave back no reply.
             PendingStateError: it is decided already.
         """
-        from tract_jupyter.hooks.consulting import consult
+        from tract_jupyter.review.consulting import consult
 
         return consult(
             self,
@@ -422,7 +423,7 @@ class Pending:
         """The subject that a standing approval could have; None if it is asked about each time."""
         return None
 
-    def repeats(self, other: Asked) -> bool:
+    def repeats(self, other: Pending | StoredPending) -> bool:
         """Return True if it asks the very same as another question of the same identity, which may lie in the store."""
         try:
             return self.fingerprint == other.fingerprint
@@ -667,9 +668,15 @@ class Pending:
 Pending._public_actions = offered(Pending)  # noqa: SLF001 # `__init_subclass__` does it for the others
 
 
-def _detail(question: Any) -> str:
-    if question.status is PendingStatus.REJECTED and question.rejection_reason:
-        return f", {question.rejection_reason!r}"
-    if question.status is PendingStatus.APPROVED and outcome_text(question):
-        return f", {outcome_text(question)}"
-    return f", {printable(question.error)}" if question.error else ""
+def outcome_text(pending: Pending) -> str:
+    """Describe what the last decision left undone; return an empty text if that is nothing."""
+    made = pending.decision
+    return NO_ACTION if made is not None and pending.runs_nothing(made.action) else ""
+
+
+def _detail(pending: Pending) -> str:
+    if pending.status is PendingStatus.REJECTED and pending.rejection_reason:
+        return f", {pending.rejection_reason!r}"
+    if pending.status is PendingStatus.APPROVED and outcome_text(pending):
+        return f", {outcome_text(pending)}"
+    return f", {printable(pending.error)}" if pending.error else ""

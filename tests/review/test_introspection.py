@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from tests.hooks.builtin.test_restoring import MADE
+from tests.review.builtin.test_restoring import MADE
 from tests.review.fakes import FakeChannel
 from tract_jupyter import Tract
-from tract_jupyter.hooks import action
-from tract_jupyter.hooks.builtin import BuiltinPending
 from tract_jupyter.operations import ActionDef
+from tract_jupyter.review import action
+from tract_jupyter.review.builtin import BuiltinPending
 
 TYPES = {
     "int | None": {"anyOf": [{"type": "integer"}, {"type": "null"}]},

@@ -6,51 +6,22 @@ import inspect
 import re
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tract_jupyter.models import cut_with_size, one_line, printable
 from tract_jupyter.models.schema import Parameters, type_text
-from tract_jupyter.review import Reviewable, ReviewAction, ValueRow, ValueTable, process_text, run_label
+from tract_jupyter.review.process import process_text
+from tract_jupyter.review.request import ReviewAction, ValueRow, ValueTable, run_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tract_jupyter.models.schema import Parameter
+    from tract_jupyter.review.pending import Pending
     from tract_jupyter.storage import StoredDecision
 
 
 F = TypeVar("F", bound="Callable[..., Any]")
-
-
-class Describable(Reviewable, Protocol):
-    """Something that can be decided and says what can be done about it: every `Pending`."""
-
-    labels: ClassVar[Mapping[str, str]]
-    in_view: ClassVar[frozenset[str] | None]
-    machinery: ClassVar[frozenset[str]]
-    without_button: ClassVar[frozenset[str]]
-    preparing: ClassVar[frozenset[str]]
-
-    @property
-    def offered_actions(self) -> frozenset[str]:
-        """The names of all that can be done about it, or read of it."""
-        ...
-
-    def owner_of_action(self, name: str) -> type:
-        """Return the class whose method of that name declares its parameters and purpose."""
-        ...
-
-    def editable(self) -> Parameters | None:
-        """Return the fields that may be changed before approving, with the present values as defaults."""
-        ...
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what a model needs to decide, with long values cut."""
-        ...
-
-    def to_tools(self) -> list[dict[str, Any]]:
-        """Return its actions as tools in OpenAI's shape."""
-        ...
 
 
 _MARK = "_tract_offer"
@@ -106,7 +77,7 @@ def _parameters(cls: type, name: str) -> Parameters:
     return Parameters.of(getattr(cls, name), skip=1)
 
 
-def state(pending: Describable) -> dict[str, Any]:
+def state(pending: Pending) -> dict[str, Any]:
     """Return identity, status, fields and outcome, nothing cut."""
     return {
         "operation": pending.operation,
@@ -124,7 +95,7 @@ def state(pending: Describable) -> dict[str, Any]:
     }
 
 
-def to_dict(pending: Describable) -> dict[str, Any]:
+def to_dict(pending: Pending) -> dict[str, Any]:
     """Return what a model needs to decide: long texts, lists and dicts are cut, and say so."""
     return {
         "operation": pending.operation,
@@ -135,7 +106,7 @@ def to_dict(pending: Describable) -> dict[str, Any]:
     }
 
 
-def to_tools(pending: Describable) -> list[dict[str, Any]]:
+def to_tools(pending: Pending) -> list[dict[str, Any]]:
     """Return one function schema for each offered action, in OpenAI's shape."""
     return [
         {
@@ -150,7 +121,7 @@ def to_tools(pending: Describable) -> list[dict[str, Any]]:
     ]
 
 
-def _schema(pending: Describable, name: str) -> dict[str, Any]:
+def _schema(pending: Pending, name: str) -> dict[str, Any]:
     """Return the JSON Schema of an action's arguments. Edits have that of the fields, all of them optional."""
     schema = parameters_for_models(pending.owner_of_action(name), name).json_schema
     fields = pending.editable() if name == "approve" and "edits" in schema["properties"] else None
@@ -168,7 +139,7 @@ def _schema(pending: Describable, name: str) -> dict[str, Any]:
     return {**schema, "properties": {**schema["properties"], "edits": edits}, **defined}
 
 
-def describe_api(pending: Describable) -> str:
+def describe_api(pending: Pending) -> str:
     """Describe fields with types and meaning, and actions with signatures, in Markdown."""
     lines = [f"# {pending.operation}", "", _purpose(type(pending)), "", "## Fields", ""]
     lines += [
@@ -183,7 +154,7 @@ def describe_api(pending: Describable) -> str:
     return "\n".join(lines)
 
 
-def to_text(pending: Describable) -> str:
+def to_text(pending: Pending) -> str:
     """Write a pending for a terminal."""
     lines = [
         f"{pending.operation}  [{pending.status}]  {pending.pending_id}",
@@ -220,7 +191,7 @@ def unfinished_text(unfinished: StoredDecision | None) -> str:
     )
 
 
-def field_tables(pending: Describable) -> tuple[ValueTable, ...]:
+def field_tables(pending: Pending) -> tuple[ValueTable, ...]:
     """Show the fields as one table, with declared types and meanings where there are some."""
     about = getattr(pending, "about", None)
     if isinstance(about, dict):  # a built-in one, which says what its fields mean
@@ -234,7 +205,7 @@ def field_tables(pending: Describable) -> tuple[ValueTable, ...]:
     return (ValueTable("Fields", rows),) if rows else ()
 
 
-def rest_tables(pending: Describable) -> tuple[ValueTable, ...]:
+def rest_tables(pending: Pending) -> tuple[ValueTable, ...]:
     """Show what the fingerprint covers and the pending's own tables do not show: the rest of its fields."""
     if pending.in_view is None:
         return ()
@@ -303,7 +274,7 @@ def _is_default(parameter: Parameter, value: Any, *, trusted: bool) -> bool:
     return trusted and (is_word or isinstance(value, bool | int | float))
 
 
-def review_actions(pending: Describable) -> tuple[ReviewAction, ...]:
+def review_actions(pending: Pending) -> tuple[ReviewAction, ...]:
     """Return the buttons: the operation's own actions first, then approve and reject."""
     by_action, subject = pending.runs_nothing("approve"), pending.subject
     offered = [name for name in _offered(pending) if name not in _BASIC | pending.without_button]
@@ -337,7 +308,7 @@ def review_actions(pending: Describable) -> tuple[ReviewAction, ...]:
     return tuple(buttons)
 
 
-def _tool_label(pending: Describable, tool: str) -> str:
+def _tool_label(pending: Pending, tool: str) -> str:
     """Return the label of what makes a call of a tool: what its title says, if that is in words."""
     return run_label(tool) if pending.title.endswith(tool) else one_line(pending.title, _LONGEST_LABEL)
 
@@ -346,7 +317,7 @@ _LONGEST_LABEL = 40
 _BASIC = frozenset({"approve", "reject", "pass_through", "get_state"})
 
 
-def _offered(pending: Describable) -> list[str]:
+def _offered(pending: Pending) -> list[str]:
     return sorted(pending.offered_actions)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, needs_metres, reply, said
+from tests.review.scripted import ScriptedClient, call, needs_metres, reply, said
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import (
     BudgetExceededError,
@@ -19,8 +19,8 @@ from tract_jupyter.exceptions import (
     RejectedError,
     UndecidedError,
 )
-from tract_jupyter.hooks import auto_retry
 from tract_jupyter.models import TokenBudget
+from tract_jupyter.review import auto_retry
 
 SEARCH = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
 

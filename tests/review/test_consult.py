@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
+from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter.exceptions import (
     ContentError,
     LLMConfigError,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tract_jupyter.exceptions import ContentError, PendingError, RejectedError
-from tract_jupyter.hooks import auto_retry
-from tract_jupyter.hooks.builtin import ValidationResult
 from tract_jupyter.operations import ActionDef
+from tract_jupyter.review import auto_retry
+from tract_jupyter.review.builtin import ValidationResult
 
 
 @pytest.fixture

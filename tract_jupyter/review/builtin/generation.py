@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.exceptions import FingerprintError, PendingError, PendingStateError
-from tract_jupyter.hooks.builtin.base import BuiltinPending, Field, ValidationResult
-from tract_jupyter.hooks.introspection import reading
-from tract_jupyter.hooks.pending import action
 from tract_jupyter.llm import CUT, ask_model, sent_of
 from tract_jupyter.prompts import retry_text
-from tract_jupyter.review import ValueRow, ValueTable
+from tract_jupyter.review.builtin.base import BuiltinPending, Field, ValidationResult
+from tract_jupyter.review.introspection import reading
+from tract_jupyter.review.pending import action
+from tract_jupyter.review.request import ValueRow, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

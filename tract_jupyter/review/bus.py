@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import CodeDecisionError, OperationError, PendingStateError, TractError, nearest
 from tract_jupyter.models import PendingStatus, canonical_json, check_text
-from tract_jupyter.review import DecisionContext, deciding_now
+from tract_jupyter.review.decision import DecisionContext, deciding_now
 from tract_jupyter.storage import from_text, to_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tract_jupyter.hooks.pending import Pending
+    from tract_jupyter.review.pending import Pending
     from tract_jupyter.storage import Database, HookLogRows
 
     Handler = Callable[[Any], object]

@@ -18,10 +18,6 @@ from tract_jupyter.context import (
     writer_options,
 )
 from tract_jupyter.exceptions import CompressionError, ContentError, FingerprintError, LLMResponseError
-from tract_jupyter.hooks.builtin.base import BuiltinPending, Field
-from tract_jupyter.hooks.firing import outcome
-from tract_jupyter.hooks.introspection import reading
-from tract_jupyter.hooks.pending import action
 from tract_jupyter.models import (
     CompressGroup,
     Message,
@@ -33,16 +29,20 @@ from tract_jupyter.models import (
     several,
     show_tokens,
 )
-from tract_jupyter.review import ValueRow, ValueTable
+from tract_jupyter.review.builtin.base import BuiltinPending, Field
+from tract_jupyter.review.firing import outcome
+from tract_jupyter.review.introspection import reading
+from tract_jupyter.review.pending import action
+from tract_jupyter.review.request import ValueRow, ValueTable
 from tract_jupyter.storage import triggered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tract_jupyter.context import Repository
-    from tract_jupyter.hooks.firing import Firing
     from tract_jupyter.llm import ConfiguredLLM
     from tract_jupyter.models import CommitInfo, Summarizer, ToolCompactResult, Validator
+    from tract_jupyter.review.firing import Firing
 
 _logger = logging.getLogger(__name__)
 _SHORTENS = "tool_summarization"

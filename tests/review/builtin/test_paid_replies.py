@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, needs_metres, said
+from tests.review.scripted import ScriptedClient, needs_metres, said
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import (
     BranchError,

@@ -7,9 +7,9 @@ import traceback
 import pytest
 
 from tract_jupyter.exceptions import ParameterError, PendingStateError, SpecError
-from tract_jupyter.hooks import Pending
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import ActionDef
+from tract_jupyter.review import Pending
 
 
 @pytest.fixture

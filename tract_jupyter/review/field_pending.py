@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tract_jupyter.hooks.introspection import gated
-from tract_jupyter.hooks.pending import Pending
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.models.schema import Parameters
-from tract_jupyter.review import Subject, approval_terms
+from tract_jupyter.review.decision import Subject, approval_terms
+from tract_jupyter.review.introspection import gated
+from tract_jupyter.review.pending import Pending
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

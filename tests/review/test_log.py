@@ -12,7 +12,7 @@ import pytest
 
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import StoreLockedError
-from tract_jupyter.hooks import HookLog
+from tract_jupyter.review import HookLog
 from tract_jupyter.storage import journal
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from tract_jupyter.exceptions import PendingError, RejectedError, UndecidedError
-from tract_jupyter.hooks.builtin.base import ValidationResult
-from tract_jupyter.hooks.bus import RoutingResult
-from tract_jupyter.hooks.introspection import action_parameters
 from tract_jupyter.models import PendingStatus
-from tract_jupyter.review import deciding
+from tract_jupyter.review.builtin.base import ValidationResult
+from tract_jupyter.review.bus import RoutingResult
+from tract_jupyter.review.decision import deciding
+from tract_jupyter.review.introspection import action_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tract_jupyter.hooks.bus import HookBus
-    from tract_jupyter.hooks.pending import Pending
-    from tract_jupyter.review import Reviewer
+    from tract_jupyter.review.bus import HookBus
+    from tract_jupyter.review.pending import Pending
+    from tract_jupyter.review.reviewer import Reviewer
 
 
 def auto_retry(pending: Any, *, max_retries: int = 3) -> None:
@@ -204,7 +204,7 @@ class Firing:
         joins: bool,
     ) -> _Asked:
         """Ask, unless the very same is open: then ask that again. Return what is open."""
-        twin = cast("_Asked | None", self._reviewer.twin(pending)) if joins else None
+        twin = self._reviewer.twin(pending) if joins else None
         if twin is None:
             ask(pending)
             return pending

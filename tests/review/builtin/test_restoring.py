@@ -6,10 +6,10 @@ from typing import get_args
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.review.scripted import ScriptedClient
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import CompressionError, PendingError
-from tract_jupyter.hooks.builtin import BUILTIN_OPERATIONS, CommitOption, stored_type
+from tract_jupyter.review.builtin import BUILTIN_OPERATIONS, CommitOption, stored_type
 
 LONG = "many words of which most can go " * 20
 
