@@ -323,7 +323,7 @@ BADLY_LAID = """root => {
   const box = root.getBoundingClientRect();
   const buttons = [...root.querySelectorAll("button")].filter(e => e.getClientRects().length && e.getBoundingClientRect().right > box.right + 1);
   const broken = [...root.querySelectorAll(".foot > span")].filter(e => e.offsetHeight > 32);
-  const hidden = [...root.querySelectorAll(".foot:not(:has([data-act=stop])) > .took > span")]
+  const hidden = [...root.querySelectorAll(".foot > .wide-only ~ .took > span")]
     .filter(e => e.getBoundingClientRect().bottom > e.parentElement.getBoundingClientRect().bottom + 1);
   return [...buttons, ...broken, ...hidden].map(e => e.textContent);
 }"""
