@@ -166,16 +166,6 @@ def test_a_loud_script_leaves_its_row_its_last_lines_and_stop_in_view(open_lab, 
     screenshot(lab, "in-view-loud-stopped")
 
 
-def test_each_line_of_a_badge_leads_to_its_line(open_lab, model):
-    lab = begin(open_lab, model, "open('a').read()\n" + "x = 1\n" * 40 + "open('b').read()")
-    question = lab.output(1).locator(".q > .what")
-    question.get_by_text("2 low findings").wait_for()
-    assert "in lines 1 and 42" in question.inner_text()
-    for line, selector in (("42", ".code .mark.low:has(> .n)"), ("1", ".code > :first-child")):
-        question.get_by_role("button", name=f"line {line}", exact=True).click()
-        wait_in_view(lab, f".q {selector}")
-
-
 STYLED = """import pandas as pd
 frame = pd.DataFrame({"n": [1, 2]})
 frame.style.set_properties(**{"background-color": "lightyellow"}).set_table_styles([{"selector": "th", "props": "background: #202020"}])"""
