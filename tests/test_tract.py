@@ -10,6 +10,7 @@ from tract_jupyter import Tract
 from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.exceptions import CommitNotFoundError, SpecError
 from tract_jupyter.models import DialogueContent
+from tract_jupyter.parts import Parts
 
 
 def state(tract):
@@ -164,20 +165,30 @@ def test_looking_at_what_a_tract_has_raises_nothing():
         assert tract.llm is None
 
 
-def test_a_part_is_made_once():
+@pytest.mark.parametrize(
+    "name",
+    [
+        "operations",
+        "hooks",
+        "review",
+        "tools",
+        "scripts",
+        "runs",
+        "profiles",
+        "models",
+        "mcp",
+        "orchestrator",
+    ],
+)
+def test_a_part_is_made_once(monkeypatch, name):
+    declared = vars(Parts).get(name)
+    made = []
+    if declared is not None:  # a part of the inside of a tract
+        make = declared.make
+        monkeypatch.setattr(declared, "make", lambda parts: made.append(name) or make(parts))
     with Tract.open() as tract:
-        for name in (
-            "operations",
-            "hooks",
-            "review",
-            "tools",
-            "scripts",
-            "runs",
-            "profiles",
-            "models",
-            "mcp",
-        ):
-            assert getattr(tract, name) is getattr(tract, name)
+        assert getattr(tract, name) is getattr(tract, name)
+    assert len(made) <= 1
 
 
 def test_what_is_proposed_takes_the_arguments_of_what_it_proposes():

@@ -75,7 +75,8 @@ def expose(declared: part[Made]) -> part[Made]:
     """
 
     def get(tract: Tract) -> Made:
-        return declared.__get__(tract._parts, Parts)  # noqa: SLF001 # `Parts` is the inside of a tract
+        made: Made = getattr(tract._parts, declared._name)  # noqa: SLF001 # `Parts` is the inside of a tract
+        return made
 
     get.__doc__ = declared.__doc__
     get.__annotations__ = {"return": declared.make.__annotations__["return"]}
