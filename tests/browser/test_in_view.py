@@ -76,7 +76,7 @@ def test_two_figures_of_a_script_are_in_view_together_and_grow_with_the_focus(
     page = end(lab)
     for shown in (
         ".row > summary",
-        ".place:has(+ .place > .result img) > .result img",
+        ".result img >> nth=0",
         ".result img",
         ".prose",
         ".foot",
