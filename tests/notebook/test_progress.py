@@ -190,7 +190,7 @@ def test_the_command_line_counts_notebooks(shown, tmp_path, monkeypatch):
     for name in ("a", "b", "c"):
         nbformat.write(nbformat.v4.new_notebook(), tmp_path / f"{name}.ipynb")
     assert main(["verify", str(tmp_path)]) == 0
-    assert shown == [("Checking notebooks", 3, "OnTerminal")]
+    assert shown == [("Running notebooks", 3, "OnTerminal")]
 
 
 def test_a_bar_on_a_terminal_is_wiped(monkeypatch):

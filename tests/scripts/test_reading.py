@@ -215,7 +215,7 @@ ASKED_BECAUSE = {
     "import shutil\nshutil.rmtree('x')": "line 2 deletes, moves or changes files",
     "import subprocess\nsubprocess.run(['ls'])": "line 2 starts another program",
     "tools.status()": "the name `tools` is not known (line 1)",
-    "import os": "line 1 imports `os`",
+    "import os": "line 1 imports os",
     "import wave": "line 1 imports wave, which is not known, or not loaded yet",
     "print(" + "1, " * 9_000 + ")": "it has more than 20,000 characters",
 }
