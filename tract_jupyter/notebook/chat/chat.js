@@ -173,6 +173,12 @@ function standsAtEnd(place) {
   return !stream || stream.scrollTop + stream.clientHeight >= stream.scrollHeight - EDGE;
 }
 
+function isOfFinished(place) {
+  let row = place;
+  do row = row.previousElementSibling; while (row && !row.querySelector(":scope > .row"));
+  return Boolean(row?.querySelector(DONE));
+}
+
 // A script that failed or was stopped keeps the end of its output in view. Others show the beginning.
 function showBeginning(row) {
   for (let place = row.nextElementSibling; place?.querySelector(":scope > .result"); place = place.nextElementSibling)
@@ -210,7 +216,7 @@ function drawTurn(el, turn, kernel, isReloaded, fill) {
       if (place.html !== block.html) morph(place.element, parsed(block.html));
       place.html = block.html;
       fill(place.element);
-      if (isAtEnd) place.element.querySelector(STREAM)?.scrollTo(0, 1e9);
+      if (isAtEnd && !isOfFinished(place.element)) place.element.querySelector(STREAM)?.scrollTo(0, 1e9);
       if (isRunning && place.element.querySelector(DONE)) showBeginning(place.element);
       tellTimes(place.element);
       if (hadFocus && !place.element.contains(document.activeElement)) place.element.querySelector("summary")?.focus({ preventScroll: true });
