@@ -44,6 +44,8 @@ class Ticket:
         self.on_answer = on_answer
         self.waiting = 0
         """The number of pieces of code that wait for the decision; if 0, the answer is carried out on its own."""
+        self.wakes: list[Callable[[], object]] = []
+        """Called from any thread if the request has an answer or is settled. Each ends the sleep of waiting code."""
         self.is_shown = False
         self.settled = threading.Event()
         self.output = ""
@@ -83,6 +85,11 @@ class Ticket:
             why = f"It cannot be approved as it is now: {error}" if self.status.is_open else ""
             notes = (note, "" if str(error) in note else why)
             return replace(self.request, actions=actions, note="\n".join(filter(None, notes)))
+
+    def wake(self) -> None:
+        """End the sleep of the code that waits for this request."""
+        for wake in tuple(self.wakes):
+            wake()
 
     @property
     def status(self) -> PendingStatus:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from tract_jupyter.concurrency import HEARTBEAT
@@ -54,6 +55,45 @@ _PENDING = PendingStatus.PENDING.value
 _LEFT: Final = "The page was closed, so the cell that asked this has ended. Decide here, then run it again."
 _LEASE_SECONDS = 6.0  # for how long others take it that this process waits, unless it says so again
 _RULES = frozenset({"handler", "model"})  # channels over which no person decides, and no code of theirs
+
+
+class _ThreadSleep:
+    """The sleep of a thread that waits for answers. It is a queue in C, which an interrupt leaves whole."""
+
+    def __init__(self) -> None:
+        self._came: SimpleQueue[None] = SimpleQueue()
+
+    def end(self) -> None:
+        """End the sleep, or the next one. Called in any thread."""
+        self._came.put(None)
+
+    def begin(self, seconds: float) -> None:
+        """Sleep until the time is over or `end` is called."""
+        with suppress(Empty):
+            self._came.get(timeout=seconds)
+
+
+class _TaskSleep:
+    """The sleep of a task. Other tasks of its event loop continue."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._came: asyncio.Future[None] = self._loop.create_future()
+
+    def end(self) -> None:
+        """End the sleep, or the next one. Called in any thread."""
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._set)
+
+    def _set(self) -> None:
+        if not self._came.done():
+            self._came.set_result(None)
+
+    async def begin(self, seconds: float) -> None:
+        """Sleep until the time is over or `end` is called."""
+        await asyncio.wait({self._came}, timeout=seconds)
+        if self._came.done():
+            self._came = self._loop.create_future()
 
 
 class Reviewer:
@@ -275,17 +315,19 @@ class Reviewer:
             DecisionTimeoutError: nobody decided in time, and the pending says to stop then.
         """
         __tracebackhide__ = True
-        with self._waiting(pending) as ticket:
+        sleep = _TaskSleep()
+        with self._waiting(pending, sleep.end) as ticket:
             for delay in self._steps(ticket):
-                await asyncio.sleep(delay)
+                await sleep.begin(delay)
         return _outcome(ticket)
 
     def decide_now(self, pending: Pending) -> Decision:
         """Ask and block this thread until it is decided; otherwise like `decide`."""
         __tracebackhide__ = True
-        with self.channel.interruptible(), self._waiting(pending) as ticket:
+        sleep = _ThreadSleep()
+        with self.channel.interruptible(), self._waiting(pending, sleep.end) as ticket:
             for delay in self._steps(ticket, blocks=_is_main_thread()):
-                time.sleep(delay)
+                sleep.begin(delay)
         return _outcome(ticket)
 
     def decide_together(self, pendings: Sequence[Pending]) -> tuple[list[Pending], UndecidedError | None]:
@@ -301,13 +343,14 @@ class Reviewer:
         __tracebackhide__ = True
         left: UndecidedError | None = None
         asked: list[Pending] = []
+        sleep = _ThreadSleep()
         with self.channel.interruptible(), ExitStack() as stack:
             waiting: list[Iterator[float]] = []
             with self.channel.together():
                 for pending in pendings:
                     asked.append(stack.enter_context(self.claimed(pending)))
                     try:
-                        ticket = stack.enter_context(self._waiting(asked[-1]))
+                        ticket = stack.enter_context(self._waiting(asked[-1], sleep.end))
                     except UndecidedError as error:
                         left = error
                     else:
@@ -322,7 +365,7 @@ class Reviewer:
                         left = error
                         waiting.remove(steps)
                 if waiting:
-                    time.sleep(HEARTBEAT)
+                    sleep.begin(HEARTBEAT)
         return asked, left
 
     def catch_up(self, pending: Pending) -> str:
@@ -461,10 +504,11 @@ class Reviewer:
     def _on_answer(self, ticket: Ticket) -> None:
         if not ticket.waiting:
             self.channel.later(ticket, lambda: self.carry_out(ticket))
+        ticket.wake()
 
     @whole_context
-    def _waiting(self, pending: Pending) -> Iterator[Ticket]:
-        """Show a request, and yield its ticket to the code that waits for the decision."""
+    def _waiting(self, pending: Pending, wake: Callable[[], object]) -> Iterator[Ticket]:
+        """Show a request, and yield its ticket to the code that waits. `wake` is called if there is an answer."""
         can_wait = self.channel.can_reach() and not self.ledger.in_transaction
         ticket = self._ticket(pending, wait=_LEASE_SECONDS if can_wait else 0)
         why_not = self._replay(ticket)
@@ -482,6 +526,7 @@ class Reviewer:
                 f"'{how_to_decide(pending.pending_id)}' decides it{why_not}{others}", pending
             )  # fmt: skip
         ticket.waiting += 1
+        ticket.wakes.append(wake)
         rounds = pending.rounds
         try:
             self._put_up(ticket)
@@ -493,6 +538,7 @@ class Reviewer:
             raise
         finally:
             ticket.waiting -= 1
+            ticket.wakes.remove(wake)
             if not ticket.settled.is_set():
                 self.ledger.wait(pending.pending_id, 0)
             if ticket.answered:  # the wait was interrupted after the click
@@ -638,6 +684,7 @@ class Reviewer:
         if not ticket.status.is_open:
             self._tickets.pop(ticket.pending.pending_id, None)
             ticket.settled.set()
+        ticket.wake()
         self.channel.show(ticket)
 
 
