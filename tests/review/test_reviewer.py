@@ -15,6 +15,7 @@ from tract_jupyter.exceptions import NobodyToAskError, PendingStateError, Undeci
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import ActionDef
 from tract_jupyter.review import Answer, Decision, checking, is_waited_for
+from tract_jupyter.review import reviewer as reviewer_module
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
 
@@ -582,6 +583,13 @@ def test_who_waits_too_goes_on_only_after_it_was_carried_out(tract, ask):
     assert [waiting.result().action for waiting in both] == ["approve", "approve"]
 
 
+@pytest.fixture
+def no_heartbeat(monkeypatch):
+    """A wait lasts an hour, unless an answer ends it."""
+    monkeypatch.setattr(reviewer_module, "HEARTBEAT", 3600)
+
+
+@pytest.mark.usefixtures("no_heartbeat")
 def test_an_answer_ends_the_wait_of_a_thread(tract, ask):
     pendings = [ask("pending.approve()") for _ in range(2)]
     with ThreadPoolExecutor(1) as pool:
@@ -594,6 +602,18 @@ def test_an_answer_ends_the_wait_of_a_thread(tract, ask):
     assert [pending.status.value for pending in pendings] == ["approved", "approved"]
 
 
+@pytest.mark.usefixtures("no_heartbeat")
+def test_two_waits_for_one_request_end_with_its_answer(tract, ask):
+    pending = ask("pending.approve()")
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(tract.reviewer.decide_now, pending) for _ in range(2)]
+        while not tract.reviewer.channel.shown:
+            time.sleep(0)
+        click(tract.reviewer.show(pending), "approve")
+        assert [waiting.result(60).action for waiting in both] == ["approve", "approve"]
+
+
+@pytest.mark.usefixtures("no_heartbeat")
 def test_an_answer_ends_the_wait_of_a_task(tract, ask):
     pending = ask("pending.approve()")
 
