@@ -188,7 +188,7 @@ def _is_combined(char: str) -> bool:
 
 
 def cut(text: str, limit: int) -> str:
-    """Return the beginning of a text, at most `limit` characters; `…` stands for the rest."""
+    """Return at most `limit` characters from the start of a text. A cut text ends with `…`."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class HookEvent(NamedTuple):
-    """An entry of the hook log: what a handler did.
+    """One entry of the hook log, which records the action of one handler.
 
     Attributes:
         operation: what was routed.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def auto_retry(pending: Any, *, max_retries: int = 3) -> None:
-    """Approve a pending if it is good; have it made again if not, with what was wrong; reject it in the end.
+    """Approve a pending that passes the check. Otherwise retry it with the reason, and reject it after the last retry.
 
     It can be a handler: `t.on("generate", auto_retry)`. The last attempt is looked at too.
 

@@ -241,7 +241,7 @@ def value_rows(
     *,
     trusted: bool = True,
 ) -> tuple[ValueRow, ...]:
-    """Return a row for each value, with its declared type and meaning where there is one.
+    """Return one row for each value, with its declared type and description.
 
     Args:
         values: the values.

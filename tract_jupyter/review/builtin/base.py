@@ -145,7 +145,7 @@ class BuiltinPending(Pending):
 
 
 def guidance_source(before: str | None, writer: str) -> str:
-    """Return who wrote a guidance after somebody changed it: `llm`, `user` or `user+llm`.
+    """Return the author of a changed guidance: `llm`, `user` or `user+llm`.
 
     Args:
         before: who had written it; None if there was none.
@@ -155,7 +155,7 @@ def guidance_source(before: str | None, writer: str) -> str:
 
 
 class Guided(Pending):
-    """A pending in two stages: the guidance can be changed before what goes by it is done."""
+    """A pending in two stages. The user can change the guidance before the second stage uses it."""
 
     guidance = Field()
     guidance_source = Field()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class PendingGeneration(BuiltinPending):
-    """Add what a model replied to the context.
+    """Add a model's reply to the context.
 
     Args:
         fields: see `about`; also what a retry and the commit need.

@@ -228,7 +228,7 @@ How = Annotated[Literal["ours", "theirs", "replace", "skip"], "With `replace`, g
 
 
 class PendingMerge(GuidedPending):
-    """Merge a branch whose changes collide with those of the current one.
+    """Merge a branch that has conflicts with the current branch.
 
     Args:
         merge: does it.
