@@ -91,8 +91,10 @@ class StopSignal:
         """Block until the signal is set or `timeout` seconds are over. Return True if it is set."""
         given = threading.Event()
         forget = self.on_set(given.set)
-        given.wait(timeout)
-        forget()
+        try:
+            given.wait(timeout)
+        finally:  # also after an interrupt
+            forget()
         return self._is_set
 
     def on_set(self, callback: Callable[[], object]) -> Callable[[], None]:
