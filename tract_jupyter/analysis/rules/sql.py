@@ -79,6 +79,10 @@ _FILE = re.compile(rf"[/.{HOLE}]")
 _QUERY = re.compile(r"(?i)\s*(?:select|with|copy|attach|insert|load|create|export|import)\b")
 
 
+def _files(text: str) -> list[re.Match[str]]:
+    return [match for match in _PATH.finditer(text) if _FILE.search(match["path"])]
+
+
 def runs_programs(text: str) -> bool:
     """Return True if a statement starts programs or loads code."""
     if _RUNS.search(text):
@@ -359,7 +363,7 @@ class StatementReachesOut(Rule):
     @staticmethod
     def _inside(call: ast.Call, text: str, view: CodeView) -> Iterator[Finding]:
         """Report the files of the workspace that a statement reads and writes."""
-        found = [match for match in _PATH.finditer(text) if _FILE.search(match["path"])]
+        found = view.look(_files, text)
         for rule, kind, verb in (("TJ202", "write", "writes"), ("TJ201", "read", "reads")):
             paths = [match["path"] for match in found if match[kind]]
             if paths:
