@@ -43,6 +43,13 @@ class KernelCodeError(AssertionError):
     """Code that a test ran in the kernel raised; the message is its traceback."""
 
 
+_STATE_OF_REQUESTS = """all => all.map(q => ({
+  busy: q.getAttribute("aria-busy"), status: q.dataset.status, why: q.querySelector(".why")?.textContent,
+  held: [...q.querySelectorAll("[data-approves]")].map(one => [one.textContent, one.disabled, one.getAttribute("aria-disabled")]),
+  focus: document.activeElement?.outerHTML.slice(0, 200),
+}))"""
+
+
 class Lab:
     """A notebook in JupyterLab, or in Notebook 7. Cells are counted from 0; times are in seconds.
 
@@ -324,5 +331,9 @@ class Lab:
             raise self._late(name, args, timeout, cell) from None
 
     def _late(self, name: str, args: tuple[Any, ...], timeout: float, cell: int | None) -> TimeoutError:
-        shown = "" if cell is None else f"; cell {cell} shows:\n{self.text(cell)}"
+        if cell is None:
+            return TimeoutError(f"{name}{args} not within {timeout} s")
+        shown = self.output(cell).evaluate_all("outputs => outputs.map(one => one.innerText).join('\\n')")
+        state = self.output(cell).locator("section.q").evaluate_all(_STATE_OF_REQUESTS)
+        shown = f"; cell {cell} shows:\n{self.text(cell)}\non the page:\n{shown}\nits requests: {state}"
         return TimeoutError(f"{name}{args} not within {timeout} s{shown}")
