@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.review.fakes import FakeChannel, answering
 from tests.review.scripted import call, reply
-from tract_jupyter.review import Answer, personal_channel
+from tract_jupyter.review import Answer, declare_personal
 
 BOSS = "boss"
 """The part of the chat's own model, which has no instructions."""
@@ -49,7 +49,6 @@ class Cast:
         return [one["content"] for one in self.asked[part][number][0] if one["role"] == "tool"]
 
 
-@personal_channel
 class Person(FakeChannel):
     """A person who answers each question by a rule.
 
@@ -84,6 +83,9 @@ class Person(FakeChannel):
     def about(self, tool: str) -> list[Any]:
         """The questions about calls of a tool."""
         return [one for one in self.questions if one.tool_name == tool]
+
+
+declare_personal(Person.name)
 
 
 def allow_for_session(ticket) -> None:

@@ -114,7 +114,7 @@ def test_what_was_decided_before_is_on_display(merging):
     first = merging.request.choices[0].name
     pending.set_resolution(first, "replace", "Meet some day.", "nobody knows")
     ticket = Ticket(pending, lambda _: None)
-    assert "it becomes:\n    | Meet some day." in request_text(ticket)
+    assert "it becomes:\n    | Meet some day." in request_text(ticket.request, ticket.status)
     assert "Meet some day." in body_html(ticket)
     assert "1 of 2 conflicts is not decided." in ticket.request.summary
     assert len(ticket.needed) > len(merging.needed)

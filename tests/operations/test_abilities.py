@@ -59,7 +59,7 @@ def test_the_same_stands_in_the_text_of_a_request(tract):
 
     spec = OperationSpec("one", "Do it.", {}, {"go": ActionDef("go", "Go.", {}, "open('a').read()")})
     ticket = tract.reviewer.show(tract.propose_operation(spec))
-    assert "What it can access: Can read a." in request_text(ticket)
+    assert "What it can access: Can read a." in request_text(ticket.request, ticket.status)
 
 
 def test_a_sentence_survives_a_restart(tract):

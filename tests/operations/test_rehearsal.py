@@ -165,7 +165,7 @@ def test_what_it_says_is_text_in_one_line_of_its_own(tract, spec, deceit, way):
     assert pending.status is PendingStatus.PENDING
     (table,) = [table for table in channel.shown[0][0].tables if table.title == "Rehearsal"]
     assert all("\n" not in row.description for row in table.rows)
-    text, page = request_text(ticket), record_html(ticket)
+    text, page = request_text(ticket.request, ticket.status), record_html(ticket)
     assert not {"\x1b", "\u202e"} & set(text + page)
     rehearsal = page[page.index("Rehearsal") : page.index("fingerprint", page.index("Rehearsal"))]
     assert "<script" not in rehearsal

@@ -87,7 +87,7 @@ def views(ticket):
         "inbox row": Texts(row.body()).text,
         "inbox record": Texts(batch.record_html()).text,
         "inbox record as text": batch.record_text(),
-        "prompt": request_text(ticket),
+        "prompt": request_text(ticket.request, ticket.status),
         "record": Texts(record_html(ticket)).text,
         "record as text": record_text(ticket),
     }

@@ -1,61 +1,57 @@
-"""A channel of somebody else's is one file: what a person answers over it can stand, and is recorded."""
+"""A new channel is one async function: a person's answers over it can stand, and are recorded."""
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import sys
+import threading
 
 import pytest
 
 from tests.review.rigging import project
 from tract_jupyter import ActionDef, OperationSpec, Tract
+from tract_jupyter.exceptions import NobodyToAskError
 from tract_jupyter.models import PendingStatus
-from tract_jupyter.review import NoChannel, decision, personal_channel, recordable_decisions
+from tract_jupyter.review import (
+    Answer,
+    AsyncChannel,
+    decision,
+    personal_channel,
+    recordable_decisions,
+)
 
 CHANNEL = '''
-from tract_jupyter.review import Answer, NoChannel, personal_channel
+from tract_jupyter.review import Answer, personal_channel, request_text
+
+posted, answers = [], []
 
 
-@personal_channel
-class ChatChannel(NoChannel):
-    """Asks in a chat; the answer comes from whoever writes there."""
-
-    name = "chat"
-
-    def __init__(self):
-        self.asked = {}
-
-    def can_reach(self):
-        return True
-
-    def panel_may_answer(self, ticket, waited):
-        return True
-
-    def show(self, ticket):
-        self.asked[ticket.pending.pending_id] = ticket
-
-    def answered(self, pending_id, action, by, **arguments):
-        ticket = self.asked[pending_id]
-        return ticket.submit(Answer(action, arguments, ticket.round_id, decided_by=by), self.name)
+@personal_channel("chat")
+async def chat(request):
+    """Ask in a chat."""
+    posted.append(request_text(request))
+    return answers.pop(0)
 '''
 SPEC = OperationSpec(
     "deploy", "Deploy it.", {"n": {"type": "int"}}, {"go": ActionDef("go", "", {}, "pending.approve()")}
 )
 
 
-@pytest.fixture
-def make_channel(tmp_path, monkeypatch):
-    """Give the class of a channel that a package in one file adds."""
+@pytest.fixture(autouse=True)
+def own_channels(monkeypatch):
+    """Forget the channels that a test declares."""
     monkeypatch.setattr(decision, "_PERSONAL", set(decision._PERSONAL))
+
+
+@pytest.fixture
+def chat(tmp_path, monkeypatch):
+    """The module of a channel that a package in one file adds."""
     monkeypatch.syspath_prepend(tmp_path)
-    yield lambda text: _imported(tmp_path, text)
-    sys.modules.pop("chat_channel", None)
-
-
-def _imported(folder, text):
-    (folder / "chat_channel.py").write_text(text, encoding="utf-8")
+    (tmp_path / "chat_channel.py").write_text(CHANNEL, encoding="utf-8")
     importlib.invalidate_caches()
-    return importlib.import_module("chat_channel").ChatChannel()
+    yield importlib.import_module("chat_channel")
+    sys.modules.pop("chat_channel", None)
 
 
 @pytest.fixture
@@ -65,43 +61,50 @@ def t():
         yield tract
 
 
-def asked(t, channel, n):
+def fired(t, n=1):
+    return t.fire("deploy", {"n": n}, review=True)
+
+
+def decided(t, channel, *, n=1):
     t.reviewer.channel = channel
-    pending = t.fire("deploy", {"n": n}, review=True)
-    t.reviewer.show(pending)
+    pending = fired(t, n)
+    t.reviewer.decide_now(pending)
     return pending
 
 
-def test_a_person_decides_over_it_by_their_name(t, make_channel):
-    channel = make_channel(CHANNEL)
-    pending = asked(t, channel, 1)
-    assert channel.answered(pending.pending_id, "approve", "ada")
+def test_a_person_decides_over_it_by_their_name(t, chat):
+    chat.answers.append(Answer("approve", decided_by="ada"))
+    pending = decided(t, chat.chat)
     assert pending.status is PendingStatus.APPROVED
     assert (pending.decision.channel, pending.decision.decided_by) == ("chat", "ada")
+    assert "deploy" in chat.posted[0]
+    assert "pending.approve()" in chat.posted[0]
 
 
-def test_what_is_approved_over_it_can_stand(t, make_channel):
-    channel = make_channel(CHANNEL)
-    channel.answered(asked(t, channel, 1).pending_id, "approve", "ada", scope="session")
+def test_an_approval_over_it_can_stand(t, chat):
+    chat.answers.append(Answer("approve", {"scope": "session"}, decided_by="ada"))
+    decided(t, chat.chat)
     assert len(t.review.grants.all()) == 1
-    assert t.fire("deploy", {"n": 1}, review=True).status is PendingStatus.PENDING  # that is asked for
     assert t.reviewer.granted(t.operations.registry.require_class("deploy")(tract=t, fields={"n": 1}))
 
 
-def test_what_is_decided_over_it_is_recorded(t, make_channel):
-    channel = make_channel(CHANNEL)
-    channel.answered(asked(t, channel, 1).pending_id, "reject", "ada", reason="not today")
+def test_a_decision_over_it_is_recorded(t, chat):
+    chat.answers.append(Answer("reject", {"reason": "not today"}, decided_by="ada"))
+    decided(t, chat.chat)
     entries, left_out = recordable_decisions(t.reviewer.ledger, project(), since=None)
     assert [(entry.action, entry.decided_by, left_out) for entry in entries] == [("reject", "ada", 0)]
 
 
-def test_without_the_decorator_it_decides_once_and_nothing_of_it_stands_or_is_recorded(t, make_channel):
-    channel = make_channel(CHANNEL.replace("@personal_channel\n", ""))
-    first, second = asked(t, channel, 1), asked(t, channel, 2)
-    channel.answered(first.pending_id, "approve", "ada", scope="session")
-    channel.answered(second.pending_id, "approve", "ada")
-    assert (first.status, second.status) == (PendingStatus.PENDING, PendingStatus.APPROVED)
-    assert "only a person gives a standing approval" in channel.asked[first.pending_id].request.note
+def test_without_the_decorator_it_decides_once_and_nothing_stands_or_is_recorded(t):
+    notes = []
+
+    async def robot(request):
+        notes.append(request.note)
+        return Answer("approve", {} if len(notes) > 1 else {"scope": "session"}, decided_by="ada")
+
+    pending = decided(t, AsyncChannel(robot, "robot"))
+    assert pending.status is PendingStatus.APPROVED
+    assert "only a person gives a standing approval" in notes[1]
     assert t.review.grants.all() == []
     assert recordable_decisions(t.reviewer.ledger, project(), since=None).entries == []
 
@@ -109,6 +112,83 @@ def test_without_the_decorator_it_decides_once_and_nothing_of_it_stands_or_is_re
 @pytest.mark.parametrize("name", ["model", "handler", "grant", "recorded", "timeout", "dict", "tool", "call"])
 def test_no_channel_takes_the_name_of_a_rule_or_a_model(name):
     before = decision.personal_channels()
+
+    async def ask(request):
+        return None
+
     with pytest.raises(ValueError, match=f"'{name}' is not a name for a person's channel"):
-        personal_channel(type("Channel", (NoChannel,), {"name": name}))
+        personal_channel(name)(ask)
     assert decision.personal_channels() == before
+
+
+def test_an_answer_that_nobody_waits_for_is_carried_out(t):
+    replies = asyncio.Queue()
+    seen = []
+
+    async def ask(request):
+        seen.append(request.title)
+        return Answer(await replies.get(), decided_by="ada")
+
+    t.reviewer.channel = channel = AsyncChannel(ask, "chat")
+    ticket = t.reviewer.show(fired(t))
+    assert not ticket.settled.is_set()
+    channel._loop.call_soon_threadsafe(replies.put_nowait, "go")
+    assert ticket.settled.wait(20)
+    assert ticket.status is PendingStatus.APPROVED
+    assert len(seen) == 1
+
+
+def test_a_decision_elsewhere_cancels_the_function(t):
+    cancelled = threading.Event()
+
+    async def ask(request):
+        threading.Thread(target=pending.approve).start()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    t.reviewer.channel = AsyncChannel(ask, "chat")
+    pending = fired(t)
+    t.reviewer.decide_now(pending)
+    assert pending.status is PendingStatus.APPROVED
+    assert cancelled.wait(20)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        (None, "the channel 'chat' left it undecided"),
+        (ConnectionError("no network"), r"the channel 'chat' failed \(ConnectionError: no network\)"),
+        (Answer("fly"), r"there is no action 'fly'; the actions are: go, approve, reject"),
+        (Answer("go", {"speed": 3}), "the channel 'chat' left it undecided"),
+    ],
+    ids=["nothing", "an error", "an unknown action", "refused each time"],
+)
+def test_without_an_answer_the_waiting_code_is_told_and_the_request_stays_in_the_inbox(t, outcome, told):
+    asked = []
+
+    async def ask(request):
+        asked.append(request)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    t.reviewer.channel = AsyncChannel(ask, "chat")
+    pending = fired(t)
+    with pytest.raises(NobodyToAskError, match=told):
+        t.reviewer.decide_now(pending)
+    assert pending.status is PendingStatus.PENDING
+    assert len(t.review.inbox()) == 1
+    assert len(asked) == (3 if isinstance(outcome, Answer) and outcome.arguments else 1)
+
+
+def test_code_of_an_event_loop_waits_for_it(t):
+    async def ask(request):
+        return Answer("go", decided_by="ada")
+
+    t.reviewer.channel = AsyncChannel(ask, "chat")
+    pending = fired(t)
+    made = asyncio.run(t.reviewer.decide(pending))
+    assert (made.action, made.decided_by) == ("go", "ada")

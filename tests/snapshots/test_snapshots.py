@@ -114,7 +114,7 @@ def without_empty(value: Any) -> Any:
 def sections(ticket: Ticket) -> Iterator[tuple[str, str]]:
     """Yield each form of a request, with its name."""
     if ticket.status.is_open:
-        yield "in a terminal", request_text(ticket)
+        yield "in a terminal", request_text(ticket.request, ticket.status)
         yield "on a panel", panel(ticket)
         stored = without_empty(json.loads(canonical_json(request_to_dict(ticket.request))))
         yield "stored", yaml.safe_dump(stored, allow_unicode=True, width=120)

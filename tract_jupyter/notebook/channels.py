@@ -341,7 +341,8 @@ class NotebookChannel:
     def _print_request(self, ticket: Ticket, *, again: bool = False) -> None:
         places = self._places(ticket)
         if again or not places or places[-1].printed_round != ticket.round_id:
-            print(request_text(ticket))  # noqa: T201 # a terminal's display; a prompt's conversation
+            # a terminal's display; a prompt's conversation
+            print(request_text(ticket.request, ticket.status))  # noqa: T201
             self._printed[ticket.pending.pending_id] = ticket.request.fingerprint
         if places:
             places[-1].printed_round = ticket.round_id

@@ -17,8 +17,8 @@
 * What this user has approved: `trust` signs, `signed_store` keeps what is signed, and leaves unused what is not;
   `settings` are one kind of it.
 
-A new channel is a subclass of `NoChannel` with `personal_channel` as its decorator, which submits an `Answer` to the
-`Ticket` that it was shown; `tract.reviewer.channel` holds it.
+A new channel is one async function of a `ReviewRequest` that returns an `Answer`, with `personal_channel` as its
+decorator; `tract.reviewer.channel` holds it.
 
 Knows `context`, `storage`, `models`, of `analysis` its findings, and `llm` and `prompts` for a model that decides or
 replies.

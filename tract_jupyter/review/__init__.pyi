@@ -5,10 +5,12 @@ from .bus import HookBus as HookBus
 from .bus import HookEvent as HookEvent
 from .bus import HookLog as HookLog
 from .bus import check_operation as check_operation
+from .channel import AsyncChannel as AsyncChannel
 from .channel import Channel as Channel
 from .channel import NoChannel as NoChannel
 from .channel import Ticket as Ticket
 from .channel import never as never
+from .channel import personal_channel as personal_channel
 from .consulting import Consultation as Consultation
 from .decision import RECORDED as RECORDED
 from .decision import TERMS as TERMS
@@ -20,9 +22,9 @@ from .decision import approval_terms as approval_terms
 from .decision import current_person as current_person
 from .decision import deciding as deciding
 from .decision import decision_context as decision_context
+from .decision import declare_personal as declare_personal
 from .decision import fingerprint as fingerprint
 from .decision import own_arguments as own_arguments
-from .decision import personal_channel as personal_channel
 from .decision import personal_channels as personal_channels
 from .display import LONGEST_PIECE as LONGEST_PIECE
 from .display import DisplayedPiece as DisplayedPiece

@@ -1,5 +1,8 @@
 """A channel: a way to reach a person; and the ticket that it shows.
 
+Most channels are one async function, which `personal_channel` turns into an `AsyncChannel`. The notebook's own channel
+implements `Channel`, since it has panels, prompts and pages that come and go.
+
 The ladder, climbed down by what is observed and never by versions: a panel whose front end says `ready`; a prompt
 where the front end takes input; else nobody can be asked, which is said at once.
 
@@ -9,18 +12,23 @@ pending open (it only changed a field, or it raised); then the next round shows 
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import threading
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from tract_jupyter.exceptions import TractError
+from tract_jupyter.concurrency import Worker
+from tract_jupyter.exceptions import NobodyToAskError, TractError
+from tract_jupyter.review.decision import declare_personal
 from tract_jupyter.review.display import needed_pieces
+from tract_jupyter.review.text import how_to_decide
 from tract_jupyter.storage import whole_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
+    from concurrent.futures import Future
     from contextlib import AbstractContextManager
 
     from tract_jupyter.models import PendingStatus
@@ -297,3 +305,110 @@ class NoChannel:
     def watch(self, look: Callable[[], bool]) -> bool:  # noqa: ARG002
         """Return False: nothing is on display that could change."""
         return False
+
+
+class AsyncChannel(NoChannel):
+    """A channel that is one async function. Its tasks run in an event loop of their own, in a daemon thread.
+
+    The function is called for each showing of a request. Its task is cancelled when somebody else decides, or when the
+    request changes. If no code waits for the decision, it is carried out in a thread.
+
+    Args:
+        ask: shows the request to a person, and returns their answer; None to leave it in the inbox.
+        name: the name of the channel in decisions.
+    """
+
+    def __init__(self, ask: Callable[[ReviewRequest], Awaitable[Answer | None]], name: str) -> None:
+        self.name = name
+        self._ask = ask
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: dict[str, Future[None]] = {}
+        self._failures: dict[str, BaseException | None] = {}
+
+    def can_reach(self) -> bool:
+        """Return True: the function asks somebody."""
+        return True
+
+    def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:  # noqa: ARG002
+        """Return True until the function has failed, or has left the request undecided."""
+        return ticket.pending.pending_id not in self._failures
+
+    def show(self, ticket: Ticket) -> None:
+        """Cancel the task of the last showing, and start one for this showing if the request is open."""
+        pending_id = ticket.pending.pending_id
+        before = self._tasks.pop(pending_id, None)
+        if before is not None:
+            before.cancel()
+        self._failures.pop(pending_id, None)
+        if ticket.status.is_open:
+            asked = self._answer(ticket, ticket.request, ticket.round_id)
+            self._tasks[pending_id] = asyncio.run_coroutine_threadsafe(asked, self._running_loop())
+
+    async def _answer(self, ticket: Ticket, request: ReviewRequest, round_id: str) -> None:
+        failure: BaseException | None = None
+        try:
+            if ticket.refused < _MOST_REFUSED:
+                answer = await self._ask(request)
+                if answer is not None and ticket.submit(replace(answer, round_id=round_id), self.name):
+                    return
+                if answer is not None and request.action(answer.action) is None:
+                    names = ", ".join(action.name for action in request.actions)
+                    failure = ValueError(f"there is no action {answer.action!r}; the actions are: {names}")
+        except Exception as error:  # noqa: BLE001 # the author's code may raise anything; the waiting code tells it
+            failure = error
+        self._failures[request.pending_id] = failure
+        ticket.wake()
+
+    def prompt(
+        self, ticket: Ticket, *, may_wait: bool = False, is_over: Callable[[], bool] = never
+    ) -> NoReturn:  # noqa: ARG002
+        """Say that the function has not decided.
+
+        Raises:
+            NobodyToAskError: always.
+        """
+        failure = self._failures.get(ticket.pending.pending_id)
+        why = "left it undecided" if failure is None else f"failed ({type(failure).__name__}: {failure})"
+        how = how_to_decide(ticket.pending.pending_id)
+        raise NobodyToAskError(
+            f"{ticket.request.title!r} needs a decision, but the channel {self.name!r} {why}. It waits in the inbox: "
+            f"'{how}' decides it",
+            ticket.pending,
+        ) from failure
+
+    def later(self, ticket: Ticket, run: Callable[[], None]) -> None:  # noqa: ARG002
+        """Run it in a thread. The event loop stays free for other requests."""
+        Worker(run, f"tract channel {self.name}")
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(
+                target=self._loop.run_forever, name=f"tract channel {self.name}", daemon=True
+            ).start()
+        return self._loop
+
+
+_MOST_REFUSED = 3  # answers in a row that could not be carried out
+
+
+def personal_channel(
+    name: str,
+) -> Callable[[Callable[[ReviewRequest], Awaitable[Answer | None]]], AsyncChannel]:
+    """Turn an async function into a channel over which a person decides, as its decorator.
+
+    An approval over it can stand, its decisions are recorded, and it can accept what only a person accepts. A channel
+    of a rule or a model is an `AsyncChannel` without this decorator.
+
+    Args:
+        name: the name of the channel in decisions.
+
+    Raises:
+        ValueError: the name belongs to a rule, a model or code.
+    """
+
+    def channel(ask: Callable[[ReviewRequest], Awaitable[Answer | None]]) -> AsyncChannel:
+        declare_personal(name)
+        return AsyncChannel(ask, name)
+
+    return channel

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.models import canonical_json, digest
 from tract_jupyter.storage import interrupts, to_text, whole_context
@@ -72,42 +72,37 @@ def fingerprint(kind: str, name: str, definition_hash: str, values: Mapping[str,
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer as it came back over a channel, before anybody checked it.
+    """The answer that a channel returns. It is checked before it is carried out.
 
     Attributes:
-        action: the name of the action that was chosen.
-        arguments: what it was chosen with.
-        round_id: which showing of the request it answers; an answer to an older one does not count.
+        action: the name of the chosen action.
+        arguments: its arguments.
+        round_id: the showing of the request that it answers. An answer to an older one does not count.
         seen: the keys of what was on display, as a front end reports them; None from a channel that shows everything
             before it asks.
         decided_by: who chose it; None for the person at this kernel.
     """
 
     action: str
-    arguments: dict[str, Any]
-    round_id: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    round_id: str = ""
     seen: frozenset[str] | None = None
     decided_by: str | None = None
 
 
-_C = TypeVar("_C", bound=type)
+def declare_personal(name: str) -> None:
+    """Declare that a person decides over the channel of this name.
 
-
-def personal_channel(cls: _C) -> _C:
-    """Declare, as the decorator of a channel's class, that a person answers over it: its `name` is that channel's.
-
-    Then an approval over it can stand, decisions over it are recorded, and it can accept what only a person accepts.
+    Then an approval over it can stand, its decisions are recorded, and it can accept what only a person accepts.
 
     Raises:
-        ValueError: the name is that of something else which decides.
+        ValueError: the name belongs to a rule, a model or code.
     """
-    name: str = cls.name  # type: ignore[attr-defined]
     if name in _IMPERSONAL | _ANSWERABLE:
         raise ValueError(
             f"{name!r} is not a name for a person's channel: decisions of that kind are nobody's, a rule's or a model's"
         )
     _PERSONAL.add(name)
-    return cls
 
 
 def personal_channels() -> frozenset[str]:

@@ -49,7 +49,7 @@ def ask_until_decided(pending: Pending, read: Read) -> PendingStatus:
     """
     ticket = Ticket(pending, on_answer=lambda _: None)
     while ticket.status.is_open:
-        print(request_text(ticket))  # noqa: T201 # that is what it is for
+        print(request_text(ticket.request, ticket.status))  # noqa: T201 # that is what it is for
         try:
             answer = ask(ticket, read, may_wait=True)
         except EOFError:  # there is nobody at the other end

@@ -10,7 +10,7 @@ from tract_jupyter.review.display import by_rule, in_short, shown_choice, shown_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tract_jupyter.review.channel import Ticket
+    from tract_jupyter.models import PendingStatus
     from tract_jupyter.review.display import DisplayedPiece, ShownCode
     from tract_jupyter.review.request import CodeBlock, ReviewRequest, TextChoice, ValueTable
 
@@ -18,10 +18,9 @@ SHORT_FINGERPRINT = 8
 """The number of digits of a fingerprint that a person is shown."""
 
 
-def request_text(ticket: Ticket) -> str:
-    """Write a request as a terminal shows it: everything, code included, with nothing that would hide a part."""
-    request = ticket.request
-    lines = [f"[{ticket.status}] {request.title}", request.summary, request.why]
+def request_text(request: ReviewRequest, status: PendingStatus | str = "pending") -> str:
+    """Return all of a request as plain text, code included, with nothing that would hide a part."""
+    lines = [f"[{status}] {request.title}", request.summary, request.why]
     lines += [line for block in request.code for line in _block_lines(block)]
     lines += [line for choice in request.choices for line in _choice_lines(choice, request)]
     lines += [line for table in request.tables for line in _table_lines(table, request)]

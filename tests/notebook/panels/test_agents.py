@@ -111,7 +111,7 @@ def test_what_it_may_do_is_a_sentence_with_the_list_behind_it(asked):
         "budget",
         "begins with",
     }
-    told = request_text(ticket)
+    told = request_text(ticket.request, ticket.status)
     assert "What it may do: the model of its caller" in told
     assert "    2  You need no approval." in told
     assert "You need no approval." in record_html(ticket)

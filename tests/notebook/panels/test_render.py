@@ -163,7 +163,7 @@ def test_any_code_and_any_span_give_balanced_html(code, start, end):
 
 
 def test_the_prompt_shows_code_findings_and_values(ticket):
-    text = request_text(ticket())
+    text = request_text(ticket().request)
     assert "os.system(x)" in text
     assert re.search(r"critical TJ101", text)
     assert "def act(pending, n: int):" in text
@@ -182,7 +182,7 @@ def test_code_is_shown_as_it_runs_and_not_as_its_control_characters_say(ticket, 
     monkeypatch.setattr(made.pending, "asking_block", lambda: block)
     monkeypatch.setattr(type(made.pending), "title", "fire\r\x1b[2K")
     made.new_round("note\x1b[2K")
-    shown = [outline(code_html(block)).text, request_text(made)]
+    shown = [outline(code_html(block)).text, request_text(made.request, made.status)]
     for text in shown:
         assert not set("\x1b\u202e\u2066\u200b\u2028\x0c\r") & set(text)
         assert printable(UNSEEN.rstrip()) in text
@@ -213,8 +213,8 @@ def test_text_forms_point_at_the_line_that_asked(ticket, monkeypatch):
     made = ticket()
     monkeypatch.setattr(made.pending, "asking_block", lambda: ASKING)
     made.new_round()
-    assert ">  12  tools.go()" in request_text(made)
-    assert "   11  a = 1" in request_text(made)
+    assert ">  12  tools.go()" in request_text(made.request, made.status)
+    assert "   11  a = 1" in request_text(made.request, made.status)
     assert ">  12  tools.go()" in record_text(made)
     assert "a = 1" not in record_text(made)
 
