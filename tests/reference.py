@@ -1,12 +1,13 @@
-"""The API reference, from the doors: `python -m tests.reference` writes docs/api.md anew.
+"""The API reference: `python -m tests.reference` writes docs/api.md.
 
-It has what a user may import, with signatures and the first paragraph of each docstring: the names of the root, the verbs and parts of a `Tract`, and
-what the door of each room offers.
+It has the public names, with signatures and the first paragraph of each docstring: the names of `tract_jupyter`, the methods and parts of a `Tract`, and
+the names of its packages that a guide, a tutorial or a signature on this page uses. All other names are internal.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import tempfile
 from enum import Enum
@@ -40,11 +41,14 @@ PARTS = (
 )
 """The attributes of a tract that are objects with methods of their own."""
 
+NOT_GUIDES = ("api", "architecture", "build", "dependencies", "glossary", "questions", "runs_inside")
+"""The pages that name internals: for contributors, or made from the code."""
+
 _BEGINNING = f"""\
 # API reference
 
-Every name that other code may use: those of the root, the verbs and parts of a `Tract`, and the doors of the rooms. `{COMMAND}` writes this page from
-signatures and docstrings; `help(name)` shows the whole docstring.
+The public names: those of `tract_jupyter`, the methods and parts of a `Tract`, and the names of packages that a guide, a tutorial or a signature on this page
+uses. Every other name is internal and may change in any release. `{COMMAND}` writes this page from signatures and docstrings; `help(name)` shows the whole docstring.
 """
 
 
@@ -58,9 +62,49 @@ def document():
         *tract(),
         *session(),
     ]
-    for room in rooms():
-        blocks += [f"## {room.__name__}", first_paragraph(room), *members(room)]
+    offered = {package: dict(members(package)) for package in packages()}
+    public = names_in_use(guides())
+    fresh = {name for block in blocks for name in _names(_head(block))} | public
+    shown = set()
+    while fresh:  # a public signature makes its types public
+        found = [(package, name) for package, names in offered.items() for name in fresh & names.keys()]
+        fresh = (
+            {used for package, name in found for used in _names(_head(offered[package][name]))}
+            - shown
+            - fresh
+        )
+        shown |= {name for _, name in found}
+    for package, names in offered.items():
+        entries = [text for name, text in names.items() if name in shown]
+        if entries:
+            blocks += [f"## {package.__name__}", first_paragraph(package), *again(package), *entries]
     return "\n\n".join(block.strip("\n") for block in blocks if block) + "\n"
+
+
+def _head(block):
+    return block.partition("\n\n")[0]
+
+
+def _names(text):
+    return set(re.findall(r"[A-Za-z_]\w+", text))
+
+
+def guides():
+    """The text of each guide, of the README, of CONTRIBUTING.md and of the tutorials."""
+    pages = [page for page in (ROOT / "docs").glob("*.md") if page.stem not in NOT_GUIDES]
+    for page in [*pages, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
+        yield page.read_text(encoding="utf-8")
+    for notebook in (ROOT / "notebooks").glob("*.ipynb"):
+        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        yield "\n".join(
+            f"```\n{''.join(cell['source'])}\n```" for cell in cells if cell["cell_type"] == "code"
+        )
+
+
+def names_in_use(texts):
+    """The names in the code of these texts."""
+    code = (part for text in texts for part in re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL))
+    return {name for part in code for name in _names(part)}
 
 
 def root():
@@ -91,23 +135,36 @@ def session():
     yield from methods("Session", Session)
 
 
-def rooms():
-    """The packages that have a door, in the order of their names."""
+def packages():
+    """The packages with a public interface, in the order of their names."""
     package = ROOT / "tract_jupyter"
     for path in sorted(package.rglob("__init__.py")):
         if path.parent != package and "__all__" in path.read_text():
             yield import_module(".".join(path.parent.relative_to(ROOT).parts))
 
 
-def members(module):
-    """What a door exports; of what the root has, too, the names alone."""
-    names = sorted(
+def _exports(module):
+    return sorted(
         (name for name in module.__all__ if not isinstance(getattr(module, name), ModuleType)), key=str.lower
     )
-    again = [f"`{name}`" for name in names if getattr(tract_jupyter, name, None) is getattr(module, name)]
-    if again:
-        yield f"Also in the root: {', '.join(again)}."
-    yield from (entry(name, getattr(module, name)) for name in names if f"`{name}`" not in again)
+
+
+def _is_in_root(module, name):
+    return getattr(tract_jupyter, name, None) is getattr(module, name)
+
+
+def members(module):
+    """The names that a package exports and the root does not, each with its entry."""
+    for name in _exports(module):
+        if not _is_in_root(module, name):
+            yield name, entry(name, getattr(module, name))
+
+
+def again(module):
+    """The names that the root has, too."""
+    names = [f"`{name}`" for name in _exports(module) if _is_in_root(module, name)]
+    if names:
+        yield f"Also in the root: {', '.join(names)}."
 
 
 def methods(owner, kind, without=()):
