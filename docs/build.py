@@ -1,8 +1,8 @@
 """Build the documentation as a site: `python docs/build.py OUT`.
 
 Its pages are README.md, the other pages of the repository and the notebooks, as they are: one source for what
-is read here and there. The API reference is docs/api.md, which `python -m tests.reference` writes from the
-doors. Nothing is fetched, and each warning is an error: a link that leads nowhere, a page that no chapter
+is read here and there. The API reference is docs/api.md, which `python -m tests.reference` writes from
+the docstrings. Nothing is fetched, and each warning is an error: a link that leads nowhere, a page that no chapter
 names.
 
 `--notebooks FOLDER` has notebooks that were executed elsewhere, as `.ci/run` does. Those that are not there

@@ -61,7 +61,7 @@ FOREIGN = {"TypedDict", "tract_jupyter.rules", "tract_jupyter.run_kinds"}
 
 @cache
 def defined(path):
-    """What a file defines: {name: names within it}, of classes and functions, constants and what a door exports."""
+    """What a file defines: {name: names within it}, of classes and functions, constants and what a package exports."""
     found = {}
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.ClassDef):
@@ -89,7 +89,7 @@ def everything():
 
 
 def is_there(dotted):
-    """Whether `room.module.Name.attribute` is there; a name may stand anywhere below its room."""
+    """Whether `package.module.Name.attribute` is there; a name may stand anywhere below its package."""
     place, parts = PACKAGE, dotted.removeprefix("tract_jupyter.").split(".")
     while parts and (place / parts[0]).is_dir():
         place /= parts.pop(0)
@@ -111,21 +111,21 @@ def endings():
 
 
 def is_path(text):
-    """Whether a path is one of the repository, of the package, or of one of its rooms."""
+    """Whether a path is one of the repository, of the package, or of one of its packages."""
     return text.rstrip("/") in endings() or (ROOT / text).exists()
 
 
 @pytest.mark.parametrize("page", ABOUT_CODE, ids=lambda page: page.name)
 def test_what_pages_about_the_code_name_is_there(page):
     text = page.read_text()
-    rooms = {"tract_jupyter", *(path.stem for path in PACKAGE.iterdir())}
+    packages = {"tract_jupyter", *(path.stem for path in PACKAGE.iterdir())}
     diagrams = "\n".join(code for language, code in BLOCK.findall(text) if not language)
     quoted = re.findall(r"`([^`\n]+)`", BLOCK.sub("", text))
     paths = [name for name in quoted if re.fullmatch(r"[\w.-]+(/[\w.-]+)*(/|\.(py|md|toml|ipynb))", name)]
     words = [
         word for name in [*quoted, diagrams] for word in re.findall(r"(?<![\w./])[A-Za-z_][\w.]*\w", name)
     ]
-    dotted = [word for word in words if word.partition(".")[0] in rooms - {"tract"} and "." in word]
+    dotted = [word for word in words if word.partition(".")[0] in packages - {"tract"} and "." in word]
     classes = [word for word in words if re.fullmatch(r"(?:[A-Z][a-z]+){2,}", word)]
     assert [path for path in paths if not is_path(path)] == []
     dotted = {name for name in dotted if not name.endswith((".py", ".pyi", ".db", ".json"))} - FOREIGN
@@ -134,14 +134,14 @@ def test_what_pages_about_the_code_name_is_there(page):
 
 
 def test_a_door_names_modules_that_are_there():
-    for door in PACKAGE.rglob("*/__init__.py"):
-        first, _, text = (ast.get_docstring(ast.parse(door.read_text())) or "").partition("\n\n")
-        assert first.endswith("."), door
+    for interface in PACKAGE.rglob("*/__init__.py"):
+        first, _, text = (ast.get_docstring(ast.parse(interface.read_text())) or "").partition("\n\n")
+        assert first.endswith("."), interface
         named = set(re.findall(r"`([a-z_]+)`", text)) - {"tools", "params", "tract_meta"}
-        named -= {name for path in door.parent.rglob("*.py") for name in defined(path)}
-        home = door.parent.relative_to(PACKAGE)
+        named -= {name for path in interface.parent.rglob("*.py") for name in defined(path)}
+        home = interface.parent.relative_to(PACKAGE)
         places = {name: (f"{home}/{name}.py", f"{home}/{name}/", f"{name}.py", f"{name}/") for name in named}
-        assert {name for name, some in places.items() if not any(map(is_path, some))} == set(), door
+        assert {name for name, some in places.items() if not any(map(is_path, some))} == set(), interface
 
 
 FOUND_BY_STANDING_THERE = PACKAGE / "analysis" / "rules"  # the rules, a module for each subject
@@ -150,40 +150,40 @@ ABOUT_RULES = {"base", "arguments", "lookup", "settings"}
 
 def test_a_door_names_every_module_of_its_own():
     unnamed = {}
-    for door in PACKAGE.rglob("__init__.py"):
-        named = set(re.findall(r"`(\w+)`", ast.get_docstring(ast.parse(door.read_text())) or ""))
-        modules = {path.stem for path in door.parent.glob("*.py")} - {"__init__", "__main__"}
-        if door.parent == FOUND_BY_STANDING_THERE:
+    for interface in PACKAGE.rglob("__init__.py"):
+        named = set(re.findall(r"`(\w+)`", ast.get_docstring(ast.parse(interface.read_text())) or ""))
+        modules = {path.stem for path in interface.parent.glob("*.py")} - {"__init__", "__main__"}
+        if interface.parent == FOUND_BY_STANDING_THERE:
             modules &= ABOUT_RULES
-        unnamed[str(door.parent.relative_to(PACKAGE))] = modules - named
+        unnamed[str(interface.parent.relative_to(PACKAGE))] = modules - named
     assert {place: modules for place, modules in unnamed.items() if modules} == {}
 
 
 def known_by_import():
-    """Which rooms each room imports when it runs, apart from what everybody may: {room: rooms}."""
+    """The packages that each package imports when it runs, apart from those that all may import."""
     known = {}
     for path in structure.FILES:
         for module, runtime in structure.imports_of(path):
             if runtime and module.startswith("tract_jupyter."):
                 known.setdefault(structure.part_of_file(path), set()).add(structure.part_of(module))
-    return {room: names - {room, "", *structure.BOTTOM} for room, names in known.items()}
+    return {package: names - {package, "", *structure.BOTTOM} for package, names in known.items()}
 
 
-def test_a_door_says_which_rooms_it_knows():
-    for room, known in known_by_import().items():
-        door = PACKAGE / room / "__init__.py"
-        if door.exists() and room != "notebook":  # that knows all
-            text = ast.get_docstring(ast.parse(door.read_text())) or ""
-            assert known <= set(re.findall(r"`([a-z]+)", text[text.rfind("Knows") :])), room
+def test_a_package_says_which_packages_it_knows():
+    for package, known in known_by_import().items():
+        interface = PACKAGE / package / "__init__.py"
+        if interface.exists() and package != "notebook":  # that knows all
+            text = ast.get_docstring(ast.parse(interface.read_text())) or ""
+            assert known <= set(re.findall(r"`([a-z]+)", text[text.rfind("Knows") :])), package
 
 
-def test_the_table_of_rooms_says_what_they_know():
-    table = (ROOT / "docs" / "architecture.md").read_text().partition("## Rooms")[2].partition("\n\n`")[0]
+def test_the_table_of_packages_says_what_they_know():
+    table = (ROOT / "docs" / "architecture.md").read_text().partition("## Packages")[2].partition("\n\n`")[0]
     rows = {row[0]: row[2] for row in re.findall(r"^\| `(\w+)` \|(.*)\|(.*)\|$", table, re.MULTILINE)}
     assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == rows.keys()
-    for room, known in known_by_import().items():
-        if room in rows and room != "notebook":
-            assert known <= set(re.findall(r"`(\w+)`", rows[room])), room
+    for package, known in known_by_import().items():
+        if package in rows and package != "notebook":
+            assert known <= set(re.findall(r"`(\w+)`", rows[package])), package
 
 
 def test_the_look_up_of_names_finds_only_what_is_there():

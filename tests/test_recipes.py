@@ -151,7 +151,7 @@ class OpensZip(Rule):
 
     ## Why it matters
 
-    Archives of this house are tar files.
+    Our archives are tar files.
     """
 
     code = "CODE"
@@ -190,7 +190,7 @@ def test_a_new_analyzer_rule(tmp_path: Path) -> None:
     found, page = analyzed(tmp_path, in_the_folder + "rules.import_rules()")
     assert ["TJ299", "medium", 2, "zipfile.ZipFile is not used here.", "Use tarfile."] in found
     assert page.startswith("# TJ299 opens-zip\n")
-    assert "Archives of this house are tar files." in page
+    assert "Our archives are tar files." in page
 
 
 def test_a_new_analyzer_rule_of_another_package(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from tract_jupyter.llm import AnthropicClient, OpenAIClient, ResponsesClient
 CLASSES = sorted(
     {
         one
-        for room in (tract_jupyter, *(import_module(f"tract_jupyter.{name}") for name in sorted(PARTS)))
-        for name in dir(room)
-        if inspect.isclass(one := getattr(room, name)) and one.__module__.startswith("tract_jupyter")
+        for package in (tract_jupyter, *(import_module(f"tract_jupyter.{name}") for name in sorted(PARTS)))
+        for name in dir(package)
+        if inspect.isclass(one := getattr(package, name)) and one.__module__.startswith("tract_jupyter")
     },
     key=lambda one: (one.__module__, one.__qualname__),
 )

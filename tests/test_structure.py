@@ -57,7 +57,7 @@ def may_import(importer, imported):
 
 
 @cache
-def door(package):
+def interface(package):
     """Where a package finds the names that it offers, by its stub: {name: module}; empty if it has none."""
     stub = ROOT.parent.joinpath(*package.split("."), "__init__.pyi")
     if not stub.exists():
@@ -86,7 +86,7 @@ def imports(tree):
             if (
                 node.module == "tract_jupyter"
             ):  # `from tract_jupyter import Tract` imports the module of Tract
-                homes = door("tract_jupyter")
+                homes = interface("tract_jupyter")
                 names = (alias.name for alias in node.names)
                 yield from ((homes.get(name, f"tract_jupyter.{name}"), runtime) for name in names)
             yield node.module, runtime
@@ -185,10 +185,10 @@ def test_rooms_form_no_circle_not_even_of_types():
     whole = dict.fromkeys(COMPOSED, "tract") | {"exceptions": "models"}  # what is one, in several files
     graph = {}
     for path in set(FILES) - OWN:
-        room = whole.get(part_of_file(path), part_of_file(path))
+        package = whole.get(part_of_file(path), part_of_file(path))
         modules = {module for module, _ in imports_of(path) if module.startswith("tract_jupyter.")}
         known = {whole.get(part_of(module), part_of(module)) for module in modules}
-        graph.setdefault(room, set()).update(known - {"", room})
+        graph.setdefault(package, set()).update(known - {"", package})
     TopologicalSorter(graph).prepare()  # raises CycleError
 
 
@@ -225,7 +225,7 @@ def test_files_are_one_subject_each(path):
     assert len(path.read_text().splitlines()) <= 800
 
 
-PASSES = {  # (importer, module): why it comes past the door
+PASSES = {  # (importer, module): why it imports a module of another package
     ("analysis/tables/test_reader.py", "tract_jupyter.analysis.tables.magics"): "the table is a module",
     (
         "notebook/test_formatters.py",
@@ -243,8 +243,8 @@ def is_module(name):
     return ROOT.parent.joinpath(*name.split(".")).with_suffix(".py").is_file()
 
 
-def past_the_doors(path, room):
-    """The modules of other rooms that a file imports by their own names; a package within a room has its own door.
+def past_the_interfaces(path, package):
+    """The modules of other packages that a file imports by their own names; a subpackage has its own interface.
 
     A test that replaces something in a module must name that module: there the thing is looked up.
     """
@@ -259,7 +259,7 @@ def past_the_doors(path, room):
     }
     for node in ast.walk(tree):
         module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
-        if not module.startswith("tract_jupyter.") or part_of(module) == room:
+        if not module.startswith("tract_jupyter.") or part_of(module) == package:
             continue
         if module.count(".") > 1 and is_module(module):
             yield module
@@ -267,18 +267,20 @@ def past_the_doors(path, room):
             name = f"{module}.{alias.name}"
             if (
                 is_module(name)
-                and alias.name not in door(module)
+                and alias.name not in interface(module)
                 and (alias.asname or alias.name) not in replaced
             ):
                 yield name
 
 
 def test_other_rooms_and_the_tests_come_through_the_doors():
-    own = {(name_of(path), module) for path in FILES for module in past_the_doors(path, part_of_file(path))}
+    own = {
+        (name_of(path), module) for path in FILES for module in past_the_interfaces(path, part_of_file(path))
+    }
     tests = {
         (path.relative_to(TESTS).as_posix(), module)
         for path in TESTS.rglob("*.py")
-        for module in past_the_doors(path, "")
+        for module in past_the_interfaces(path, "")
     }
     assert own | tests == PASSES.keys()
 
@@ -399,8 +401,8 @@ def test_the_first_message_and_the_first_operation_import_what_they_need(tmp_pat
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))  # without a vocabulary
     assert not loaded_by(FIRST_OPERATION) & LATER
     loaded = loaded_by(FIRST_MESSAGE)
-    rooms = {"analysis", "review", "operations", "sandbox", "prompts"}
-    assert not loaded & (LATER | {f"tract_jupyter.{room}" for room in rooms})
+    packages = {"analysis", "review", "operations", "sandbox", "prompts"}
+    assert not loaded & (LATER | {f"tract_jupyter.{package}" for package in packages})
 
 
 def test_a_chat_without_tools_imports_nothing_that_carries_calls_out():

@@ -26,7 +26,7 @@ def wrong_lines():
     return [number for number, line in enumerate(BAD.read_text().splitlines(), 1) if "# wrong: " in line]
 
 
-def doors():
+def interfaces():
     for module in pkgutil.walk_packages(tract_jupyter.__path__, "tract_jupyter."):
         if (
             module.ispkg
@@ -36,10 +36,10 @@ def doors():
 
 
 def test_doors_have_what_they_promise_to_type_checkers():
-    found = {*doors()}  # which imports them
+    found = {*interfaces()}  # which imports them
     assert {tract_jupyter.operations, tract_jupyter.analysis} <= found
-    for package in (tract_jupyter, *doors()):
-        promised = structure.door(package.__name__)
+    for package in (tract_jupyter, *interfaces()):
+        promised = structure.interface(package.__name__)
         assert promised.keys() == {*package.__all__}, package.__name__
         modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
         for name in promised:

@@ -6,7 +6,7 @@
   what it is made of. `session`: several tracts in one store.
 * `exceptions`: every error of the package. `concurrency`: `StopSignal`, which stops what runs.
 
-All else is in rooms, a package each, whose docstrings say what is where.
+Everything else is in packages, whose docstrings say what their modules do.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`Tract`: one versioned context with its operations, tools and runs. This file is the table of contents.
 
-The verbs of the context are methods, each of which hands over to the room that does the work: `context.versioned` has
+The verbs of the context are methods, each of which calls the package that does the work: `context.versioned` has
 what is said, read and branched, `hooked_context` what may be decided about first, and this file operations and tools.
 Everything else is a part with a name, such as `t.operations` or `t.runs`, which is made when first used. Behind them
 are the repository (the context itself) and `parts` (what the rest is made of).

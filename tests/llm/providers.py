@@ -21,7 +21,7 @@ REPLY = {
 }  # fmt: skip
 
 MESSAGE = REPLY["choices"][0]["message"]
-"""The message of `REPLY`, which says more than the form between rooms has a place for."""
+"""The message of `REPLY`, which says more than the form between packages has a place for."""
 READ = {
     **REPLY,
     "choices": [

@@ -12,7 +12,8 @@
 * `reading` with `reading_calls`: code that only reads; the user may let it run without a question.
 * `limits`: of text, findings and time, so that nobody waits.
 
-Analysis explains; it contains nothing. It parses and never imports or executes what it looks at. Knows no other room.
+Analysis explains; it contains nothing. It parses and never imports or executes what it looks at. Knows no other
+package.
 """
 
 from __future__ import annotations

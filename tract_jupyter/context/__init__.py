@@ -10,7 +10,7 @@
 * `files`: attachments, read from within a workspace, and kept once.
 * `verification`: is the store what it says it is?
 
-Everything that rewrites makes a `writer.Plan` of drafts, a branch's move and an event; no other room writes commits.
+Everything that rewrites makes a `writer.Plan` of drafts, a branch's move and an event; no other package writes commits.
 Knows `storage` and `models`, and `llm` and `prompts` for summaries that a model writes.
 """
 

@@ -1,6 +1,6 @@
 """A versioned context by itself: what is said, read, branched and tagged, without anything that acts on it.
 
-`Tract` adds operations, models, tools and runs. Each method hands over to what does the work in this room.
+`Tract` adds operations, models, tools and runs. Each method calls the module of this package that does the work.
 """
 
 from __future__ import annotations

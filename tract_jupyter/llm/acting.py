@@ -1,6 +1,6 @@
 """The core of every tool loop: ask a model, carry out what it calls, until something ends the turn.
 
-It knows neither store nor tools. Who asks, and who carries calls out, is a `TurnHost`: the stored loop of the room
+It knows neither store nor tools. Who asks, and who carries calls out, is a `TurnHost`: the stored loop of the package
 `loop`, or a consultation about a pending. What the turn may take is measured here, and calls that only repeat
 themselves are noticed here, so that both are the same everywhere.
 """

@@ -198,7 +198,7 @@ class HTTPClient(ABC):
 
     @abstractmethod
     def _read(self, reply: dict[str, Any], model: str) -> dict[str, Any]:
-        """Return a whole reply in the form between rooms.
+        """Return a whole reply in the form between packages.
 
         Raises:
             LLMRequestError: it is no reply.

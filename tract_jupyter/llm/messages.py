@@ -1,4 +1,4 @@
-"""What messages and replies hold beside OpenAI's chat shape, which is their form between rooms; see docs/models.md.
+"""What messages and replies hold beside OpenAI's chat shape, which is their form between packages; see docs/models.md.
 
 Each dialect translates into this form and back. What the form has no place for is kept as the provider sent it.
 """
@@ -58,7 +58,7 @@ class Usage:
 
     @classmethod
     def of(cls, response: Mapping[str, Any]) -> Usage:
-        """Read the usage of a response in the form between rooms; of a client of the user's, in any dialect's names.
+        """Read the usage of a response in the form between packages; of a client of the user's, in any dialect's names.
 
         Zeros are unknown: every request has tokens, and so has every reply that says something. A server that reports
         zeros has not counted.
@@ -223,7 +223,7 @@ class WrittenReply:
     outer: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the response in the form between rooms."""
+        """Return the response in the form between packages."""
         reasoning, text = split_thought(self.text or "", self.reasoning)
         message: dict[str, Any] = {"role": "assistant", "content": self.text and (text or None)}
         if self.refusal:

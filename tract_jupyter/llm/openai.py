@@ -254,7 +254,7 @@ def _is_cut(call: RawCall, said: str | None, *, is_last: bool) -> bool:
 
 
 def _says_all(raw: dict[str, Any], calls: list[dict[str, Any]]) -> bool:
-    """Return True if the form between rooms has a place for everything in a message."""
+    """Return True if the form between packages has a place for everything in a message."""
     more = {name for name, value in raw.items() if value not in (None, [], "")}
     plain = not isinstance(raw.get("content"), list)
     each = all(set(call) <= {"index", "id", "type", "function"} for call in calls)

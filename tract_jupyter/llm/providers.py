@@ -131,8 +131,8 @@ def make_client(dialect: str, model: str | None, *, base_url: str, api_key: str,
     """
     if dialect not in DIALECTS:
         raise LLMConfigError(f"dialect is {' or '.join(map(repr, DIALECTS))}, not {brief_repr(dialect)}")
-    room, name = _CLIENTS[dialect]
-    client = getattr(import_module(f"tract_jupyter.llm.{room}"), name)
+    module, name = _CLIENTS[dialect]
+    client = getattr(import_module(f"tract_jupyter.llm.{module}"), name)
     return client(model, base_url=base_url, api_key=Secret(api_key), **options)
 
 

@@ -7,14 +7,14 @@
 * What a merge, a compression or a diff finds: `merge`, `compression`, `diff`. Tool calls in the providers' shapes:
   `toolcall`. What a turn of a model may take, how it ends and what comes of it: `turn`; how much happens without a
   person: `autonomy`. Tracts of a store, their parents and children: `spawn`.
-* How far a decision is: `pending`. What crosses rooms without being known there, such as a client: `protocols`.
+* How far a decision is: `pending`. What packages pass on without knowing it, such as a client: `protocols`.
 * How far something is that takes its time: `progress`.
 * What is sent beside a message of the user: `sent_context`.
 * Canonical JSON and the hashes made of it: `canonical`. Unknown text made fit to be shown: `text`. Arguments and
   patterns that somebody else gave: `checks`, `patterns`. Warnings at the line of whoever calls: `warning`.
 * Files that only their owner can read: `private_files`.
 
-Knows no other room, only `exceptions`.
+Knows no other package, only `exceptions`.
 """
 
 from __future__ import annotations

@@ -402,7 +402,7 @@ def with_parts(
     Attachments of tool results follow the results in a message of the user. Not every dialect allows them within.
 
     Args:
-        messages: in the form between rooms, some with `attachments`.
+        messages: in the form between packages, some with `attachments`.
         read: gives the bytes of a hash.
         with_results: also send the attachments of tool results.
     """
@@ -422,7 +422,7 @@ def with_parts(
 
 
 def has_attached_results(messages: Iterable[Mapping[str, Any]]) -> bool:
-    """Return True if a result of a tool, in the form between rooms, has attachments."""
+    """Return True if a result of a tool, in the form between packages, has attachments."""
     return any(one.get("role") == "tool" and one.get("attachments") for one in messages)
 
 

@@ -347,7 +347,7 @@ def _complete(messages: Sequence[Message]) -> int:
 
 
 def sent_message(message: Message) -> dict[str, Any]:
-    """Return one message in the form between rooms: as `openai_message`, with what OpenAI has no place for.
+    """Return one message in the form between packages: as `openai_message`, with what OpenAI has no place for.
 
     Attachments are values there; `with_parts` puts their bytes in their place before a client gets them.
     """

@@ -1,4 +1,4 @@
-"""The extension: the only room that imports IPython, ipykernel and widgets.
+"""The extension: the only package that imports IPython, ipykernel and widgets.
 
 * `extension`: loading, unloading, completion. `session`: the state of one kernel. `config`: the settings. `magics`:
   what is typed.
@@ -12,7 +12,7 @@
   cell leaves open.
 * The command line: `headless_run` lists what a headless run refuses, `stores` verifies stores.
 
-Knows every room; no room knows it.
+Knows every package; no package knows it.
 """
 
 from __future__ import annotations

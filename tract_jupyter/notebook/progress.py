@@ -1,6 +1,6 @@
 """A bar for what takes longer than a second: in the cell or on the terminal, and gone when it is done.
 
-Where nobody looks on, nothing is shown. Rooms say what they do by `working` of `tract_jupyter.models`.
+Where nobody watches, nothing is shown. Packages report what they do by `working` of `tract_jupyter.models`.
 """
 
 from __future__ import annotations

@@ -359,9 +359,7 @@ class AsyncChannel(NoChannel):
         self._failures[request.pending_id] = failure
         ticket.wake()
 
-    def prompt(
-        self, ticket: Ticket, *, may_wait: bool = False, is_over: Callable[[], bool] = never
-    ) -> NoReturn:  # noqa: ARG002
+    def prompt(self, ticket: Ticket, **options: object) -> NoReturn:  # noqa: ARG002
         """Say that the function has not decided.
 
         Raises:

@@ -2,8 +2,8 @@
 
 * `script`: the code. `runner`: runs scripts, and keeps what came of them. `run`: one run while it goes on, with its
   tool calls. `result`: what it gives back.
-* Where it runs: `kernel` (this process, with the variables that scripts share), `sandbox` (a process whose only door
-  are the tools, after `check` has looked for certain errors).
+* Where it runs: `kernel` (this process, with the variables that scripts share), `sandbox` (a process that
+  reaches the outside by tools only, after `check` has looked for certain errors).
 * `limits`: how many calls it may make, and how much time and memory it has. `stopper`: ends it from another thread.
   `call_log`: keeps a second run from repeating a call. `check`: finds calls that can never work. `pendings`: a program
   that waits, and is gone on with.

@@ -13,13 +13,13 @@ from tract_jupyter.analysis.findings import Category, RiskLevel
 from tract_jupyter.analysis.rules import Rule
 
 class House(Rule):
-    """Uses what this house does not use."""
+    """Uses what this team does not use."""
     code = "HOUSE001"
     name = "house-rule"
     category = Category.NETWORK
     level = RiskLevel.HIGH
     effect = "is not used here"
-    remedy = "Ask the house."
+    remedy = "Ask the team."
     symbols = {"zipfile.ZipFile": RiskLevel.HIGH}
 
 class Failing(House):

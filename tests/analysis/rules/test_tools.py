@@ -76,11 +76,11 @@ def test_what_gives_all_tools_is_told_at_its_place():
     assert (finding.span.line, finding.text) == (2, "vars(tools)")
 
 
-ROOMS = {path.parent.name for path in Path(tract_jupyter.__file__).parent.glob("*/__init__.py")}
+PACKAGES = {path.parent.name for path in Path(tract_jupyter.__file__).parent.glob("*/__init__.py")}
 DECIDES_NOTHING = {"analysis", "llm", "models", "prompts", "runs"}
 
 
-@pytest.mark.parametrize("room", sorted(ROOMS - DECIDES_NOTHING))
-def test_code_has_no_business_in_the_rooms_that_decide(room):
-    findings = analyze(f"from tract_jupyter.{room} import something").findings
+@pytest.mark.parametrize("package", sorted(PACKAGES - DECIDES_NOTHING))
+def test_code_has_no_business_in_the_packages_that_decide(package):
+    findings = analyze(f"from tract_jupyter.{package} import something").findings
     assert {("TJ603", "high")} <= {(finding.code, str(finding.level)) for finding in findings}

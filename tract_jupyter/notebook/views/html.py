@@ -79,13 +79,13 @@ def text_width(text: str) -> int:
 
 @cache
 def asset(path: str) -> str:
-    """Return the text of a style sheet or script of this room, such as `panels/record.css`. Each is read once."""
+    """Return the text of a style sheet or script of this package, such as `panels/record.css`. Each is read once."""
     return files("tract_jupyter.notebook").joinpath(path).read_text(encoding="utf-8")
 
 
 @cache
 def style_tag(*paths: str) -> str:
-    """Return style sheets of this room as one element."""
+    """Return style sheets of this package as one element."""
     return f"<style>{''.join(map(asset, paths))}</style>"
 
 

@@ -21,7 +21,7 @@ def styled(page: str, *sheets: str) -> str:
 
     Args:
         page: uses classes of `views/tract.css`.
-        sheets: more style sheets of this room, such as `views/runs.css`.
+        sheets: more style sheets of this package, such as `views/runs.css`.
     """
     classes = frozenset(name for value in _CLASSES.findall(page) for name in value.split())
     tags, attributes = frozenset(_TAGS.findall(page)), frozenset(_ATTRIBUTES.findall(page))
