@@ -71,7 +71,7 @@ def test_an_agent_takes_no_more_than_its_own(stage, cast, measure):
 def test_seconds_are_a_limit_too(stage, cast, monkeypatch):
     stage.agents.create("w", "w works.", "d", tools=["add"], budget={"seconds": 60})
     clock = [1_000.0]
-    monkeypatch.setattr("tract_jupyter.llm.acting.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("tract_jupyter.loop.meter.time.monotonic", lambda: clock[0])
 
     def slow(messages):
         clock[0] += 61
@@ -150,7 +150,7 @@ def test_tool_calls_of_an_agent_count_for_the_turn_that_called_it(stage, cast, w
 
 def test_the_clock_of_a_turn_stands_still_while_an_agents_question_waits(stage, cast, person, monkeypatch):
     clock = [1_000.0]
-    monkeypatch.setattr("tract_jupyter.llm.acting.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("tract_jupyter.loop.meter.time.monotonic", lambda: clock[0])
 
     def thinks(pending):
         clock[0] += 3_600

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.review.scripted import call, reply
-from tract_jupyter.llm import Repeats
+from tract_jupyter.loop import RepetitionGuard
 
 LONGEST = 8
 
@@ -32,7 +32,7 @@ def test_more_steps_in_turn_are_work(talk, script, done):
 
 @pytest.mark.parametrize("period", range(1, LONGEST + 1))
 def test_one_other_outcome_is_no_repetition(period):
-    repeats = Repeats()
+    guard = RepetitionGuard()
     for number in range(2 * period):
-        repeats.note([f"key {number % period}"], ["new" if number == 2 * period - 1 else "same"])
-    assert repeats.foreseen(["key 0"]) is None
+        guard.note([f"key {number % period}"], ["new" if number == 2 * period - 1 else "same"])
+    assert guard.expected_outcomes(["key 0"]) is None

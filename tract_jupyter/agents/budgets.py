@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary, ref
 
 from tract_jupyter.exceptions import AgentError
-from tract_jupyter.llm import TurnMeter
+from tract_jupyter.loop import TurnMeter
 from tract_jupyter.models import TurnLimits, brief_repr, counted
 
 if TYPE_CHECKING:

@@ -27,8 +27,7 @@ from tract_jupyter.agents.rights import (
     toolsets_of,
 )
 from tract_jupyter.exceptions import AgentError, BranchExistsError, CassetteError, TractError
-from tract_jupyter.llm import TurnMeter
-from tract_jupyter.loop import StoppedEarlyError
+from tract_jupyter.loop import StoppedEarlyError, TurnMeter
 from tract_jupyter.models import TurnLimits, TurnOutcome
 from tract_jupyter.review import this_cell, this_process
 from tract_jupyter.toolkit import (

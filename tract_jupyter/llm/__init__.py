@@ -6,7 +6,7 @@
   keeps a reply as its provider wrote it, and says how long that may be sent back. `thinking` finds reasoning in the
   text of a reply; `property_names` replaces names in schemas that a provider refuses. `call` asks any client, in a call
   that another thread may end; `reply` reads what it gave back, and `readable` makes of it what can be kept and sent
-  again. `acting` is the core of every tool loop. `workers` has other processes make requests.
+  again. `workers` has other processes make requests.
 * Which model is asked: `providers` has those that a name such as `openai/NAME` may begin with, `keys` the places of
   keys, `connections` what a name stands for, with its client; `configured` who is asked for which kind of request, and
   `registry` is `t.models`, where a person says all that.

@@ -1,12 +1,3 @@
-from .acting import ActingCall as ActingCall
-from .acting import Price as Price
-from .acting import Repeats as Repeats
-from .acting import TurnEnding as TurnEnding
-from .acting import TurnHost as TurnHost
-from .acting import TurnMeter as TurnMeter
-from .acting import run_turn as run_turn
-from .acting import tokens_of as tokens_of
-from .acting import why_over as why_over
 from .anthropic import AnthropicClient as AnthropicClient
 from .blocks import ProviderBlocks as ProviderBlocks
 from .call import CANCELLED as CANCELLED
@@ -35,6 +26,7 @@ from .keys import hidden_address as hidden_address
 from .keys import masked as masked
 from .messages import REFUSED as REFUSED
 from .messages import Usage as Usage
+from .messages import tokens_of as tokens_of
 from .openai import OpenAIClient as OpenAIClient
 from .prices import Cost as Cost
 from .prices import ModelPrice as ModelPrice

@@ -406,3 +406,15 @@ def checked_tools(options: dict[str, Any]) -> list[dict[str, Any]]:
         for name in ("tools", "tool_choice", "parallel_tool_calls"):
             options.pop(name, None)
     return tools
+
+
+def tokens_of(usage: Mapping[str, Any]) -> int | None:
+    """Return the tokens of a request and its reply, with the estimated part; None if they were not counted."""
+    found = Usage.of({"usage": dict(usage)})
+    known = [count for count in (found.input_tokens, found.output_tokens) if count is not None]
+    total, estimated = usage.get("total_tokens"), usage.get("estimated_tokens")
+    if is_count(estimated) and estimated:
+        return sum(known) + estimated
+    if any(known) and usage.get("prompt_tokens") != 0:
+        return sum(known)
+    return total if is_count(total) and total else None

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, LLMResponseError, SpecError
-from tract_jupyter.llm.acting import ActingCall
 from tract_jupyter.llm.blocks import ProviderBlocks
 from tract_jupyter.llm.messages import (
     INVALID_JSON,
@@ -176,13 +175,6 @@ class Reply:
         if self.provider_blocks is not None:
             said["provider_blocks"] = self.provider_blocks.to_dict()
         return said
-
-    def calls_by_place(self) -> list[ActingCall]:
-        """Return its calls as they were written, right or wrong; the id of each is its place in `raw_calls`."""
-        return [
-            ActingCall(str(place), call.name, {"written": call.arguments})
-            for place, call in enumerate(self.raw_calls)
-        ]
 
     @property
     def tokens(self) -> Usage:

@@ -14,6 +14,8 @@ from .events import TurnEvent as TurnEvent
 from .journal import CallJournal as CallJournal
 from .loop import ToolLoop as ToolLoop
 from .loop import TurnRequest as TurnRequest
+from .meter import TurnMeter as TurnMeter
+from .repetition import RepetitionGuard as RepetitionGuard
 from .stored import PastTurn as PastTurn
 from .threads import awaited as awaited
 from .turn import ACTS as ACTS

@@ -1,6 +1,7 @@
 """One turn of a model that acts: the calls of each reply are carried out, until a reply calls nothing.
 
-Each reply is committed before its calls are carried out, and each answer as soon as it is there, as `turn` says.
+Each reply is committed before its calls are carried out, and each answer as soon as it arrives. The loop itself is
+`StoredTurn.run`, in `turn`.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError, UndecidedError
-from tract_jupyter.llm import ActingCall, ReadableClient, TurnEnding, run_turn
+from tract_jupyter.llm import ReadableClient
 from tract_jupyter.loop.answers import CallAnswer, shown_answer, size_for
 from tract_jupyter.loop.calls import StepCalls
 from tract_jupyter.loop.offered import OFFERED
-from tract_jupyter.loop.turn import ACTS, GO_ON_LIMITED, Offer, StoredTurn
-from tract_jupyter.models import ToolCall, TurnOutcome
-from tract_jupyter.prompts import FAILED
+from tract_jupyter.loop.repetition import RepetitionGuard
+from tract_jupyter.loop.turn import ACTS, GO_ON_LIMITED, Offer, StoredTurn, TurnEnding
+from tract_jupyter.models import TurnOutcome
+from tract_jupyter.prompts import FAILED, REPEATED, REPEATED_AGAIN
 from tract_jupyter.review.builtin import ToolAnswer
 
 if TYPE_CHECKING:
@@ -25,13 +27,20 @@ if TYPE_CHECKING:
     from tract_jupyter.context import Repository
     from tract_jupyter.loop.calls import AfterStep, Machinery
     from tract_jupyter.loop.journal import CallJournal, KnownCall
-    from tract_jupyter.models import CommitInfo, LLMClient
+    from tract_jupyter.models import CommitInfo, LLMClient, ToolCall
     from tract_jupyter.review import Firing
     from tract_jupyter.review.builtin import ToolResults
 
 CALLS = "calls"
 """The key of an answer's metadata that says how many calls it took, where that is not one: those of a script too."""
 _LIMIT_EVENT = "turn.limit"
+_REPETITION = (
+    "stopped, since the model kept making the same calls with the same outcome; say what it should do instead, or "
+    "chat(None) goes on"
+)
+_WAITING = (
+    "calls wait for a decision: '%tract inbox' shows them, and chat(None) goes on once they are decided"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +84,7 @@ class AnswerStore:
             self.repository.events.append(connection, _LIMIT_EVENT, "user", {"commit": here})
 
     def answer(
-        self, answers: Iterable[tuple[ActingCall, CallAnswer]], size: int, over: str = ""
+        self, answers: Iterable[tuple[ToolCall, CallAnswer]], size: int, over: str = ""
     ) -> list[CommitInfo]:
         """Commit answers, in one transaction where nobody decides about them first.
 
@@ -117,13 +126,15 @@ class ActingTurn(StoredTurn):
     sizes: tuple[int, int]
     after_step: AfterStep | None = None
     _step: StepCalls | None = None
-    _ended: TurnEnding | None = None
+    _guard: RepetitionGuard = field(default_factory=RepetitionGuard)
+    _was_refused: bool = False
+    """True if the last step was refused as a repetition."""
     _known: Mapping[str, KnownCall] = field(default_factory=dict)
     _is_signed: bool = True
 
     def _go_on(self) -> TurnEnding:
         self._count_what_was_taken()
-        ending = run_turn(self, self.meter, self.stop)
+        ending = super()._go_on()
         if ending.outcome is TurnOutcome.LIMIT:
             self._note_limit()
         return ending
@@ -143,9 +154,9 @@ class ActingTurn(StoredTurn):
                 model, usage, info.token_count, retries=info.metadata.get("retry_count", 0)
             )
 
-    # --- as `llm.TurnHost`
+    # --- the steps of `StoredTurn._go_on`
 
-    def open_calls(self) -> Sequence[ActingCall]:
+    def _unanswered_calls(self) -> Sequence[ToolCall]:
         """Return the calls that have no answer yet, of the message that the context ends with."""
         self._said, calls = self.store.open_step()
         if self._said is not None and calls:
@@ -153,7 +164,7 @@ class ActingTurn(StoredTurn):
             self._known, self._is_signed = journal.of(commit), journal.is_signed(commit, calls)
         return calls
 
-    def ask(self) -> Sequence[ActingCall]:
+    def _ask(self) -> Sequence[ToolCall]:
         """Make a request, whose reply is committed, and return what it calls."""
         toolset = self.machinery.toolset
         acts = {ACTS: toolset.actor, OFFERED: toolset.profile.name}
@@ -161,10 +172,29 @@ class ActingTurn(StoredTurn):
         response = self._make_request(
             Offer(self.machinery.offered.schemas, acts, self._readable, self._on_delta, self.stop)
         )
-        return [ActingCall(call.id, call.name, call.arguments) for call in response.tool_calls]
+        return response.tool_calls
 
-    def carry_out(self, calls: Sequence[ActingCall]) -> Sequence[str] | None:
-        """Carry calls out and commit their answers; None if a person has to decide first."""
+    def _carry_out(self, calls: Sequence[ToolCall]) -> TurnEnding | None:
+        """Carry out the calls of a step, and commit their answers. Steps that only repeat earlier ones are refused.
+
+        Returns:
+            How that ended the turn: calls wait for the user, a limit was reached, the model repeats itself; else None.
+        """
+        toolset = self.machinery.toolset
+        keys = [toolset.key_of(call.name, call.arguments) for call in calls]
+        expected = self._guard.expected_outcomes(keys)
+        if expected is None:
+            self._was_refused = False
+            return self._make(calls, keys)
+        self._refuse(calls, REPEATED_AGAIN if self._was_refused else REPEATED)
+        if self._was_refused:
+            return TurnEnding(TurnOutcome.REPEAT, _REPETITION)
+        self._guard.note_repetition(keys, expected)
+        self._was_refused = True
+        return None
+
+    def _make(self, calls: Sequence[ToolCall], keys: Sequence[str]) -> TurnEnding | None:
+        """Make the calls of a step; returns as `_carry_out`."""
         if self._said is None:
             raise ContentError("there is no message whose calls could be carried out")
         commit = self._said.commit_hash
@@ -177,41 +207,28 @@ class ActingTurn(StoredTurn):
                 self._answer(answers, size, commit if step.is_over else "")
                 outcomes |= {call.id: answer.outcome for call, answer in answers}
         except UndecidedError:  # a handler looks at an answer before the model does, and left it open
-            return None
+            return TurnEnding(TurnOutcome.WAITING, _WAITING)
         if self.observer is not None:
             self.observer.step_over(commit)
         if step.waits:
-            return None
+            return TurnEnding(TurnOutcome.WAITING, _WAITING)
+        self._guard.note(keys, [outcomes[call.id] for call in calls])
         why = "" if self.after_step is None else self.after_step([step.ended_call(call) for call in calls])
         if step.limit:
-            self._ended = TurnEnding(TurnOutcome.LIMIT, f"{step.limit}; {GO_ON_LIMITED}")
-        elif why:
-            self._ended = TurnEnding(TurnOutcome.REPEAT, why)
-        return [outcomes[call.id] for call in calls]
+            return TurnEnding(TurnOutcome.LIMIT, f"{step.limit}; {GO_ON_LIMITED}")
+        return TurnEnding(TurnOutcome.REPEAT, why) if why else None
 
-    def key_of(self, call: ActingCall) -> str:
-        """Return what makes a call the same call as another one, as the toolset says."""
-        return self.machinery.toolset.key_of(call.name, call.arguments)
-
-    def turn_down(self, calls: Sequence[ActingCall], why: str) -> None:
-        """Commit, as the answer of each call, why it was not carried out."""
-        told = CallAnswer(why, is_error=True, made=0)
+    def _refuse(self, calls: Sequence[ToolCall], why: str) -> None:
+        """Commit `why` as the answer of each call."""
+        refusal = CallAnswer(why, is_error=True, made=0)
         over = "" if self._said is None else self._said.commit_hash
-        self._answer([(call, told) for call in calls], len(why), over)
+        self._answer([(call, refusal) for call in calls], len(why), over)
 
-    def _answer(self, answers: Sequence[tuple[ActingCall, CallAnswer]], size: int, over: str) -> None:
+    def _answer(self, answers: Sequence[tuple[ToolCall, CallAnswer]], size: int, over: str) -> None:
         infos = self.answers.answer(answers, size, over)
         if self.observer is not None:
             for (call, answer), info in zip(answers, infos, strict=True):
                 self.observer.answered(call.id, answer, info)
-
-    def ended(self) -> TurnEnding | None:
-        """Return the limit that a call met, if one did."""
-        return self._ended
-
-    def answered(self) -> bool:
-        """Return True: a reply that calls nothing is the answer, unless the provider only paused."""
-        return not self._is_to_go_on()
 
     # ---
 
@@ -243,10 +260,9 @@ class ActingTurn(StoredTurn):
         """Return the calls that wait for a person."""
         if ending.outcome is not TurnOutcome.WAITING:
             return ()
-        calls = self.store.open_step()[1]
-        return tuple(ToolCall(call.id, call.name, dict(call.arguments)) for call in calls)
+        return tuple(self.store.open_step()[1])
 
 
-def _known(known: Any, call: ActingCall) -> CallAnswer | None:
+def _known(known: Any, call: ToolCall) -> CallAnswer | None:
     found = known.get(call.id)
     return None if found is None else found.answer

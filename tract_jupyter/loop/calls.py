@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.concurrency import BY_PERSON, HEARTBEAT, StopSignal, run_until_stopped
 from tract_jupyter.exceptions import CassetteError, TractError
-from tract_jupyter.llm import ActingCall, costs_of_block, why_unreadable
+from tract_jupyter.llm import costs_of_block, why_unreadable
 from tract_jupyter.loop.answers import CallAnswer, answer_of, changes
-from tract_jupyter.models import PendingStatus
+from tract_jupyter.models import PendingStatus, ToolCall
 from tract_jupyter.prompts import (
     APPROVED_BEFORE,
     BEGUN_BEFORE,
@@ -59,13 +59,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.llm import TurnMeter
     from tract_jupyter.loop.events import TurnObserver
     from tract_jupyter.loop.journal import CallJournal, KnownCall
+    from tract_jupyter.loop.meter import TurnMeter
     from tract_jupyter.loop.offered import OfferedTools
     from tract_jupyter.toolkit import Approval, Asking, Toolset
 
-CarryOut = Callable[[ActingCall, Callable[[], ToolResult]], ToolResult]
+CarryOut = Callable[[ToolCall, Callable[[], ToolResult]], ToolResult]
 """A user's function that takes the place of making a call: given the call, and what makes it as usual."""
 _LONGEST_NAME = 64
 _PATIENCE = 2.0
@@ -87,7 +87,7 @@ class EndedCall(NamedTuple):
         answer: what came of it.
     """
 
-    call: ActingCall
+    call: ToolCall
     tool: str
     arguments: Mapping[str, Any]
     reads: bool
@@ -108,7 +108,7 @@ class _Ended(Exception):  # noqa: N818 # it ends a wait, and is no error
 class _Call:
     """One call of a step, and how far it has come."""
 
-    asked: ActingCall
+    asked: ToolCall
     prepared: PreparedCall | None = None
     approval: Approval | None = None
     chosen_at: Any = None
@@ -197,7 +197,7 @@ class StepCalls:
     """
 
     commit: str
-    calls: Sequence[ActingCall]
+    calls: Sequence[ToolCall]
     known: Mapping[str, KnownCall]
     machinery: Machinery
     is_signed: bool = True
@@ -212,7 +212,7 @@ class StepCalls:
     def __post_init__(self) -> None:
         self._calls = [_Call(call) for call in self.calls]
 
-    def answers(self) -> Iterator[list[tuple[ActingCall, CallAnswer]]]:
+    def answers(self) -> Iterator[list[tuple[ToolCall, CallAnswer]]]:
         """Carry the calls out, and yield their answers in order, some at a time; not those that wait."""
         with self.machinery.at_tools():
             self._prepare()
@@ -252,7 +252,7 @@ class StepCalls:
         """True if a person has to decide about some of them."""
         return any(call.waits for call in self._calls)
 
-    def ended_call(self, asked: ActingCall) -> EndedCall:
+    def ended_call(self, asked: ToolCall) -> EndedCall:
         """Return what came of a call that has its answer."""
         call = next(one for one in self._calls if one.asked.id == asked.id)
         prepared, answer = call.prepared, call.answer or CallAnswer("")
@@ -261,7 +261,7 @@ class StepCalls:
             return EndedCall(asked, "", {}, reads=False, made=False, decision=call.decision, answer=answer)
         return EndedCall(asked, prepared.tool.name, prepared.values, call.reads, made, call.decision, answer)
 
-    def close(self, why: str) -> list[tuple[ActingCall, CallAnswer]]:
+    def close(self, why: str) -> list[tuple[ToolCall, CallAnswer]]:
         """Return the answer of each call. A call without one gets the reason. Open questions are withdrawn."""
         with self._lock:
             self._closed = True
@@ -666,7 +666,7 @@ def _withdraw(question: Any, why: str) -> None:
             question.reject(why)
 
 
-def _once(call: ActingCall, make: Callable[[], ToolResult]) -> Callable[[], ToolResult]:
+def _once(call: ToolCall, make: Callable[[], ToolResult]) -> Callable[[], ToolResult]:
     """Return what makes a call the first time, and gives that result from then on: an approval is for one call."""
     lock, results = threading.Lock(), list[ToolResult]()
 
@@ -680,7 +680,7 @@ def _once(call: ActingCall, make: Callable[[], ToolResult]) -> Callable[[], Tool
     return make_once
 
 
-def _replaced(carry_out: CarryOut, call: ActingCall, make: Callable[[], ToolResult]) -> ToolResult:
+def _replaced(carry_out: CarryOut, call: ToolCall, make: Callable[[], ToolResult]) -> ToolResult:
     """Have a user's function make a call; what it raises, or gives in another form, is the result all the same."""
     try:
         given: Any = carry_out(call, _once(call, make))

@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tract_jupyter.context import Repository
-    from tract_jupyter.llm import ActingCall
     from tract_jupyter.loop.answers import CallAnswer
     from tract_jupyter.loop.turn import StoredTurn
-    from tract_jupyter.models import Attachment, ChatResponse, CommitInfo, Delta
+    from tract_jupyter.models import Attachment, ChatResponse, CommitInfo, Delta, ToolCall
     from tract_jupyter.review import Decision
     from tract_jupyter.toolkit import Alternative, CallNotes
 
@@ -89,7 +88,7 @@ class ReplyStored:
     commit: str
     text: str
     reasoning: str = ""
-    calls: tuple[ActingCall, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
     model: str = ""
     usage: Mapping[str, Any] = field(default_factory=dict)
     cut: str = ""

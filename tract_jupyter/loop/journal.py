@@ -20,7 +20,6 @@ from tract_jupyter.storage import StoredCalls, now_text
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tract_jupyter.llm import ActingCall
     from tract_jupyter.models import ToolCall
     from tract_jupyter.review import Signer
     from tract_jupyter.storage import Database, ScriptCallRows
@@ -59,7 +58,7 @@ class CallJournal:
                 known[call_id] = KnownCall(None if answer is None else CallAnswer(*answer))
         return known
 
-    def is_signed(self, commit: str, calls: Iterable[ActingCall]) -> bool:
+    def is_signed(self, commit: str, calls: Iterable[ToolCall]) -> bool:
         """Return True if these calls of a stored message are what was signed: each once, in that order.
 
         Args:
@@ -133,7 +132,7 @@ class CallJournal:
         return sha256(f"{self._rows.tract_id}:{commit}".encode())[:32]
 
 
-def _digest(call: ActingCall | ToolCall) -> str:
+def _digest(call: ToolCall) -> str:
     return digest([call.id, call.name, call.arguments])
 
 

@@ -10,21 +10,23 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tract_jupyter.concurrency import BY_PERSON, StopSignal
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.llm import TurnMeter, reported_cost
+from tract_jupyter.llm import reported_cost
+from tract_jupyter.loop.meter import TurnMeter
 from tract_jupyter.loop.turn import StoredTurn
 from tract_jupyter.models import ANY_NUMBER, TurnLimits, brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from tract_jupyter.llm import ActingCall, Cassette, Price
+    from tract_jupyter.llm import Cassette
     from tract_jupyter.loop.acting import AnswerStore
     from tract_jupyter.loop.answers import ShownAnswer
     from tract_jupyter.loop.calls import AfterStep, CarryOut, OpenQuestion
     from tract_jupyter.loop.events import TurnEvent
+    from tract_jupyter.loop.meter import Price
     from tract_jupyter.loop.stored import PastTurn
     from tract_jupyter.loop.turn import Offer, TurnStore
-    from tract_jupyter.models import ChatResponse, Delta
+    from tract_jupyter.models import ChatResponse, Delta, ToolCall
     from tract_jupyter.review import Review
     from tract_jupyter.toolkit import Asking, ToolExecutor, ToolProfile, Toolset
 
@@ -422,7 +424,7 @@ class ToolLoop:
     def _reviewer(self, toolset: Toolset | None) -> Asking:
         return self._review().reviewer if toolset is None else toolset.reviewer
 
-    def _question_of(self, call: ActingCall, toolset: Toolset | None) -> Any | None:
+    def _question_of(self, call: ToolCall, toolset: Toolset | None) -> Any | None:
         """Return what was asked about a call, also by a process that has ended meanwhile; None if nothing was."""
         here = self._store.repository.refs.position.branch
         waiting = self._asked.get(here, {}).pop(call.id, None)

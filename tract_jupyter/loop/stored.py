@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tract_jupyter.context import Repository
-    from tract_jupyter.llm import ActingCall
     from tract_jupyter.loop.events import TurnEvent
     from tract_jupyter.models import Attachment, Message
     from tract_jupyter.review import Ledger
@@ -191,17 +190,12 @@ def said_here(repository: Repository, commit: str) -> Said:
 
 def reply_event(said: Said) -> ReplyStored:
     """Return the event of a reply."""
-    from tract_jupyter.llm import ActingCall
-
     message, usage = said.message, said.metadata.get("usage")
-    calls: tuple[ActingCall, ...] = tuple(
-        ActingCall(call.id, call.name, call.arguments) for call in message.tool_calls
-    )
     return ReplyStored(
         message.commit_hash,
         message.content,
         str(message.provider_fields.get("reasoning") or ""),
-        calls,
+        message.tool_calls,
         str(message.generation_config.get("model") or ""),
         usage if isinstance(usage, dict) else {},
         str(said.metadata.get(CUT) or ""),

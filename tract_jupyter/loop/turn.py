@@ -18,10 +18,8 @@ from tract_jupyter.llm import (
     CUT,
     FINISH,
     REFUSED,
-    ActingCall,
     ClientThrough,
     Send,
-    TurnEnding,
     WholeReplies,
     counts_of,
     finish_of_reply,
@@ -29,17 +27,16 @@ from tract_jupyter.llm import (
     request_tokens,
     split_thought,
     tokens_of,
-    why_over,
 )
-from tract_jupyter.models import Attachment, ChatResponse, Priority, TurnOutcome
+from tract_jupyter.models import Attachment, ChatResponse, Priority, ToolCall, TurnOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tract_jupyter.context import Repository
-    from tract_jupyter.llm import TurnMeter
     from tract_jupyter.loop.events import TurnObserver
-    from tract_jupyter.models import CommitInfo, Delta, LLMClient, ToolCall
+    from tract_jupyter.loop.meter import TurnMeter
+    from tract_jupyter.models import CommitInfo, Delta, LLMClient
 
 ACTS = "acts"
 """The key of a message's metadata that says who acts: calls of such a message are answered by the loop."""
@@ -47,8 +44,17 @@ CONTINUES = "continues"
 """The key of the metadata of a message of the user that has the model continue a reply that was cut: its commit."""
 GO_ON_LIMITED = "chat(None) goes on, with as much again, or with other limits"
 """How to go on after a limit."""
+_STOPPED = "stopped; chat(None) goes on"
+_PAUSED = "paused before the next request; chat(None) goes on"
 MOST_PAUSES = 10
 """How often in a row a reply that the provider paused is sent back, so that it goes on."""
+
+
+class TurnEnding(NamedTuple):
+    """The end of a turn. `note` gives the reason and the way to continue, in a sentence."""
+
+    outcome: TurnOutcome
+    note: str = ""
 
 
 class Offer(NamedTuple):
@@ -110,13 +116,23 @@ def ending_of_reply(metadata: Mapping[str, Any], *, has_calls: bool = False) -> 
     return TurnEnding(TurnOutcome.LIMIT, f"{why}; chat(None) continues")
 
 
+def ending_before_request(meter: TurnMeter, stop: StopSignal) -> TurnEnding | None:
+    """Return how a turn ends before its next request: by Stop, a pause or a limit; None if the request may be made."""
+    if stop.is_set():
+        return TurnEnding(TurnOutcome.STOPPED, _STOPPED)
+    if stop.is_paused:
+        return TurnEnding(TurnOutcome.STOPPED, _PAUSED)
+    limit = meter.why_no_request()
+    return TurnEnding(TurnOutcome.LIMIT, f"{limit}; {GO_ON_LIMITED}") if limit else None
+
+
 @dataclass(frozen=True)
 class TurnStore:
     """The history that a turn is kept in."""
 
     repository: Repository
 
-    def open_step(self) -> tuple[CommitInfo | None, list[ActingCall]]:
+    def open_step(self) -> tuple[CommitInfo | None, list[ToolCall]]:
         """Return the message that the context ends with, but for answers, and its calls that have no answer yet.
 
         Only of a message whose calls are the loop's to answer.
@@ -136,8 +152,7 @@ class TurnStore:
             info = self.repository.commits.get(message.commit_hash)
             if ACTS not in info.metadata:
                 break
-            left = [call for call in message.tool_calls if call.id not in answered]
-            return info, [ActingCall(call.id, call.name, call.arguments) for call in left]
+            return info, [call for call in message.tool_calls if call.id not in answered]
         return None, []
 
     def last_reply(self) -> ChatResponse | None:
@@ -222,7 +237,7 @@ class StoredTurn:
             ending = self._go_on()
         except _StoppedRequest:
             self._keep_pieces()
-            ending = TurnEnding(TurnOutcome.STOPPED, "stopped; chat(None) goes on")
+            ending = TurnEnding(TurnOutcome.STOPPED, _STOPPED)
         except _LateRequest as late:
             self._note_limit()
             self._keep_pieces(str(late))
@@ -261,18 +276,34 @@ class StoredTurn:
         return ending._replace(note="; ".join(filter(None, (self._overrun, self.meter.overrun, ending.note))))
 
     def _go_on(self) -> TurnEnding:
-        """Make the one request, whatever its reply calls, and return how the turn ended."""
+        """Carry calls out and ask the model, in turn, until something ends the turn."""
+        calls = self._unanswered_calls()
         while True:
-            over = why_over(self.meter, self.stop)
-            if over is not None:
-                return over
-            self._make_request(Offer(None, {}, self._counted, self._on_delta, self.stop))
-            if not self._is_to_go_on():
+            ending = self._carry_out(calls) if calls else None
+            ending = ending or ending_before_request(self.meter, self.stop)
+            if ending is not None:
+                return ending
+            calls = self._ask()
+            if not calls and not self._is_paused:
                 return TurnEnding(TurnOutcome.ANSWER)
 
-    def _is_to_go_on(self) -> bool:
-        """Return True if the provider only paused a long turn of its own tools: its reply is sent back as it is."""
+    @property
+    def _is_paused(self) -> bool:
+        """True if the provider paused a long turn of its own tools. The reply is then sent back unchanged."""
         return 0 < self._pauses <= MOST_PAUSES
+
+    def _unanswered_calls(self) -> Sequence[ToolCall]:
+        """Return the calls that the turn begins with: none, as the caller answers them."""
+        return ()
+
+    def _carry_out(self, calls: Sequence[ToolCall]) -> TurnEnding | None:
+        """Carry out the calls of a step, and return how that ended the turn; None if it did not."""
+        raise NotImplementedError
+
+    def _ask(self) -> Sequence[ToolCall]:
+        """Make a request, and return the calls of the reply that are carried out here: none."""
+        self._make_request(Offer(None, {}, self._counted, self._on_delta, self.stop))
+        return ()
 
     # --- a request
 

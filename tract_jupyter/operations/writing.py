@@ -1,8 +1,8 @@
 """Operations that a model writes for a person: asked for, checked, rehearsed, read, and only then active.
 
-The model is one more host of `llm.run_turn`, as in `review.consulting`: it has one tool, `propose_operation`, whose
-arguments are an `OperationSpec` as data. What cannot be one is told to it, and so is a person's reason to reject it.
-Both are bounded: so many requests for a version that can be shown, and so many versions.
+The model has one tool, `propose_operation`, whose arguments are an `OperationSpec` as data. It is told why a proposal
+is no operation, and why a person rejected one. Both are bounded: so many requests for a version that can be shown, and
+so many versions.
 """
 
 from __future__ import annotations
@@ -13,21 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from tract_jupyter import prompts
 from tract_jupyter.concurrency import StopSignal, stopped_by
 from tract_jupyter.exceptions import ContentError, TractError, UndecidedError
-from tract_jupyter.llm import (
-    ActingCall,
-    Reply,
-    TurnEnding,
-    TurnMeter,
-    WholeReplies,
-    can_stream,
-    run_turn,
-)
-from tract_jupyter.models import PendingStatus, TurnLimits, TurnOutcome, brief_repr, canonical_json, counted
+from tract_jupyter.llm import Reply, WholeReplies, can_stream, tokens_of
+from tract_jupyter.models import PendingStatus, brief_repr, counted
 from tract_jupyter.operations.spec import spec_from_dict
 from tract_jupyter.review import checking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection
 
     from tract_jupyter.llm import RawCall
     from tract_jupyter.models import Delta, LLMClient
@@ -37,6 +29,12 @@ if TYPE_CHECKING:
 STOPPED: Final = "stopped by the person"
 MOST: Final = 20
 """Tries, or versions, that can be asked for."""
+_MOST_REPEATED: Final = 3
+"""How often a model may propose the same after it was refused."""
+_STOPPED: Final = f"{STOPPED}; nothing was activated"
+_REPEATED: Final = (
+    "given up: the model kept proposing the same, which was refused; say more exactly what it is to do"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,27 +176,14 @@ def write(
         {"role": "system", "content": system_prompt or prompts.WRITE_OPERATION},
         {"role": "user", "content": prompts.writing_request(text.strip(), taken)},
     ]
-    ending = turn.run()
+    turn.run()
     return WrittenOperation(
-        text,
-        tuple(turn.attempts),
-        turn.reply.text,
-        turn.reply.model or "",
-        turn.meter.tokens,
-        turn.note or _note(ending),
+        text, tuple(turn.attempts), turn.reply.text, turn.reply.model or "", turn.tokens, turn.note
     )
 
 
-def _note(ending: TurnEnding) -> str:
-    if ending.outcome is TurnOutcome.STOPPED:
-        return f"{STOPPED}; nothing was activated"
-    if ending.outcome is TurnOutcome.REPEAT:
-        return "given up: the model kept proposing the same, which was refused; say more exactly what it is to do"
-    return ending.note
-
-
 class _Writing:
-    """The turn of a model that writes an operation; `llm.TurnHost`."""
+    """The dialogue with a model that writes an operation. `note` says how it ended; empty until then."""
 
     def __init__(
         self,
@@ -211,8 +196,8 @@ class _Writing:
         decide: Callable[[PendingActivation], object],
     ) -> None:
         self.messages: list[dict[str, Any]] = []
-        self.meter = TurnMeter(TurnLimits(steps=tries * versions))
         self.reply = Reply("")
+        self.requests = self.tokens = 0
         self.attempts: list[WritingAttempt] = []
         self.note = ""
         self._client = client
@@ -221,24 +206,27 @@ class _Writing:
         self._tries, self._versions = tries, versions
         self._left = tries
         self._version = 1
+        self._refused: list[tuple[str, str]] = []
         self._propose = propose
         self._decide = decide
 
-    def run(self) -> TurnEnding:
-        """Go on until it is active, given up, or left."""
+    def run(self) -> None:
+        """Ask until an operation is active, the tries are used up, or the user stops it."""
         try:
             with stopped_by(self._stop):
-                return run_turn(self, self.meter, self._stop)
+                while not self.note:
+                    if self._stop.is_set():
+                        self.note = _STOPPED
+                        return
+                    self._ask()
+                    self._answer()
         except TractError:
-            if self._stop.is_set():  # which ended the request
-                return TurnEnding(TurnOutcome.STOPPED)
-            raise
+            if not self._stop.is_set():
+                raise
+            self.note = _STOPPED  # Stop ended the request
 
-    def open_calls(self) -> Sequence[ActingCall]:
-        return ()
-
-    def ask(self) -> Sequence[ActingCall]:
-        self._observer.asking(self.meter.steps + 1, self._version)
+    def _ask(self) -> None:
+        self._observer.asking(self.requests + 1, self._version)
         size = 0
 
         def take(delta: Delta) -> None:
@@ -247,48 +235,26 @@ class _Writing:
             self._observer.writing(size)
 
         streamed = {"on_delta": take} if can_stream(self._client) else {}
-        reply = Reply.of(
+        self.reply = reply = Reply.of(
             WholeReplies(self._client).chat(
                 list(self.messages), tools=[dict(prompts.PROPOSE_OPERATION)], **streamed
             )
         )
-        self.meter.add_request(reply.model or "", reply.usage, 0)
-        self.reply = reply
+        self.requests += 1
+        used = (reply.usage, *reply.usage.get("failed_tries", ()))
+        self.tokens += sum(tokens_of(usage) or 0 for usage in used)
         self.messages.append(reply.to_message())
-        return reply.calls_by_place()
 
-    def carry_out(self, calls: Sequence[ActingCall]) -> Sequence[str] | None:
-        """Look at the first call, and have a person decide about it; None if nobody can be asked."""
-        outcomes = []
-        for place, asked in enumerate(calls):
-            call = self.reply.raw_calls[int(asked.id)]
-            told = prompts.ONE_OPERATION if place else self._looked_at(call)
-            if told is None:
-                return None
-            outcomes.append(told)
-            self.messages.append({"role": "tool", "tool_call_id": call.id, "content": told})
-        return outcomes
-
-    def key_of(self, call: ActingCall) -> str:
-        """Return what makes a call the same call as another one."""
-        return call.key
-
-    def turn_down(self, calls: Sequence[ActingCall], why: str) -> None:
-        for asked in calls:
-            self._missed(why)
-            told = canonical_json({"error": why})
-            call = self.reply.raw_calls[int(asked.id)]
-            self.messages.append({"role": "tool", "tool_call_id": call.id, "content": told})
-
-    def ended(self) -> TurnEnding | None:
-        return TurnEnding(TurnOutcome.ANSWER) if self.note else None
-
-    def answered(self) -> bool:
-        """Tell the model that text proposes nothing; it is asked again, if it has a try left."""
-        told = prompts.NO_OPERATION
-        self._missed("it proposed no operation, and only wrote text")
-        self.messages.append({"role": "user", "content": told})
-        return bool(self.note)
+    def _answer(self) -> None:
+        """Look at the first call of the reply, have the user decide about it, and answer each call."""
+        if not self.reply.raw_calls:
+            self._missed("it proposed no operation, and only wrote text")
+            self.messages.append({"role": "user", "content": prompts.NO_OPERATION})
+        for place, call in enumerate(self.reply.raw_calls):
+            answer = prompts.ONE_OPERATION if place else self._looked_at(call)
+            if answer is None:
+                return
+            self.messages.append({"role": "tool", "tool_call_id": call.id, "content": answer})
 
     # ---
 
@@ -298,8 +264,11 @@ class _Writing:
             pending = self._proposed(call)
         except TractError as error:
             self._missed(str(error))
+            self._refused.append((call.name, call.arguments))
+            if not self.note and self._refused.count(self._refused[-1]) == _MOST_REPEATED:
+                self.note = _REPEATED
             return prompts.refused_operation(str(error))
-        attempt = WritingAttempt(self.meter.steps, self._version, "", pending)
+        attempt = WritingAttempt(self.requests, self._version, "", pending)
         self.attempts.append(attempt)
         self._observer.shown(attempt)
         if not self._is_decided(pending):
@@ -317,7 +286,7 @@ class _Writing:
         return self._propose(spec_from_dict(call.values()))
 
     def _missed(self, problem: str) -> None:
-        attempt = WritingAttempt(self.meter.steps, None, problem, None)
+        attempt = WritingAttempt(self.requests, None, problem, None)
         self.attempts.append(attempt)
         self._observer.refused(attempt)
         self._left -= 1
@@ -335,7 +304,7 @@ class _Writing:
             return False
         except _Stopped:
             _withdraw(pending)
-            self.note = f"{STOPPED}; nothing was activated"
+            self.note = _STOPPED
             return False
         except BaseException:
             _withdraw(pending)

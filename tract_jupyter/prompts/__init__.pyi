@@ -65,6 +65,8 @@ from .turns import FIGURES as FIGURES
 from .turns import NOT_ENDED as NOT_ENDED
 from .turns import NOTHING as NOTHING
 from .turns import READ_UNKNOWN as READ_UNKNOWN
+from .turns import REPEATED as REPEATED
+from .turns import REPEATED_AGAIN as REPEATED_AGAIN
 from .turns import TASK_CANCELLED as TASK_CANCELLED
 from .turns import TOO_MANY_CHOICES as TOO_MANY_CHOICES
 from .turns import TRACT_CLOSED as TRACT_CLOSED

@@ -39,6 +39,11 @@ NEW_LATER: Final = (
     "New, and not in that list. If you need one and cannot call it, say so: the person can have them put into the list "
     "with tract.loop.offer_anew()."
 )
+REPEATED: Final = (
+    "not run: this exact call was made twice in a row with the same outcome, and its result will not change. Do "
+    "something else, or say what you know"
+)
+REPEATED_AGAIN: Final = "not run: it was repeated once more"
 NOT_ENDED: Final = "it was begun, and did not come to its end: whether it was carried out is not known"
 TOO_MANY_CHOICES: Final = "other calls were chosen too many times; make the call that you need"
 

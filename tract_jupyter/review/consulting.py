@@ -7,15 +7,13 @@ from dataclasses import asdict, dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter import prompts
-from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import ContentError, PendingStateError, SpecError, nearest
-from tract_jupyter.llm import ActingCall, Reply, TurnEnding, TurnMeter, WholeReplies, run_turn
-from tract_jupyter.models import TurnLimits, TurnOutcome, canonical_json, safe_repr
+from tract_jupyter.llm import Reply, WholeReplies
+from tract_jupyter.models import canonical_json, safe_repr
 from tract_jupyter.review import introspection
 from tract_jupyter.review.decision import deciding, decision_context
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from tract_jupyter.llm import RawCall
@@ -75,79 +73,55 @@ def consult(
         raise ContentError(
             f"max_turns is how many replies the model has, from 1 on, not {safe_repr(max_turns)}"
         )
-    turn = _Turn(pending, client, max_turns)
-    turn.messages = [
+    dialogue = _Dialogue(pending, client)
+    dialogue.messages = [
         {"role": "system", "content": system_prompt or prompts.CONSULT},
         {"role": "user", "content": prompts.consulting_request(instruction, _as_json(pending.to_dict()))},
     ]
-    run_turn(turn, turn.meter, StopSignal())
-    last = turn.reply
+    turns = 0
+    while pending.status.is_open and turns < max_turns:
+        dialogue.ask()
+        turns += 1
+    last = dialogue.reply
     return Consultation(
-        not pending.status.is_open, pending.status.value, turn.meter.steps, tuple(turn.steps), last.text,
+        not pending.status.is_open,
+        pending.status.value,
+        turns,
+        tuple(dialogue.steps),
+        last.text,
         last.model or "",
-    )  # fmt: skip
+    )
 
 
-class _Turn:
-    """The turn of a model that decides: its tools are the actions, and it ends once the pending is decided."""
+class _Dialogue:
+    """The dialogue with a model that decides. Its tools are the actions of the pending; a text decides nothing."""
 
-    def __init__(self, pending: Pending, client: LLMClient, max_turns: int) -> None:
+    def __init__(self, pending: Pending, client: LLMClient) -> None:
         self.messages: list[dict[str, Any]] = []
-        self.meter = TurnMeter(TurnLimits(steps=max_turns))
         self.reply = Reply("")
         self.steps: list[ConsultationStep] = []
         self._pending = pending
         self._client = WholeReplies(client)
-        self._shown = ""
 
-    def open_calls(self) -> Sequence[ActingCall]:
-        return ()
-
-    def ask(self) -> Sequence[ActingCall]:
-        self._shown = self._pending.fingerprint
-        reply = Reply.of(self._client.chat(list(self.messages), tools=self._pending.to_tools()))
-        self.meter.add_request(reply.model or "", reply.usage, 0)
-        self.reply = reply
+    def ask(self) -> None:
+        """Make a request, and carry out the calls of the reply until the pending is decided."""
+        pending, shown = self._pending, self._pending.fingerprint
+        tools = pending.to_tools()
+        self.reply = reply = Reply.of(self._client.chat(list(self.messages), tools=tools))
         self.messages.append(reply.to_message())
-        return reply.calls_by_place()
-
-    def carry_out(self, calls: Sequence[ActingCall]) -> Sequence[str]:
-        """Carry out what a reply asks for, until the pending is decided."""
-        outcomes = []
-        for asked in calls:
-            if not self._pending.status.is_open:
-                outcomes.append("")  # the turn ends with this
-                continue
-            call = self.reply.raw_calls[int(asked.id)]
-            step = _carried_out(self._pending, call, self.reply.model or "unknown", self._shown)
+        for call in reply.raw_calls:
+            if not pending.status.is_open:
+                return
+            step = _carried_out(pending, call, reply.model or "unknown", shown)
             self.steps.append(step)
             self.messages.append({"role": "tool", "tool_call_id": call.id, "content": step.answer})
             if not step.is_error:
-                self._shown = self._pending.fingerprint  # it knows of its own changes
-            outcomes.append(step.answer)
-        return outcomes
-
-    def key_of(self, call: ActingCall) -> str:
-        return call.key
-
-    def turn_down(self, calls: Sequence[ActingCall], why: str) -> None:
-        for asked in calls:
-            call = self.reply.raw_calls[int(asked.id)]
-            answer = _as_json({"error": why})
-            self.steps.append(ConsultationStep(call.name, call.arguments, answer, is_error=True))
-            self.messages.append({"role": "tool", "tool_call_id": call.id, "content": answer})
-
-    def ended(self) -> TurnEnding | None:
-        return None if self._pending.status.is_open else TurnEnding(TurnOutcome.ANSWER)
-
-    def answered(self) -> bool:
-        """Tell the model that text decides nothing; it is asked again."""
-        if self._pending.status.is_open:
-            names = ", ".join(tool["function"]["name"] for tool in self._pending.to_tools())
-            told = prompts.NO_CALL.format(names=names)
-            self.steps.append(ConsultationStep("", {}, told, is_error=True))
-            self.messages.append({"role": "user", "content": told})
-        return False
+                shown = pending.fingerprint  # the model knows of its own changes
+        if not reply.raw_calls and pending.status.is_open:
+            names = ", ".join(tool["function"]["name"] for tool in tools)
+            answer = prompts.NO_CALL.format(names=names)
+            self.steps.append(ConsultationStep("", {}, answer, is_error=True))
+            self.messages.append({"role": "user", "content": answer})
 
 
 def _carried_out(pending: Pending, call: RawCall, model: str, shown: str) -> ConsultationStep:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from tract_jupyter.concurrency import StopSignal
-    from tract_jupyter.llm import TurnMeter
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.profiles import ToolProfile
 
@@ -210,7 +209,7 @@ class CallNotes:
     Attributes:
         asked: the pendings that a person was asked within it.
         script: what its script did, as `ScriptResult.to_note`; None if it ran none.
-        meter: of the turn that makes it; None if no turn does.
+        meter: the `loop.TurnMeter` of the turn that makes it; None if no turn does.
         stop: ends that turn.
         is_again: whether it may have been made before, and a person said that it is made again.
         doubt: the reason to ask the user although the call was allowed before; empty if there is none. A tool that
@@ -222,7 +221,7 @@ class CallNotes:
 
     asked: list[Any] = field(default_factory=list)
     script: dict[str, Any] | None = None
-    meter: TurnMeter | None = None
+    meter: Any = None
     stop: StopSignal | None = None
     is_again: bool = False
     doubt: str = ""

@@ -13,8 +13,8 @@ import pytest
 from tests.review.fakes import FakeChannel, answering
 from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter.concurrency import BY_PERSON
-from tract_jupyter.llm import ActingCall
 from tract_jupyter.loop import CallEnded, ReplyStored
+from tract_jupyter.models import ToolCall
 from tract_jupyter.notebook.chat import TractSource, TurnLog, stored_view
 from tract_jupyter.prompts import ended_running, not_run, refused
 from tract_jupyter.review import Decision
@@ -106,7 +106,7 @@ def test_the_row_of_a_script_says_that_it_did_not_run_or_was_left(end):
     decision = Decision(action, {}, "panel", "f") if action else None
     asked = SimpleNamespace(operation="run_script", decision=decision) if action else None
     log = TurnLog(SimpleNamespace(asked=lambda _: asked, waited=lambda _: None))
-    log.add(ReplyStored("", "", calls=(ActingCall("c", "notebook_execute", {"code": "x = 1"}),)))
+    log.add(ReplyStored("", "", calls=(ToolCall("c", "notebook_execute", {"code": "x = 1"}),)))
     log.add(CallEnded("c", text, is_error=True, made=made, asked=("p",)))
     shown = log.view().text().splitlines()[0]
     assert re.sub(r"\d\d:\d\d", "TIME", shown).rstrip() == row

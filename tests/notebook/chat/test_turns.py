@@ -12,9 +12,8 @@ import pytest
 
 from tests.review.scripted import call, reply
 from tract_jupyter.exceptions import LLMError, OperationError
-from tract_jupyter.llm import ActingCall
 from tract_jupyter.loop import CallBegan, CallEnded, ReplyStored, TurnBegan, TurnEnded
-from tract_jupyter.models import Delta, SentContext, TurnLimits, TurnOutcome, message_with
+from tract_jupyter.models import Delta, SentContext, ToolCall, TurnLimits, TurnOutcome, message_with
 from tract_jupyter.notebook.chat import (
     TractSource,
     TurnLog,
@@ -196,7 +195,7 @@ def asked_about_a_script(talk):
 def test_reading_is_no_time_of_the_model(talk):
     log = TurnLog(Waited(talk))
     log.add(TurnBegan("t", "Go", datetime(2026, 6, 1, tzinfo=UTC)))
-    log.add(ReplyStored("r", "", calls=(ActingCall("c", "notebook_execute", {"code": "1"}),)))
+    log.add(ReplyStored("r", "", calls=(ToolCall("c", "notebook_execute", {"code": "1"}),)))
     script = {"status": "completed", "calls": 1, "by_tool": {}, "by_line": {}}
     log.add(CallEnded("c", "1", seconds=55.8, asked=("p", "q"), script=script))
     log.add(TurnEnded(TurnOutcome.ANSWER, seconds=63.0))
@@ -208,7 +207,7 @@ def test_the_foot_repeats_nothing_that_a_row_says(talk):
     clock = count(0, 10)
     log = TurnLog(Waited(talk), clock=lambda: next(clock))
     log.add(TurnBegan("t", "Go", datetime(2026, 6, 1, tzinfo=UTC)))
-    log.add(ReplyStored("r", "", calls=(ActingCall("c", "notebook_execute", {"code": "1"}),)))
+    log.add(ReplyStored("r", "", calls=(ToolCall("c", "notebook_execute", {"code": "1"}),)))
     assert "Carrying out its calls" in log.view().foot_text()
     log.add(CallBegan("c"))
     assert "Running a script" in log.view().text()
@@ -223,7 +222,7 @@ def test_the_foot_repeats_nothing_that_a_row_says(talk):
 def test_a_question_that_is_older_than_its_turn_leaves_the_time_as_it_is(talk):
     log = TurnLog(Waited(talk))
     log.add(TurnBegan("t", "Go", datetime(2026, 6, 1, tzinfo=UTC)))
-    log.add(ReplyStored("r", "", calls=(ActingCall("c", "look", {}),)))
+    log.add(ReplyStored("r", "", calls=(ToolCall("c", "look", {}),)))
     log.add(CallEnded("c", "1", pending="p"))
     log.add(TurnEnded(TurnOutcome.ANSWER, seconds=9.0))
     assert log.view().foot_text().endswith("9.0 s")

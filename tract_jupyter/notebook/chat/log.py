@@ -38,9 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from tract_jupyter.llm import ActingCall
     from tract_jupyter.loop import TurnEvent
-    from tract_jupyter.models import Attachment
+    from tract_jupyter.models import Attachment, ToolCall
     from tract_jupyter.notebook.chat.outputs import ScriptOutputs
     from tract_jupyter.notebook.chat.parts import Part
     from tract_jupyter.notebook.chat.rows import AskedQuestion
@@ -328,7 +327,7 @@ class TurnLog:
         seconds = event.seconds
         return event if seconds is None else replace(event, seconds=max(seconds - _covered(within), 0.0))
 
-    def _made(self, part_id: str, call: ActingCall) -> CallPart:
+    def _made(self, part_id: str, call: ToolCall) -> CallPart:
         """Return the part of a call that is to be made."""
         return CallPart(part_id, call)
 

@@ -44,9 +44,8 @@ from tract_jupyter.review import approval_terms
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tract_jupyter.llm import ActingCall
     from tract_jupyter.loop import CallEnded
-    from tract_jupyter.models import Attachment, SentContext
+    from tract_jupyter.models import Attachment, SentContext, ToolCall
     from tract_jupyter.notebook.chat.outputs import Output
     from tract_jupyter.review import Decision, Ticket
 
@@ -201,7 +200,7 @@ class CallPart:
     """A call of the model, and how far it has come; with the questions of its script."""
 
     id: str
-    call: ActingCall
+    call: ToolCall
     is_asked: bool = False
     is_begun: bool = False
     ended: CallEnded | None = None

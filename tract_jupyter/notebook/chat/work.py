@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tract_jupyter.agents import AgentCall
-    from tract_jupyter.llm import ActingCall
+    from tract_jupyter.models import ToolCall
     from tract_jupyter.notebook.chat.turn import DrawnTurn
 
 AGENT_CALL: Final = "agent_call"
@@ -167,7 +167,7 @@ def inner_rows(works: tuple[AgentWork, ...], limit: int) -> str:
     return f'{sub_html("Agents")}<div class="list">{rows}</div>'
 
 
-def agent_of(call: ActingCall) -> str:
+def agent_of(call: ToolCall) -> str:
     """Return the agent that a call calls; empty if it calls none."""
     if call.name == AGENT_CALL:
         return str(call.arguments.get("agent") or "")

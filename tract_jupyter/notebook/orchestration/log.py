@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from tract_jupyter.models import AutonomyLevel
@@ -15,9 +15,8 @@ from tract_jupyter.orchestrator import parted
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tract_jupyter.llm import ActingCall
     from tract_jupyter.loop import CallAsked, CallEnded, RequestBegan, TurnEnded
-    from tract_jupyter.models import Attachment
+    from tract_jupyter.models import Attachment, ToolCall
     from tract_jupyter.notebook.chat.parts import CallPart
     from tract_jupyter.tract import Tract
 
@@ -85,11 +84,11 @@ class OrchestrationLog(TurnLog):
         budget = self._looked_after.budget
         return None if budget is None else budget.max_tokens
 
-    def _made(self, part_id: str, call: ActingCall) -> CallPart:
+    def _made(self, part_id: str, call: ToolCall) -> CallPart:
         tool = self._looked_after.executor.get(call.name)
         arguments, reasoning, alternatives = parted(tool, call.arguments)
         return StepPart(
-            part_id, call._replace(arguments=arguments), reasoning=reasoning, alternatives=alternatives,
+            part_id, replace(call, arguments=arguments), reasoning=reasoning, alternatives=alternatives,
             only_reads=self._only_reads,
         )  # fmt: skip
 

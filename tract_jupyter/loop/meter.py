@@ -1,9 +1,4 @@
-"""The core of every tool loop: ask a model, carry out what it calls, until something ends the turn.
-
-It knows neither store nor tools. Who asks, and who carries calls out, is a `TurnHost`: the stored loop of the package
-`loop`, or a consultation about a pending. What the turn may take is measured here, and calls that only repeat
-themselves are noticed here, so that both are the same everywhere.
-"""
+"""The meter of a turn: what the turn has taken so far, against its limits."""
 
 from __future__ import annotations
 
@@ -12,29 +7,19 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.llm.messages import Usage, is_count
-from tract_jupyter.models import TurnLimits, TurnOutcome, counted, digest
+from tract_jupyter.llm import tokens_of
+from tract_jupyter.models import TurnLimits, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
-    from tract_jupyter.concurrency import StopSignal
-    from tract_jupyter.llm.spending import CostLine
+    from tract_jupyter.llm import CostLine
 
 Price = Callable[[str, Mapping[str, Any]], float | None]
 """A function that says what a request cost in USD, given the model and the reported usage; None if nobody knows."""
-
-_GO_ON: Final = "chat(None) goes on"
-
-
-class TurnEnding(NamedTuple):
-    """How a turn ended; `note` says why and how to go on, in a sentence."""
-
-    outcome: TurnOutcome
-    note: str = ""
 
 
 class TurnMeter:
@@ -195,18 +180,6 @@ class TurnMeter:
         return f"the limit of {self.limits.seconds:g} seconds is over" if is_over else ""
 
 
-def tokens_of(usage: Mapping[str, Any]) -> int | None:
-    """Return the tokens of a request and its reply, with the estimated part; None if they were not counted."""
-    found = Usage.of({"usage": dict(usage)})
-    known = [count for count in (found.input_tokens, found.output_tokens) if count is not None]
-    total, estimated = usage.get("total_tokens"), usage.get("estimated_tokens")
-    if is_count(estimated) and estimated:
-        return sum(known) + estimated
-    if any(known) and usage.get("prompt_tokens") != 0:
-        return sum(known)
-    return total if is_count(total) and total else None
-
-
 def _add(total: dict[str, Any], more: Mapping[str, Any]) -> None:
     for name, value in more.items():
         if isinstance(value, dict):
@@ -222,143 +195,3 @@ def _add(total: dict[str, Any], more: Mapping[str, Any]) -> None:
             total[name] = before + value if isinstance(before, int | float) else value
         else:
             total[name] = value
-
-
-class ActingCall(NamedTuple):
-    """A call of one step: its id, which no other call of the conversation has, the tool, and the arguments."""
-
-    id: str
-    name: str
-    arguments: Mapping[str, Any]
-
-    @property
-    def key(self) -> str:
-        """What makes it the same call as another one: the tool and the arguments, whatever their order."""
-        return digest([self.name, self.arguments])
-
-
-_LONGEST_PERIOD: Final = 8
-
-
-class Repeats:
-    """Notices steps that only repeat earlier ones: the same calls, which had the same outcomes twice.
-
-    The repetition may be of one step, or of up to eight in turn.
-    """
-
-    def __init__(self) -> None:
-        self._steps: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
-
-    def foreseen(self, keys: Sequence[str]) -> tuple[str, ...] | None:
-        """Return the outcomes that these calls had both times before, if this is the third time; None otherwise."""
-        steps, wanted = self._steps, tuple(sorted(keys))
-        for period in range(1, _LONGEST_PERIOD + 1):
-            last, before = steps[-period:], steps[-2 * period : -period]
-            if len(before) == period and last == before and last[0][0] == wanted:
-                return last[0][1]
-        return None
-
-    def note(self, keys: Sequence[str], outcomes: Sequence[str]) -> None:
-        """Remember a step, with the outcome of each of its calls."""
-        pairs = sorted(zip(keys, outcomes, strict=True))
-        self._steps.append((tuple(key for key, _ in pairs), tuple(outcome for _, outcome in pairs)))
-        del self._steps[: -2 * _LONGEST_PERIOD]
-
-    def note_again(self, keys: Sequence[str], outcomes: tuple[str, ...]) -> None:
-        """Remember a step that was answered from the steps before."""
-        self._steps.append((tuple(sorted(keys)), outcomes))
-        del self._steps[: -2 * _LONGEST_PERIOD]
-
-
-class TurnHost(Protocol):
-    """Does what a turn consists of."""
-
-    def open_calls(self) -> Sequence[ActingCall]:
-        """Return the calls of a turn that goes on which have no answer yet."""
-        ...
-
-    def ask(self) -> Sequence[ActingCall]:
-        """Make a request, keep the reply, and return what it calls."""
-        ...
-
-    def carry_out(self, calls: Sequence[ActingCall]) -> Sequence[str] | None:
-        """Carry calls out and keep their answers; None if some wait for a person.
-
-        Returns:
-            What came of each call, as far as it makes a difference.
-        """
-        ...
-
-    def key_of(self, call: ActingCall) -> str:
-        """Return what makes a call the same call as another one."""
-        ...
-
-    def turn_down(self, calls: Sequence[ActingCall], why: str) -> None:
-        """Keep, as the answer of each call, that it was not carried out."""
-        ...
-
-    def ended(self) -> TurnEnding | None:
-        """Return how the turn ended for a reason of the host's own; None if it goes on."""
-        ...
-
-    def answered(self) -> bool:
-        """Return True if a reply that calls nothing is the answer; False to ask again."""
-        ...
-
-
-REPEATED: Final = (
-    "not run: this exact call was made twice in a row with the same outcome, and its result will not change. Do "
-    "something else, or say what you know"
-)
-STILL_REPEATED: Final = "not run: it was repeated once more"
-_TOLD_REPEAT: Final = (
-    "stopped, since the model kept making the same calls with the same outcome; say what it should do instead, or "
-    f"{_GO_ON}"
-)
-_TOLD_STOPPED: Final = f"stopped; {_GO_ON}"
-_TOLD_PAUSED: Final = f"paused before the next request; {_GO_ON}"
-_TOLD_WAITING: Final = (
-    f"calls wait for a decision: '%tract inbox' shows them, and {_GO_ON} once they are decided"
-)
-
-
-def run_turn(
-    host: TurnHost, meter: TurnMeter, stop: StopSignal, repeats: Repeats | None = None
-) -> TurnEnding:
-    """Go on until the turn ends, and return how."""
-    repeats = Repeats() if repeats is None else repeats
-    was_told = False
-    calls = host.open_calls()
-    while True:
-        if calls:
-            keys = [host.key_of(call) for call in calls]
-            before = repeats.foreseen(keys)
-            if before is None:
-                outcomes = host.carry_out(calls)
-                if outcomes is None:
-                    return TurnEnding(TurnOutcome.WAITING, _TOLD_WAITING)
-                repeats.note(keys, outcomes)
-            else:
-                host.turn_down(calls, STILL_REPEATED if was_told else REPEATED)
-                if was_told:
-                    return TurnEnding(TurnOutcome.REPEAT, _TOLD_REPEAT)
-                repeats.note_again(keys, before)
-            was_told = before is not None
-        ending = host.ended() or why_over(meter, stop)
-        if ending is not None:
-            return ending
-        calls = host.ask()
-        if not calls and host.answered():
-            return TurnEnding(TurnOutcome.ANSWER)
-
-
-def why_over(meter: TurnMeter, stop: StopSignal) -> TurnEnding | None:
-    """Return how a turn ends before its next request: by Stop, a pause or a limit; None if it goes on."""
-    if stop.is_set():
-        return TurnEnding(TurnOutcome.STOPPED, _TOLD_STOPPED)
-    if stop.is_paused:
-        return TurnEnding(TurnOutcome.STOPPED, _TOLD_PAUSED)
-    why = meter.why_no_request()
-    if why:
-        return TurnEnding(TurnOutcome.LIMIT, f"{why}; {_GO_ON}, with as much again, or with other limits")
-    return None
