@@ -35,7 +35,7 @@ from tract_jupyter.agents.running import AgentCaller, CallRunner, outcome_of
 from tract_jupyter.exceptions import AgentError, CodeDecisionError, LLMConfigError, ToolExecutionError
 from tract_jupyter.llm import RequestWorkers
 from tract_jupyter.models import brief_repr, repr_of_whole
-from tract_jupyter.toolkit import call_notes, current_caller
+from tract_jupyter.toolkit import runs_for_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -500,7 +500,7 @@ class Agents:
         Raises:
             CodeDecisionError: what runs on behalf of a model does.
         """
-        if call_notes() is not None or current_caller(self.executor) is not None:
+        if runs_for_model(self.executor):
             raise CodeDecisionError(
                 f"{what} is a person's to say, and not that of what runs on behalf of a model"
             )

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from tract_jupyter.agents.definition import budget_text
 from tract_jupyter.agents.file import file_text
 from tract_jupyter.agents.findings import findings_rows, text_findings
-from tract_jupyter.agents.running import running_agent
 from tract_jupyter.models import counted
 from tract_jupyter.review import CodeBlock, ValueRow, ValueTable
-from tract_jupyter.toolkit import CallDetails
+from tract_jupyter.toolkit import CallDetails, call_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,7 +90,7 @@ def _rights(agents: Agents, definition: AgentDefinition, actor: str) -> Iterator
     yield ValueRow(
         "asks before", "", ", ".join(writes) or "nothing", "You are asked each time, unless you allow it."
     )
-    running = running_agent()
+    running = call_context().agent
     above = " → ".join(("you", *(() if running is None else running.call.chain), definition.name))
     yield ValueRow("called by", "", above, f"{actor} makes it.")
     yield ValueRow("model", "", definition.model or "that of whoever calls it")

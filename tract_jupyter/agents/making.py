@@ -14,7 +14,7 @@ from tract_jupyter.agents.registry import Agent, AgentState
 from tract_jupyter.agents.rights import CREATING, check_free, check_rights
 from tract_jupyter.agents.running import AgentCaller
 from tract_jupyter.exceptions import AgentError
-from tract_jupyter.toolkit import planned_before
+from tract_jupyter.toolkit import call_context
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -251,7 +251,10 @@ class AgentMaker:
         Raises:
             AgentError: there are as many as may be.
         """
-        if len(self._agents.names) + planned_before().count("agent_create") >= self._agents.limits.count:
+        if (
+            len(self._agents.names) + call_context().planned.count("agent_create")
+            >= self._agents.limits.count
+        ):
             raise AgentError(
                 "limit",
                 f"limit reached: {self._agents.limits.count} agents are active, which is the most here. Retire one "

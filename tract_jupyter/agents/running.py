@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import threading
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -32,11 +31,9 @@ from tract_jupyter.models import TurnLimits, TurnOutcome
 from tract_jupyter.review import this_cell, this_process
 from tract_jupyter.toolkit import (
     Toolset,
-    acting_level,
     agent_actor,
-    call_notes,
-    current_executor,
-    current_profile,
+    call_context,
+    changed_context,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +45,6 @@ if TYPE_CHECKING:
     from tract_jupyter.models import ChatResponse
     from tract_jupyter.toolkit import ToolProfile
 
-_running: ContextVar[RunningAgent | None] = ContextVar("tract_running_agent", default=None)
 _PATIENCE: Final = 5.0
 _CHATS_OWN: Final = re.compile("(?:;|, and) chat\\(None\\)")
 """What a note says from here on is how a chat goes on, which an agent's call does by another word."""
@@ -80,20 +76,6 @@ class RunningAgent:
     purses: tuple[Purse, ...]
 
 
-def running_agent() -> RunningAgent | None:
-    """Return the agent that what runs now belongs to; None if none does."""
-    return _running.get()
-
-
-@contextmanager
-def _being(running: RunningAgent) -> Iterator[None]:
-    token = _running.set(running)
-    try:
-        yield
-    finally:
-        _running.reset(token)
-
-
 class AgentCaller:
     """Whoever makes or calls an agent now: a person, a chat's model, or an agent.
 
@@ -102,11 +84,12 @@ class AgentCaller:
     """
 
     def __init__(self, tract: Any) -> None:
-        self.running = running_agent()
-        self.profile = current_profile() if self.running is None else self.running.profile
+        context = call_context()
+        self.running: RunningAgent | None = context.agent
+        self.profile = context.profile if self.running is None else self.running.profile
         self._top = tract
-        self._executor = current_executor() or tract.executor
-        notes = call_notes()
+        self._executor = context.executor or tract.executor
+        notes = context.notes
         self.meter: TurnMeter | None = None if notes is None else notes.meter
         self.stop = None if notes is None else notes.stop
         self.is_again = notes is not None and notes.is_again
@@ -136,7 +119,7 @@ class AgentCaller:
     @property
     def making(self) -> dict[str, str]:
         """What is known of how something is made now: the `model` that writes it, and the `cell` that runs."""
-        notes = call_notes()
+        notes = call_context().notes
         known = {"model": "" if notes is None else notes.model, "cell": this_cell()}
         return {name: str(value) for name, value in known.items() if value}
 
@@ -166,7 +149,7 @@ class CallRunner:
 
     def wait(self) -> None:
         """Wait until all calls have ended and were kept, five seconds at most; not within one of them."""
-        if running_agent() is None:
+        if call_context().agent is None:
             with self._ended:
                 self._ended.wait_for(lambda: not self._under_way, _PATIENCE)
 
@@ -404,9 +387,9 @@ class CallRunner:
             self._choose_model(agent, own)
             own.models.default.workers = self._agents.request_workers
             # also of one that may call nothing: what its model makes up is answered
-            toolset = Toolset(own.executor, profile, actor=call.actor, permission=acting_level())
+            toolset = Toolset(own.executor, profile, actor=call.actor, permission=call_context().level)
             with (
-                _being(RunningAgent(call, agent, own, profile, caller.running, purses)),
+                changed_context(agent=RunningAgent(call, agent, own, profile, caller.running, purses)),
                 own.loop.signal() as stop,  # before it follows: a stop that was given already counts
                 self._agents.following(call, caller),
             ):

@@ -47,10 +47,8 @@ from tract_jupyter.toolkit import (
     PendingToolCall,
     PreparedCall,
     ToolResult,
-    allowing,
+    changed_context,
     failed,
-    noting,
-    planning,
     refusal,
     result_of,
 )
@@ -290,7 +288,7 @@ class StepCalls:
             call.answer = self._turned_down(call, len(planned))
             if call.answer is not None:
                 continue
-            with planning(planned):
+            with changed_context(planned=planned):
                 found = self.machinery.toolset.prepare(
                     call.asked.name, call.asked.arguments, doubt=self._doubt(call)
                 )
@@ -606,7 +604,7 @@ class StepCalls:
         told = (
             nullcontext() if machinery.observer is None else machinery.observer.making(call.asked.id, notes)
         )
-        with machinery.at_tools(), allowing(take), noting(notes), told, checking(check):
+        with machinery.at_tools(), changed_context(notes=notes, take_call=take), told, checking(check):
             result = (
                 make() if machinery.carry_out is None else _replaced(machinery.carry_out, call.asked, make)
             )

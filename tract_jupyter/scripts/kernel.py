@@ -25,7 +25,7 @@ from tract_jupyter.scripts.known import DRAWN, KernelVariables, made_names, open
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
 from tract_jupyter.scripts.script import MAIN, OWN
 from tract_jupyter.scripts.stopper import ScriptStopped
-from tract_jupyter.toolkit import call_notes, calling
+from tract_jupyter.toolkit import call_context, calling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -77,7 +77,7 @@ def run_in_kernel(run: ScriptRun, namespace: dict[str, Any], executor: ToolExecu
 
 def was_left() -> bool:
     """Return True if the turn of this script ended before the script. Newer figures may be the user's."""
-    notes = call_notes()
+    notes = call_context().notes
     return notes is not None and notes.is_left
 
 

@@ -24,10 +24,10 @@ from tract_jupyter.toolkit import (
     DISCOVERY,
     Savings,
     ToolResult,
-    current_profile,
-    reset_caller,
+    call_context,
+    reset_context,
     rough_size,
-    set_caller,
+    set_context,
 )
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class ScriptCalls:
         self.records: deque[ScriptCall] = deque(maxlen=_KEPT)
         self.count = 0
         self.filename = script.filename
-        self.shown = current_profile()
+        self.shown = call_context().profile
         self.profile = None if self.shown is None else self.shown.in_code
         self._ended = ""
         self._process = os.getpid()
@@ -326,11 +326,11 @@ class ScriptCalls:
         stopper.shield()
         try:
             meter.depth += 1
-            before = set_caller(self)
+            before = set_context(script=self)
             try:
                 yield
             finally:
-                reset_caller(before)
+                reset_context(before)
                 meter.depth -= 1
         finally:
             stopper.unshield()

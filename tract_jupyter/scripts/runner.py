@@ -24,7 +24,7 @@ from tract_jupyter.toolkit import (
     TOKENS_PER_CALL,
     Exchanged,
     Savings,
-    call_notes,
+    call_context,
     current_caller,
     get_profile,
     profile_of,
@@ -164,7 +164,7 @@ class Scripts:
             ScriptFailedError: the notebook cannot be used; nothing ran.
         """
         run.calls.executor = self._executor
-        notes = call_notes()
+        notes = call_context().notes
         run.meter.start(None if notes is None or notes.meter is None else notes.meter.seconds_left)
         with self.shown(run):
             if run.backend == "sandbox":
@@ -206,7 +206,7 @@ class Scripts:
         self.results.append(result)
         self._executor.count_savings(result.savings)
         self._record(_event(result))
-        notes = call_notes()
+        notes = call_context().notes
         if notes is not None:
             notes.script = result.to_note()
         return result

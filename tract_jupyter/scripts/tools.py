@@ -12,7 +12,7 @@ from tract_jupyter.models import PendingStatus
 from tract_jupyter.prompts import BEGUN_BEFORE, refused
 from tract_jupyter.scripts.pendings import PendingScript
 from tract_jupyter.scripts.script import MAIN
-from tract_jupyter.toolkit import ToolDefinition, ToolResult, Traits, call_notes, note_question, refusal
+from tract_jupyter.toolkit import ToolDefinition, ToolResult, Traits, call_context, note_question, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -94,7 +94,7 @@ class _ScriptTools:
             code, notebook_id=notebook_id, tract=executor.top.tract, acts_in=executor.tract, actor=actor,
             execute_fn=approved,
         )  # fmt: skip
-        own, notes = pending.pending_id, call_notes()
+        own, notes = pending.pending_id, call_context().notes
         doubt = "" if notes is None else notes.doubt
         is_asked = bool(doubt) or pending.subject is None
         if is_asked or not reviewer.granted(pending):

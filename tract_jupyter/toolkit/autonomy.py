@@ -6,18 +6,17 @@ calls that are still to come, also in another process. A level never widens what
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import CodeDecisionError, ContentError, TractError
 from tract_jupyter.models import AutonomyLevel, brief_repr, effective_autonomy, repr_of_whole
 from tract_jupyter.prompts import NO_PERMISSION, TOLD_NOT_DONE
-from tract_jupyter.storage import whole_context
-from tract_jupyter.toolkit.callers import Permission, call_notes, current_caller, default_permission
+from tract_jupyter.toolkit.call_context import call_context, changed_context
+from tract_jupyter.toolkit.callers import Permission, default_permission, runs_for_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tract_jupyter.review import Settings
     from tract_jupyter.toolkit.definitions import ToolDefinition
@@ -25,12 +24,6 @@ if TYPE_CHECKING:
 
 _SETTINGS: Final = "autonomy"
 _DEFAULT: Final = AutonomyLevel.COLLABORATIVE
-_acting: ContextVar[LeveledPermission | None] = ContextVar("tract_acting", default=None)
-
-
-def acting_level() -> LeveledPermission | None:
-    """Return the permission of whoever acts at a level of autonomy now; None if nobody does."""
-    return _acting.get()
 
 
 class Autonomy:
@@ -111,7 +104,7 @@ class Autonomy:
         Raises:
             ContentError: there is no such level.
         """
-        acting = _acting.get()
+        acting = call_context().level
         own = [] if acting is None else [acting.level_now()]
         try:
             above = self._above()
@@ -196,7 +189,7 @@ class Autonomy:
         Raises:
             CodeDecisionError: a script, or what a tool call runs, wants to raise it.
         """
-        if call_notes() is not None or current_caller(self._executor()) is not None:
+        if runs_for_model(self._executor()):
             raise CodeDecisionError(
                 "how much happens without a person is a person's to say: what runs on behalf of a model can lower it, "
                 f"and not raise it to {level}{more}. Set it in a cell of your own, or with '%tract autonomy'"
@@ -231,27 +224,10 @@ class LeveledPermission:
 
     def level_now(self) -> AutonomyLevel:
         """Return the level; what gives it may itself ask for what is effective, and not for this level again."""
-        token = _acting.set(None)
-        try:
+        with changed_context(level=None):
             return self.level()
-        finally:
-            _acting.reset(token)
 
     def bars(self, tool: ToolDefinition) -> bool:
         """Return True if nothing calls a tool now on behalf of whoever acts: the level is manual."""
         is_manual = self.autonomy.effective(self.level_now()) is AutonomyLevel.MANUAL
         return is_manual and not tool.traits.read_only
-
-    @whole_context
-    def acting(self) -> Iterator[None]:
-        """Have what is done within this be done at the level."""
-        token = _acting.set(self)
-        try:
-            yield
-        finally:
-            _acting.reset(token)
-
-
-def acting_now() -> LeveledPermission | None:
-    """Return the permission of whoever acts at a level, within whose call this is; None within none."""
-    return _acting.get()

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 from tract_jupyter.exceptions import ContentError, UnknownToolError, nearest
 from tract_jupyter.models import one_line
 from tract_jupyter.models.schema import stub_source
-from tract_jupyter.toolkit.callers import current_caller, current_profile
+from tract_jupyter.toolkit.call_context import call_context
+from tract_jupyter.toolkit.callers import current_caller
 from tract_jupyter.toolkit.definitions import BUILT_IN, ToolDefinition, Traits
 from tract_jupyter.toolkit.names import all_functions
 from tract_jupyter.toolkit.profiles import CODE_MODE
@@ -170,7 +171,7 @@ class _DiscoveryTools:
         tools_describe.
         """
         executor = self._executor()
-        functions = callable_functions(executor, actor, current_profile())
+        functions = callable_functions(executor, actor, call_context().profile)
         scores = relevance(query, functions)
 
         def place(name: str) -> tuple[float, int, str]:
@@ -188,7 +189,7 @@ class _DiscoveryTools:
 
         Not to look for one: tools_search.
         """
-        functions = callable_functions(self._executor(), actor, current_profile())
+        functions = callable_functions(self._executor(), actor, call_context().profile)
         wanted = dict.fromkeys([names] if isinstance(names, str) else names)
         if len(wanted) > _MOST_DESCRIBED:
             raise ContentError(
@@ -199,7 +200,7 @@ class _DiscoveryTools:
         return text
 
     def _counted(self, exchanged: str) -> None:
-        profile = current_profile()
+        profile = call_context().profile
         if (
             profile is not None
             and profile.callable_from_code is not None

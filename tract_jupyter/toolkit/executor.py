@@ -7,7 +7,6 @@ its permission is checked, and only then the handler runs. Errors come back as d
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import nullcontext
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -31,15 +30,12 @@ from tract_jupyter.prompts import (
     undecided,
 )
 from tract_jupyter.storage import is_order, what_triggered
-from tract_jupyter.toolkit.autonomy import acting_now
+from tract_jupyter.toolkit.call_context import call_context, changed_context
 from tract_jupyter.toolkit.callers import (
     CHAT,
     USER,
     Permission,
-    bound_to,
     default_permission,
-    made_by,
-    not_allowed,
     question,
     waiting,
 )
@@ -51,6 +47,7 @@ from tract_jupyter.toolkit.savings import Savings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from contextlib import AbstractContextManager
     from typing import TypeVar
 
     from tract_jupyter.llm import Cassette
@@ -313,7 +310,7 @@ class ToolExecutor:
         if tool is None or (profile is not None and not profile.has(tool)):
             return self._unknown(name, tool, profile)
         actor, locks = self.qualified(actor), self.locks
-        why_not = _locked(tool.name, locks[tool.name]) if tool.name in locks else not_allowed()
+        why_not = _locked(tool.name, locks[tool.name]) if tool.name in locks else _not_allowed()
         if why_not:
             return ToolResult(name, success=False, error=why_not, denied=True)
         try:
@@ -332,8 +329,8 @@ class ToolExecutor:
         self.count_use(tool.name)
 
         def make() -> ToolResult:
-            with nullcontext() if permission is None else permission.acting(), made_by(self):
-                return _made(name, tool, values, actor, choice, profile)
+            with _calling(self, profile, permission):
+                return _made(name, tool, values, actor, choice)
 
         # what a person's own code does with the tract is no traffic
         if self._cassette is None or (tool.is_of_tract and actor == USER):
@@ -551,7 +548,7 @@ def _check_level(tool: ToolDefinition, actor: str) -> None:
     Raises:
         _Denied: the level is manual by now.
     """
-    acting = acting_now()
+    acting = call_context().level
     if acting is not None and acting.bars(tool):
         raise _Denied(acting.why_not(tool, actor))
 
@@ -582,8 +579,22 @@ def _check(
     if approval is not None and approval.definition_hash != tool.hash_for(values):
         raise _Denied(CHANGED_SINCE.format(tool=tool.name))
     if tool.check is not None:
-        with nullcontext() if profile is None else bound_to(profile), made_by(executor):
+        with _calling(executor, profile):
             tool.check(values, actor)
+
+
+def _calling(
+    executor: ToolExecutor, profile: ToolProfile | None, permission: LeveledPermission | None = None
+) -> AbstractContextManager[None]:
+    """Make the calls of this block those of an executor, with the profile and the level that are given."""
+    given = {"executor": executor, "profile": profile, "level": permission}
+    return changed_context(**{name: value for name, value in given.items() if value is not None})
+
+
+def _not_allowed() -> str:
+    """Count a tool call of the turn, and return why it may not be made; empty if it may."""
+    take_call = call_context().take_call
+    return "" if take_call is None else take_call()
 
 
 def _made(
@@ -592,15 +603,13 @@ def _made(
     values: dict[str, Any],
     actor: str,
     choice: ActionChoice | None,
-    profile: ToolProfile | None,
 ) -> ToolResult:
     """Run a tool's handler."""
     try:
-        with nullcontext() if profile is None else bound_to(profile):
-            if tool.told_choice:
-                output = tool.handler(actor, choice, **values)
-            else:
-                output = tool.handler(actor, **values) if tool.told_actor else tool.handler(**values)
+        if tool.told_choice:
+            output = tool.handler(actor, choice, **values)
+        else:
+            output = tool.handler(actor, **values) if tool.told_actor else tool.handler(**values)
     except CassetteError:
         raise  # of a call or request within this one: the replay has failed as a whole
     except BaseException as error:  # a `CancelledError`, a `SystemExit`: whatever a tool raises is its result

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.context import read_files
 from tract_jupyter.exceptions import AttachmentError, CodeDecisionError
 from tract_jupyter.models import brief_repr, repr_of_whole
-from tract_jupyter.toolkit.callers import call_notes, current_caller
+from tract_jupyter.toolkit.callers import runs_for_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -100,7 +100,7 @@ class Workspace:
     def _check_person(self, wanted: Sequence[Path]) -> None:
         now = self.roots
         more = next((one for one in wanted if not any(map(one.is_relative_to, now))), None)
-        if more is not None and self._is_of_model():
+        if more is not None and runs_for_model(self._executor()):
             raise CodeDecisionError(
                 "which folders may be read is a person's to say: what runs on behalf of a model can narrow the "
                 f"workspace, and not add {str(more)!r}. Set tract.workspace.roots in a cell of your own"
@@ -119,15 +119,12 @@ class Workspace:
                 holds something like a secret; or they are too many.
             CodeDecisionError: code that runs for a model wants to send a text that may hold a secret.
         """
-        if send_anyway and self._is_of_model():
+        if send_anyway and runs_for_model(self._executor()):
             raise CodeDecisionError(
                 "send_anyway is the user's decision, so code that runs for a model cannot use it. Use it in a cell of "
                 "your own"
             )
         return read_files(self.roots, names, send_anyway=send_anyway)
-
-    def _is_of_model(self) -> bool:
-        return call_notes() is not None or current_caller(self._executor()) is not None
 
 
 def _stored_roots(stored: Setting) -> tuple[Path, ...]:

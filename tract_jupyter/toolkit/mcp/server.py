@@ -33,7 +33,7 @@ from tract_jupyter.exceptions import McpError, UndecidedError
 from tract_jupyter.models import printable
 from tract_jupyter.prompts import RUNS, SERVER_INSTRUCTIONS, WAITS_FOR_OWNER, refused_call
 from tract_jupyter.review import NoChannel
-from tract_jupyter.toolkit.callers import CallNotes, noting
+from tract_jupyter.toolkit.call_context import CallNotes, changed_context
 from tract_jupyter.toolkit.executor import failed
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class McpService:
         self._running.add(ended)
         try:
             self._tract.operations.look_again()
-            with noting(notes):
+            with changed_context(notes=notes):
                 return self._tract.toolset(self._profile, actor=actor).execute(name, arguments)
         except Exception as error:  # noqa: BLE001 # of the store; the SDK would only say that there was one
             return failed(name, error)

@@ -1,0 +1,100 @@
+"""The context of a tool call: who makes it, in which turn, and with which rights.
+
+It is one value, in one context variable: a tool, or a script, calls the functions of a tract without passing it on.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tract_jupyter.storage import whole_context
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tract_jupyter.concurrency import StopSignal
+    from tract_jupyter.toolkit.autonomy import LeveledPermission
+    from tract_jupyter.toolkit.callers import Caller
+    from tract_jupyter.toolkit.profiles import ToolProfile
+
+
+@dataclass(eq=False)
+class CallNotes:
+    """One call of a model while it is made: its turn, and what is noted of it.
+
+    Attributes:
+        asked: the pendings that a person was asked within it.
+        script: what its script did, as `ScriptResult.to_note`; None if it ran none.
+        meter: the `loop.TurnMeter` of the turn that makes it; None if no turn does.
+        stop: ends that turn.
+        is_again: whether it may have been made before, and a person said that it is made again.
+        doubt: the reason to ask the user although the call was allowed before; empty if there is none. A tool that
+            `asks_always` shows it in its own request.
+        among: how many calls are made side by side with it, itself included.
+        model: the model that makes it, as its provider calls it; empty if none does.
+        is_left: whether the turn was stopped and no longer waits for the end of the call.
+    """
+
+    asked: list[Any] = field(default_factory=list)
+    script: dict[str, Any] | None = None
+    meter: Any = None
+    stop: StopSignal | None = None
+    is_again: bool = False
+    doubt: str = ""
+    among: int = 1
+    model: str = ""
+    is_left: bool = False
+
+
+class CallContext(NamedTuple):
+    """The context that a call is made in. Each attribute is that of the innermost call.
+
+    Attributes:
+        notes: the call of a model; None outside of one.
+        script: the script that calls; None for the user's own code. See `callers.current_caller` for its threads.
+        executor: makes the call; None outside of a call.
+        profile: the tools that the caller may use, and the code that it runs; None for all.
+        level: the permission of an actor at a level of autonomy; None for the executor's permission.
+        agent: the `agents.RunningAgent`; None if no agent runs.
+        take_call: counts a tool call of the turn, and returns why it may not be made; empty if it may.
+        planned: the tools of the calls that the model made in the same reply, before the one that is prepared now.
+    """
+
+    notes: CallNotes | None = None
+    script: Caller | None = None
+    executor: Any = None
+    profile: ToolProfile | None = None
+    level: LeveledPermission | None = None
+    agent: Any = None
+    take_call: Callable[[], str] | None = None
+    planned: tuple[str, ...] = ()
+
+
+_context: ContextVar[CallContext] = ContextVar("tract_call_context", default=CallContext())  # noqa: B039 # immutable
+
+
+def call_context() -> CallContext:
+    """Return the context that this code runs in."""
+    return _context.get()
+
+
+def set_context(**changes: Any) -> Token[CallContext]:
+    """Change the context of this thread or task, until `reset_context`."""
+    return _context.set(_context.get()._replace(**changes))
+
+
+def reset_context(before: Token[CallContext]) -> None:
+    """Restore the context as it was before `set_context`."""
+    _context.reset(before)
+
+
+@whole_context
+def changed_context(**changes: Any) -> Iterator[None]:
+    """Change the context of the code within this block."""
+    before = set_context(**changes)
+    try:
+        yield
+    finally:
+        reset_context(before)
