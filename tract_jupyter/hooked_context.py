@@ -431,18 +431,19 @@ class HookedContext(VersionedContext):
             StoreError: the store cannot be read or written; the subclass tells why.
         """
         with self._parts.turn():
-            from tract_jupyter.loop import TurnRequest
-            from tract_jupyter.runs import ReplyRequest
+            from tract_jupyter.loop import ReplyRequest, TurnRequest
+            from tract_jupyter.runs import RunRequest
 
             options = _with_schemas(options, tools)
             asked = ReplyRequest(
                 validator=validator, max_retries=max_retries, retry_prompt=retry_prompt, hide_retries=hide_retries,
                 message=message, metadata=metadata, options=options,
             )  # fmt: skip
-            turn = TurnRequest(tools=tools, limits=limits, on_delta=on_delta, on_turn=on_turn, whole=True)
-            return self._parts.runs.generate(
-                asked, trigger=trigger, profile=profile, on_event=on_event, options=run, turn=turn
+            turn = TurnRequest(
+                reply=asked, tools=tools, limits=limits, on_delta=on_delta, on_turn=on_turn, whole=True
             )
+            runs = RunRequest(trigger=trigger, profile=profile, on_event=on_event, options=run)
+            return self._parts.runs.generate(turn, runs)
 
     async def agenerate(self, **arguments: Any) -> RunResponse:
         """Do what `generate` does, with the same arguments, without blocking the event loop; cancelling stops the turn.
@@ -467,7 +468,7 @@ class HookedContext(VersionedContext):
         Raises:
             TractError: as `generate` does, until the reply is there.
         """
-        from tract_jupyter.runs import ReplyRequest
+        from tract_jupyter.loop import ReplyRequest
 
         return self._parts.generation.propose(ReplyRequest.of(arguments))
 
@@ -515,15 +516,15 @@ class HookedContext(VersionedContext):
             TractError: as `generate` does; without a client nothing is committed.
         """
         with self._parts.turn():
-            from tract_jupyter.loop import TurnRequest
-            from tract_jupyter.runs import ReplyRequest
+            from tract_jupyter.loop import ReplyRequest, TurnRequest
+            from tract_jupyter.runs import RunRequest
 
             options = _with_schemas(options, tools)
-            turn = TurnRequest(tools=tools, limits=limits, on_delta=on_delta, on_turn=on_turn)
-            return self._parts.runs.chat(
-                text, name, ReplyRequest.of(options), attachments=attachments, trigger=trigger, profile=profile,
-                on_event=on_event, options=run, turn=turn,
-            )  # fmt: skip
+            turn = TurnRequest(
+                reply=ReplyRequest.of(options), tools=tools, limits=limits, on_delta=on_delta, on_turn=on_turn
+            )
+            runs = RunRequest(trigger=trigger, profile=profile, on_event=on_event, options=run)
+            return self._parts.runs.chat(text, name, attachments, turn, runs)
 
     async def achat(self, text: str | None, **arguments: Any) -> RunResponse:
         """Do what `chat` does, with the same arguments, without blocking the event loop; cancelling stops the turn.

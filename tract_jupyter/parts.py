@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from tract_jupyter.agents import Agents
     from tract_jupyter.context import Repository
     from tract_jupyter.llm import Account, Cassette, CassetteDeck, ConfiguredLLM, Models
-    from tract_jupyter.loop import AnswerStore, ToolLoop
+    from tract_jupyter.loop import AnswerStore, Generation, ToolLoop
     from tract_jupyter.models import StatusInfo
     from tract_jupyter.operations import Handlers, Hooks, Operations, OperationSpec
     from tract_jupyter.orchestrator import TractOrchestrator
     from tract_jupyter.policy import Policies
     from tract_jupyter.review import Firing, Pending, Review, Settings, Trust
     from tract_jupyter.review.builtin import HistoryRequests, ToolResults
-    from tract_jupyter.runs import Costs, Forks, Generation, Profiles, RunEngine, Runs
+    from tract_jupyter.runs import Costs, Forks, Profiles, RunEngine, Runs
     from tract_jupyter.runs.kinds import KindRegistry
     from tract_jupyter.sandbox import SandboxPool
     from tract_jupyter.scripts import Scripts
@@ -669,7 +669,7 @@ class Parts:
     @part
     def generation(self) -> Generation:
         """Asks the model for replies."""
-        from tract_jupyter.runs import Generation
+        from tract_jupyter.loop import Generation
 
         return Generation(
             self._tract, self._repository, self.firing, self.review.reviewer, self.llm,
@@ -684,7 +684,8 @@ class Parts:
         from tract_jupyter.loop import ToolLoop, TurnStore
 
         return ToolLoop(
-            lambda: self.executor, lambda: self._asking, TurnStore(self._repository), lambda: self._answers,
+            lambda: self.executor, lambda: self._asking, lambda: self.generation, TurnStore(self._repository),
+            lambda: self._answers,
             lambda profile, query: self.scripts.get_system_instructions(profile=profile, query=query),
             lambda: self.cassette,
         )  # fmt: skip

@@ -13,8 +13,8 @@ from sqlalchemy import text
 
 from tests.runs.stories import RUN
 from tract_jupyter.exceptions import RunError
+from tract_jupyter.loop import Lease, is_held
 from tract_jupyter.review import this_process
-from tract_jupyter.runs import Lease, is_held
 from tract_jupyter.storage import Database, RunLeaseRows, StoredLease
 
 ROWS = RunLeaseRows("1" * 32)
@@ -106,7 +106,7 @@ def test_it_is_renewed_in_time(database, monkeypatch):
 
 def test_a_thread_renews_it_while_its_holder_is_busy(database, monkeypatch):
     """R13: a model that takes minutes to answer does not cost the run its process."""
-    monkeypatch.setattr("tract_jupyter.runs.turns._BETWEEN", 0.01)
+    monkeypatch.setattr("tract_jupyter.loop.open_turns._BETWEEN", 0.01)
     with Lease(database, ROWS, RUN):
         hold(database, this_process(), LONG_AGO)
         for _ in range(1_000):

@@ -22,9 +22,10 @@ from tract_jupyter.exceptions import (
     UndecidedError,
 )
 from tract_jupyter.llm import ModelCall
+from tract_jupyter.loop import Generation, Turns
 from tract_jupyter.models import Delta, TokenBudget
 from tract_jupyter.review import Reviewer
-from tract_jupyter.runs import Generation, RunOptions, Turns
+from tract_jupyter.runs import RunOptions
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 PROFILE = OperationProfile.of(

@@ -16,7 +16,7 @@ from tract_jupyter.loop.answers import CallAnswer, shown_answer, size_for
 from tract_jupyter.loop.calls import StepCalls
 from tract_jupyter.loop.offered import OFFERED
 from tract_jupyter.loop.repetition import RepetitionGuard
-from tract_jupyter.loop.turn import ACTS, GO_ON_LIMITED, Offer, StoredTurn, TurnEnding
+from tract_jupyter.loop.turn import ACTS, GO_ON_LIMITED, StoredTurn, TurnEnding
 from tract_jupyter.models import TurnOutcome
 from tract_jupyter.prompts import FAILED, REPEATED, REPEATED_AGAIN
 from tract_jupyter.review.builtin import ToolAnswer
@@ -167,11 +167,15 @@ class ActingTurn(StoredTurn):
     def _ask(self) -> Sequence[ToolCall]:
         """Make a request, whose reply is committed, and return what it calls."""
         toolset = self.machinery.toolset
+        request = self.request
         acts = {ACTS: toolset.actor, OFFERED: toolset.profile.name}
         self._known, self._is_signed = {}, True
         response = self._make_request(
-            Offer(self.machinery.offered.schemas, acts, self._readable, self._on_delta, self.stop)
-        )
+            replace(
+                request, options={**request.options, "tools": self.machinery.offered.schemas},
+                metadata={**(request.metadata or {}), **acts}, through=self._readable, on_delta=self._on_delta,
+            )
+        )  # fmt: skip
         return response.tool_calls
 
     def _carry_out(self, calls: Sequence[ToolCall]) -> TurnEnding | None:

@@ -5,28 +5,32 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tract_jupyter.concurrency import BY_PERSON, StopSignal
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.llm import reported_cost
+from tract_jupyter.loop.generation import ReplyRequest
 from tract_jupyter.loop.meter import TurnMeter
 from tract_jupyter.loop.turn import StoredTurn
-from tract_jupyter.models import ANY_NUMBER, TurnLimits, brief_repr
+from tract_jupyter.models import ANY_NUMBER, TurnLimits, brief_repr, check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from tract_jupyter.context import Attachable
     from tract_jupyter.llm import Cassette
     from tract_jupyter.loop.acting import AnswerStore
     from tract_jupyter.loop.answers import ShownAnswer
     from tract_jupyter.loop.calls import AfterStep, CarryOut, OpenQuestion
     from tract_jupyter.loop.events import TurnEvent
+    from tract_jupyter.loop.generation import Generation
     from tract_jupyter.loop.meter import Price
+    from tract_jupyter.loop.open_turns import OpenTurn
     from tract_jupyter.loop.stored import PastTurn
-    from tract_jupyter.loop.turn import Offer, TurnStore
-    from tract_jupyter.models import ChatResponse, Delta, ToolCall
+    from tract_jupyter.loop.turn import Step, TurnStore
+    from tract_jupyter.models import ChatResponse, CommitInfo, Delta, ToolCall
     from tract_jupyter.review import Review
     from tract_jupyter.toolkit import Asking, ToolExecutor, ToolProfile, Toolset
 
@@ -44,6 +48,7 @@ class TurnRequest:
     """How one turn is carried out, as a caller says it; None for what the loop says.
 
     Attributes:
+        reply: asks for a reply, without the tools of the loop.
         tools: what the model may call; schemas are shown to it, and the caller answers what it calls.
         limits: what the turn may take.
         on_delta: is given each piece of a reply as it comes.
@@ -51,6 +56,7 @@ class TurnRequest:
         whole: as of `ToolLoop`; True also if the loop says so.
     """
 
+    reply: ReplyRequest = field(default_factory=ReplyRequest)
     tools: Tools = None
     limits: TurnLimits | None = None
     on_delta: Callable[[Delta], object] | None = None
@@ -102,6 +108,7 @@ class ToolLoop:
     Args:
         executor: gives what runs tools.
         review: gives where the questions about calls are.
+        generation: gives what asks the model, and commits its replies.
         store: where turns are kept.
         answers: gives where the answers of calls are kept.
         instructions: see above.
@@ -112,6 +119,7 @@ class ToolLoop:
         self,
         executor: Callable[[], ToolExecutor],
         review: Callable[[], Review],
+        generation: Callable[[], Generation],
         store: TurnStore,
         answers: Callable[[], AnswerStore],
         instructions: Callable[[ToolProfile, str], str],
@@ -131,6 +139,7 @@ class ToolLoop:
         self.make_meter: Callable[[TurnLimits, Price | None], TurnMeter] = TurnMeter
         self._executor = executor
         self._review = review
+        self._generation = generation
         self._store = store
         self._answers = answers
         self.instructions = instructions
@@ -225,12 +234,46 @@ class ToolLoop:
         configs = {**found.profile.tool_configs, READ_ON: ToolConfig()}
         return found.with_profile(replace(found.profile, tool_configs=configs))
 
-    def turn(self, asked: TurnRequest, request: Callable[[Offer], ChatResponse]) -> ChatResponse:
+    @contextmanager
+    def asking(
+        self, asked: TurnRequest, text: str, name: str | None, attachments: Sequence[Attachable]
+    ) -> Iterator[OpenTurn]:
+        """Commit what the user says, and hold the branch until the reply is there; see `Tract.chat`.
+
+        Args:
+            asked: how the turn is carried out.
+            text: what the user says.
+            name: who, among several.
+            attachments: what goes with it.
+
+        Raises:
+            AttachmentError: a file cannot be attached.
+            ContentError: the text is empty.
+        """
+        if not check_text(text, "what the user says").strip():
+            raise ContentError(
+                "what the user says is empty, so nothing was committed or sent; generate() has the context answered as "
+                "it stands, and chat(None) goes on with a turn that was left"
+            )
+        generation, repository = self._generation(), self._store.repository
+        here = generation.check_ready()
+        files = repository.files.given(attachments)
+        content: dict[str, Any] = {"text": text, "name": name, "role": "user"}
+        attached = [one.attachment.model_dump() for one in files] or None
+
+        def say() -> CommitInfo:
+            self._before_saying(asked, text)
+            return repository.commits.commit({"content_type": "dialogue", **content}, attachments=files)
+
+        with generation.turns.asking(here, {**content, "attachments": attached}, say) as turn:
+            yield turn
+
+    def turn(self, asked: TurnRequest, step: Step | None = None) -> ChatResponse:
         """Carry a turn out, from its beginning or from where it was left; within `under_way`.
 
         Args:
             asked: how.
-            request: makes one request with an offer, commits the reply and returns it.
+            step: makes one request of the turn, as a run does; if left out, the model is asked.
 
         Raises:
             StoppedEarlyError: it was stopped before there was any reply.
@@ -248,7 +291,8 @@ class ToolLoop:
             offered_as = "" if toolset is None else toolset.profile.name
             observer = TurnObserver(self._store.repository, asked.on_turn, offered_as, self.about_end)
         whole = asked.whole or self.whole
-        kept = (self._store, meter, stop, request, asked.on_delta, asks, observer, whole)
+        step = step or self._generation().reply_to
+        kept = (self._store, meter, stop, asked.reply, step, asked.on_delta, asks, observer, whole)
         if toolset is None:
             if self._had:
                 self._had.pop(self._store.repository.refs.position.branch, None)
@@ -368,7 +412,7 @@ class ToolLoop:
 
         return shown_answer(CallAnswer(text), call_id, size_for(calls, self.result_size, self.step_size))
 
-    def before_saying(self, asked: TurnRequest, text: str) -> None:
+    def _before_saying(self, asked: TurnRequest, text: str) -> None:
         """Make ready for something new that the user says.
 
         Calls that wait for a decision are answered. A model that is to write scripts is told once how, before the first

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tract_jupyter.concurrency import StopSignal, stopped_by
 from tract_jupyter.exceptions import ContentError, LLMBudgetError, TractError
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.context import Repository
     from tract_jupyter.loop.events import TurnObserver
+    from tract_jupyter.loop.generation import ReplyRequest
     from tract_jupyter.loop.meter import TurnMeter
     from tract_jupyter.models import CommitInfo, Delta, LLMClient
 
@@ -55,24 +56,6 @@ class TurnEnding(NamedTuple):
 
     outcome: TurnOutcome
     note: str = ""
-
-
-class Offer(NamedTuple):
-    """What a request of a turn is made with.
-
-    Attributes:
-        tools: what the model may call, in OpenAI's shape; None for what the context offers.
-        metadata: what the reply's commit says besides.
-        through: wraps the client.
-        on_delta: is given each piece of the reply as it comes, of a model that can stream; None to have it whole.
-        stop: ends the request.
-    """
-
-    tools: list[dict[str, Any]] | None
-    metadata: dict[str, Any]
-    through: Callable[[LLMClient], LLMClient]
-    on_delta: Callable[[Delta], object] | None
-    stop: StopSignal
 
 
 class StoppedEarlyError(Exception):
@@ -196,6 +179,10 @@ class TurnStore:
         self.repository.commits.commit({"content_type": "instruction", "text": text}, metadata=metadata)
 
 
+Step: TypeAlias = "Callable[[ReplyRequest, StopSignal], ChatResponse]"
+"""Makes one request of a turn, commits the reply and returns it. The signal ends the request."""
+
+
 @dataclass(eq=False)
 class StoredTurn:
     """One turn of a model whose calls, if it makes any, are not the loop's to answer: one request.
@@ -204,8 +191,9 @@ class StoredTurn:
         store: where it is kept.
         meter: what it has taken, and may take.
         stop: ends it.
-        request: makes one request with an offer, commits the reply and returns it.
-        on_delta: see `Offer`.
+        request: asks for a reply.
+        step: makes one request of the turn.
+        on_delta: is given each piece of the reply as it comes, of a model that can stream; None to have it whole.
         asks: who is asked instead of the model, by a user's function.
         observer: is told what happens; None if nobody looks on.
         whole: whether a cut reply is replaced by another request with a higher limit.
@@ -214,7 +202,8 @@ class StoredTurn:
     store: TurnStore
     meter: TurnMeter
     stop: StopSignal
-    request: Callable[[Offer], ChatResponse]
+    request: ReplyRequest
+    step: Step
     on_delta: Callable[[Delta], object] | None = None
     asks: LLMClient | None = None
     observer: TurnObserver | None = None
@@ -302,20 +291,20 @@ class StoredTurn:
 
     def _ask(self) -> Sequence[ToolCall]:
         """Make a request, and return the calls of the reply that are carried out here: none."""
-        self._make_request(Offer(None, {}, self._counted, self._on_delta, self.stop))
+        self._make_request(replace(self.request, through=self._counted, on_delta=self._on_delta))
         return ()
 
     # --- a request
 
-    def _make_request(self, offer: Offer) -> ChatResponse:
-        """Make a request, whose reply is committed, and return that."""
+    def _make_request(self, request: ReplyRequest) -> ChatResponse:
+        """Make a request, and return the committed reply."""
         self._pieces.clear()
         if self.observer is not None:
             self.observer.request()
         with self._request_end() as end:
             try:
                 with stopped_by(end):
-                    response = self.request(offer._replace(stop=end))
+                    response = self.step(request, end)
             except TractError as error:  # as what it ends, differs with who is asked
                 if self.stop.is_set():
                     raise _StoppedRequest from error

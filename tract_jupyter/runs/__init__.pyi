@@ -66,8 +66,6 @@ from .events import in_order as in_order
 from .forks import Fork as Fork
 from .forks import Forks as Forks
 from .forks import ForkTable as ForkTable
-from .generation import Generation as Generation
-from .generation import ReplyRequest as ReplyRequest
 from .log import RunLog as RunLog
 from .log import load as load
 from .model import Activation as Activation
@@ -106,6 +104,7 @@ from .reading import message_of as message_of
 from .run import counts_against as counts_against
 from .schedule import Limits as Limits
 from .schedule import ready_order as ready_order
+from .service import RunRequest as RunRequest
 from .service import Runs as Runs
 from .store import ProfileEntry as ProfileEntry
 from .store import Profiles as Profiles
@@ -136,9 +135,6 @@ from .terms import SkippedReason as SkippedReason
 from .terms import Trigger as Trigger
 from .turn import RunResponse as RunResponse
 from .turn import Turn as Turn
-from .turns import Lease as Lease
-from .turns import Turns as Turns
-from .turns import is_held as is_held
 from .verification import RunRoot as RunRoot
 from .verification import verify_tract as verify_tract
 from .workers import ExecutorWorkers as ExecutorWorkers

@@ -57,10 +57,10 @@ if TYPE_CHECKING:
 
     from tract_jupyter.context import Repository, VersionedContext
     from tract_jupyter.llm import ConfiguredLLM, Models
+    from tract_jupyter.loop import Generation, Lease
     from tract_jupyter.runs.commit_queue import CommitReport
     from tract_jupyter.runs.effect_types import Effect
     from tract_jupyter.runs.events import RunStarted
-    from tract_jupyter.runs.generation import Generation
     from tract_jupyter.runs.kinds.base import OperationKind
     from tract_jupyter.runs.kinds.rag import HistorySearch
     from tract_jupyter.runs.kinds.registry import KindRegistry
@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.projection import Unfinished
     from tract_jupyter.runs.terms import Trigger
     from tract_jupyter.runs.turn import TurnTarget
-    from tract_jupyter.runs.turns import Lease
     from tract_jupyter.runs.workers import Job, Report, Workers
     from tract_jupyter.toolkit import ToolExecutor
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tract_jupyter.context import Repository, VersionedContext
+    from tract_jupyter.loop import Generation, ReplyRequest
     from tract_jupyter.models import CommitInfo, Delta
     from tract_jupyter.runs.events import RunStarted
-    from tract_jupyter.runs.generation import Generation, ReplyRequest
     from tract_jupyter.runs.log import RunLog
     from tract_jupyter.runs.store import SqlCommitLog, TurnStates
     from tract_jupyter.runs.turn import Turn

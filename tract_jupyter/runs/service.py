@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
+from tract_jupyter.context import PER_MESSAGE
 from tract_jupyter.exceptions import (
     BranchMovedError,
     BranchNotFoundError,
@@ -22,14 +23,13 @@ from tract_jupyter.exceptions import (
     UndecidedError,
     UnknownRunError,
 )
-from tract_jupyter.loop import StoppedEarlyError, TurnRequest, ending_of_reply
+from tract_jupyter.loop import ReplyRequest, StoppedEarlyError, ending_of_reply, is_held
 from tract_jupyter.models import ToolCall, brief_repr, check_choice, check_limit, check_text, plain
 from tract_jupyter.review import this_process
 from tract_jupyter.runs.activation import check_activation
 from tract_jupyter.runs.artifacts import session_key
 from tract_jupyter.runs.engine import RunOptions
 from tract_jupyter.runs.events import RunFinished, RunResumed, RunStarted
-from tract_jupyter.runs.generation import ReplyRequest
 from tract_jupyter.runs.log import RunLog, load
 from tract_jupyter.runs.main_call import MainCall
 from tract_jupyter.runs.profile.model import OperationProfile
@@ -39,30 +39,68 @@ from tract_jupyter.runs.run import WAITING
 from tract_jupyter.runs.store import is_signed, signed
 from tract_jupyter.runs.terms import ExecutionMode, FailedType, RunStatus, Trigger
 from tract_jupyter.runs.turn import RunResponse, RunSetup, original, run_setup, started_from
-from tract_jupyter.runs.turns import is_held
 from tract_jupyter.storage import RunEventRows, RunLeaseRows, read_dict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.context import Attachable, Repository
     from tract_jupyter.llm import ConfiguredLLM, Cost, Models
-    from tract_jupyter.loop import Offer, ToolLoop
+    from tract_jupyter.loop import Generation, OpenTurn, ToolLoop, TurnRequest
     from tract_jupyter.models import ChatResponse, CompiledContext, Validator
     from tract_jupyter.operations import OperationSpec
     from tract_jupyter.review import Signer
     from tract_jupyter.runs.engine import RunEngine
     from tract_jupyter.runs.events import OnEvent, RunEvent
-    from tract_jupyter.runs.generation import Generation
     from tract_jupyter.runs.kinds.registry import KindRegistry
-    from tract_jupyter.runs.model import Operation, Run, Skip
+    from tract_jupyter.runs.model import Operation, Run, RunMessage, Skip
     from tract_jupyter.runs.preview import PromptPreview
     from tract_jupyter.runs.projection import Unfinished
     from tract_jupyter.runs.run import Ending
     from tract_jupyter.runs.store import Profiles
-    from tract_jupyter.runs.turns import OpenTurn
     from tract_jupyter.runs.verification import RunRoot
     from tract_jupyter.storage import StoredRunEvent
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """How the steps of a turn are made as runs; the fields are arguments of `Tract.generate`."""
+
+    trigger: Trigger | str = Trigger.GENERATE
+    profile: str | OperationProfile | None = None
+    on_event: OnEvent | None = None
+    options: RunOptions | None = None
+
+    def __post_init__(self) -> None:
+        """Check the values that a user wrote.
+
+        Raises:
+            RunError: there is no such trigger.
+            ContentError: the options or `on_event` are something else.
+        """
+        check_choice(str(self.trigger), [one.value for one in Trigger], "trigger")
+        _check_run(self.options, self.on_event)
+
+
+@dataclass
+class _Steps:
+    """The runs that are the steps of one turn.
+
+    Attributes:
+        trigger: of the next run.
+        waiting: the run that waits for the user, and its beginning; None if there is none.
+    """
+
+    profile: OperationProfile | None
+    trigger: Trigger
+    options: RunOptions
+    on_event: OnEvent | None = None
+    waiting: tuple[str, RunStarted] | None = None
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        return () if self.profile is None else self.profile.compile().operations
 
 
 class Runs:
@@ -182,16 +220,7 @@ class Runs:
         events = self.events(run_id)
         return replayed(events, self._as_it_stands(events), self._engine.kinds)
 
-    def generate(
-        self,
-        asked: ReplyRequest,
-        *,
-        trigger: Trigger | str,
-        profile: str | OperationProfile | None,
-        on_event: OnEvent | None,
-        options: RunOptions | None,
-        turn: TurnRequest | None = None,
-    ) -> RunResponse:
+    def generate(self, turn: TurnRequest, runs: RunRequest) -> RunResponse:
         """Carry a turn out, each step as a run where there are operations or somebody looks on; see `Tract.generate`.
 
         Raises:
@@ -201,7 +230,7 @@ class Runs:
             ProfileError: an operation names a model or a credential that is not there; nothing was asked or noted.
         """
         try:
-            response = self._turn(asked, trigger, profile, on_event, options, turn or TurnRequest())
+            response = self._turn(turn, runs)
         except StoppedEarlyError as stopped:
             response = stopped.response
         return RunResponse.of(response)
@@ -210,102 +239,80 @@ class Runs:
         self,
         text: str | None,
         name: str | None,
-        asked: ReplyRequest,
-        *,
         attachments: Sequence[Attachable],
-        trigger: Trigger | str,
-        profile: str | OperationProfile | None,
-        on_event: OnEvent | None,
-        options: RunOptions | None,
         turn: TurnRequest,
+        runs: RunRequest,
     ) -> RunResponse:
         """Commit what the user says and carry the turn out, or go on with the one that was left; see `Tract.chat`.
 
         Raises:
             TractError: as of `Tract.chat`.
         """
-
-        def go_on(turn: TurnRequest = turn) -> ChatResponse:
-            return self._turn(asked, trigger, profile, on_event, options, turn)
-
         try:
             if text is None:
-                if attachments:
-                    raise ContentError(
-                        "chat(None) goes on with a turn as it was begun, so it takes no attachments; say something "
-                        "with them"
-                    )
-                is_open, loop = self._generation.turns.is_set_aside, self._make_loop()
-                answered = None if is_open else loop.last_response()
-                response = answered or go_on(loop.going_on(turn, is_set_aside=is_open))
+                response = self._go_on(attachments, turn, runs)
             else:
-                said = text
-                response = self._generation.chat(
-                    said, name, go_on, lambda: self._make_loop().before_saying(turn, said), attachments
-                )
+                response = self._answer(text, name, attachments, turn, runs)
         except StoppedEarlyError as stopped:
             response = stopped.response
         return RunResponse.of(response)
 
-    def _turn(
+    def _answer(
         self,
-        asked: ReplyRequest,
-        trigger: Trigger | str,
-        profile: str | OperationProfile | None,
-        on_event: OnEvent | None,
-        options: RunOptions | None,
+        text: str,
+        name: str | None,
+        attachments: Sequence[Attachable],
         turn: TurnRequest,
+        runs: RunRequest,
     ) -> ChatResponse:
-        check_choice(str(trigger), [one.value for one in Trigger], "trigger")
-        _check_run(options, on_event)
-        chosen = self._profile_of(profile)
-        triggers = chain([Trigger(trigger)], repeat(Trigger.GENERATE))
-        is_plain = chosen is None and trigger == Trigger.GENERATE and on_event is None and options is None
-        waiting = None
+        with self._make_loop().asking(turn, text, name, attachments) as held:
+            if not held.waits:
+                return self._turn(turn, runs)
+        return self._turn(turn, runs)  # the reply, or the run, that waits is taken up
+
+    def _go_on(self, attachments: Sequence[Attachable], turn: TurnRequest, runs: RunRequest) -> ChatResponse:
+        """Go on with the turn that was left, or return its answer if it has one."""
+        if attachments:
+            raise ContentError(
+                "chat(None) goes on with a turn as it was begun, so it takes no attachments; say something "
+                "with them"
+            )
+        is_open, loop = self._generation.turns.is_set_aside, self._make_loop()
+        answer = None if is_open else loop.last_response()
+        return answer or self._turn(loop.going_on(turn, is_set_aside=is_open), runs)
+
+    def _turn(self, turn: TurnRequest, runs: RunRequest) -> ChatResponse:
+        """Carry a turn out. Its steps are runs if there is a profile, or if the caller asks for something of a run."""
+        options = runs.options or RunOptions()
+        steps = _Steps(self._profile_of(runs.profile), Trigger(runs.trigger), options, runs.on_event)
+        has_runs = steps.profile is not None or replace(runs, profile=None) != _NO_RUNS
         if not self._generation.turns.is_asked:  # what was said just now looked at this first
-            self._llm.check()
-            self._generation.check_place()
-            waiting = None if is_plain else self._waiting_run()
-            again = (Trigger(trigger), chosen, MainCall(asked), options or RunOptions())
-            if waiting is not None and self._is_again(waiting, *again):
-                return self.resume(waiting[0], on_event=on_event, run=options, validator=asked.validator)
-        with self._generation.turns.answering(is_new=trigger == Trigger.GENERATE) as held:
+            self._generation.check_ready()
+            steps.waiting = self._waiting_run() if has_runs else None
+            if steps.waiting is not None and self._is_again(steps, MainCall(turn.reply)):
+                run_id, _ = steps.waiting
+                return self.resume(
+                    run_id, on_event=runs.on_event, run=runs.options, validator=turn.reply.validator
+                )
+        with self._generation.turns.answering(is_new=steps.trigger is Trigger.GENERATE) as held:
+            return self._make_loop().turn(turn, partial(self._step, steps, held) if has_runs else None)
 
-            def request(offer: Offer) -> ChatResponse:
-                one, now = asked.offering(offer), next(triggers)
-                if is_plain:
-                    return self._generation.carry_out(one)
-                step = (now, chosen, MainCall(one), options or RunOptions())
-                is_again = waiting is not None and not held.has_run and self._is_again(waiting, *step)
-                return self._step(held, *step, on_event, offer, waiting[0] if waiting and is_again else None)
-
-            return self._make_loop().turn(turn, request)
-
-    def _step(
-        self,
-        turn: OpenTurn,
-        trigger: Trigger,
-        profile: OperationProfile | None,
-        call: MainCall,
-        options: RunOptions,
-        on_event: OnEvent | None,
-        offer: Offer,
-        waiting: str | None,
-    ) -> ChatResponse:
-        """Make one request of a turn as a run, with the operations around it; as `waiting` if that run is due."""
-        engine = self._engine
+    def _step(self, steps: _Steps, turn: OpenTurn, asked: ReplyRequest, stop: StopSignal) -> ChatResponse:
+        """Make one request of a turn as a run, with the operations around it; as the waiting run if that is due."""
+        call, engine = MainCall(asked), self._engine
+        is_again = steps.waiting is not None and not turn.has_run and self._is_again(steps, call)
+        waiting = steps.waiting[0] if steps.waiting is not None and is_again else None
         if turn.has_run or waiting is not None:
             turn.lease.hold_for(waiting or uuid4().hex)
             turn.here = None
         turn.has_run = True
         events = [] if waiting is None else self.events(waiting)
-        log = RunLog(self._database, self._rows, turn.lease.run_id, events, on_event=on_event)
+        log = RunLog(self._database, self._rows, turn.lease.run_id, events, on_event=steps.on_event)
         with _told(turn, log), engine.aborted_by_ctrl_c(log):
             so_far = None if waiting is None else self._resumed(log, call.asked.validator)
-            snapshot = None if so_far is None else so_far.snapshot
-            if snapshot is None:
-                snapshot = self._begin(log, turn, engine, trigger, profile, call, options)
-            ended = engine.carry_out(snapshot, log, turn.lease, call, options, so_far, offer.stop)
+            snapshot = self._begin(log, turn, engine, steps, call) if so_far is None else so_far.snapshot
+            steps.trigger = Trigger.GENERATE  # of later steps
+            ended = engine.carry_out(snapshot, log, turn.lease, call, steps.options, so_far, stop)
             return self._response(log, call, *ended)
 
     def resume(
@@ -378,18 +385,23 @@ class Runs:
 
         _check_run(run, None)
         branch, context = self._generation.with_said(check_text(text, "what the user would say"))
-        chosen, call = self._profile_of(profile), MainCall(ReplyRequest())
-        snapshot = self._snapshot(
-            self._engine, branch, context, Trigger.GENERATE, chosen, call, run or RunOptions(), _drawn()
-        )
+        steps = _Steps(self._profile_of(profile), Trigger.GENERATE, run or RunOptions())
+        snapshot = self._snapshot(self._engine, branch, context, steps, MainCall(ReplyRequest()), _drawn())
         made, ending = rehearsed(snapshot, self._engine.kinds, self._engine.search)
-        tokens = self._generation.tokens_of(made.run.prompt or snapshot.plain_prompt)
+        tokens = self._tokens_of(made.run.prompt or snapshot.plain_prompt)
         connection = self._llm.connection("chat")
         return replace(
             made, tools=context.tools, model="" if connection is None else str(connection), tokens=tokens,
             token_source=context.token_source, cost=self._price_of(tokens),
             why_not="" if made.run.prompt else _why_not(ending),
         )  # fmt: skip
+
+    def _tokens_of(self, messages: Iterable[RunMessage]) -> int:
+        count = self._repository.counter.count_text
+        return sum(
+            count(one.content) + self._generation.attached_tokens(one.attachments) + PER_MESSAGE
+            for one in messages
+        )
 
     def _price_of(self, tokens: int) -> Cost | None:
         from tract_jupyter.llm import Usage
@@ -523,38 +535,25 @@ class Runs:
         )
         return (run_id, begun) if can_go_on else None
 
-    def _is_again(
-        self,
-        waiting: tuple[str, RunStarted],
-        trigger: Trigger,
-        profile: OperationProfile | None,
-        call: MainCall,
-        options: RunOptions,
-    ) -> bool:
-        """Return True if a waiting run is what is asked for: the same turn with the same profile and settings."""
-        begun, start = waiting[1], run_setup(self._generation.to_be_answered()[1], trigger)
-        operations = () if profile is None else profile.compile().operations
+    def _is_again(self, steps: _Steps, call: MainCall) -> bool:
+        """Return True if the waiting run is what is asked for: the same turn with the same profile and settings."""
+        if steps.waiting is None:
+            return False
+        begun, start = steps.waiting[1], run_setup(self._generation.to_be_answered()[1], steps.trigger)
         return (begun.trigger, begun.turn_id, begun.operations, begun.settings, begun.variables) == (
-            trigger, start.turn_id, operations, _settings(call), plain(dict(options.variables))
+            steps.trigger, start.turn_id, steps.operations, _settings(call), plain(dict(steps.options.variables))
         )  # fmt: skip
 
     def _begin(
-        self,
-        log: RunLog,
-        turn: OpenTurn,
-        engine: RunEngine,
-        trigger: Trigger,
-        profile: OperationProfile | None,
-        call: MainCall,
-        options: RunOptions,
+        self, log: RunLog, turn: OpenTurn, engine: RunEngine, steps: _Steps, call: MainCall
     ) -> RunStarted:
         """Note what the run goes by, and count it, before anything runs."""
         branch, context = self._generation.to_be_answered(turn.here)
-        self._check_models(() if profile is None else profile.compile().operations, trigger, engine.kinds)
+        self._check_models(steps.operations, steps.trigger, engine.kinds)
         with self._repository.writer.batch():
             # both can be seen in what templates make of them
             drawn = self._llm.draw(f"run at {context.head}", _drawn)
-            snapshot = self._snapshot(engine, branch, context, trigger, profile, call, options, drawn)
+            snapshot = self._snapshot(engine, branch, context, steps, call, drawn)
             snapshot = signed(self._signer, log.run_id, snapshot)
             log.add(snapshot)
             log.flush()
@@ -565,16 +564,15 @@ class Runs:
         engine: RunEngine,
         branch: str,
         context: CompiledContext,
-        trigger: Trigger,
-        profile: OperationProfile | None,
+        steps: _Steps,
         call: MainCall,
-        options: RunOptions,
         drawn: Sequence[Any],
     ) -> RunStarted:
         """Return what a run goes by, unsigned; `drawn` are a seed and a time."""
+        trigger, profile, options = steps.trigger, steps.profile, steps.options
         start = run_setup(context, trigger)
         compiled = None if profile is None else profile.compile()
-        operations = () if compiled is None else compiled.operations
+        operations = steps.operations
         name = "" if profile is None else profile.profile_id
         # of no branch: what it keeps follows the history, and so is on each branch what it was where that began
         session = (
@@ -727,6 +725,10 @@ def _check_run(run: object, on_event: object) -> None:
         raise ContentError(
             f"on_event is a function that is called with each event, not {brief_repr(on_event)}"
         )
+
+
+_NO_RUNS: Final = RunRequest()
+"""A plain turn, unless there is an active profile."""
 
 
 def _why(run: Run) -> str:

@@ -16,7 +16,8 @@ from tract_jupyter.exceptions import (
     TractError,
 )
 from tract_jupyter.llm import CUT, FINISH, REFUSED, WholeReplies, ask_model, sent_of
-from tract_jupyter.loop import ACTS, ending_of_reply
+from tract_jupyter.loop.open_turns import Turns, left_open
+from tract_jupyter.loop.turn import ACTS, ending_of_reply
 from tract_jupyter.models import (
     APPROXIMATE,
     PROVIDER_FIELDS,
@@ -32,18 +33,17 @@ from tract_jupyter.models import (
     plain,
 )
 from tract_jupyter.review import deciding
-from tract_jupyter.runs.turns import Turns, left_open
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from tract_jupyter.context import Attachable, Repository
+    from tract_jupyter.concurrency import StopSignal
+    from tract_jupyter.context import Repository
     from tract_jupyter.llm import ConfiguredLLM
-    from tract_jupyter.loop import CallJournal, Offer
+    from tract_jupyter.loop.journal import CallJournal
     from tract_jupyter.models import CommitInfo, CompiledContext, Delta, LLMClient, Validator
     from tract_jupyter.review import Firing, Pending, Reviewer
     from tract_jupyter.review.builtin import PendingGeneration
-    from tract_jupyter.runs.model import RunMessage
     from tract_jupyter.storage import Position, StoredPending
 
 
@@ -70,15 +70,6 @@ class ReplyRequest:
     """Wraps the client; not stored."""
     on_delta: Callable[[Delta], object] | None = None
     """Is given each piece of the reply as it comes; not stored."""
-
-    def offering(self, offer: Offer) -> ReplyRequest:
-        """Return the request of one step of a turn."""
-        tools = {} if offer.tools is None else {"tools": offer.tools}
-        metadata = {**(self.metadata or {}), **offer.metadata} if offer.metadata else self.metadata
-        return replace(
-            self, options={**self.options, **tools}, metadata=metadata, through=offer.through,
-            on_delta=offer.on_delta,
-        )  # fmt: skip
 
     @classmethod
     def of(cls, arguments: dict[str, Any]) -> ReplyRequest:
@@ -152,8 +143,7 @@ class Generation:
         Raises:
             TractError: as of `Tract.generate`, until the reply is there.
         """
-        self._llm.check()
-        self.check_place()
+        self.check_ready()
         with self.turns.answering():
             waiting = None if asked.validator is not None else self._waiting_reply(asked)
             if waiting is not None:
@@ -162,46 +152,9 @@ class Generation:
             asked = replace(asked, through=WholeReplies)
             return self._firing.keep(self._looked_at(asked, self._asked(asked)), asked.validator)
 
-    def chat(
-        self,
-        text: str,
-        name: str | None,
-        generate: Callable[[], ChatResponse],
-        prepare: Callable[[], None],
-        attachments: Sequence[Attachable] = (),
-    ) -> ChatResponse:
-        """Commit what the user says, and have the reply generated; see `Tract.chat`.
-
-        Args:
-            text: what the user says.
-            name: who, among several.
-            generate: makes the reply.
-            prepare: is called before it is committed, once it is clear that something new is said.
-            attachments: what goes with it.
-
-        Raises:
-            AttachmentError: a file cannot be attached.
-            ContentError: the text is empty.
-        """
-        if not check_text(text, "what the user says").strip():
-            raise ContentError(
-                "what the user says is empty, so nothing was committed or sent; generate() has the context answered as "
-                "it stands, and chat(None) goes on with a turn that was left"
-            )
-        self._llm.check()
-        here = self.check_place()
-        files = self._repository.files.given(attachments)
-        content: dict[str, Any] = {"text": text, "name": name, "role": "user"}
-        attached = [one.attachment.model_dump() for one in files] or None
-
-        def say() -> CommitInfo:
-            prepare()
-            return self._repository.commits.commit({"content_type": "dialogue", **content}, attachments=files)
-
-        with self.turns.asking(here, {**content, "attachments": attached}, say) as turn:
-            if not turn.waits:
-                return generate()
-        return generate()  # what waits is taken up, where it is just this
+    def reply_to(self, asked: ReplyRequest, stop: StopSignal) -> ChatResponse:  # noqa: ARG002 # the client looks at it
+        """Make one request of a turn, and commit the reply: a `loop.turn.Step`."""
+        return self.carry_out(asked)
 
     def carry_out(
         self, asked: ReplyRequest, keep: Callable[[dict[str, Any]], Any] | None = None, **how: Any
@@ -352,7 +305,7 @@ class Generation:
                 texts = [part if isinstance(part, str) else canonical_json(part) for part in parts]
                 estimated = sum(count(text) + PER_MESSAGE for text in texts)
                 attached = (one for message in fields["prompt"] for one in message.get("attachments", ()))
-                estimated += self._attached_tokens([Attachment(**one) for one in attached])
+                estimated += self.attached_tokens([Attachment(**one) for one in attached])
             estimated += count(canonical_json(fields["tools"])) if fields["tools"] else 0
             again = (
                 text
@@ -390,16 +343,14 @@ class Generation:
             before, messages=(*before.messages, said), token_count=before.token_count + tokens
         )
 
-    def tokens_of(self, messages: Iterable[RunMessage]) -> int:
-        """Return the tokens of a prompt, as they are counted or estimated here."""
-        counter = self._repository.counter
-        return sum(
-            counter.count_text(one.content) + self._attached_tokens(one.attachments) + PER_MESSAGE
-            for one in messages
-        )
-
-    def _attached_tokens(self, attachments: Sequence[Attachment]) -> int:
+    def attached_tokens(self, attachments: Sequence[Attachment]) -> int:
+        """Return the tokens of files that go with a message."""
         return self._repository.files.tokens(attachments, self._repository.counter.count_text)
+
+    def check_ready(self) -> Position:
+        """Return where a reply goes, if a model is configured and the reply can go there."""
+        self._llm.check()
+        return self.check_place()
 
     def check_place(self) -> Position:
         """Return where a reply goes, if it can."""
