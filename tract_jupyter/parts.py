@@ -684,7 +684,7 @@ class Parts:
         from tract_jupyter.loop import ToolLoop, TurnStore
 
         return ToolLoop(
-            lambda: self.executor, lambda: self._asking, lambda: self.generation, TurnStore(self._repository),
+            lambda: self.executor, lambda: self._asking, self.generation, TurnStore(self._repository),
             lambda: self._answers,
             lambda profile, query: self.scripts.get_system_instructions(profile=profile, query=query),
             lambda: self.cassette,

@@ -25,12 +25,12 @@ from tract_jupyter.runs import (
     OperationResult,
     OperationStatus,
     Run,
+    RunHistory,
     RunPhase,
     RunResumed,
     RunStatus,
     in_order,
     project,
-    unfinished,
 )
 
 
@@ -88,11 +88,11 @@ def test_every_operation_of_a_run_that_ended_early_is_listed():
 def test_a_log_that_was_cut_off_anywhere(length):
     """R15: until its end is told, a run is running or waiting, and what had ended stays ended."""
     events = whole()[:length]
-    run, left = project(events), unfinished(events)
+    run, left = project(events), RunHistory.of(events)
     assert (run.status in {RunStatus.RUNNING, RunStatus.WAITING}) is (length < len(whole()))
-    assert left.is_finished is (length == len(whole()))
+    assert (left.end is not None) is (length == len(whole()))
     ended = [event.data.operation_id for event in events if event.type == "operation.finished"]
-    assert [name for hook in (BEFORE, AFTER) for name in left.results[hook]] == ended
+    assert [name for hook in (BEFORE, AFTER) for name in left.results(hook)] == ended
     assert [one.operation_id for one in run.operations if one.status != OperationStatus.WAITING] == sorted(
         ended, key=["world", "guarded", "asked", "polish", "late"].index
     )
@@ -108,7 +108,7 @@ def test_events_may_come_late_twice_and_in_any_order(data):
     random.Random(data.draw(st.integers(0, 99))).shuffle(shuffled)
     assert in_order(shuffled) == events
     assert project(shuffled) == project(events)
-    assert unfinished(shuffled) == unfinished(events)
+    assert RunHistory.of(shuffled) == RunHistory.of(events)
 
 
 def test_a_run_that_waits_for_a_person():
@@ -120,20 +120,21 @@ def test_a_run_that_waits_for_a_person():
         ("world", "done"), ("guarded", "skipped"), ("asked", "waiting"),
     ]  # fmt: skip
     for events in (told[:9], told[:10], [*told[:9], RunResumed(), RunResumed()]):
-        assert unfinished(numbered(events)).waiting == {BEFORE: {"asked": "p" * 32}, AFTER: {}}
+        left = RunHistory.of(numbered(events))
+        assert (left.pendings(BEFORE), left.pendings(AFTER)) == ({"asked": "p" * 32}, {})
     assert project(numbered(told[:10])).status == RunStatus.RUNNING
     assert project(numbered([*told[:8], told[2], told[8]])).status == RunStatus.RUNNING  # another one runs
 
 
 def test_what_a_resume_needs():
     """R13: results, commits and whether the main call was made, so that none is made twice."""
-    left = unfinished(numbered(before()))
-    assert left.results[BEFORE]["world"].effects
-    assert left.results[AFTER] == {}
+    left = RunHistory.of(numbered(before()))
+    assert left.results(BEFORE)["world"].effects
+    assert left.results(AFTER) == {}
     assert set(left.commits) == {BEFORE}
     assert left.main.reply.text == "In Rome"
     assert (left.snapshot.seed, left.run_id) == (7, "a" * 32)
-    cut = unfinished(numbered(before()[:-1]))
+    cut = RunHistory.of(numbered(before()[:-1]))
     assert cut.main_started is not None
     assert cut.main is None
 

@@ -37,7 +37,6 @@ from tract_jupyter.review import deciding
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.context import Repository
     from tract_jupyter.llm import ConfiguredLLM
     from tract_jupyter.loop.journal import CallJournal
@@ -151,10 +150,6 @@ class Generation:
                 return waiting
             asked = replace(asked, through=WholeReplies)
             return self._firing.keep(self._looked_at(asked, self._asked(asked)), asked.validator)
-
-    def reply_to(self, asked: ReplyRequest, stop: StopSignal) -> ChatResponse:  # noqa: ARG002 # the client looks at it
-        """Make one request of a turn, and commit the reply: a `loop.turn.Step`."""
-        return self.carry_out(asked)
 
     def carry_out(
         self, asked: ReplyRequest, keep: Callable[[dict[str, Any]], Any] | None = None, **how: Any

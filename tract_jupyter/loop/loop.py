@@ -108,7 +108,7 @@ class ToolLoop:
     Args:
         executor: gives what runs tools.
         review: gives where the questions about calls are.
-        generation: gives what asks the model, and commits its replies.
+        generation: asks the model, and commits its replies.
         store: where turns are kept.
         answers: gives where the answers of calls are kept.
         instructions: see above.
@@ -119,7 +119,7 @@ class ToolLoop:
         self,
         executor: Callable[[], ToolExecutor],
         review: Callable[[], Review],
-        generation: Callable[[], Generation],
+        generation: Generation,
         store: TurnStore,
         answers: Callable[[], AnswerStore],
         instructions: Callable[[ToolProfile, str], str],
@@ -255,7 +255,7 @@ class ToolLoop:
                 "what the user says is empty, so nothing was committed or sent; generate() has the context answered as "
                 "it stands, and chat(None) goes on with a turn that was left"
             )
-        generation, repository = self._generation(), self._store.repository
+        generation, repository = self._generation, self._store.repository
         here = generation.check_ready()
         files = repository.files.given(attachments)
         content: dict[str, Any] = {"text": text, "name": name, "role": "user"}
@@ -291,7 +291,7 @@ class ToolLoop:
             offered_as = "" if toolset is None else toolset.profile.name
             observer = TurnObserver(self._store.repository, asked.on_turn, offered_as, self.about_end)
         whole = asked.whole or self.whole
-        step = step or self._generation().reply_to
+        step = step or self._generation.carry_out
         kept = (self._store, meter, stop, asked.reply, step, asked.on_delta, asks, observer, whole)
         if toolset is None:
             if self._had:

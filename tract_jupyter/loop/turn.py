@@ -179,8 +179,8 @@ class TurnStore:
         self.repository.commits.commit({"content_type": "instruction", "text": text}, metadata=metadata)
 
 
-Step: TypeAlias = "Callable[[ReplyRequest, StopSignal], ChatResponse]"
-"""Makes one request of a turn, commits the reply and returns it. The signal ends the request."""
+Step: TypeAlias = "Callable[[ReplyRequest], ChatResponse]"
+"""Makes one request of a turn, commits the reply and returns it. `current_stop` ends the request."""
 
 
 @dataclass(eq=False)
@@ -273,13 +273,11 @@ class StoredTurn:
             if ending is not None:
                 return ending
             calls = self._ask()
-            if not calls and not self._is_paused:
+            is_paused = (
+                0 < self._pauses <= MOST_PAUSES
+            )  # by the provider, within a long turn of its own tools
+            if not calls and not is_paused:
                 return TurnEnding(TurnOutcome.ANSWER)
-
-    @property
-    def _is_paused(self) -> bool:
-        """True if the provider paused a long turn of its own tools. The reply is then sent back unchanged."""
-        return 0 < self._pauses <= MOST_PAUSES
 
     def _unanswered_calls(self) -> Sequence[ToolCall]:
         """Return the calls that the turn begins with: none, as the caller answers them."""
@@ -304,7 +302,7 @@ class StoredTurn:
         with self._request_end() as end:
             try:
                 with stopped_by(end):
-                    response = self.step(request, end)
+                    response = self.step(request)
             except TractError as error:  # as what it ends, differs with who is asked
                 if self.stop.is_set():
                     raise _StoppedRequest from error
@@ -348,11 +346,8 @@ class StoredTurn:
         with StopSignal().following(self.stop, left, self._late) as end:
             yield end
 
-    def _asked(self, client: LLMClient) -> LLMClient:
-        return client if self.asks is None else self.asks
-
     def _counted(self, client: LLMClient) -> LLMClient:
-        counted = _Counted(self._asked(client), self._check, self._count)
+        counted = _Counted(self.asks or client, self._check, self._count)
         return WholeReplies(counted, may_call=self._carries_out) if self.whole else counted
 
     @property

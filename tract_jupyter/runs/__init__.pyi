@@ -88,12 +88,12 @@ from .model import Skip as Skip
 from .plan import make_plan as make_plan
 from .preview import Imagined as Imagined
 from .preview import PromptPreview as PromptPreview
+from .projection import RunHistory as RunHistory
 from .projection import differences as differences
 from .projection import operation_run as operation_run
 from .projection import project as project
 from .projection import root_hash as root_hash
 from .projection import sealed as sealed
-from .projection import unfinished as unfinished
 from .prompt import Prompt as Prompt
 from .prompt import provider_role as provider_role
 from .prompt import system_text as system_text

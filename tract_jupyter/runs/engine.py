@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.concurrency import Stopped, StopSignal
+from tract_jupyter.concurrency import Stopped, StopSignal, current_stop
 from tract_jupyter.exceptions import (
     ContentError,
     LLMConfigError,
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.main_call import MainCall
     from tract_jupyter.runs.model import ArtifactView, MainReply, Operation, OperationResult, Skip
     from tract_jupyter.runs.plan import PhasePlan
-    from tract_jupyter.runs.projection import Unfinished
     from tract_jupyter.runs.terms import Trigger
     from tract_jupyter.runs.turn import TurnTarget
     from tract_jupyter.runs.workers import Job, Report, Workers
@@ -174,11 +173,10 @@ class RunEngine:
         lease: Lease,
         call: MainCall,
         options: RunOptions,
-        so_far: Unfinished | None = None,
-        stop: StopSignal | None = None,
+        so_far: RunHistory | None = None,
     ) -> tuple[Ending, RunHistory]:
-        """Carry a run out, from its beginning or from where it was interrupted, and note its end; `stop` ends it."""
-        with self._workers(options) as workers, _signal(options, workers, stop) as abort:
+        """Carry a run out, from its beginning or from where it was interrupted, and note its end."""
+        with self._workers(options) as workers, _signal(options, workers) as abort:
             dependencies = RunDependencies(
                 kinds=self.kinds, services=self._services(), workers=workers,
                 ask=partial(
@@ -290,14 +288,14 @@ class RunEngine:
 
 
 @contextmanager
-def _signal(options: RunOptions, workers: Workers, stop: StopSignal | None) -> Iterator[StopSignal]:
-    """Make the run's own signal. The caller's and the turn's give it, never the reverse; an error does, too."""
+def _signal(options: RunOptions, workers: Workers) -> Iterator[StopSignal]:
+    """Make the signal of the run. The caller's signal, the turn's signal and an error set it, never the reverse."""
     given = options.abort
     timeout = None if options.timeout is None else workers.now() + options.timeout
     deadlines = [one for one in (timeout, None if given is None else given.deadline) if one is not None]
     abort = StopSignal(min(deadlines, default=None))
     with ExitStack() as stack:
-        for one in (given, stop):
+        for one in (given, current_stop()):
             if one is not None:
                 stack.callback(one.on_set(abort.set))
         try:
@@ -429,7 +427,7 @@ class RunExecutor:
         log: EventLog,
         target: TurnTarget,
         dependencies: RunDependencies,
-        so_far: Unfinished | None = None,
+        so_far: RunHistory | None = None,
     ) -> None:
         self._snapshot = snapshot
         self._log = log
@@ -506,8 +504,8 @@ class RunExecutor:
     def execute(self, hook: Hook) -> dict[str, OperationResult]:
         """Execute the operations without a result. If the user decides about a pending, execute the rest as well."""
         so_far = self._so_far
-        results = {} if so_far is None else dict(so_far.results.get(hook, {}))
-        waiting = {} if so_far is None else dict(so_far.waiting.get(hook, {}))
+        results = {} if so_far is None else so_far.results(hook)
+        waiting = {} if so_far is None else so_far.pendings(hook)
         while True:
             found = self._run_phase(hook, results, waiting)
             waiting = {name: one.waits_for or "" for name, one in found.items() if not one.status.is_terminal}

@@ -10,7 +10,7 @@ A value counts as its operation gave it: a hit of `rag` names its commit, so tha
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import UnknownRunError
 from tract_jupyter.models import canonical_json, digest
@@ -96,6 +96,14 @@ class RunHistory:
             history.finished_at = ordered[-1].at
         return history
 
+    def results(self, hook: Hook) -> dict[str, OperationResult]:
+        """Return the results of the operations that have ended at a hook. A resumed run keeps them."""
+        return {name: ended.result for (at, name), ended in self.ended.items() if at is hook}
+
+    def pendings(self, hook: Hook) -> dict[str, str]:
+        """Return the pendings that operations wait for at a hook, by operation."""
+        return {name: one.pending_id for (at, name), one in self.waiting.items() if at is hook}
+
     def rewrites(self, hook: Hook, target: str) -> list[dict[str, Any]]:
         """Return how a commit rewrote the `user`'s message, or the `reply`."""
         commit = self.commits.get(hook)
@@ -166,9 +174,6 @@ class RunHistory:
                 self.end, self.phase = data, RunPhase.FINISHED
 
 
-Value = TypeVar("Value")
-
-
 def project(events: Iterable[RunEvent]) -> Run:
     """Return the run that events tell of (R15, R56, E13): `running` or `waiting` until they tell its end.
 
@@ -202,52 +207,6 @@ def project(events: Iterable[RunEvent]) -> Run:
         finish_reason=None if main is None else main.reply.finish_reason,
         root_hash=None if end is None else end.root_hash,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Unfinished:
-    """Everything that a resume needs: what is settled, and is not done again.
-
-    Attributes:
-        results: how operations ended, by hook and id.
-        waiting: the pendings that operations wait for, by hook and id.
-        commits: what was committed.
-        main_started: the main call was begun; without `main` nobody knows what came of it.
-        main: how it ended.
-        is_finished: the run has ended, and nothing is left to do.
-    """
-
-    run_id: str
-    snapshot: RunStarted
-    results: Mapping[Hook, Mapping[str, OperationResult]]
-    waiting: Mapping[Hook, Mapping[str, str]]
-    commits: Mapping[Hook, CommitFinished]
-    main_started: MainStarted | None
-    main: MainFinished | None
-    is_finished: bool
-
-
-def unfinished(events: Iterable[RunEvent]) -> Unfinished:
-    """Return what is settled of a run that did not end.
-
-    Raises:
-        UnknownRunError: the beginning is missing.
-    """
-    history = RunHistory.of(events)
-    return Unfinished(
-        history.run_id,
-        history.snapshot,
-        _by_hook({key: ended.result for key, ended in history.ended.items()}),
-        _by_hook({key: waiting.pending_id for key, waiting in history.waiting.items()}),
-        history.commits,
-        history.main_started,
-        history.main,
-        history.end is not None,
-    )
-
-
-def _by_hook(found: Mapping[Key, Value]) -> dict[Hook, dict[str, Value]]:
-    return {hook: {name: value for (at, name), value in found.items() if at is hook} for hook in Hook}
 
 
 def _operation_runs(history: RunHistory) -> Iterator[OperationRun]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from tract_jupyter.context import PER_MESSAGE
@@ -34,7 +34,7 @@ from tract_jupyter.runs.log import RunLog, load
 from tract_jupyter.runs.main_call import MainCall
 from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.runs.profile.own import with_own
-from tract_jupyter.runs.projection import RunHistory, project, unfinished
+from tract_jupyter.runs.projection import RunHistory, project
 from tract_jupyter.runs.run import WAITING
 from tract_jupyter.runs.store import is_signed, signed
 from tract_jupyter.runs.terms import ExecutionMode, FailedType, RunStatus, Trigger
@@ -44,7 +44,6 @@ from tract_jupyter.storage import RunEventRows, RunLeaseRows, read_dict
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.context import Attachable, Repository
     from tract_jupyter.llm import ConfiguredLLM, Cost, Models
     from tract_jupyter.loop import Generation, OpenTurn, ToolLoop, TurnRequest
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.kinds.registry import KindRegistry
     from tract_jupyter.runs.model import Operation, Run, RunMessage, Skip
     from tract_jupyter.runs.preview import PromptPreview
-    from tract_jupyter.runs.projection import Unfinished
     from tract_jupyter.runs.run import Ending
     from tract_jupyter.runs.store import Profiles
     from tract_jupyter.runs.verification import RunRoot
@@ -81,6 +79,11 @@ class RunRequest:
         """
         check_choice(str(self.trigger), [one.value for one in Trigger], "trigger")
         _check_run(self.options, self.on_event)
+
+    @property
+    def is_plain(self) -> bool:
+        """True if no run is needed without a profile: a new reply, and nobody looks on."""
+        return self.trigger == Trigger.GENERATE and self.on_event is None and self.options is None
 
 
 @dataclass
@@ -252,23 +255,12 @@ class Runs:
             if text is None:
                 response = self._go_on(attachments, turn, runs)
             else:
-                response = self._answer(text, name, attachments, turn, runs)
+                with self._make_loop().asking(turn, text, name, attachments) as held:
+                    first = None if held.waits else self._turn(turn, runs)
+                response = first or self._turn(turn, runs)  # the reply, or the run, that waits is taken up
         except StoppedEarlyError as stopped:
             response = stopped.response
         return RunResponse.of(response)
-
-    def _answer(
-        self,
-        text: str,
-        name: str | None,
-        attachments: Sequence[Attachable],
-        turn: TurnRequest,
-        runs: RunRequest,
-    ) -> ChatResponse:
-        with self._make_loop().asking(turn, text, name, attachments) as held:
-            if not held.waits:
-                return self._turn(turn, runs)
-        return self._turn(turn, runs)  # the reply, or the run, that waits is taken up
 
     def _go_on(self, attachments: Sequence[Attachable], turn: TurnRequest, runs: RunRequest) -> ChatResponse:
         """Go on with the turn that was left, or return its answer if it has one."""
@@ -283,21 +275,21 @@ class Runs:
 
     def _turn(self, turn: TurnRequest, runs: RunRequest) -> ChatResponse:
         """Carry a turn out. Its steps are runs if there is a profile, or if the caller asks for something of a run."""
-        options = runs.options or RunOptions()
-        steps = _Steps(self._profile_of(runs.profile), Trigger(runs.trigger), options, runs.on_event)
-        has_runs = steps.profile is not None or replace(runs, profile=None) != _NO_RUNS
+        profile, steps = self._profile_of(runs.profile), None
+        if profile is not None or not runs.is_plain:
+            options = runs.options or RunOptions()
+            steps = _Steps(profile, Trigger(runs.trigger), options, runs.on_event)
         if not self._generation.turns.is_asked:  # what was said just now looked at this first
             self._generation.check_ready()
-            steps.waiting = self._waiting_run() if has_runs else None
-            if steps.waiting is not None and self._is_again(steps, MainCall(turn.reply)):
-                run_id, _ = steps.waiting
-                return self.resume(
-                    run_id, on_event=runs.on_event, run=runs.options, validator=turn.reply.validator
-                )
-        with self._generation.turns.answering(is_new=steps.trigger is Trigger.GENERATE) as held:
-            return self._make_loop().turn(turn, partial(self._step, steps, held) if has_runs else None)
+            if steps is not None:
+                steps.waiting = self._waiting_run()
+                if steps.waiting is not None and self._is_again(steps, MainCall(turn.reply)):
+                    run_id, validator = steps.waiting[0], turn.reply.validator
+                    return self.resume(run_id, on_event=runs.on_event, run=runs.options, validator=validator)
+        with self._generation.turns.answering(is_new=runs.trigger == Trigger.GENERATE) as held:
+            return self._make_loop().turn(turn, None if steps is None else partial(self._step, steps, held))
 
-    def _step(self, steps: _Steps, turn: OpenTurn, asked: ReplyRequest, stop: StopSignal) -> ChatResponse:
+    def _step(self, steps: _Steps, turn: OpenTurn, asked: ReplyRequest) -> ChatResponse:
         """Make one request of a turn as a run, with the operations around it; as the waiting run if that is due."""
         call, engine = MainCall(asked), self._engine
         is_again = steps.waiting is not None and not turn.has_run and self._is_again(steps, call)
@@ -312,7 +304,7 @@ class Runs:
             so_far = None if waiting is None else self._resumed(log, call.asked.validator)
             snapshot = self._begin(log, turn, engine, steps, call) if so_far is None else so_far.snapshot
             steps.trigger = Trigger.GENERATE  # of later steps
-            ended = engine.carry_out(snapshot, log, turn.lease, call, steps.options, so_far, stop)
+            ended = engine.carry_out(snapshot, log, turn.lease, call, steps.options, so_far)
             return self._response(log, call, *ended)
 
     def resume(
@@ -413,13 +405,13 @@ class Runs:
             return None if cost is None else replace(cost, is_estimate=True)
         return None
 
-    def _resumed(self, log: RunLog, validator: Validator | None) -> Unfinished:
+    def _resumed(self, log: RunLog, validator: Validator | None) -> RunHistory:
         """Note that a run goes on, and return how far it had come.
 
         Raises:
             TractError: as of `resume`.
         """
-        so_far = unfinished(log.events)
+        so_far = RunHistory.of(log.events)
         self._check_resumable(so_far, validator)
         self._check_models(_left(so_far), so_far.snapshot.trigger, self._engine.kinds)
         log.add(RunResumed(process=this_process()))
@@ -438,7 +430,7 @@ class Runs:
         begun = events[0].data
         if run.status not in {RunStatus.RUNNING, RunStatus.WAITING} or not isinstance(begun, RunStarted):
             return run
-        is_alive = self.is_going_on(run.run_id) or unfinished(events).main is not None
+        is_alive = self.is_going_on(run.run_id) or RunHistory.of(events).main is not None
         if is_alive or self._engine.main_calls.is_answered(run.run_id) or self._is_turn_open(begun):
             return run
         return run.model_copy(update={"status": RunStatus.ABORTED})
@@ -454,9 +446,9 @@ class Runs:
         except StoreCorruptError:
             return RunRoot(last.run_id, "damaged", None)
 
-    def _check_resumable(self, so_far: Unfinished, validator: object) -> None:
+    def _check_resumable(self, so_far: RunHistory, validator: object) -> None:
         run_id, branch = so_far.run_id[:8], so_far.snapshot.branch
-        if so_far.is_finished:
+        if so_far.end is not None:
             raise RunError(f"run {run_id} has ended; generate() makes another one")
         if so_far.snapshot.tract_id != self._repository.tract_id or not is_signed(
             self._signer, so_far.run_id, so_far.snapshot
@@ -699,11 +691,11 @@ def _settings(call: MainCall) -> dict[str, Any]:
     return plain(noted)  # type: ignore[no-any-return] # a dict stays one
 
 
-def _left(so_far: Unfinished) -> list[Operation]:
+def _left(so_far: RunHistory) -> list[Operation]:
     """Return the operations of a run that have not ended at each of their hooks."""
     return [
         one for one in so_far.snapshot.operations
-        if any(one.id not in so_far.results[hook] for hook in one.config.hooks)
+        if any((hook, one.id) not in so_far.ended for hook in one.config.hooks)
     ]  # fmt: skip
 
 
@@ -725,10 +717,6 @@ def _check_run(run: object, on_event: object) -> None:
         raise ContentError(
             f"on_event is a function that is called with each event, not {brief_repr(on_event)}"
         )
-
-
-_NO_RUNS: Final = RunRequest()
-"""A plain turn, unless there is an active profile."""
 
 
 def _why(run: Run) -> str:

@@ -16,7 +16,7 @@ from tract_jupyter.runs.engine import RunDependencies, RunExecutor
 from tract_jupyter.runs.events import MainFinished, OperationFinished, RunFinished
 from tract_jupyter.runs.kinds.base import Services
 from tract_jupyter.runs.log import EventLog, read_events, unpacked
-from tract_jupyter.runs.projection import RunHistory, differences, is_root_of, project, sealed, unfinished
+from tract_jupyter.runs.projection import RunHistory, differences, is_root_of, project, sealed
 from tract_jupyter.runs.store import damaged_states
 from tract_jupyter.runs.targets import MemoryTarget
 from tract_jupyter.runs.terms import ErrorCode, Hook, RunPhase, RunStatus
@@ -158,7 +158,7 @@ def replayed(events: Sequence[RunEvent], recorded: Run, kinds: KindRegistry) -> 
         RunError: it has not ended, was aborted, lacks a result, or comes out differently; tells where.
     """
     _check_complete(recorded)
-    so_far = replace(unfinished(events), commits={}, main_started=None)
+    so_far = replace(RunHistory.of(events), commits={}, main_started=None)
     log = EventLog(recorded.run_id)
     log.add(so_far.snapshot)
     for event in events:
