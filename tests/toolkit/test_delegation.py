@@ -15,9 +15,9 @@ from tract_jupyter.models import AutonomyLevel, PendingStatus
 from tract_jupyter.operations import ActionDef, OperationSpec
 from tract_jupyter.toolkit import (
     READING_ONLY,
+    Call,
     DelegatingExecutor,
     Permission,
-    PreparedCall,
     ToolConfig,
     ToolProfile,
     agent_actor,
@@ -323,7 +323,7 @@ def test_its_questions_are_those_of_the_top(top, child, grandchild, person):
 def test_a_call_on_a_context_is_bound_to_the_childs_branch(top, child):
     top.branch("elsewhere")
     prepared = child.executor.prepare("commit", {"content": OUTPUT}, actor="agent")
-    assert isinstance(prepared, PreparedCall)
+    assert isinstance(prepared, Call)
     question = prepared.question
     assert (question.tract, question.acts_in, question.branch) == (top, child, "main")
     top.switch("elsewhere")  # that of the top is not asked about

@@ -43,9 +43,9 @@ from tract_jupyter.review import checking
 from tract_jupyter.storage import is_order
 from tract_jupyter.toolkit import (
     Alternative,
+    Call,
     CallNotes,
     PendingToolCall,
-    PreparedCall,
     ToolResult,
     changed_context,
     failed,
@@ -107,7 +107,7 @@ class _Call:
     """One call of a step, and how far it has come."""
 
     asked: ToolCall
-    prepared: PreparedCall | None = None
+    prepared: Call | None = None
     approval: Approval | None = None
     chosen_at: Any = None
     """The question at which another call was chosen that is not prepared yet."""
@@ -143,7 +143,7 @@ class OpenQuestion(NamedTuple):
     """
 
     question: Any
-    prepared: PreparedCall | None
+    prepared: Call | None
     replaced: str = ""
 
 
@@ -411,7 +411,7 @@ class StepCalls:
         changed = changes(call.prepared.values, approved)
         call.note = ". ".join(filter(None, (call.replaced, changed)))
         call.decision = "modified" if call.note else "approved"
-        call.prepared = call.prepared._replace(values=approved)
+        call.prepared.values = approved
         call.approval = question.approval
 
     def _take_instead(self, call: _Call) -> bool:

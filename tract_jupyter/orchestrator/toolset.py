@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models import AutonomyLevel, canonical_json, printable
 from tract_jupyter.prompts import ACTS_ON, ALTERNATIVES, REASONING
-from tract_jupyter.toolkit import Alternative, PreparedCall, ToolResult, Toolset
+from tract_jupyter.toolkit import Alternative, Call, ToolResult, Toolset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -99,13 +99,11 @@ class OrchestratorToolset(Toolset):
             return shown
         return [self._with_more(schema) for schema in shown]
 
-    def prepare(
-        self, name: str, arguments: Mapping[str, Any], *, doubt: str = ""
-    ) -> PreparedCall | ToolResult:
+    def prepare(self, name: str, arguments: Mapping[str, Any], *, doubt: str = "") -> Call | ToolResult:
         """Look at a call without making it; its question has the model's reasoning, and the alternatives."""
         bare, reasoning, alternatives = self.parted(name, arguments)
         found = super().prepare(name, bare, doubt=doubt)
-        if isinstance(found, PreparedCall) and found.question is not None:
+        if isinstance(found, Call) and found.question is not None:
             question: Any = found.question
             if hasattr(question, _ALTERNATIVES):
                 question.reasoning = reasoning or _short(self._said())

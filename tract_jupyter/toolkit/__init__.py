@@ -1,7 +1,7 @@
 """Tools: named functions with a JSON Schema, one executor for all who call them, and `tools` for code.
 
 * `definitions`: tools. `code_identity`: the code that an approval of a tool covers. `executor`: the one way to
-  run one: find, profile, lock, validate, permission, handler. `delegation`: the same for a child of another tract,
+  run one; `call`: its steps for one call: find, permit, ask, make. `delegation`: the same for a child of another tract,
   whose tools it calls.
 * `call_context`: who calls, in which turn, with which rights. `callers`: permissions, and which script a thread belongs
   to; `autonomy`: what may be called without a person. `policy`: tools that a

@@ -3,6 +3,9 @@ from .autonomy import LeveledPermission as LeveledPermission
 from .built_in import CONTEXT_TOOLS as CONTEXT_TOOLS
 from .built_in import context_tool as context_tool
 from .built_in import context_tools as context_tools
+from .call import Call as Call
+from .call import failed as failed
+from .call import refusal as refusal
 from .call_context import CallContext as CallContext
 from .call_context import CallNotes as CallNotes
 from .call_context import call_context as call_context
@@ -28,10 +31,7 @@ from .delegation import child_actor as child_actor
 from .discovery import callable_functions as callable_functions
 from .discovery import discovery_tools as discovery_tools
 from .discovery import ranked as ranked
-from .executor import PreparedCall as PreparedCall
 from .executor import ToolExecutor as ToolExecutor
-from .executor import failed as failed
-from .executor import refusal as refusal
 from .mcp import mcp_server as mcp_server
 from .mcp.client import McpServer as McpServer
 from .mcp.connection import Patience as Patience

@@ -341,13 +341,14 @@ class DelegatingExecutor(ToolExecutor):
             )
         super().remove_tool(name)
 
-    def _unknown(self, name: str, tool: ToolDefinition | None, profile: ToolProfile | None) -> ToolResult:
+    def unknown(self, name: str, tool: ToolDefinition | None, profile: ToolProfile | None) -> ToolResult:
+        """Refuse an unknown tool, and say if it was not granted."""
         try:
             top = self.top
         except TractError as error:
             return ToolResult(str(name), success=False, error=NOTHING_ABOVE.format(why=error), denied=True)
         if tool is not None or not isinstance(name, str) or top.get(name) is None:
-            return super()._unknown(name, tool, profile)
+            return super().unknown(name, tool, profile)
         there, locks = self.tools().values(), self.locks
         offered = there if profile is None else profile.filter_tools(there)
         names = sorted(each.name for each in offered if each.name not in locks)

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tract_jupyter.toolkit.autonomy import LeveledPermission
+    from tract_jupyter.toolkit.call import Call
     from tract_jupyter.toolkit.definitions import ToolDefinition
-    from tract_jupyter.toolkit.executor import PreparedCall, ToolExecutor
+    from tract_jupyter.toolkit.executor import ToolExecutor
     from tract_jupyter.toolkit.pendings import Approval
     from tract_jupyter.toolkit.profiles import ToolProfile
     from tract_jupyter.toolkit.results import ToolResult
@@ -153,9 +154,7 @@ class Toolset:
         )
         return for_model(result, self._executor.result_bytes)
 
-    def prepare(
-        self, name: str, arguments: Mapping[str, Any], *, doubt: str = ""
-    ) -> PreparedCall | ToolResult:
+    def prepare(self, name: str, arguments: Mapping[str, Any], *, doubt: str = "") -> Call | ToolResult:
         """Look at a call without making it; see `ToolExecutor.prepare`."""
         return self._runs(name).prepare(
             name, arguments, actor=self.actor, profile=self.profile, doubt=doubt, permission=self._permission

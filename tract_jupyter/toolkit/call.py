@@ -1,0 +1,337 @@
+"""One call of a tool, in four steps: find it, permit it, ask about it, make it.
+
+`ToolExecutor.execute` takes all four. `ToolExecutor.prepare` takes the first two and leaves the request, so that the
+requests of several calls can be shown together; the approved call is then executed with its `Approval`, through the
+same steps. Effects that can be known before the call belong between `permit` and `request`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.exceptions import (
+    CassetteError,
+    FingerprintError,
+    ParameterError,
+    RejectedError,
+    UndecidedError,
+)
+from tract_jupyter.models import PendingStatus
+from tract_jupyter.prompts import CHANGED_SINCE, NO_PERMISSION, undecided
+from tract_jupyter.storage import is_order, what_triggered
+from tract_jupyter.toolkit.call_context import call_context, changed_context
+from tract_jupyter.toolkit.callers import USER, Permission, question, waiting
+from tract_jupyter.toolkit.pendings import PendingToolCall
+from tract_jupyter.toolkit.results import ToolResult, result_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+
+    from tract_jupyter.llm import Cassette
+    from tract_jupyter.review import ActionChoice, Pending
+    from tract_jupyter.toolkit.autonomy import LeveledPermission
+    from tract_jupyter.toolkit.definitions import CallDetails, ToolDefinition
+    from tract_jupyter.toolkit.executor import ToolExecutor
+    from tract_jupyter.toolkit.pendings import Approval, ToolQuestion
+    from tract_jupyter.toolkit.profiles import ToolProfile
+
+_ALLOW: Final = Permission.ALLOW  # looking a member up takes as long as calling a function
+
+
+class Call:
+    """One call of a tool.
+
+    Args:
+        executor: finds the tool.
+        name: the name that the caller gives.
+        actor: who calls.
+        profile: the tools of the caller; None for all.
+        level: the permission of an actor at a level of autonomy; None for the executor's.
+        approval: of this very call, which is not asked about again.
+
+    Attributes:
+        tool: the tool, once it is found.
+        values: the arguments with defaults, once they are permitted; then those that a person approved.
+        question: the request that has to be decided before; None if there is none.
+    """
+
+    tool: ToolDefinition
+    values: dict[str, Any]
+
+    def __init__(
+        self,
+        executor: ToolExecutor,
+        name: str,
+        actor: str,
+        profile: ToolProfile | None,
+        level: LeveledPermission | None,
+        approval: Approval | None = None,
+    ) -> None:
+        self._executor = executor
+        self._name = name
+        self._actor = actor
+        self._profile = profile
+        self._level = level
+        self._approval = approval
+        self._choice: ActionChoice | None = None
+        self.question: ToolQuestion | None = None
+
+    def find(self) -> None:
+        """Find the tool: it exists, is the approved one, is in the profile, and is not locked.
+
+        Raises:
+            CallRefused: it is not so.
+        """
+        executor, name, profile = self._executor, self._name, self._profile
+        tool = executor.get(name) if isinstance(name, str) else None
+        if self._approval is not None and (tool is None or not _may_count(self._approval, tool)):
+            raise CallRefused(executor.why_gone() or CHANGED_SINCE.format(tool=name))
+        if tool is None or (profile is not None and not profile.has(tool)):
+            raise CallRefused.by(executor.unknown(name, tool, profile))
+        self.tool = tool
+        self._actor, locks = executor.qualified(self._actor), executor.locks
+        if tool.name in locks:
+            raise CallRefused(_locked(tool.name, locks[tool.name]))
+
+    def count(self) -> None:
+        """Count the call in the turn that makes it.
+
+        Raises:
+            CallRefused: the turn may make no more.
+        """
+        take_call = call_context().take_call
+        why_not = "" if take_call is None else take_call()
+        if why_not:
+            raise CallRefused(why_not)
+
+    def permit(self, arguments: Mapping[str, Any]) -> Permission:
+        """Validate the arguments, and return whether the actor may make the call, or has to ask.
+
+        Raises:
+            CallRefused: the arguments do not fit, the approval is of another call, or the call is not permitted.
+        """
+        tool, actor, approval = self.tool, self._actor, self._approval
+        try:
+            self.values = values = tool.validate(arguments)
+        except ParameterError as error:
+            raise CallRefused("; ".join(error.problems), denied=False) from None
+        if approval is not None:
+            if approval.definition_hash != tool.hash_for(values):
+                raise CallRefused(CHANGED_SINCE.format(tool=tool.name))
+            self._choice = approval.choice
+        if tool.check is not None:
+            with _calling(self._executor, self._profile):
+                tool.check(values, actor)
+        permitted = (self._level or self._executor.permission)(tool, actor)
+        self._check_level()
+        if permitted is not _ALLOW and permitted is not Permission.ASK:
+            raise CallRefused(self._why_not_permitted())
+        return permitted
+
+    def shows_doubt(self) -> bool:
+        """Return True if the tool itself asks about these arguments each time."""
+        asks = self.tool.asks_always
+        return self._actor != USER and asks is not None and asks(self.values)
+
+    def request(self, doubt: str = "") -> ToolQuestion:
+        """Return the request about the call, with what a handler of the operation that it fires has to know.
+
+        Args:
+            doubt: why a person is asked, whatever was allowed before.
+        """
+        tool = self.tool
+        pending: ToolQuestion = question(tool, self.values) or self._request(doubt)
+        if doubt and isinstance(pending, PendingToolCall):
+            pending.is_in_doubt = True
+        if pending.fired is not None:
+            pending.unguarded = self._executor.home(tool.name).unguarded(pending.fired.spec.name)
+        return pending
+
+    def ask(self) -> None:
+        """Have a person decide, and take the values and the action that they approved.
+
+        Raises:
+            CallRefused: nobody approved it, or the tool has changed meanwhile.
+        """
+        tool, reviewer = self.tool, self._executor.reviewer
+        asked = tool.hash_for(self.values)
+        pending = self.request()
+        try:
+            if not reviewer.granted(pending):
+                with reviewer.claimed(pending) as same:  # the very same request, if it is open
+                    same.unguarded = pending.unguarded
+                    with waiting(same):
+                        reviewer.decide_now(same)
+                pending = same
+        except UndecidedError as error:
+            raise CallRefused(undecided(str(error))) from error
+        if pending.status is not PendingStatus.APPROVED:
+            raise CallRefused(refusal(pending))
+        if tool.hash_for(self.values) != asked:
+            raise CallRefused(CHANGED_SINCE.format(tool=tool.name))
+        self.values, self._choice = dict(pending.call_arguments), pending.choice
+        self._check_level()  # it may have been lowered while a person was asked
+
+    def make(self, cassette: Cassette | None) -> ToolResult:
+        """Run the tool's handler, or serve its result from a cassette.
+
+        Raises:
+            CassetteError: a cassette is replayed, and the call is not what comes next on it.
+        """
+        tool, actor = self.tool, self._actor
+        self._executor.count_use(tool.name)
+        # the user's own code does nothing with the tract that a cassette records
+        if cassette is None or (tool.is_of_tract and actor == USER):
+            return self._run()
+        return cassette.call(
+            tool.name, self.values, actor, self._run,
+            write=ToolResult.to_json, read=partial(ToolResult.from_json, self._name), again=tool.is_of_tract,
+        )  # fmt: skip
+
+    def _run(self) -> ToolResult:
+        tool, values, actor = self.tool, self.values, self._actor
+        with _calling(self._executor, self._profile, self._level):
+            try:
+                if tool.told_choice:
+                    output = tool.handler(actor, self._choice, **values)
+                else:
+                    output = tool.handler(actor, **values) if tool.told_actor else tool.handler(**values)
+            except CassetteError:
+                raise  # of a call or request within this one: the replay has failed as a whole
+            except (
+                BaseException
+            ) as error:  # a `CancelledError`, a `SystemExit`: whatever a tool raises is its result
+                if is_order(error):
+                    raise
+                return failed(self._name, error)
+            return result_of(self._name, output)
+
+    def _request(self, doubt: str) -> PendingToolCall:
+        executor, tool, values, actor = self._executor, self.tool, self.values, self._actor
+        asked = tool.hash_for(values)
+        return PendingToolCall(
+            tool.name,
+            values,
+            tract=executor.top.tract,
+            acts_in=executor.tract,
+            actor=actor,
+            triggered_by=what_triggered(),
+            parameters=tool.parameters,
+            definition_hash=asked,
+            check=partial(self._check_unchanged, dict(values), asked),
+            description=tool.description,
+            why=f"{executor.asker(actor)} wants to make this call. It needs your approval: "
+            f"{doubt or f'the tool {_traits(tool)}'}.{_asked_each_time(tool)}",
+            details=_details_of(tool, actor),
+        )
+
+    def _check_unchanged(self, values: dict[str, Any], asked: str) -> None:
+        """Check that an approval is still about the call that would be made.
+
+        Raises:
+            FingerprintError: the tool, its lock or the permission changed since it was asked about.
+        """
+        executor, tool = self._executor, self.tool
+        now = executor.get(tool.name)
+        if now is None or now.hash_for(values) != asked:
+            raise FingerprintError(CHANGED_SINCE.format(tool=tool.name))
+        locks = executor.locks
+        if now.name in locks:
+            raise FingerprintError(_locked(now.name, locks[now.name]))
+        if (self._level or executor.permission)(now, self._actor) is Permission.DENY:
+            raise FingerprintError(
+                f"{self._why_not_permitted()}: it was withdrawn since the call was asked about"
+            )
+
+    def _why_not_permitted(self) -> str:
+        if self._level is not None:
+            return self._level.why_not(self.tool, self._actor)
+        return NO_PERMISSION.format(actor=self._actor, tool=self.tool.name)
+
+    def _check_level(self) -> None:
+        """Check the level of an actor whose call this one is made within, such as a script's."""
+        acting = call_context().level
+        if acting is not None and acting.bars(self.tool):
+            raise CallRefused(acting.why_not(self.tool, self._actor))
+
+
+class CallRefused(Exception):  # noqa: N818 # it leads to a result, and is no error
+    """A call that is not made."""
+
+    def __init__(self, why: str, *, denied: bool = True) -> None:
+        super().__init__(why)
+        self.denied = denied
+        self.result: ToolResult | None = None
+
+    @classmethod
+    def by(cls, result: ToolResult) -> CallRefused:
+        """Return the refusal that a result says."""
+        refused = cls(result.error)
+        refused.result = result
+        return refused
+
+
+def failed(name: str, error: BaseException) -> ToolResult:
+    """Convert an exception into a result for the caller."""
+    if isinstance(error, CallRefused):
+        return error.result or ToolResult(
+            name, success=False, error=str(error), cause=error.__cause__, denied=error.denied
+        )
+    told = f"{type(error).__name__}: {_words(error)}"
+    if isinstance(error, UndecidedError):
+        told = undecided(told)
+    return ToolResult(name, success=False, error=told, cause=error, denied=isinstance(error, RejectedError))
+
+
+def refusal(pending: Pending) -> str:
+    """Return why something was not approved, for the actor that asked."""
+    if pending.status is PendingStatus.EXPIRED:
+        return f"nobody decided within {pending.timeout:g} s"
+    return pending.rejection_reason or "it was rejected, without a reason"
+
+
+def _calling(
+    executor: ToolExecutor, profile: ToolProfile | None, level: LeveledPermission | None = None
+) -> AbstractContextManager[None]:
+    """Make the calls of this block those of an executor, with the profile and the level that are given."""
+    given = {"executor": executor, "profile": profile, "level": level}
+    return changed_context(**{name: value for name, value in given.items() if value is not None})
+
+
+def _may_count(approval: Approval, tool: ToolDefinition) -> bool:
+    """Return True if an approval is of this tool; what it is about besides is known of the arguments alone."""
+    return tool.binds is not None or approval.definition_hash == tool.definition_hash
+
+
+def _asked_each_time(tool: ToolDefinition) -> str:
+    doubt = tool.code_doubt
+    return doubt and f" A standing approval is not possible, since other code may run later: {doubt}."
+
+
+def _locked(name: str, reason: str) -> str:
+    return (
+        f"tool {name!r} is locked{f': {reason}' if reason else ', without a reason'}; nobody can call it now"
+    )
+
+
+def _details_of(tool: ToolDefinition, actor: str) -> Callable[[Mapping[str, Any]], CallDetails] | None:
+    """Return what gives the details of a call of a tool, for its arguments as they are then."""
+    details = tool.details
+    return None if details is None else lambda now: details(now, actor)
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return f"it tried to end the process (exit code {error.code!r})"
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # noqa: BLE001 # its own __str__ may raise anything
+        return "an error that cannot be shown"
+
+
+def _traits(tool: ToolDefinition) -> str:
+    traits = tool.traits
+    words = ["may destroy something" if traits.destructive else "writes"]
+    return " and ".join([*words, *(["reaches outside"] if traits.open_world else [])])
