@@ -343,7 +343,7 @@ class Generation:
         return self._repository.files.tokens(attachments, self._repository.counter.count_text)
 
     def check_ready(self) -> Position:
-        """Return where a reply goes, if a model is configured and the reply can go there."""
+        """Return the place of the next reply, after checking the model and the branch."""
         self._llm.check()
         return self.check_place()
 

@@ -238,7 +238,7 @@ class ToolLoop:
     def asking(
         self, asked: TurnRequest, text: str, name: str | None, attachments: Sequence[Attachable]
     ) -> Iterator[OpenTurn]:
-        """Commit what the user says, and hold the branch until the reply is there; see `Tract.chat`.
+        """Commit the message of the user, and hold the branch until the reply is stored; see `Tract.chat`.
 
         Args:
             asked: how the turn is carried out.

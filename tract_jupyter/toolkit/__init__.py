@@ -3,7 +3,7 @@
 * `definitions`: tools. `code_identity`: the code that an approval of a tool covers. `executor`: the one way to
   run one; `call`: its steps for one call: find, permit, ask, make. `delegation`: the same for a child of another tract,
   whose tools it calls.
-* `call_context`: who calls, in which turn, with which rights. `callers`: permissions, and which script a thread belongs
+* `ambient`: who calls, in which turn, with which rights. `callers`: permissions, and which script a thread belongs
   to; `autonomy`: what may be called without a person. `policy`: tools that a
   policy calls. `pendings`: a call that a person is asked about. `results`: what comes of a call. `savings`: what models
   are not sent because scripts make their calls.

@@ -1,3 +1,9 @@
+from .ambient import CallContext as CallContext
+from .ambient import CallNotes as CallNotes
+from .ambient import call_context as call_context
+from .ambient import changed_context as changed_context
+from .ambient import reset_context as reset_context
+from .ambient import set_context as set_context
 from .autonomy import Autonomy as Autonomy
 from .autonomy import LeveledPermission as LeveledPermission
 from .built_in import CONTEXT_TOOLS as CONTEXT_TOOLS
@@ -6,12 +12,6 @@ from .built_in import context_tools as context_tools
 from .call import Call as Call
 from .call import failed as failed
 from .call import refusal as refusal
-from .call_context import CallContext as CallContext
-from .call_context import CallNotes as CallNotes
-from .call_context import call_context as call_context
-from .call_context import changed_context as changed_context
-from .call_context import reset_context as reset_context
-from .call_context import set_context as set_context
 from .callers import CHAT as CHAT
 from .callers import SCRIPT_FILES as SCRIPT_FILES
 from .callers import Permission as Permission

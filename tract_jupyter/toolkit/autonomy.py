@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.exceptions import CodeDecisionError, ContentError, TractError
 from tract_jupyter.models import AutonomyLevel, brief_repr, effective_autonomy, repr_of_whole
 from tract_jupyter.prompts import NO_PERMISSION, TOLD_NOT_DONE
-from tract_jupyter.toolkit.call_context import call_context, changed_context
+from tract_jupyter.toolkit.ambient import call_context, changed_context
 from tract_jupyter.toolkit.callers import Permission, default_permission, runs_for_model
 
 if TYPE_CHECKING:

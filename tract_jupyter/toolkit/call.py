@@ -20,7 +20,7 @@ from tract_jupyter.exceptions import (
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.prompts import CHANGED_SINCE, NO_PERMISSION, undecided
 from tract_jupyter.storage import is_order, what_triggered
-from tract_jupyter.toolkit.call_context import call_context, changed_context
+from tract_jupyter.toolkit.ambient import call_context, changed_context
 from tract_jupyter.toolkit.callers import USER, Permission, question, waiting
 from tract_jupyter.toolkit.pendings import PendingToolCall
 from tract_jupyter.toolkit.results import ToolResult, result_of

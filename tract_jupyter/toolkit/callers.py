@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from tract_jupyter.prompts import SCRIPT_ENDED
 from tract_jupyter.storage import whole_context
-from tract_jupyter.toolkit.call_context import call_context, reset_context, set_context
+from tract_jupyter.toolkit.ambient import call_context, reset_context, set_context
 from tract_jupyter.toolkit.results import ToolResult
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from tract_jupyter.exceptions import ContentError, UnknownToolError, nearest
 from tract_jupyter.models import one_line
 from tract_jupyter.models.schema import stub_source
-from tract_jupyter.toolkit.call_context import call_context
+from tract_jupyter.toolkit.ambient import call_context
 from tract_jupyter.toolkit.callers import current_caller
 from tract_jupyter.toolkit.definitions import BUILT_IN, ToolDefinition, Traits
 from tract_jupyter.toolkit.names import all_functions

@@ -12,8 +12,8 @@ from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import TOOL_PREFIX, spec_from_dict
 from tract_jupyter.prompts import BEGUN_BEFORE, UNREVIEWED
 from tract_jupyter.review import outcome_text
+from tract_jupyter.toolkit.ambient import call_context
 from tract_jupyter.toolkit.call import refusal
-from tract_jupyter.toolkit.call_context import call_context
 from tract_jupyter.toolkit.callers import AGENT, USER
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 from tract_jupyter.toolkit.results import ToolResult

@@ -33,8 +33,8 @@ from tract_jupyter.exceptions import McpError, UndecidedError
 from tract_jupyter.models import printable
 from tract_jupyter.prompts import RUNS, SERVER_INSTRUCTIONS, WAITS_FOR_OWNER, refused_call
 from tract_jupyter.review import NoChannel
+from tract_jupyter.toolkit.ambient import CallNotes, changed_context
 from tract_jupyter.toolkit.call import failed
-from tract_jupyter.toolkit.call_context import CallNotes, changed_context
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

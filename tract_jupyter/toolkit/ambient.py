@@ -1,4 +1,4 @@
-"""The context of a tool call: who makes it, in which turn, and with which rights.
+"""The ambient context of a tool call: who makes it, in which turn, and with which rights.
 
 It is one value, in one context variable: a tool, or a script, calls the functions of a tract without passing it on.
 """
