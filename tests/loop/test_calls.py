@@ -12,7 +12,7 @@ from tests.loop.conftest import told
 from tests.review.scripted import call, reply
 from tract_jupyter.models import TurnLimits
 from tract_jupyter.prompts import BEGUN_BEFORE
-from tract_jupyter.review import NoChannel
+from tract_jupyter.review import Channel
 from tract_jupyter.toolkit import Permission
 
 LOOK = call("look", {"city": "Rome"}, "c1")
@@ -442,6 +442,6 @@ def test_calls_of_scripts_count(talk, script, done):
 
 
 def test_a_person_who_cannot_be_asked_leaves_it_open(talk, script):
-    assert isinstance(talk.reviewer.channel, NoChannel)
+    assert isinstance(talk.reviewer.channel, Channel)
     script(reply(None, SEND))
     assert talk.chat("Go.").outcome == "waiting"

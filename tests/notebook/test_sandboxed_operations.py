@@ -6,7 +6,7 @@ import pytest
 
 from tract_jupyter.notebook.panels import body_html, record_html
 from tract_jupyter.operations import ActionDef
-from tract_jupyter.review import NoChannel
+from tract_jupyter.review import Channel
 
 CELL = '''%%tract_operation check --sandbox
 """Check it."""
@@ -89,7 +89,7 @@ def test_a_person_reviews_it_by_name_or_by_a_cell_of_their_own(shell):
     shell.run(PROPOSE)
     assert "active without a review" in shell.run("%tract review helper").text
     tract = shell.namespace["tract"]
-    tract.reviewer.channel = NoChannel()  # as in a script of the person's own
+    tract.reviewer.channel = Channel()  # as in a script of the person's own
     tract.operations.review_quarantined("helper").approve()
     assert "not reviewed" not in shell.run("%tract ops").text
 

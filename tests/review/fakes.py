@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.review import Answer, never
+from tract_jupyter.review import Answer, Channel, never
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
     from tract_jupyter.review import RecordedDecisions, ReviewRequest, Ticket
 
@@ -35,7 +33,7 @@ def answering(answer: str | dict[str, Any]) -> Callable[[Ticket], object]:
     return press
 
 
-class FakeChannel:
+class FakeChannel(Channel):
     """Shows requests to a list. Each `step` is called with the ticket at one showing that can be answered."""
 
     name = "fake"
@@ -56,9 +54,6 @@ class FakeChannel:
     def can_reach(self) -> bool:
         return self.reachable
 
-    def refuses_code(self, pending, *, was_shown) -> str:
-        return ""
-
     def recorded(self) -> RecordedDecisions | None:
         return self.lock
 
@@ -66,9 +61,6 @@ class FakeChannel:
         self.shown.append((ticket.request, ticket.status.value))
         if ticket.status.is_open and self.steps:
             self.steps.popleft()(ticket)
-
-    def together(self) -> AbstractContextManager[None]:
-        return nullcontext()
 
     def forget(self, ticket: Ticket) -> None:
         self.forgotten.append(ticket.pending.pending_id)
@@ -85,9 +77,6 @@ class FakeChannel:
 
     def later(self, ticket: Ticket, run: Callable[[], None]) -> None:
         self.due.append(run)
-
-    def interruptible(self) -> AbstractContextManager[None]:
-        return nullcontext()
 
     def watch(self, look: Callable[[], bool]) -> bool:
         self.looks.append(look)

@@ -192,3 +192,22 @@ def test_code_of_an_event_loop_waits_for_it(t):
     pending = fired(t)
     made = asyncio.run(t.reviewer.decide(pending))
     assert (made.action, made.decided_by) == ("go", "ada")
+
+
+def test_to_show_a_request_does_not_fail_if_the_function_leaves_it_undecided(t):
+    left = threading.Event()
+
+    async def ask(request):
+        left.set()
+
+    class Late(AsyncChannel):
+        def panel_may_answer(self, ticket, waited):
+            """Answer once the function has ended, the worst moment."""
+            assert left.wait(20)
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop).result(20)
+            return super().panel_may_answer(ticket, waited)
+
+    t.reviewer.channel = Late(ask, "chat")
+    ticket = t.reviewer.show(fired(t))
+    assert not ticket.settled.is_set()
+    assert len(t.review.inbox()) == 1

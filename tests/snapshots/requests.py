@@ -63,8 +63,8 @@ verify = ActionDef("verify", "Check and push.", {}, code)
 tract.operations.propose(OperationSpec("citation_check", "Verify URLs, and push.", {}, {"verify": verify}))
 """
 NO_USER = """\
-from tract_jupyter.review import NoChannel
-tract.reviewer.channel = NoChannel()
+from tract_jupyter.review import Channel
+tract.reviewer.channel = Channel()
 """
 MODEL = """\
 tract.user("Count the birds.")

@@ -20,6 +20,7 @@ from tract_jupyter import ActionDef, OperationSpec, Tract, mcp_server
 from tract_jupyter.__main__ import main
 from tract_jupyter.exceptions import McpError, McpTimeoutError, StoreError, ToolExecutionError
 from tract_jupyter.operations import client_left
+from tract_jupyter.review import AsyncChannel
 from tract_jupyter.toolkit import McpServer, Permission, Traits
 
 MESSAGE = {"content": {"content_type": "dialogue", "role": "user", "text": "hi"}}
@@ -56,6 +57,12 @@ def refused(tool, reason):
 
 
 # --- what is served
+
+
+def test_a_channel_of_the_user_stays(tract):
+    tract.reviewer.channel = channel = AsyncChannel(lambda request: None, "chat")
+    mcp_server(tract, "full", decision_timeout=1)
+    assert tract.reviewer.channel is channel
 
 
 def test_all_tools_are_served_with_schema_and_hints(tract, search):

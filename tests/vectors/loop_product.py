@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import LLMBudgetError, UndecidedError
 from tract_jupyter.models import TurnLimits
-from tract_jupyter.review import Answer, NoChannel
+from tract_jupyter.review import Answer, Channel
 from tract_jupyter.toolkit import ToolConfig, ToolProfile
 
 OUTCOMES = {"waiting": "pending"}
 
 
-class PersonChannel(NoChannel):
+class PersonChannel(Channel):
     """Asks the scripted person: once for each list of questions."""
 
     name = "person"

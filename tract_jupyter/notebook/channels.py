@@ -15,7 +15,15 @@ from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import StoreClosedError
 from tract_jupyter.notebook.panels.render import record
-from tract_jupyter.review import FROM_STORE, ask, meant_for_the_person, never, process_text, request_text
+from tract_jupyter.review import (
+    FROM_STORE,
+    Channel,
+    ask,
+    meant_for_the_person,
+    never,
+    process_text,
+    request_text,
+)
 from tract_jupyter.scripts import ScriptStopped, Stopper
 
 if TYPE_CHECKING:
@@ -113,7 +121,7 @@ class _ShownAlone(_Shown):
             update_display(record(self.ticket), raw=True, display_id=self._display_id)
 
 
-class NotebookChannel:
+class NotebookChannel(Channel):
     """Reaches the person at this notebook or terminal."""
 
     name = "notebook"

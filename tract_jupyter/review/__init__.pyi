@@ -7,7 +7,6 @@ from .bus import HookLog as HookLog
 from .bus import check_operation as check_operation
 from .channel import AsyncChannel as AsyncChannel
 from .channel import Channel as Channel
-from .channel import NoChannel as NoChannel
 from .channel import Ticket as Ticket
 from .channel import never as never
 from .channel import personal_channel as personal_channel

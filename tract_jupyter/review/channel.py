@@ -1,7 +1,7 @@
 """A channel: a way to reach a person; and the ticket that it shows.
 
 Most channels are one async function, which `personal_channel` turns into an `AsyncChannel`. The notebook's own channel
-implements `Channel`, since it has panels, prompts and pages that come and go.
+derives from `Channel` itself, since it has panels, prompts and pages that come and go.
 
 The ladder, climbed down by what is observed and never by versions: a panel whose front end says `ready`; a prompt
 where the front end takes input; else nobody can be asked, which is said at once.
@@ -17,7 +17,7 @@ import secrets
 import threading
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING
 
 from tract_jupyter.concurrency import Worker
 from tract_jupyter.exceptions import NobodyToAskError, TractError
@@ -180,45 +180,50 @@ def never() -> bool:
     return False
 
 
-class Channel(Protocol):
-    """A way for requests to reach a person, and for answers to come back; see `notebook.channels`."""
+class Channel:
+    """A way for requests to reach a person, and for answers to come back. The base class reaches no person.
 
-    name: str
+    It is the channel of scripts, workers and tests. `AsyncChannel` and the notebook's channel derive from it.
+    """
+
+    name = "none"
 
     def can_reach(self) -> bool:
-        """Return True if anything but a refusal makes sense: a panel that may be live, or a prompt."""
-        ...
+        """Return True if a person may answer: a panel may be live, or there is a prompt."""
+        return False
 
     def recorded(self) -> RecordedDecisions | None:
-        """Return the recorded decisions that count here, where no person can be reached; None if none do."""
-        ...
+        """Return the recorded decisions that count here if no person can be reached; None if none do."""
+        return None
 
-    def refuses_code(self, pending: Pending, *, was_shown: bool) -> str:
-        """Return why code may not approve something here, and what to do; empty if it may."""
-        ...
+    def refuses_code(self, pending: Pending, *, was_shown: bool) -> str:  # noqa: ARG002
+        """Return why code may not approve a pending here, and the remedy; empty if it may."""
+        return ""
 
     def show(self, ticket: Ticket) -> None:
-        """Show the request, or show it anew: a new round, or decided."""
-        ...
+        """Show the request, or update it: a new round, or decided."""
 
     def together(self) -> AbstractContextManager[None]:
-        """Show what is shown within this as one list: the questions of one step of a model."""
-        ...
+        """Show the requests of a `with` block as one list: the questions of one step of a model."""
+        return nullcontext()
 
     def forget(self, ticket: Ticket) -> None:
         """Show the request in a new place the next time."""
-        ...
 
-    def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:
-        """Return True if to go on waiting for a panel, `waited` seconds after the first showing, rather than prompt."""
-        ...
+    def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:  # noqa: ARG002
+        """Return True to wait for a panel, `waited` seconds after the first showing; False to prompt."""
+        return False
 
-    def is_left(self, ticket: Ticket) -> bool:
+    def is_left(self, ticket: Ticket) -> bool:  # noqa: ARG002
         """Return True if every page that showed the request was closed."""
-        ...
+        return False
 
     def prompt(
-        self, ticket: Ticket, *, may_wait: bool = False, is_over: Callable[[], bool] = never
+        self,
+        ticket: Ticket,  # noqa: ARG002
+        *,
+        may_wait: bool = False,  # noqa: ARG002
+        is_over: Callable[[], bool] = never,  # noqa: ARG002
     ) -> Answer | None:
         """Ask by `input()`.
 
@@ -230,84 +235,26 @@ class Channel(Protocol):
         Returns:
             The answer. None if the front end takes no input, the user leaves it for later, or the prompt is over.
         """
-        ...
-
-    def later(self, ticket: Ticket, run: Callable[[], None]) -> None:
-        """Run what follows from a ticket's answer soon, in a fresh task of the main thread."""
-        ...
-
-    def interruptible(self) -> AbstractContextManager[None]:
-        """Let the stop button end what blocks within it."""
-        ...
-
-    def watch(self, look: Callable[[], bool]) -> bool:
-        """Call `look` now and then on the main thread, when that is idle, until it says False.
-
-        Returns:
-            Whether it will.
-        """
-        ...
-
-
-class NoChannel:
-    """The channel where nobody can be asked: a script, a worker, a test. Others derive from it."""
-
-    name = "none"
-
-    def can_reach(self) -> bool:
-        """Return False: nobody can be asked."""
-        return False
-
-    def recorded(self) -> RecordedDecisions | None:
-        """Return None: a script decides in its own code."""
-        return None
-
-    def refuses_code(self, pending: Pending, *, was_shown: bool) -> str:  # noqa: ARG002
-        """Allow it: a script decides in its own code."""
-        return ""
-
-    def show(self, ticket: Ticket) -> None:
-        """Show nothing: there is nobody to look."""
-
-    def together(self) -> AbstractContextManager[None]:
-        """Do nothing: each request is shown where it comes."""
-        return nullcontext()
-
-    def forget(self, ticket: Ticket) -> None:
-        """Do nothing: it was shown nowhere."""
-
-    def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:  # noqa: ARG002
-        """Return False: there is no panel."""
-        return False
-
-    def is_left(self, ticket: Ticket) -> bool:  # noqa: ARG002
-        """Return False: there is no page."""
-        return False
-
-    def prompt(
-        self,
-        ticket: Ticket,  # noqa: ARG002
-        *,
-        may_wait: bool = False,  # noqa: ARG002
-        is_over: Callable[[], bool] = never,  # noqa: ARG002
-    ) -> Answer | None:
-        """Return None: there is no input."""
         return None
 
     def later(self, ticket: Ticket, run: Callable[[], None]) -> None:  # noqa: ARG002
-        """Run it now: there is no other task."""
+        """Carry out a ticket's answer soon: in a new task of the main thread, or at once if there is none."""
         run()
 
     def interruptible(self) -> AbstractContextManager[None]:
-        """Do nothing: an interrupt ends it anyway."""
+        """Let the stop button interrupt a `with` block."""
         return nullcontext()
 
     def watch(self, look: Callable[[], bool]) -> bool:  # noqa: ARG002
-        """Return False: nothing is on display that could change."""
+        """Call `look` regularly while the main thread is idle, until it returns False.
+
+        Returns:
+            Whether the channel does so.
+        """
         return False
 
 
-class AsyncChannel(NoChannel):
+class AsyncChannel(Channel):
     """A channel that is one async function. Its tasks run in an event loop of their own, in a daemon thread.
 
     The function is called for each showing of a request. Its task is cancelled when somebody else decides, or when the
@@ -322,6 +269,7 @@ class AsyncChannel(NoChannel):
         self.name = name
         self._ask = ask
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._starting = threading.Lock()
         self._tasks: dict[str, Future[None]] = {}
         self._failures: dict[str, BaseException | None] = {}
 
@@ -356,15 +304,18 @@ class AsyncChannel(NoChannel):
                     failure = ValueError(f"there is no action {answer.action!r}; the actions are: {names}")
         except Exception as error:  # noqa: BLE001 # the author's code may raise anything; the waiting code tells it
             failure = error
-        self._failures[request.pending_id] = failure
-        ticket.wake()
+        if ticket.is_asking(round_id):  # else another answer came first
+            self._failures[request.pending_id] = failure
+            ticket.wake()
 
-    def prompt(self, ticket: Ticket, **options: object) -> NoReturn:  # noqa: ARG002
-        """Say that the function has not decided.
+    def prompt(self, ticket: Ticket, *, may_wait: bool = False, **_: object) -> None:
+        """Report that the function has not decided.
 
         Raises:
-            NobodyToAskError: always.
+            NobodyToAskError: code waits for the decision.
         """
+        if may_wait:
+            return
         failure = self._failures.get(ticket.pending.pending_id)
         why = "left it undecided" if failure is None else f"failed ({type(failure).__name__}: {failure})"
         how = how_to_decide(ticket.pending.pending_id)
@@ -379,12 +330,13 @@ class AsyncChannel(NoChannel):
         Worker(run, f"tract channel {self.name}")
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            threading.Thread(
-                target=self._loop.run_forever, name=f"tract channel {self.name}", daemon=True
-            ).start()
-        return self._loop
+        with self._starting:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(
+                    target=self._loop.run_forever, name=f"tract channel {self.name}", daemon=True
+                ).start()
+            return self._loop
 
 
 _MOST_REFUSED = 3  # answers in a row that could not be carried out

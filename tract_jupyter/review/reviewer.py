@@ -28,7 +28,7 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.review.answers import capturing, check_wait, dispatch, replay
-from tract_jupyter.review.channel import Channel, NoChannel, Ticket
+from tract_jupyter.review.channel import Channel, Ticket
 from tract_jupyter.review.decision import Answer, Decision, deciding, without_grant
 from tract_jupyter.review.gate import BUSY
 from tract_jupyter.review.process import has_ended, this_process
@@ -112,7 +112,7 @@ class Reviewer:
     """
 
     def __init__(self, ledger: Ledger, gate: Gate, grants: Grants) -> None:
-        self.channel: Channel = NoChannel()
+        self.channel: Channel = Channel()
         self.timeout: float | None = None
         self.on_timeout = "wait"
         self.ledger = ledger

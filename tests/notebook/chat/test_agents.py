@@ -9,7 +9,7 @@ import pytest
 from tests.review.scripted import call, reply
 from tract_jupyter.notebook.agents import AgentWatch, drawn_tree
 from tract_jupyter.notebook.chat import TractSource, TurnLog
-from tract_jupyter.review import Answer, NoChannel, personal_channel
+from tract_jupyter.review import Answer, Channel
 
 
 class Board:
@@ -25,8 +25,7 @@ class Board:
         pass
 
 
-@personal_channel
-class Person(NoChannel):
+class Person(Channel):
     """Rejects what writes to `bob`, and looks at the turn, and the tree, when asked."""
 
     name = "person"

@@ -32,7 +32,7 @@ from pydantic import ValidationError
 from tract_jupyter.exceptions import McpError, UndecidedError
 from tract_jupyter.models import printable
 from tract_jupyter.prompts import RUNS, SERVER_INSTRUCTIONS, WAITS_FOR_OWNER, refused_call
-from tract_jupyter.review import NoChannel
+from tract_jupyter.review import Channel
 from tract_jupyter.toolkit.ambient import CallNotes, changed_context
 from tract_jupyter.toolkit.call import failed
 
@@ -145,7 +145,7 @@ class McpService:
 
     def _ask_in_inbox(self, timeout: float) -> None:
         reviewer = self._tract.reviewer
-        if isinstance(reviewer.channel, NoChannel):
+        if type(reviewer.channel) is Channel:  # no person can be reached
             reviewer.channel = InboxChannel()
             reviewer.timeout, reviewer.on_timeout = timeout, "deny"
 
@@ -296,7 +296,7 @@ given_up: ContextVar[threading.Event] = ContextVar("given_up")
 """Set when nobody waits for the call of this thread any more."""
 
 
-class InboxChannel(NoChannel):
+class InboxChannel(Channel):
     """A channel that shows nothing here; a notebook on the same store does, with `%tract inbox`."""
 
     name = "inbox"
