@@ -133,7 +133,7 @@ def test_what_pages_about_the_code_name_is_there(page):
     assert set(classes) - everything() - FOREIGN == set()
 
 
-def test_a_door_names_modules_that_are_there():
+def test_a_package_names_modules_that_are_there():
     for interface in PACKAGE.rglob("*/__init__.py"):
         first, _, text = (ast.get_docstring(ast.parse(interface.read_text())) or "").partition("\n\n")
         assert first.endswith("."), interface
@@ -148,7 +148,7 @@ FOUND_BY_STANDING_THERE = PACKAGE / "analysis" / "rules"  # the rules, a module 
 ABOUT_RULES = {"base", "arguments", "lookup", "settings"}
 
 
-def test_a_door_names_every_module_of_its_own():
+def test_a_package_names_each_of_its_modules():
     unnamed = {}
     for interface in PACKAGE.rglob("__init__.py"):
         named = set(re.findall(r"`(\w+)`", ast.get_docstring(ast.parse(interface.read_text())) or ""))

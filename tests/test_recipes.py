@@ -195,11 +195,11 @@ def test_a_new_analyzer_rule(tmp_path: Path) -> None:
 
 def test_a_new_analyzer_rule_of_another_package(tmp_path: Path) -> None:
     """One of another package is one file, and a line that names it as an entry point."""
-    (tmp_path / "house.py").write_text(RULE.replace("CODE", "HOUSE001").replace("@register\n", ""))
-    info = tmp_path / "house-1.0.dist-info"
+    (tmp_path / "team.py").write_text(RULE.replace("CODE", "TEAM001").replace("@register\n", ""))
+    info = tmp_path / "team-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: house\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[tract_jupyter.rules]\nzips = house:OpensZip\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: team\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[tract_jupyter.rules]\nzips = team:OpensZip\n")
     found, page = analyzed(tmp_path)
-    assert ["HOUSE001", "medium", 2, "zipfile.ZipFile is not used here.", "Use tarfile."] in found
-    assert page.startswith("# HOUSE001 opens-zip\n")
+    assert ["TEAM001", "medium", 2, "zipfile.ZipFile is not used here.", "Use tarfile."] in found
+    assert page.startswith("# TEAM001 opens-zip\n")

@@ -181,7 +181,7 @@ def test_of_two_parts_in_a_layer_only_one_imports_the_other():
     assert not {(one, other) for one, other in pairs if one < other and (other, one) in pairs}
 
 
-def test_rooms_form_no_circle_not_even_of_types():
+def test_packages_form_no_circle_not_even_of_types():
     whole = dict.fromkeys(COMPOSED, "tract") | {"exceptions": "models"}  # what is one, in several files
     graph = {}
     for path in set(FILES) - OWN:
@@ -273,7 +273,7 @@ def past_the_interfaces(path, package):
                 yield name
 
 
-def test_other_rooms_and_the_tests_come_through_the_doors():
+def test_other_packages_and_the_tests_import_from_public_interfaces():
     own = {
         (name_of(path), module) for path in FILES for module in past_the_interfaces(path, part_of_file(path))
     }

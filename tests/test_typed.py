@@ -35,7 +35,7 @@ def interfaces():
             yield import_module(module.name)
 
 
-def test_doors_have_what_they_promise_to_type_checkers():
+def test_public_interfaces_have_the_names_that_type_checkers_see():
     found = {*interfaces()}  # which imports them
     assert {tract_jupyter.operations, tract_jupyter.analysis} <= found
     for package in (tract_jupyter, *interfaces()):

@@ -272,7 +272,7 @@ def test_rule_15_the_question_shows_all_that_a_person_should_know(stage, cast, p
 
 
 @pytest.mark.slow
-def test_rule_16_the_room_can_be_imported_alone():
+def test_rule_16_the_package_can_be_imported_alone():
     modules = sorted(
         path.stem for path in (Path(__file__).parents[2] / "tract_jupyter" / "agents").glob("[a-z]*.py")
     )

@@ -192,7 +192,7 @@ def test_without_a_reader_they_are_named():
     assert told_text(content) == named
 
 
-def test_between_rooms_they_are_values_until_a_client_is_asked():
+def test_between_packages_they_are_values_until_a_client_is_asked():
     shape = sent_message(MESSAGE)
     assert shape["content"] == "What is this?"
     assert shape["attachments"] == [one.attachment.model_dump() for one in FILES]

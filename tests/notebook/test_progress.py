@@ -109,7 +109,7 @@ def told():
         yield told
 
 
-def test_rooms_say_what_they_do(tract, told):
+def test_packages_report_their_progress(tract, told):
     tract.user("a")
     tract.user("b")
     tract.verify()

@@ -159,7 +159,7 @@ def test_a_cell_that_goes_to_another_folder_loses_no_file_of_effects(shell, tmp_
         shell.run("tract.status()")
 
 
-def test_a_file_says_what_a_houses_own_library_does(shell, tmp_path):
+def test_a_file_describes_the_calls_of_an_own_library(shell, tmp_path):
     path = tmp_path / "effects.toml"
     path.write_text("[symbols]\nstarts-program = 'critical acme.jobs: submit'\n")
     cell = "%%tract_check\nimport acme.jobs\nacme.jobs.submit('x')"

@@ -129,7 +129,7 @@ def test_each_says_what_it_does_to_what_and_when_not_to_use_it(tools, profile):
         whole = NOT_FOR.fullmatch(description)
         assert whole, f"{name}: the last sentence says when not to use it"
         does, other = whole.groups()
-        assert VERBS.match(does), f"{name}: it begins with what it does"
+        assert VERBS.match(does), f"{name}: start with a verb of VERBS, or add yours there"
         assert OBJECTS.search(does), f"{name}: it says to what"
         instead = set(re.findall(r"\w+", other.partition(": ")[2])) & names - {name}
         assert instead or NO_OTHER.search(other), f"{name}: it says what to use instead"
