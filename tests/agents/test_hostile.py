@@ -10,7 +10,7 @@ from tests.agents.cast import Cast, Person, allow_for_session, ask, calls, creat
 from tests.review.scripted import call, reply
 from tract_jupyter.agents import AgentDefinition, TreeLimits, file_text
 from tract_jupyter.exceptions import AgentError
-from tract_jupyter.models import TurnLimits
+from tract_jupyter.models import Allowance
 from tract_jupyter.review import Answer
 from tract_jupyter.toolkit import ToolConfig, ToolProfile
 
@@ -219,7 +219,7 @@ def test_a_thousand_in_one_answer_are_asked_about_as_far_as_they_can_be_made(sta
 
 
 def test_it_calls_no_thousand(stage, evil):
-    stage.agents.limits = TreeLimits(agent=TurnLimits(steps=20))
+    stage.agents.limits = TreeLimits(agent=Allowance(steps=20))
     stage.agents.create("x", "x works.", "d")
     stage.agents.create("driver", "driver works.", "d", toolsets=["dynamic_agents"])
     stage.models.use(answering_forever)
@@ -228,7 +228,7 @@ def test_it_calls_no_thousand(stage, evil):
     driver, x = stage.agents.get("driver").calls[0], stage.agents.get("x")
     assert driver.used["steps"] <= 20
     assert len(x.calls) < 20
-    assert stage.agents.budgets.tree.spent["steps"] == driver.used["steps"]
+    assert stage.agents.meter.spent["steps"] == driver.used["steps"]
 
 
 def answering_forever(messages, **options):
@@ -422,6 +422,6 @@ def test_a_budget_is_numbers_above_nothing(stage, evil, budget):
 def test_a_budget_that_says_nothing_of_requests_leaves_the_tree_its_own(stage, evil, budget):
     evil(calls(create("x", "c1", budget=budget)))
     agent = stage.agents.get("x")
-    limits = stage.agents.purse_of(agent).limits
+    limits = stage.agents.meter_of(agent).limits
     assert limits.steps == (None if budget.get("calls") else stage.agents.limits.agent.steps)
-    assert stage.agents.budgets.tree.limits.steps
+    assert stage.agents.meter.limits.steps

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.agents.definition import AgentDefinition, key_of
 from tract_jupyter.agents.file import file_hash, parse_file, read_file
 from tract_jupyter.exceptions import AgentError, SpecError, TractError
-from tract_jupyter.models import TurnLimits, digest
+from tract_jupyter.models import Allowance, digest
 from tract_jupyter.review import is_running, process_text, this_process
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.agents.budgets import CallMeter, Purse
+    from tract_jupyter.loop import Meter, TurnMeter
     from tract_jupyter.review import Settings
 
 _RECORD: Final = "agent:"
@@ -94,7 +94,7 @@ class AgentCall:
     actor: str
     depth: int
     input: str
-    limits: TurnLimits
+    limits: Allowance
     hash: str
     task_hash: str
     chain: tuple[str, ...]
@@ -108,7 +108,7 @@ class AgentCall:
     ended: datetime | None = None
     process: str = field(default_factory=this_process)
     is_unheard: bool = False
-    meter: CallMeter | None = field(default=None, repr=False)
+    meter: TurnMeter | None = field(default=None, repr=False)
     own: Any = field(default=None, repr=False)
 
     @property
@@ -156,7 +156,7 @@ class AgentCall:
         return cls(
             agent=data["agent"], number=data["number"], tract_id=data["tract"], actor=data["actor"],
             depth=data["depth"], input=data["input"], attachments=tuple(data["attachments"]),
-            limits=TurnLimits(**data["limits"]), hash=data["hash"],
+            limits=Allowance(**data["limits"]), hash=data["hash"],
             task_hash=data["task_hash"], chain=tuple(data["chain"]), session=data["session"],
             state=state, note=data["note"], answer=data["answer"], process=process,
             used=dict(data["used"]), began=datetime.fromisoformat(data["began"]),
@@ -180,7 +180,7 @@ class Agent:
         making: what is known of how this version was made: the `model` that wrote it, the notebook's `cell`.
         promoted: where a promoted copy is, with what is known of its making.
         earlier: the hashes of its earlier versions.
-        purse: what its calls took, and may take.
+        meter: what its calls took, and may take.
         calls: its calls in this session, the oldest first.
     """
 
@@ -195,7 +195,7 @@ class Agent:
     making: dict[str, str] = field(default_factory=dict)
     promoted: dict[str, Any] = field(default_factory=dict)
     earlier: tuple[str, ...] = ()
-    purse: Purse | None = field(default=None, repr=False)
+    meter: Meter | None = field(default=None, repr=False)
     calls: list[AgentCall] = field(default_factory=list, repr=False)
     _hashed: tuple[str, str] = field(default=("", ""), init=False, repr=False)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.agents import AgentState, CallState, budget_text, tools_of
+from tract_jupyter.agents import AgentState, CallState, tools_of
 from tract_jupyter.models import counted, one_line, printable, shortened
 from tract_jupyter.notebook.chat.markdown import markdown_text
 from tract_jupyter.notebook.chat.rows import ICONS, out_html, row_html, sub_html, tokens_text
@@ -293,10 +293,10 @@ def _line(
     newest: frozenset[tuple[str, int]],
     toolsets: Mapping[str, frozenset[str]],
 ) -> AgentLine:
-    purse = watch.tract.agents.purse_of(agent)
+    meter = watch.tract.agents.meter_of(agent)
     running = [call for call in agent.calls if call.state is CallState.RUNNING]
-    taken = {one: purse.taken(one) + sum(call.taken.get(one, 0) for call in running) for one in _NOUNS}
-    limits = {one: limit for one in _NOUNS if (limit := getattr(purse.limits, one)) is not None}
+    taken = {one: meter.taken(one) + sum(call.taken.get(one, 0) for call in running) for one in _NOUNS}
+    limits = {one: limit for one in _NOUNS if (limit := getattr(meter.limits, one)) is not None}
     tightest = max(limits, key=lambda one: taken[one] / limits[one], default="")
     left = _left(tightest, taken, limits)
     works = {
@@ -363,7 +363,7 @@ def _body(
         f"version {agent.version}",
         definition.model or "its caller\u2019s model",
         f"may call {', '.join(tools)}" if tools else "calls no tools",
-        f"budget {budget_text(definition.budget or watch.tract.agents.limits.agent)}",
+        f"budget {definition.budget or watch.tract.agents.limits.agent}",
     ]
     parts = [
         f"<p>{escaped(why)}</p>" if (why := agent.why_blocked) else "",
@@ -391,7 +391,7 @@ def _maker(agent: Agent) -> str:
 def _head(agents: Agents, here: list[Agent], lines: Iterable[AgentLine]) -> str:
     working = sum(line.state == "running" for line in lines)
     waits = sum(bool(line.asks) for line in lines)
-    tree = agents.budgets.tree
+    tree = agents.meter
     running = [call.taken for agent in here for call in agent.calls if call.state is CallState.RUNNING]
     tokens = int(tree.taken("tokens") + sum(taken.get("tokens", 0) for taken in running))
     usd = tree.taken("usd") + sum(taken.get("usd", 0) for taken in running)
@@ -525,7 +525,7 @@ class AgentPage(View):
             ("In cell", agent.making.get("cell", "")),
             ("Model", definition.model or ", ".join(definition.compatible_models) or "its caller\u2019s"),
             ("Tools", tools),
-            ("Budget", budget_text(definition.budget or watch.tract.agents.limits.agent)),
+            ("Budget", str(definition.budget or watch.tract.agents.limits.agent)),
             ("Left", line.left.removesuffix(" left")),
             ("File", "" if agent.path is None else agent.path.name),
             ("Promoted to", str(agent.promoted.get("path", ""))),
