@@ -10,7 +10,7 @@ from benchmarks.timing import Row
 from tract_jupyter import ActionDef, OperationSpec
 from tract_jupyter.models import TokenBudget
 from tract_jupyter.operations import FiringCondition
-from tract_jupyter.policy import TriggerConfig, policy_types
+from tract_jupyter.policy import policy_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ def _measured(size: int, branch: str) -> tuple[float, float]:
         for kind in policy_types():
             if kind not in {"orchestrate", "operation"}:  # which need settings, and are below
                 tract.policies.add(kind)
-        tract.policies.add(TriggerConfig(on_commit_count=10**9, on_token_threshold=10**9))
+        tract.policies.add("orchestrate", commits=10**9, tokens=10**9)
         go = ActionDef("go", "Do nothing.", {}, "pending.approve()")
         when = FiringCondition(tokens=10**9)
         tract.register_operation(OperationSpec("quiet", "Never fires.", {}, {"go": go}, fires_on=when))

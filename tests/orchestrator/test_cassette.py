@@ -10,8 +10,7 @@ from tests.review.fakes import FakeChannel, click
 from tests.review.scripted import ScriptedClient, call, said
 from tract_jupyter import OrchestratorConfig, Tract, auto_approve
 from tract_jupyter.exceptions import CassetteError
-from tract_jupyter.models import TokenBudget
-from tract_jupyter.policy import TriggerConfig
+from tract_jupyter.models import TokenBudget, Trigger
 
 
 @pytest.fixture
@@ -81,8 +80,7 @@ def test_in_code_mode_too(played):
 
 def started_by_a_policy(t):
     t.autonomy.ceiling = "autonomous"
-    triggers = TriggerConfig(on_commit_count=1, autonomy="autonomous")
-    t.orchestrator.config = OrchestratorConfig(autonomy_ceiling="autonomous", triggers=triggers)
+    t.orchestrator.config = OrchestratorConfig(autonomy_ceiling="autonomous", triggers=[Trigger(commits=1)])
     t.user("Week 5: 35 birds.")
     return [event.event_type for event in t.policies.log()]
 

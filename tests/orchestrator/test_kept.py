@@ -14,7 +14,7 @@ import pytest
 
 from tests.review.scripted import call, reply, said
 from tract_jupyter import Orchestrator, OrchestratorConfig, OrchestratorError, Tract, auto_approve
-from tract_jupyter.policy import TriggerConfig
+from tract_jupyter.models import Trigger
 from tract_jupyter.storage import Database
 
 SUMMARY = "They counted birds."
@@ -147,8 +147,9 @@ def test_a_run_of_a_policy_killed_after_any_transaction_goes_on_or_is_told_and_n
                 tract.user(f"Week {week}: {week * 7} birds.")
             tract.autonomy.ceiling = "autonomous"
             tract.policies.add("pin", patterns=["KEEP"], autonomy="autonomous")
-            triggers = TriggerConfig(on_commit_count=1, autonomy="autonomous")
-            tract.orchestrator.config = OrchestratorConfig(autonomy_ceiling="autonomous", triggers=triggers)
+            tract.orchestrator.config = OrchestratorConfig(
+                autonomy_ceiling="autonomous", triggers=[Trigger(commits=1)]
+            )
         is_over = not killed(path, number, "policy")
         with Tract.open(path) as tract:
             tract.models.use(tidier, operation="orchestrate")
@@ -209,7 +210,7 @@ def test_settings_that_somebody_else_saved_are_not_used(tmp_path):
         assert (config.autonomy_ceiling, config.task_context, config.triggers) == (
             "collaborative",
             None,
-            None,
+            (),
         )
         t.orchestrator.config = OrchestratorConfig(max_steps=2)
         assert t.orchestrator.problem == ""

@@ -13,8 +13,7 @@ import pytest
 from tests.orchestrator.conftest import annotate, compress, thinks, told
 from tests.review.scripted import ScriptedClient, call
 from tract_jupyter import Orchestrator, OrchestratorConfig, OrchestratorError, Tract, auto_approve
-from tract_jupyter.models import AutonomyLevel, TokenBudget, TurnOutcome
-from tract_jupyter.policy import TriggerConfig
+from tract_jupyter.models import AutonomyLevel, TokenBudget, Trigger, TurnOutcome
 
 # --- 2: it never ends
 
@@ -81,7 +80,7 @@ def test_a_policy_starts_it_and_its_commits_fire_no_policy(full):
     full.models.use(client, operation="orchestrate")
     full.autonomy.ceiling = "autonomous"
     full.orchestrator.config = OrchestratorConfig(
-        autonomy_ceiling="autonomous", triggers=TriggerConfig(on_commit_count=1, autonomy="autonomous")
+        autonomy_ceiling="autonomous", triggers=[Trigger(commits=1)]
     )
     full.user("Week 7: 49 birds.")
     assert client.replies == []
@@ -99,7 +98,7 @@ def triggered(full):
     def give(*replies):
         client = ScriptedClient(*replies)
         full.models.use(client, operation="orchestrate")
-        full.orchestrator.config = OrchestratorConfig(triggers=TriggerConfig(on_commit_count=3))
+        full.orchestrator.config = OrchestratorConfig(triggers=[Trigger(commits=3)])
         return client
 
     return give
@@ -139,7 +138,7 @@ def test_nor_while_another_process_is_at_one(own_store):
     """Another tract of the same store stands for the other process: its policies know nothing of this one's runs."""
     with Tract.open(url=own_store) as t, Tract.open(url=own_store) as other:
         t.user("Week 1.")
-        other.policies.add(TriggerConfig(on_commit_count=1))
+        other.policies.add("orchestrate", commits=1)
 
         @t.tool(read_only=True)
         def have_it_commit() -> str:
@@ -175,7 +174,7 @@ def test_what_it_compiles_starts_nothing(full):
     )  # fmt: skip
     full.models.use(client, operation="orchestrate")
     full.autonomy.ceiling = "autonomous"
-    full.policies.add(TriggerConfig(on_compile=True, autonomy="autonomous"))
+    full.policies.add("orchestrate", moment="compile", autonomy="autonomous")
     full.orchestrator.config = OrchestratorConfig(autonomy_ceiling="autonomous")
     full.compile()
     assert client.replies == []
@@ -274,9 +273,7 @@ def test_an_autonomous_policy_starts_an_orchestrator_that_asks(full, ceiling, of
     """The lowest of the tract's ceiling, its orchestrator's and the policy's level counts for what it starts, too."""
     full.models.use(ScriptedClient(thinks(None, compress()), "Done."), operation="orchestrate")
     full.autonomy.ceiling = ceiling
-    full.orchestrator.config = OrchestratorConfig(
-        autonomy_ceiling=of_settings, triggers=TriggerConfig(on_commit_count=1, autonomy="autonomous")
-    )
+    full.orchestrator.config = OrchestratorConfig(autonomy_ceiling=of_settings, triggers=[Trigger(commits=1)])
     full.user("Week 7: 49 birds.")
     (waiting,) = full.review.inbox()
     assert waiting.title == "Call tool compress"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import tract_jupyter.context.gc as gc_module
 from tests.review.scripted import ScriptedClient
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models import TokenBudget
+from tract_jupyter.models import MOMENTS, TokenBudget
 from tract_jupyter.policy import CompressPolicy, PinPolicy, PolicyWarning, policy_types
 
 
@@ -353,7 +353,13 @@ SETTINGS = {
     "rebase": {"target_branch": NAMES, "divergence_commits": st.integers(1, 99)},
     "gc": {"max_dead_commits": st.integers(1, 999), "orphan_retention_days": st.floats(0, 365)},
     "archive": {"stale_days": st.floats(0, 365), "min_commits": st.integers(1, 99), "archive_prefix": NAMES},
-    "orchestrate": {"on_commit_count": st.integers(1, 99), "on_compile": st.booleans()},
+    "orchestrate": {
+        "when": st.lists(
+            st.fixed_dictionaries({"moment": st.sampled_from(MOMENTS)}, optional={
+                "commits": st.integers(1, 99), "tokens": st.floats(0.1, 0.9), "seconds": st.floats(1, 1e6),
+            }), min_size=1,
+        ),
+    },
 }  # fmt: skip
 
 

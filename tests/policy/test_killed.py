@@ -16,7 +16,6 @@ from tract_jupyter.policy import PolicyWarning
 JOB = """
 import os, signal, sys
 from tract_jupyter import Tract
-from tract_jupyter.policy import TriggerConfig
 from tract_jupyter.storage import Database
 
 path, stop, kind = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -50,12 +49,10 @@ print(ends)
 
 
 def prepared(path, kind):
-    from tract_jupyter.policy import TriggerConfig
-
     with Tract.open(path) as tract:
         tract.user("first")
         if kind == "orchestrate":
-            tract.policies.add(TriggerConfig(on_commit_count=1, autonomy="autonomous"))
+            tract.policies.add("orchestrate", commits=1, autonomy="autonomous")
         else:
             tract.policies.add("pin", patterns=["KEEP"], autonomy="autonomous")
         tract.autonomy.ceiling = "autonomous" if kind != "propose" else "collaborative"

@@ -101,7 +101,7 @@ def test_it_is_proposed_when_it_is_time_and_done_when_a_person_approves(tract, f
     assert tract.review.inbox() == []
     tract.user("a message that is long enough to bring the context to more than twenty tokens, I say")
     (asked,) = tract.review.inbox()
-    assert "20 or more" in asked.fields["reason"]
+    assert "20 tokens or more" in asked.fields["reason"]
     tract.user("more")
     assert len(tract.review.inbox()) == 1  # no second one while it is open
     pending = tract.operations.rebuild(asked)
@@ -181,3 +181,17 @@ def test_it_is_there_again_when_the_tract_is_opened(own_store, firing):
     with Tract.open(url=own_store, tract_id=tract_id) as tract:
         tract.user("hello")
         assert len(tract.review.inbox()) == 1
+
+
+@pytest.mark.parametrize(("condition", "proposed"), [({"commits": 2}, [1, 3, 5]), ({"seconds": 60}, [2, 4])])
+def test_what_is_counted_is_proposed_once_until_it_is_reached_again(t, clock, firing, condition, proposed):
+    t.autonomy.ceiling = "collaborative"
+    t.register_operation(firing(**condition))
+    asked = []
+    for number in range(6):
+        t.user(str(number))
+        clock.forward(seconds=30)
+        for one in t.review.inbox():
+            asked.append(number)
+            t.operations.rebuild(one).approve()
+    assert asked == proposed

@@ -153,6 +153,8 @@ from .text import show_value as show_value
 from .text import size_text as size_text
 from .toolcall import NO_ARGUMENTS as NO_ARGUMENTS
 from .toolcall import ToolCall as ToolCall
+from .trigger import MOMENTS as MOMENTS
+from .trigger import Trigger as Trigger
 from .turn import ANY_NUMBER as ANY_NUMBER
 from .turn import ChatResponse as ChatResponse
 from .turn import TurnLimits as TurnLimits

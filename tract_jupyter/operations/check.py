@@ -120,7 +120,6 @@ def _check_condition(
     condition: FiringCondition, fields: Parameters, actions: Mapping[str, Parameters]
 ) -> None:
     """Check that an operation can be fired by itself with the values that it gives, and does what it says then."""
-    FiringCondition.from_dict(condition.to_dict())
     action = condition.action
     if action is not None and action not in actions:
         known = f" It has {', '.join(actions)}" if actions else " It has no actions"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from tract_jupyter.exceptions import ContentError, SpecError, nearest
-from tract_jupyter.models import brief_repr, canonical_json, digest
+from tract_jupyter.models import Trigger, brief_repr, canonical_json, digest
 from tract_jupyter.models.schema import REQUIRED, Parameter, Parameters, parse_type
 
 if TYPE_CHECKING:
@@ -75,120 +75,83 @@ class ActionDef:
             raise SpecError(f"parameter {name!r}: {error.message}", action=self.name) from None
 
 
-Moment = Literal["commit", "compile", "turn"]
-_MOMENTS: tuple[Moment, ...] = get_args(Moment)
 RunHook = Literal["before_main_llm", "after_main_llm"]
 _HOOKS: tuple[RunHook, ...] = get_args(RunHook)
-_HOOKS_TEXT = " or ".join(f"hook: {one}" for one in _HOOKS)
 _HOOK_TEXTS = {
     "before_main_llm": "before the model's call of each run",
     "after_main_llm": "after the model's call of each run",
 }
-_MOMENT_TEXTS = {
-    "commit": "after a commit",
-    "compile": "before the context is compiled",
-    "turn": "after a turn",
-}
 
 
 @dataclass(frozen=True)
-class FiringCondition:
-    """When an operation fires by itself. All that is given must hold.
+class FiringCondition(Trigger):
+    """When an operation fires by itself: at a `Trigger`, or at a hook of each run.
 
     Attributes:
-        moment: when it is looked at: after a `commit`, before a `compile`, or after a `turn`.
-        commits: at every so many commits of the branch.
-        tokens: the context has so many tokens, or more; once, until it has fewer again.
-        content_type: the newest message is of this type, such as `tool_io`.
         fields: the values of its fields; at a hook, texts in them may be templates.
-        hook: it is a part of each run instead, before its main call (`before_main_llm`) or after (`after_main_llm`).
-        action: at a hook, the action that is done where no handler decides and nobody is asked.
-        required: at a hook, whether the run fails unless it is approved.
+        hook: instead of the parts of a trigger: before the main call of each run (`before_main_llm`), or after it
+            (`after_main_llm`).
+        action: at a hook, the action to do if no handler decides and the user is not asked.
+        required: at a hook, whether the run fails unless the firing is approved.
+
+    Raises:
+        SpecError: a part is not valid.
     """
 
-    moment: Moment = "commit"
-    commits: int | None = None
-    tokens: int | None = None
-    content_type: str | None = None
     fields: dict[str, Any] = field(default_factory=dict)
     hook: RunHook | None = None
     action: str | None = None
     required: bool = False
 
+    def __post_init__(self) -> None:
+        """Check the parts."""
+        _expect(self.fields, dict, "fires_on: fields")
+        if self.hook is None:
+            if self.action or self.required:
+                name = "action" if self.action else "required"
+                raise SpecError(
+                    f"fires_on: {name} goes with a hook of a run; say "
+                    f"{' or '.join(f'hook: {one}' for one in _HOOKS)}, or leave it out"
+                )
+            try:
+                super().__post_init__()
+            except ContentError as error:
+                raise SpecError(f"fires_on: {error}") from None
+            return
+        if self.hook not in _HOOKS:
+            raise SpecError(
+                f"fires_on: hook is {', '.join(_HOOKS)}, not {brief_repr(self.hook)}."
+                f"{nearest(str(self.hook), _HOOKS)}"
+            )
+        for one in fields(Trigger):
+            if getattr(self, one.name) is not None:
+                raise SpecError(
+                    f"fires_on: {one.name} does not go with a hook, at which each run fires it; leave it out"
+                )
+        _expect(self.required, bool, "fires_on: required")
+        if self.action is not None:
+            _expect(self.action, str, "fires_on: action")
+
     def __str__(self) -> str:
-        if self.hook is not None:
+        given = ", ".join(f"{name}={brief_repr(value)}" for name, value in self.fields.items())
+        if self.hook is None:
+            when = super().__str__()
+        else:
             does = f", doing {self.action!r}" if self.action else ""
             needed = ", which fails unless it is approved" if self.required else ""
-            return f"{_HOOK_TEXTS[self.hook]}{does}{needed}{self._given}"
-        conditions = [
-            f"at every {self.commits:,} commits" if self.commits is not None else "",
-            f"when it has {self.tokens:,} tokens or more" if self.tokens is not None else "",
-            f"when the newest message is of type {self.content_type!r}" if self.content_type else "",
-        ]
-        told = [_MOMENT_TEXTS.get(self.moment, str(self.moment)), *filter(None, conditions)]
-        return f"{', '.join(told)}{self._given}"
-
-    @property
-    def _given(self) -> str:
-        given = ", ".join(f"{name}={brief_repr(value)}" for name, value in self.fields.items())
-        return f"; with {given}" if given else ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what is not left out, as plain data."""
-        data = asdict(self)
-        if self.hook is not None and self.moment == "commit":
-            del data["moment"]
-        return {name: value for name, value in data.items() if value not in (None, False, {})}
+            when = f"{_HOOK_TEXTS[self.hook]}{does}{needed}"
+        return f"{when}; with {given}" if given else when
 
     @classmethod
     def from_dict(cls, data: Any) -> FiringCondition:
         """Read the dict form.
 
         Raises:
-            SpecError: a part is unknown or of the wrong type.
+            SpecError: a part is unknown or not valid.
         """
-        _check_keys("fires_on", data, required=(), known=_CONDITION_KEYS)
-        if data.get("hook") is not None:
-            return cls._at_hook(data)
-        for name in ("action", "required"):
-            if data.get(name):
-                raise SpecError(
-                    f"fires_on: {name} goes with a hook of a run; say {_HOOKS_TEXT}, or leave it out"
-                )
-        moment = data.get("moment", "commit")
-        if moment not in _MOMENTS:
-            raise SpecError(
-                f"fires_on: moment is {', '.join(_MOMENTS)}, not {brief_repr(moment)}."
-                f"{nearest(str(moment), _MOMENTS)}"
-            )
-        for name in ("commits", "tokens"):
-            value = data.get(name)
-            if value is not None and (type(value) is not int or value < 1):
-                raise SpecError(f"fires_on: {name} is a whole number from 1 on, not {brief_repr(value)}")
-        kind = data.get("content_type")
-        if kind is not None:
-            _expect(kind, str, "fires_on: content_type")
-        fields = copy.deepcopy(_expect(data.get("fields") or {}, dict, "fires_on: fields"))
-        return cls(moment, data.get("commits"), data.get("tokens"), kind or None, fields)
-
-    @classmethod
-    def _at_hook(cls, data: Mapping[str, Any]) -> FiringCondition:
-        hook = data["hook"]
-        if hook not in _HOOKS:
-            raise SpecError(
-                f"fires_on: hook is {', '.join(_HOOKS)}, not {brief_repr(hook)}.{nearest(str(hook), _HOOKS)}"
-            )
-        for name in ("moment", "commits", "tokens", "content_type"):
-            if data.get(name) is not None:
-                raise SpecError(
-                    f"fires_on: {name} does not go with a hook, at which each run fires it; leave it out"
-                )
-        action = data.get("action")
-        if action is not None:
-            _expect(action, str, "fires_on: action")
-        fields = copy.deepcopy(_expect(data.get("fields") or {}, dict, "fires_on: fields"))
-        required = _expect(data.get("required", False), bool, "fires_on: required")
-        return cls(fields=fields, hook=hook, action=action, required=required)
+        _check_keys("fires_on", data, required=(), known=tuple(one.name for one in fields(cls)))
+        given = {name: copy.deepcopy(value) for name, value in data.items() if value is not None}
+        return cls(**given)
 
 
 GUIDANCE_FIELDS = ("guidance", "guidance_source")
@@ -207,8 +170,6 @@ _GUIDANCE = (
         "Who wrote the guidance; null if there is none.",
     ),
 )
-
-_CONDITION_KEYS = ("moment", "commits", "tokens", "content_type", "fields", "hook", "action", "required")
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError, LLMConfigError, OrchestratorError, TractError
-from tract_jupyter.models import AutonomyLevel, TurnLimits, brief_repr
-from tract_jupyter.policy import TriggerConfig
+from tract_jupyter.models import AutonomyLevel, Trigger, TurnLimits, brief_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tract_jupyter.orchestrator.proposals import OrchestratorProposal, ProposalResponse
     from tract_jupyter.orchestrator.result import StepResult
@@ -50,7 +49,7 @@ class OrchestratorConfig:
             `{token_count}`, `{max_tokens}`, `{pct}`, `{commit_count}`, `{branch_name}`, `{recent_summary}` and
             `{task_context}`.
         task_context: what the context is for, in your words.
-        triggers: when policies start it, as a `TriggerConfig`; None for never.
+        triggers: when a policy starts it: each `Trigger` does. It acts at `autonomy_ceiling` then, or below.
         model: another model than the one for `orchestrate`: one of `t.models`, `PROVIDER/NAME`, or a name that the
             same client knows.
         temperature: from 0 on; None where the model takes none.
@@ -65,7 +64,7 @@ class OrchestratorConfig:
     profile: str | ToolProfile = "self"
     system_prompt: str | None = None
     task_context: str | None = None
-    triggers: TriggerConfig | None = None
+    triggers: Sequence[Trigger] = ()
     model: str | None = None
     temperature: float | None = 0.0
     on_proposal: Callable[[OrchestratorProposal], ProposalResponse] | None = None
@@ -103,9 +102,10 @@ class OrchestratorConfig:
             raise OrchestratorError(
                 f"limits is made with TurnLimits(tokens=..., usd=..., seconds=...), not {brief_repr(self.limits)}"
             )
-        if self.triggers is not None and not isinstance(self.triggers, TriggerConfig):
+        given = self.triggers
+        if not isinstance(given, list | tuple) or not all(isinstance(one, Trigger) for one in given):
             raise OrchestratorError(
-                f"triggers is made with TriggerConfig(on_commit_count=..., ...), not {brief_repr(self.triggers)}"
+                f"triggers is a list such as [Trigger(commits=50)], not {brief_repr(given)}"
             )
         try:
             settings_of("orchestrate", self.model, self.temperature)
@@ -125,9 +125,9 @@ class OrchestratorConfig:
             )
         kept = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _NOT_SAVED}
         kept["autonomy_ceiling"] = self.autonomy_ceiling.value
-        for name in ("limits", "triggers"):
-            if kept[name] is not None:
-                kept[name] = {one.name: getattr(kept[name], one.name) for one in fields(kept[name])}
+        kept["triggers"] = [one.to_dict() for one in self.triggers]
+        if self.limits is not None:
+            kept["limits"] = asdict(self.limits)
         return kept
 
     @classmethod
@@ -141,8 +141,7 @@ class OrchestratorConfig:
         try:
             if values.get("limits") is not None:
                 values["limits"] = TurnLimits(**values["limits"])
-            if values.get("triggers") is not None:
-                values["triggers"] = TriggerConfig(**values["triggers"])
+            values["triggers"] = [Trigger(**one) for one in values.get("triggers", ())]
             return cls(**values)
         except (TypeError, TractError) as error:
             raise OrchestratorError(

@@ -56,7 +56,8 @@ class TractOrchestrator(Orchestrator):
         save_config(self._settings, self._allowed(config))
         self._config, self.problem = config, ""
         policies = self._tract.policies
-        if config.triggers is not None and not config.triggers.is_empty:
-            policies.add(config.triggers, name=_POLICY)
+        if config.triggers:
+            level = config.autonomy_ceiling
+            policies.add("orchestrate", name=_POLICY, when=config.triggers, autonomy=level)
         elif any(row.name == _POLICY for row in policies.list()):
             policies.remove(_POLICY)

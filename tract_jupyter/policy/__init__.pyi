@@ -12,7 +12,6 @@ from .operations import follow as follow
 from .policies import Policies as Policies
 from .policies import PolicyRow as PolicyRow
 from .policies import Preview as Preview
-from .protocols import MOMENTS as MOMENTS
 from .protocols import ORCHESTRATE as ORCHESTRATE
 from .protocols import Ceiling as Ceiling
 from .protocols import Policy as Policy
@@ -21,6 +20,5 @@ from .protocols import PolicyWarning as PolicyWarning
 from .saved import PolicyStore as PolicyStore
 from .saved import policy_types as policy_types
 from .trigger import OrchestratePolicy as OrchestratePolicy
-from .trigger import TriggerConfig as TriggerConfig
 from .view import PolicyView as PolicyView
 from .view import Watch as Watch

@@ -12,7 +12,6 @@ from tract_jupyter.policy.builtin.base import BuiltinPolicy
 from tract_jupyter.policy.evaluator import OUTCOMES, PolicyEvaluator
 from tract_jupyter.policy.protocols import ORCHESTRATE, check_name, check_policy, wanted_of
 from tract_jupyter.policy.saved import made, settings_json
-from tract_jupyter.policy.trigger import TriggerConfig
 from tract_jupyter.policy.view import PolicyView
 from tract_jupyter.storage import StoredPolicy, from_text, read_dict
 from tract_jupyter.toolkit import Permission, policy_actor
@@ -106,9 +105,7 @@ class Policies:
 
     # --- what there is
 
-    def add(
-        self, policy: Policy | TriggerConfig | str, *, name: str = "", on: bool = True, **config: Any
-    ) -> str:
+    def add(self, policy: Policy | str, *, name: str = "", on: bool = True, **config: Any) -> str:
         """Add a policy, in the place of the one of the same name, and return its name.
 
         A built-in one is stored with its settings, and is there again when the tract is opened. Of one of your own the
@@ -116,7 +113,7 @@ class Policies:
 
         Args:
             policy: the type of a built-in one (`compress`, `pin`, `branch`, `merge`, `rebase`, `gc`, `archive`,
-                `orchestrate`), a `TriggerConfig`, or an object with a name and a method `evaluate(view)`.
+                `orchestrate`), or an object with a name and a method `evaluate(view)`.
             name: what a built-in one goes by; `auto-<type>` if left out.
             on: False to add it without having it looked at.
             **config: the settings of a built-in one.
@@ -129,11 +126,11 @@ class Policies:
         if isinstance(policy, str):
             given: Any = made(policy, name, config)
         else:
-            if config or (name and not isinstance(policy, TriggerConfig)):
+            if config or name:
                 raise ContentError(
                     "settings and a name go with the type of a built-in policy, not with an object"
                 )
-            given = policy.to_policy(name) if isinstance(policy, TriggerConfig) else policy
+            given = policy
         check_policy(given)
         if not isinstance(given, BuiltinPolicy):
             self.evaluator.objects[given.name] = given

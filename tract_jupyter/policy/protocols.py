@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models import (
+    MOMENTS,
     AutonomyLevel,
     brief_repr,
     canonical_json,
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from tract_jupyter.policy.view import PolicyView
     from tract_jupyter.toolkit import Permission, ToolDefinition
 
-MOMENTS: Final = ("commit", "compile", "turn")
-"""When policies are looked at: after commits, before the context is compiled, after a turn."""
 ORCHESTRATE: Final = "orchestrate"
 """The action that starts an orchestrator; every other one is the name of a tool."""
 MOST_WANTED: Final = 1_000

@@ -127,6 +127,7 @@ _CONDITION: Final = {
             "description": "The context has so many tokens, or more.",
         },
         "content_type": {"type": "string", "description": "Of the newest message, such as tool_io."},
+        "seconds": {"type": "number", "exclusiveMinimum": 0, "description": "Since it fired last."},
         "fields": {"type": "object", "description": "The values of its fields."},
         "hook": {
             "type": "string",

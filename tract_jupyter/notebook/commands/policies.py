@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError, TractError, nearest
-from tract_jupyter.models import canonical_json, cut
+from tract_jupyter.models import Trigger, canonical_json, cut
 from tract_jupyter.notebook.commands.command import Command, arguments, no_arguments
 from tract_jupyter.notebook.views.html import Grid, GridView, ago
 from tract_jupyter.policy import policy_types
@@ -162,14 +163,7 @@ def _settings(kind: Any) -> list[str]:
     try:
         return ["name", *kind().to_config()]
     except TractError:  # it needs one of its settings
-        return [
-            "name",
-            "on_commit_count",
-            "on_token_threshold",
-            "on_compile",
-            "on_schedule_seconds",
-            "autonomy",
-        ]
+        return ["name", *(one.name for one in fields(Trigger)), "autonomy"]
 
 
 COMMANDS = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tract_jupyter.exceptions import ContentError, nearest
-from tract_jupyter.models import AutonomyLevel, brief_repr, check_text
+from tract_jupyter.models import AutonomyLevel, Trigger, brief_repr, check_text
 from tract_jupyter.policy.protocols import PolicyAction, check_name
 
 if TYPE_CHECKING:
@@ -118,4 +118,6 @@ class BuiltinPolicy:
 def _plain(value: object) -> object:
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
+    if isinstance(value, Trigger):
+        return value.to_dict()
     return value.value if isinstance(value, AutonomyLevel) else value

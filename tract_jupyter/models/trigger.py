@@ -1,0 +1,89 @@
+"""When something starts by itself: a policy, an operation, the orchestrator."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal, get_args
+
+from tract_jupyter.exceptions import ContentError, nearest
+from tract_jupyter.models.text import brief_repr
+
+Moment = Literal["commit", "compile", "turn"]
+MOMENTS: Final[tuple[Moment, ...]] = get_args(Moment)
+"""When triggers and policies are checked: after commits, before the context is compiled, after a turn."""
+_MOMENT_TEXTS: Final = {
+    "commit": "after a commit",
+    "compile": "before the context is compiled",
+    "turn": "after a turn",
+    None: "after a commit, a compile or a turn",
+}
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """When something starts by itself. All conditions that are given must hold.
+
+    Attributes:
+        moment: when the conditions are checked: after a `commit`, before a `compile` or after a `turn`. If left out,
+            after a commit; with `seconds`, at each of the three.
+        commits: so many commits on the branch since the last start.
+        tokens: the context has so many tokens or more; a fraction such as 0.8 is a part of the budget. It starts once,
+            until the context has fewer tokens again.
+        content_type: the newest message is of this type, such as `tool_io`.
+        seconds: so many seconds since the last start. No thread waits for them.
+
+    Raises:
+        ContentError: a part is not valid.
+    """
+
+    moment: Moment | None = None
+    commits: int | None = None
+    tokens: float | None = None
+    content_type: str | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the parts."""
+        if self.moment is None and self.seconds is None:
+            object.__setattr__(self, "moment", "commit")
+        if self.moment not in (*MOMENTS, None):
+            raise ContentError(
+                f"moment is {', '.join(MOMENTS)}, not {brief_repr(self.moment)}.{nearest(str(self.moment), MOMENTS)}"
+            )
+        if not (self.commits is None or (type(self.commits) is int and self.commits >= 1)):
+            raise ContentError(f"commits is a whole number from 1 on, not {brief_repr(self.commits)}")
+        is_part = type(self.tokens) is float and 0 < self.tokens < 1
+        if not (self.tokens is None or is_part or (type(self.tokens) is int and self.tokens >= 1)):
+            raise ContentError(
+                f"tokens is a whole number from 1 on, not {brief_repr(self.tokens)}. A part of the budget is 0.8, say"
+            )
+        if not isinstance(self.content_type, str | None):
+            raise ContentError(f"content_type should be a str, got {type(self.content_type).__name__}")
+        if not (
+            self.seconds is None or (type(self.seconds) in {int, float} and 0 < self.seconds < float("inf"))
+        ):
+            raise ContentError(f"seconds is a number above 0, not {brief_repr(self.seconds)}")
+
+    def __str__(self) -> str:
+        conditions = [
+            f"at every {self.commits:,} commits" if self.commits is not None else "",
+            f"when it has {self.tokens_text} or more" if self.tokens is not None else "",
+            f"when the newest message is of type {self.content_type!r}" if self.content_type else "",
+            f"after {self.seconds:,g} seconds" if self.seconds is not None else "",
+        ]
+        return ", ".join([_MOMENT_TEXTS[self.moment], *filter(None, conditions)])
+
+    @property
+    def tokens_text(self) -> str:
+        """The number of tokens, or the part of the budget."""
+        tokens = self.tokens or 0
+        return f"{tokens:,} tokens" if tokens >= 1 else f"{tokens:.0%} of the budget"
+
+    @property
+    def moments(self) -> tuple[Moment, ...]:
+        """The moments at which the conditions are checked."""
+        return MOMENTS if self.moment is None else (self.moment,)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the parts that are given, as plain data."""
+        return {name: value for name, value in asdict(self).items() if value not in (None, False, {})}
