@@ -33,8 +33,8 @@ def adds(most):
 
 
 def nothing_aside(agents):
-    purses = [agents.budgets.tree, *(agents.purse_of(agent) for agent in agents)]
-    return all(not any(purse.aside.values()) for purse in purses)
+    meters = [agents.meter, *(agents.meter_of(agent) for agent in agents)]
+    return all(not any(meter.aside.values()) for meter in meters)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_an_agent_takes_no_more_than_its_own(stage, cast, measure):
     (made,) = stage.agents.get("w").calls
     assert made.state is CallState.FAILED
     assert {name: made.used[name] for name in taken} == taken
-    assert stage.agents.budgets.tree.spent == made.used
+    assert stage.agents.meter.spent == made.used
     if measure != "calls":
         with pytest.raises(AgentError, match="the budget of the agent 'w' is used up"):
             stage.agents.call("w", "again")
@@ -123,8 +123,8 @@ def test_four_at_once_take_no_more_than_the_tree_has(stage, cast, measure):
                  **{name: [first, *adds(9)[1:]] for name in names})  # fmt: skip
     assert stage.chat("Go.").text == "over"
     assert all("the limit of" in told for told in model.told("boss"))
-    assert stage.agents.budgets.tree.spent[measure] == most
-    assert stage.agents.budgets.tree.spent["steps"] == 8
+    assert stage.agents.meter.spent[measure] == most
+    assert stage.agents.meter.spent["steps"] == 8
     assert nothing_aside(stage.agents)
 
 
@@ -137,7 +137,7 @@ def test_a_turns_own_limit_counts_what_its_agents_take(stage, cast, w, measure):
     response = stage.chat("Go.", limits=TurnLimits(steps=9, **{measure: most}))
     assert len(model.asked["boss"]) == 1
     assert response.outcome == "limit"
-    assert stage.agents.budgets.tree.spent[measure] + (12_000 if measure == "tokens" else 0.5) == most
+    assert stage.agents.meter.spent[measure] + (12_000 if measure == "tokens" else 0.5) == most
 
 
 def test_tool_calls_of_an_agent_count_for_the_turn_that_called_it(stage, cast, w):
@@ -145,7 +145,7 @@ def test_tool_calls_of_an_agent_count_for_the_turn_that_called_it(stage, cast, w
     response = stage.chat("Go.", limits=TurnLimits(calls=3))
     assert (response.text, response.calls) == ("over", 3)
     assert "failed: the limit of 2 tool calls" in model.told("boss")[0]
-    assert stage.agents.purse_of(w).spent["calls"] == 2
+    assert stage.agents.meter_of(w).spent["calls"] == 2
 
 
 def test_the_clock_of_a_turn_stands_still_while_an_agents_question_waits(stage, cast, person, monkeypatch):
@@ -172,8 +172,8 @@ def test_what_an_agent_takes_below_another_is_charged_to_both_and_once_to_the_tr
     top, low = stage.agents.get("top"), stage.agents.get("low")
     assert {name: low.calls[0].used[name] for name in MEASURES[:3]} == {"steps": 2, "calls": 1, "tokens": 24}
     assert {name: top.calls[0].used[name] for name in MEASURES[:3]} == {"steps": 4, "calls": 2, "tokens": 48}
-    assert stage.agents.budgets.tree.spent["steps"] == 4
-    assert stage.agents.purse_of(low).spent["steps"] == 2
+    assert stage.agents.meter.spent["steps"] == 4
+    assert stage.agents.meter_of(low).spent["steps"] == 2
 
 
 def test_an_agent_gives_no_more_than_it_has_left(stage, cast, person):
@@ -212,14 +212,10 @@ def test_what_was_set_aside_is_given_back_however_a_call_ends(stage, cast, w, en
     (made,) = w.calls
     assert made.state in {CallState.FAILED, CallState.STOPPED}
     assert made.used["steps"] >= 1
-    assert stage.agents.budgets.tree.spent["steps"] == made.used["steps"]
+    assert stage.agents.meter.spent["steps"] == made.used["steps"]
     assert nothing_aside(stage.agents)
     assert stage.agents.resume("w") == "over"
-    assert (
-        made.used["steps"]
-        == stage.agents.budgets.tree.spent["steps"]
-        == stage.agents.purse_of(w).spent["steps"]
-    )
+    assert made.used["steps"] == stage.agents.meter.spent["steps"] == stage.agents.meter_of(w).spent["steps"]
 
 
 def test_a_limit_of_money_without_prices_is_an_answer(stage, cast, w):
@@ -243,7 +239,7 @@ def test_money_is_set_aside_before_and_charged_afterwards_by_the_price_of_the_mo
     agents, aside = stage.agents, []
 
     def looks(messages):
-        aside.append([round(agents.purse_of(agents.get(name)).aside["usd"], 9) for name in ("top", "low")])
+        aside.append([round(agents.meter_of(agents.get(name)).aside["usd"], 9) for name in ("top", "low")])
         return calls(add(len(aside)))
 
     agents.limits = TreeLimits(budget=TurnLimits(usd=5))
@@ -263,9 +259,9 @@ def test_money_is_set_aside_before_and_charged_afterwards_by_the_price_of_the_mo
     )  # the fourth one went beyond, as one under way is not cut; there is no fifth
     assert top.calls[0].state is CallState.FAILED
     assert "the limit of 0.45 USD is reached: the turn took 0.5000" in top.calls[0].note
-    for spent in (top.calls[0].used, agents.purse_of(top).spent, agents.budgets.tree.spent):
+    for spent in (top.calls[0].used, agents.meter_of(top).spent, agents.meter.spent):
         assert round(spent["usd"], 9) == 0.5
-    assert round(agents.purse_of(low).spent["usd"], 9) == 0.4
+    assert round(agents.meter_of(low).spent["usd"], 9) == 0.4
     assert nothing_aside(agents)
     with pytest.raises(AgentError, match="the budget of the agent 'top' is used up: 0.5 of 0.45 USD"):
         agents.call("top", "again")
@@ -297,7 +293,7 @@ def test_a_budget_of_money_gives_no_request_after_one_at_an_unknown_price(stage,
     priced(stage)
     agents.limits = TreeLimits(budget=TurnLimits(usd=1))
     assert agents.call("low", "go") == "three"
-    assert round(agents.budgets.tree.spent["usd"], 9) == 0.1
+    assert round(agents.meter.spent["usd"], 9) == 0.1
 
 
 def test_going_on_gives_what_is_left_and_counts_what_was_taken(stage, cast):
@@ -323,7 +319,7 @@ def test_going_on_gives_what_is_left_and_counts_what_was_taken(stage, cast):
     assert stage.agents.resume("w") == "over"
     with pytest.raises(AgentError, match="no call of 'w' was left"):
         stage.agents.resume("w")
-    assert w.calls[0].used["steps"] == stage.agents.purse_of(w).spent["steps"] <= 6
+    assert w.calls[0].used["steps"] == stage.agents.meter_of(w).spent["steps"] <= 6
 
 
 def test_the_list_says_what_is_left(stage, cast, w):
@@ -335,7 +331,7 @@ def test_the_list_says_what_is_left(stage, cast, w):
     assert json.dumps(told)
 
 
-def test_a_turn_that_is_over_leaves_no_purse(stage, cast, w):
+def test_a_turn_that_is_over_leaves_no_meter(stage, cast, w):
     cast(boss=[calls(ask("w", "c1")), "over"], w=["w over"])
     meters = []
     make = stage.loop.make_meter

@@ -228,7 +228,7 @@ def test_it_calls_no_thousand(stage, evil):
     driver, x = stage.agents.get("driver").calls[0], stage.agents.get("x")
     assert driver.used["steps"] <= 20
     assert len(x.calls) < 20
-    assert stage.agents.budgets.tree.spent["steps"] == driver.used["steps"]
+    assert stage.agents.meter.spent["steps"] == driver.used["steps"]
 
 
 def answering_forever(messages, **options):
@@ -422,6 +422,6 @@ def test_a_budget_is_numbers_above_nothing(stage, evil, budget):
 def test_a_budget_that_says_nothing_of_requests_leaves_the_tree_its_own(stage, evil, budget):
     evil(calls(create("x", "c1", budget=budget)))
     agent = stage.agents.get("x")
-    limits = stage.agents.purse_of(agent).limits
+    limits = stage.agents.meter_of(agent).limits
     assert limits.steps == (None if budget.get("calls") else stage.agents.limits.agent.steps)
-    assert stage.agents.budgets.tree.limits.steps
+    assert stage.agents.meter.limits.steps

@@ -289,7 +289,7 @@ def test_killed_after_each_transaction(killed, first):
             assert after[: len(before)] == before
             assert strays(folder) == []
             assert tract.agents.names == []
-            assert not any(tract.agents.budgets.tree.aside.values())
+            assert not any(tract.agents.meter.aside.values())
             doubled = {text for text in after if after.count(text) > 1}
             assert len(doubled) <= 1, (number, after)
 

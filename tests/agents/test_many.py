@@ -53,7 +53,7 @@ def test_many_agents_leave_no_thread_file_or_connection(stage, files, rounds):
     assert files() == []
     assert {agent.state for agent in stage.agents} == {AgentState.RETIRED}
     assert len(stage.agents.calls_of("w30")) == 2
-    assert stage.agents.budgets.tree.spent["steps"] == 2 * rounds
+    assert stage.agents.meter.spent["steps"] == 2 * rounds
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="files are counted as Linux does")

@@ -42,7 +42,7 @@ def outcome(tract):
         with tract.agents.transcript(name) as read:
             found[name] = [info.content_hash for info in read.log(None)]
     told = [one["content"] for one in tract.compile().to_dicts() if one["role"] == "tool"]
-    return found, told, tract.agents.budgets.tree.spent | {"seconds": 0}
+    return found, told, tract.agents.meter.spent | {"seconds": 0}
 
 
 def in_one_step():
@@ -185,7 +185,7 @@ def test_stop_in_the_middle_stops_the_whole_tree(stage, cast, what):
     else:
         assert states == dict.fromkeys(states, CallState.STOPPED)
     assert response.outcome == ("stopped" if what == "chat" else "answer")
-    assert stage.agents.budgets.tree.aside == dict.fromkeys(stage.agents.budgets.tree.aside, 0)
+    assert stage.agents.meter.aside == dict.fromkeys(stage.agents.meter.aside, 0)
     cast(ant=["ant went on"] * 3, bee=["bee went on"] * 3)
     assert stage.agents.resume("ant") == "ant went on"
 
@@ -261,7 +261,7 @@ def test_who_replies_after_its_tree_was_stopped_is_stopped_too_and_charged_above
     assert low.calls[0].note.startswith(note)
     stage.agents.close()  # waits until what they took is charged
     taken = {"steps": 2.0, "tokens": float(tokens)}
-    for used in (top.calls[0].used, stage.agents.purse_of(top).spent, stage.agents.budgets.tree.spent):
+    for used in (top.calls[0].used, stage.agents.meter_of(top).spent, stage.agents.meter.spent):
         assert {name: used[name] for name in taken} == taken
     (kept,) = stage.agents.records.calls("top")
     assert kept.used == top.calls[0].used

@@ -247,7 +247,7 @@ def test_w19_a_budget_ends_a_call_and_says_what_it_took(stage, cast, person):
     told = model.told("boss")[1]
     assert "failed: the limit of 2 steps" in told
     assert "It used 2 requests, 2 tool calls, 24 tokens" in told
-    assert stage.agents.budgets.tree.spent["steps"] == 2
+    assert stage.agents.meter.spent["steps"] == 2
     assert (
         response.usage["total_tokens"] == 24
     )  # its own requests; the limit of tokens counts those of agents, too

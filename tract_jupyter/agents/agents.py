@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.agents.budgets import Budgets, Purse, TreeLimits
+from tract_jupyter.agents.budgets import TreeLimits
 from tract_jupyter.agents.definition import (
     AgentDefinition,
     as_given,
@@ -34,6 +34,7 @@ from tract_jupyter.agents.rights import tools_of, toolsets_of
 from tract_jupyter.agents.running import AgentCaller, CallRunner, outcome_of
 from tract_jupyter.exceptions import AgentError, CodeDecisionError, LLMConfigError, ToolExecutionError
 from tract_jupyter.llm import RequestWorkers
+from tract_jupyter.loop import Meter
 from tract_jupyter.models import brief_repr, repr_of_whole
 from tract_jupyter.toolkit import runs_for_model
 
@@ -74,7 +75,7 @@ class Agents:
         self.on_turn: list[Callable[[AgentCall, TurnEvent], object]] = []
         self._limits = TreeLimits()
         self.request_workers: RequestWorkers | None = None
-        self.budgets = Budgets(self._limits)
+        self.meter = Meter(self._limits.budget, "all agents together", is_shared=True)
         self._models: tuple[str, ...] | None = None
         self.session = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         self._folder = AgentFolder(store, self.session)
@@ -124,10 +125,10 @@ class Agents:
                 "bad_limit", f"limits is made with TreeLimits(depth=2, ...), not {brief_repr(limits)}"
             )
         self._limits = limits
-        self.budgets.tree.limits = limits.budget
+        self.meter.limits = limits.budget
         for agent in self:
-            if agent.purse is not None and agent.definition.budget is None:
-                agent.purse.limits = limits.agent
+            if agent.meter is not None and agent.definition.budget is None:
+                agent.meter.limits = limits.agent
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -452,10 +453,10 @@ class Agents:
         if call.state is CallState.LEFT:
             call.used = self._runner.taken_before(call)
         if all(one.session != call.session for one in agent.calls):
-            purse = self.purse_of(agent)
+            meter = self.meter_of(agent)
             for one in self.records.calls(agent.name):
                 if one.session == call.session:
-                    purse.charge(call.used if one.number == call.number else one.used)
+                    meter.charge(call.used if one.number == call.number else one.used)
         agent.calls.append(call)
 
     def stop(self, agent: str | None = None) -> None:
@@ -528,14 +529,14 @@ class Agents:
         except (KeyError, LLMConfigError):
             raise unknown("model", [name], self.models, "unknown_model") from None
 
-    def purse_of(self, agent: Agent) -> Purse:
-        """Return what an agent's calls may take together."""
+    def meter_of(self, agent: Agent) -> Meter:
+        """Return the meter of all calls of an agent."""
         with self.lock:
-            if agent.purse is None:
-                agent.purse = Purse(
+            if agent.meter is None:
+                agent.meter = Meter(
                     agent.definition.budget or self._limits.agent, f"the agent {agent.name!r}"
                 )
-            return agent.purse
+            return agent.meter
 
     def granted(self, definition: AgentDefinition) -> frozenset[str]:
         """Return the names of the tools that a definition grants."""

@@ -83,8 +83,8 @@ class AgentMaker:
                     with suppress(AgentError):  # it is then not what was approved, and the agent blocked
                         write_file(agent.path, agent.text, is_new=False)
                 raise
-            if agent.purse is not None:
-                agent.purse.limits = definition.budget or self._agents.limits.agent
+            if agent.meter is not None:
+                agent.meter.limits = definition.budget or self._agents.limits.agent
         return agent
 
     def retire(self, caller: AgentCaller, agent: Agent, actor: str) -> None:
@@ -146,12 +146,12 @@ class AgentMaker:
                 agent.earlier = former.earlier if former.text == text else (*former.earlier, former.hash)
                 agent.making = former.making if former.text == text else {}
                 agent.session = former.session if is_same else ""
-                agent.calls, agent.promoted, agent.purse = former.calls, former.promoted, former.purse
+                agent.calls, agent.promoted, agent.meter = former.calls, former.promoted, former.meter
             earlier = self._agents.known(definition.name)
             if earlier is not None and earlier.promoted.get("hash") == agent.hash:
                 agent.promoted, agent.making = earlier.promoted, earlier.making
-            if agent.purse is not None:
-                agent.purse.limits = definition.budget or self._agents.limits.agent
+            if agent.meter is not None:
+                agent.meter.limits = definition.budget or self._agents.limits.agent
             self._agents.keep(agent, "adopted", "user")
             if former is not None and is_active and not is_same and not former.is_adopted and former.path:
                 with suppress(OSError):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.agents.budgets import CallMeter, Purse
+    from tract_jupyter.loop import Meter, TurnMeter
     from tract_jupyter.review import Settings
 
 _RECORD: Final = "agent:"
@@ -108,7 +108,7 @@ class AgentCall:
     ended: datetime | None = None
     process: str = field(default_factory=this_process)
     is_unheard: bool = False
-    meter: CallMeter | None = field(default=None, repr=False)
+    meter: TurnMeter | None = field(default=None, repr=False)
     own: Any = field(default=None, repr=False)
 
     @property
@@ -180,7 +180,7 @@ class Agent:
         making: what is known of how this version was made: the `model` that wrote it, the notebook's `cell`.
         promoted: where a promoted copy is, with what is known of its making.
         earlier: the hashes of its earlier versions.
-        purse: what its calls took, and may take.
+        meter: what its calls took, and may take.
         calls: its calls in this session, the oldest first.
     """
 
@@ -195,7 +195,7 @@ class Agent:
     making: dict[str, str] = field(default_factory=dict)
     promoted: dict[str, Any] = field(default_factory=dict)
     earlier: tuple[str, ...] = ()
-    purse: Purse | None = field(default=None, repr=False)
+    meter: Meter | None = field(default=None, repr=False)
     calls: list[AgentCall] = field(default_factory=list, repr=False)
     _hashed: tuple[str, str] = field(default=("", ""), init=False, repr=False)
 

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.agents.budgets import CallMeter, used_text
+from tract_jupyter.agents.budgets import used_text
 from tract_jupyter.agents.registry import Agent, AgentCall, AgentState, CallState, conversation_id
 from tract_jupyter.agents.rights import (
     NAMESPACE,
@@ -26,7 +26,7 @@ from tract_jupyter.agents.rights import (
     toolsets_of,
 )
 from tract_jupyter.exceptions import AgentError, BranchExistsError, CassetteError, TractError
-from tract_jupyter.loop import StoppedEarlyError, TurnMeter
+from tract_jupyter.loop import StoppedEarlyError, TurnMeter, reserve
 from tract_jupyter.models import TurnLimits, TurnOutcome
 from tract_jupyter.review import this_cell, this_process
 from tract_jupyter.toolkit import (
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tract_jupyter.agents.agents import Agents
-    from tract_jupyter.agents.budgets import Purse, Reserved
     from tract_jupyter.concurrency import StopSignal
+    from tract_jupyter.loop import Meter, Reservation
     from tract_jupyter.models import ChatResponse
     from tract_jupyter.toolkit import ToolProfile
 
@@ -65,7 +65,7 @@ class RunningAgent:
         own: its tract.
         profile: what it may call.
         above: the agent that called it; None if none did.
-        purses: what it is charged to.
+        meters: what it is charged to.
     """
 
     call: AgentCall
@@ -73,7 +73,7 @@ class RunningAgent:
     own: Any
     profile: ToolProfile
     above: RunningAgent | None
-    purses: tuple[Purse, ...]
+    meters: tuple[Meter, ...]
 
 
 class AgentCaller:
@@ -164,7 +164,7 @@ class CallRunner:
         names = self._names(agent, caller)
         if attachments:  # what cannot be attached begins nothing
             self._check_attachments(attachments, caller)
-        reserved = self._agents.budgets.reserve(self._purses(agent, caller), caller.among)
+        reserved = reserve(self._meters(agent, caller), caller.among)
         call = AgentCall(
             agent.name, 0, conversation_id(self._agents.whose, agent.name), caller.actor_of(agent),
             caller.depth + 1, text, reserved.limits, agent.hash, agent.definition.task_hash,
@@ -172,7 +172,7 @@ class CallRunner:
         )  # fmt: skip
         with self._settled(call, reserved, caller.running):
             self._begin(agent, call, caller, names)
-            self._carry_out(agent, call, caller, names, text, reserved.purses)
+            self._carry_out(agent, call, caller, names, text, reserved.meters)
         return call
 
     def resume(self, agent: Agent, call: AgentCall, caller: AgentCaller) -> AgentCall:
@@ -182,7 +182,7 @@ class CallRunner:
             AgentError: it cannot go on.
         """
         names = self._names(agent, caller)
-        reserved = self._agents.budgets.reserve(self._purses(agent, caller), caller.among)
+        reserved = reserve(self._meters(agent, caller), caller.among)
         call.state, call.ended, call.note, call.limits = CallState.RUNNING, None, "", reserved.limits
         call.process = this_process()
         with self._settled(call, reserved, caller.running):
@@ -192,7 +192,7 @@ class CallRunner:
                 call.own.executor.granted = granted_profile(profile_for(agent.definition, names))
             self._agents.records.save_call(call)
             said = any(message.role == "user" for message in call.own.compile().messages)
-            self._carry_out(agent, call, caller, names, None if said else call.input, reserved.purses)
+            self._carry_out(agent, call, caller, names, None if said else call.input, reserved.meters)
         return call
 
     def taken_before(self, call: AgentCall) -> dict[str, float]:
@@ -225,7 +225,7 @@ class CallRunner:
         return taken
 
     @contextmanager
-    def _settled(self, call: AgentCall, reserved: Reserved, above: RunningAgent | None) -> Iterator[None]:
+    def _settled(self, call: AgentCall, reserved: Reservation, above: RunningAgent | None) -> Iterator[None]:
         """Charge a call in the end, however it ends, and keep what came of it."""
         with self._ended:
             self._under_way += 1
@@ -239,18 +239,19 @@ class CallRunner:
                     self._under_way -= 1
                     self._ended.notify_all()
 
-    def _settle(self, call: AgentCall, reserved: Reserved, above: RunningAgent | None) -> None:
+    def _settle(self, call: AgentCall, reserved: Reservation, above: RunningAgent | None) -> None:
         late = []
         with self._ended:
             used = {} if call.meter is None else call.meter.used
-            unpriced = (call.meter and call.meter.unpriced) or ""
+            unpriced = "" if call.meter is None else call.meter.unpriced
             call.meter, call.used = None, _sum(call.used, used)
-            self._agents.budgets.settle(reserved, used, unpriced)
+            reserved.settle(used, unpriced)
             # calls, and time, were counted as they happened; the rest is not yet charged to who was stopped, and left
             more: dict[str, float] = {name: used[name] for name in ("steps", "tokens", "usd") if name in used}
             while above is not None and above.call.meter is None:
                 above.call.used = _sum(above.call.used, more)
-                self._agents.budgets.charge(above.purses, more, unpriced)
+                for meter in above.meters:
+                    meter.charge(more, unpriced)
                 late.append(above.call)
                 above = above.above
         self._end(call)
@@ -327,14 +328,13 @@ class CallRunner:
                 )
         caller.tract.workspace.read(*attachments)
 
-    def _purses(self, agent: Agent, caller: AgentCaller) -> tuple[Purse, ...]:
-        purses = [self._agents.purse_of(agent)]
+    def _meters(self, agent: Agent, caller: AgentCaller) -> tuple[Meter, ...]:
+        meters = [self._agents.meter_of(agent)]
         if caller.meter is not None:
-            counts = caller.running is not None
-            purses.append(self._agents.budgets.of_turn(caller.meter, _turn_of(caller), counts_steps=counts))
+            meters.append(caller.meter)
         if caller.running is None:  # what agents below take, they take of the one that was called first
-            purses.append(self._agents.budgets.tree)
-        return tuple(purses)
+            meters.append(self._agents.meter)
+        return tuple(meters)
 
     def _begin(self, agent: Agent, call: AgentCall, caller: AgentCaller, names: frozenset[str]) -> None:
         """Make the branch of a call, which begins with the instructions alone, and note the call: all or nothing."""
@@ -376,20 +376,20 @@ class CallRunner:
 
     def _carry_out(
         self, agent: Agent, call: AgentCall, caller: AgentCaller, names: frozenset[str], text: str | None,
-        purses: tuple[Purse, ...],
+        meters: tuple[Meter, ...],
     ) -> None:  # fmt: skip
         own, profile = call.own, profile_for(agent.definition, names)
         stop: StopSignal | None = None
         try:
             own.loop.price, own.loop.whole = caller.tract.loop.price, True
-            meter = call.meter = CallMeter(call.limits, own.loop.price, caller.meter)
+            meter = call.meter = TurnMeter(call.limits, own.loop.price, agent=agent.name, caller=caller.meter)
             own.loop.make_meter = lambda _limits, _price: meter
             self._choose_model(agent, own)
             own.models.default.workers = self._agents.request_workers
             # also of one that may call nothing: what its model makes up is answered
             toolset = Toolset(own.executor, profile, actor=call.actor, permission=call_context().level)
             with (
-                changed_context(agent=RunningAgent(call, agent, own, profile, caller.running, purses)),
+                changed_context(agent=RunningAgent(call, agent, own, profile, caller.running, meters)),
                 own.loop.signal() as stop,  # before it follows: a stop that was given already counts
                 self._agents.following(call, caller),
             ):
@@ -471,10 +471,6 @@ def _end_stopped(call: AgentCall) -> None:
 
 def _sum(used: dict[str, float], more: dict[str, float]) -> dict[str, float]:
     return {**used, **{name: used.get(name, 0) + number for name, number in more.items()}}
-
-
-def _turn_of(caller: AgentCaller) -> str:
-    return "this turn" if caller.running is None else f"the agent {caller.running.agent.name!r}"
 
 
 def outcome_of(call: AgentCall) -> dict[str, Any]:

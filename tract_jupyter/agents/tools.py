@@ -234,8 +234,8 @@ class _Tools:
 
         agents, found = self._agents(), []
         for agent in agents:
-            purse, why = agents.purse_of(agent), agent.why_blocked
-            left = {one: purse.left(one) for one in budget_dict(purse.limits)}
+            meter, why = agents.meter_of(agent), agent.why_blocked
+            left = {one: meter.left(one) for one in budget_dict(meter.limits)}
             state = {"state": "blocked", "why": why} if why else {"state": agent.state.value}
             found.append(
                 {

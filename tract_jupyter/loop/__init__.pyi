@@ -16,7 +16,11 @@ from .generation import ReplyRequest as ReplyRequest
 from .journal import CallJournal as CallJournal
 from .loop import ToolLoop as ToolLoop
 from .loop import TurnRequest as TurnRequest
+from .meter import Clock as Clock
+from .meter import Meter as Meter
+from .meter import Reservation as Reservation
 from .meter import TurnMeter as TurnMeter
+from .meter import reserve as reserve
 from .open_turns import Lease as Lease
 from .open_turns import OpenTurn as OpenTurn
 from .open_turns import Turns as Turns

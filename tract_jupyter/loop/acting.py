@@ -133,7 +133,8 @@ class ActingTurn(StoredTurn):
     _is_signed: bool = True
 
     def _go_on(self) -> TurnEnding:
-        self._count_what_was_taken()
+        if not self.meter.is_of_agent:
+            self._count_what_was_taken()
         ending = super()._go_on()
         if ending.outcome is TurnOutcome.LIMIT:
             self._note_limit()

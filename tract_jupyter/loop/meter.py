@@ -1,4 +1,4 @@
-"""The meter of a turn: what the turn has taken so far, against its limits."""
+"""Meters of turns and agents: what was taken so far, against an allowance. A child's allowance is a part of it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.exceptions import ContentError
+from tract_jupyter.exceptions import AgentError, ContentError
 from tract_jupyter.llm import tokens_of
 from tract_jupyter.models import TurnLimits, counted
+from tract_jupyter.storage import whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,37 +24,289 @@ Price = Callable[[str, Mapping[str, Any]], float | None]
 """A function that says what a request cost in USD, given the model and the reported usage; None if nobody knows."""
 
 
-class TurnMeter:
-    """What a turn has taken so far, against its limits. Threads may share it.
+MEASURES: Final = tuple(one.name for one in fields(TurnLimits))
+_AT_ONCE: Final = frozenset({"calls", "seconds"})
+"""Measures that a turn counts while its agents work, and not when their calls have ended."""
+_NOUNS: Final = {
+    "steps": "requests",
+    "calls": "tool calls",
+    "tokens": "tokens",
+    "usd": "USD",
+    "seconds": "seconds",
+}
+_LOCK = threading.RLock()
+"""Held while meters are changed: a call is charged to several at once."""
+
+
+class Clock:
+    """A clock that stops while the user is asked. Threads may share it.
+
+    Attributes:
+        before: seconds that it begins with.
+    """
+
+    def __init__(self, before: float = 0.0) -> None:
+        self.before = before
+        self._since: float | None = None
+        self._waits = 0
+        self._is_ended = False
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Start the clock."""
+        self._since = time.monotonic()
+
+    def end(self) -> None:
+        """Stop the clock for good."""
+        with self._lock:
+            self._is_ended = True
+            self._pause()
+
+    def _pause(self) -> None:
+        self.before, self._since = self.seconds, None
+
+    @property
+    def seconds(self) -> float:
+        """The seconds so far."""
+        since = self._since
+        return self.before + (0.0 if since is None else time.monotonic() - since)
+
+    @property
+    def is_waiting(self) -> bool:
+        """True while the user is asked."""
+        return self._waits > 0
+
+    @whole_context
+    def waiting(self) -> Iterator[None]:
+        """Stop the clock while the user is asked."""
+        with self._lock:
+            self._waits += 1
+            self._pause()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waits -= 1
+                if not self._waits and not self._is_ended:
+                    self.start()
+
+
+class Meter:
+    """What was taken of an allowance, and what is set aside for calls under way. Threads may share it.
+
+    Before an agent is called, the most that it may take is set aside on each meter that it will be charged to.
+    Afterwards, what it took is charged instead. So calls side by side cannot exceed together what each may take.
 
     Args:
-        limits: what it may take.
+        limits: the allowance.
+        name: whose it is, in errors.
+        is_shared: whether calls side by side each get a part of it; else the first call gets all.
+
+    Attributes:
+        spent: what was taken, by measure.
+        aside: what is set aside, by measure.
+        unpriced: a model of which a request had no known price, so that a limit of money cannot hold; empty if none.
+    """
+
+    def __init__(self, limits: TurnLimits, name: str, *, is_shared: bool = False) -> None:
+        self.limits = limits
+        self.name = name
+        self.is_shared = is_shared
+        self.spent: dict[str, float] = dict.fromkeys(MEASURES, 0)
+        self.aside: dict[str, float] = dict.fromkeys(MEASURES, 0)
+
+    @property
+    def limits(self) -> TurnLimits:
+        """The allowance. If it is set again, an unknown price is forgotten."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: TurnLimits) -> None:
+        """Set the allowance."""
+        self._limits, self.unpriced = limits, ""
+
+    def taken(self, measure: str) -> float:
+        """Return how much was taken so far."""
+        return self.spent[measure]
+
+    def left(self, measure: str) -> float | None:
+        """Return how much is left besides what is set aside; None for any number."""
+        limit = getattr(self.limits, measure)
+        return None if limit is None else limit - self.taken(measure) - self.aside[measure]
+
+    def share(self, measure: str, among: int) -> float | None:
+        """Return how much one of several calls side by side may take; None for any number, 0 or less for nothing."""
+        left = self.left(measure)
+        if left is None or left <= 0:
+            return left
+        if self.is_shared:
+            left = min(left, (left + self.aside[measure]) / among)
+        return left if measure in {"usd", "seconds"} else max(1, int(left))
+
+    def check(self, measure: str, share: float) -> None:
+        """Raise an `AgentError` if a call cannot begin with a share."""
+        if measure == "usd" and self.unpriced:
+            raise AgentError(
+                "limit",
+                f"the price of {self.unpriced!r} is not known, so the budget of {self.name} in USD cannot hold for it. "
+                f"A person can say what a million tokens cost, tract.models.price({self.unpriced!r}, input=1, "
+                "output=5), and give the budget anew: tract.agents.limits, or agent_update",
+            )
+        if share > 0:
+            return
+        limit, taken = getattr(self.limits, measure), self.taken(measure)
+        of = f"{taken:,.10g} of {limit:,.10g} {_NOUNS[measure]}"
+        if taken < limit and self.aside[measure]:
+            raise AgentError(
+                "limit",
+                f"the budget of {self.name} ({of} used) has nothing to give now: the rest is set aside for calls "
+                "under way. Call again when they have ended",
+            )
+        raise AgentError(
+            "limit",
+            f"the budget of {self.name} is used up: {of}. A person can give more: tract.agents.limits, or agent_update "
+            "with another budget",
+        )
+
+    def set_aside(self, amounts: Mapping[str, float]) -> None:
+        """Set something aside, or, if it is negative, give it back."""
+        with _LOCK:
+            for measure, number in amounts.items():
+                self.aside[measure] += number
+
+    def charge(self, used: Mapping[str, float], unpriced: str = "") -> None:
+        """Count what a call has taken."""
+        with _LOCK:
+            for measure, number in used.items():
+                self.spent[measure] += number
+            self.unpriced = unpriced or self.unpriced
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """What is set aside for one call: the limits of the call, and the meters that it is charged to."""
+
+    limits: TurnLimits
+    meters: tuple[Meter, ...]
+
+    def settle(self, used: Mapping[str, float], unpriced: str = "") -> None:
+        """Charge what the call has taken, and give back what was set aside for it."""
+        with _LOCK:
+            for meter in self.meters:
+                meter.set_aside({measure: -(getattr(self.limits, measure) or 0) for measure in MEASURES})
+                meter.charge(used, unpriced)
+
+
+def reserve(meters: tuple[Meter, ...], among: int = 1) -> Reservation:
+    """Set aside the most that a call may take: what each meter has left.
+
+    Args:
+        meters: the meters that the call is charged to.
+        among: how many calls begin side by side. Each gets a part of a meter that they share.
+
+    Raises:
+        AgentError: a meter has nothing left.
+    """
+    most: dict[str, Any] = {}
+    with _LOCK:
+        for measure in MEASURES:
+            for meter in meters:
+                share = meter.share(measure, among)
+                if share is not None:
+                    meter.check(measure, share)
+                    most[measure] = min(share, most.get(measure, share))
+        for meter in meters:
+            meter.set_aside(most)
+    return Reservation(TurnLimits(**{"steps": None, **most}), meters)
+
+
+class TurnMeter(Meter):
+    """The meter of one turn.
+
+    The tool calls of an agent's turn also count for the turn that called the agent, whose clock stops with it.
+
+    Args:
+        limits: what the turn may take.
         price: what a request cost.
+        agent: the agent whose turn it is; empty for the user's chat. The steps of agents that it calls count as its
+            own, and what it took before it was interrupted does not count, since that is charged already.
+        caller: the meter of the turn that called the agent; None if the user's code did.
 
     Attributes:
         usage: the sum of what the provider reported; with `estimated_tokens`, of requests of which it reported nothing,
             beside the others, and with `cost` only if that of each request is known.
-        steps: requests.
-        calls: tool calls.
-        unpriced: a model of which a request had no known price; None if there was none.
+        clock: measures the turn's seconds.
     """
 
-    def __init__(self, limits: TurnLimits, price: Price | None = None) -> None:
+    def __init__(
+        self,
+        limits: TurnLimits,
+        price: Price | None = None,
+        *,
+        agent: str = "",
+        caller: TurnMeter | None = None,
+    ) -> None:
         if limits.usd is not None and price is None:
             raise ContentError(
                 "a limit of money needs prices, and none are known here; give a limit of tokens instead, "
                 "such as TurnLimits(tokens=100_000)"
             )
-        self.limits = limits
+        super().__init__(limits, f"the agent {agent!r}" if agent else "this turn", is_shared=True)
+        self.is_of_agent = bool(agent)
+        self._caller = caller
         self.usage: dict[str, Any] = {}
-        self.steps = self.calls = self.tokens = 0
-        self.usd = 0.0
+        self.clock = Clock()
         self._price = price
-        self.unpriced: str | None = None
         self._is_priced = True
         self._estimated = 0
-        self._lock = threading.Lock()
-        self._began = time.monotonic()
+        self._asked_at: int | None = None
+        self.clock.start()
+
+    @property
+    def steps(self) -> int:
+        """Requests."""
+        return int(self.spent["steps"])
+
+    @property
+    def calls(self) -> int:
+        """Tool calls."""
+        return int(self.spent["calls"])
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all requests."""
+        return int(self.spent["tokens"])
+
+    @property
+    def usd(self) -> float:
+        """Cost of all requests."""
+        return self.spent["usd"]
+
+    def taken(self, measure: str) -> float:
+        """Return how much the turn has taken."""
+        return self.clock.seconds if measure == "seconds" else super().taken(measure)
+
+    @property
+    def used(self) -> dict[str, float]:
+        """What the turn has taken, with a request that has no reply yet."""
+        taken = {measure: float(self.taken(measure)) for measure in MEASURES}
+        return {**taken, "steps": taken["steps"] + (self._asked_at == self.steps)}
+
+    def left(self, measure: str) -> float | None:
+        """Return how much is left. Calls and seconds are counted at once, so nothing is set aside for them."""
+        if measure == "steps" and not self.is_of_agent:
+            return None
+        left = super().left(measure)
+        return left if left is None or measure not in _AT_ONCE else left + self.aside[measure]
+
+    def share(self, measure: str, among: int) -> float | None:
+        """Return how much one of several calls may take. They share everything except the time."""
+        return super().share(measure, 1 if measure == "seconds" else among)
+
+    def charge(self, used: Mapping[str, float], unpriced: str = "") -> None:
+        """Count what an agent has taken, except what the turn has counted already."""
+        ignored = _AT_ONCE if self.is_of_agent else {*_AT_ONCE, "steps"}
+        super().charge({name: number for name, number in used.items() if name not in ignored}, unpriced)
 
     def add_request(
         self, model: str, usage: Mapping[str, Any] | None, estimated: int, *, retries: int = 0
@@ -65,9 +319,7 @@ class TurnMeter:
             estimated: the tokens of request and reply, where it reported none.
             retries: how many requests before it are told with it.
         """
-        self.steps += 1 + retries
         reported = tokens_of(usage or {})
-        self.tokens += estimated if reported is None else reported
         own = (usage or {}).get("estimated_tokens", 0)
         self._estimated += estimated if reported is None else own
         self._is_priced = self._is_priced and "cost" in (usage or {})
@@ -77,44 +329,29 @@ class TurnMeter:
         if not self._is_priced:  # the rest is not what the turn cost
             self.usage.pop("cost", None)
         failed = (usage or {}).get("failed_tries", ())
-        self.tokens += sum(tokens_of(one) or 0 for one in failed)
-        if self._price is not None:
-            for one in (usage or {}, *failed):
-                cost = self._price(model, one)
-                if cost is None:
-                    self.unpriced = model
-                else:
-                    self.usd += cost
+        tokens = (estimated if reported is None else reported) + sum(tokens_of(one) or 0 for one in failed)
+        costs = [] if self._price is None else [self._price(model, one) for one in (usage or {}, *failed)]
+        taken = {"steps": 1 + retries, "tokens": tokens, "usd": sum(cost or 0.0 for cost in costs)}
+        super().charge(taken, model if None in costs else "")
 
     def add_costs(self, lines: Iterable[CostLine]) -> None:
         """Count what requests beside those of the turn took, such as those of a model that reviews its calls."""
-        with self._lock:
-            for line in lines:
-                self.tokens += line.tokens
-                if self._price is not None and line.cost is None:
-                    self.unpriced = line.model
-                elif self._price is not None and line.cost is not None:
-                    self.usd += float(line.cost.usd)
-
-    def add_taken(self, *, steps: int, tokens: int, usd: float) -> None:
-        """Count what agents that the turn has called took."""
-        with self._lock:
-            self.steps += steps
-            self.tokens += tokens
-            self.usd += usd
+        for line in lines:
+            usd = 0.0 if self._price is None or line.cost is None else float(line.cost.usd)
+            is_unpriced = self._price is not None and line.cost is None
+            super().charge({"tokens": line.tokens, "usd": usd}, line.model if is_unpriced else "")
 
     def add_calls(self, made: int) -> None:
         """Count tool calls that were made before the turn was left."""
-        with self._lock:
-            self.calls += made
+        super().charge({"calls": made})
 
     def take_call(self) -> str:
         """Count a tool call, and return why it may not be made; empty if it may."""
-        with self._lock:
+        with _LOCK:
             why = self.why_no_call()
             if not why:
-                self.calls += 1
-            return why
+                self.add_calls(1)
+        return why or ("" if self._caller is None else self._caller.take_call())
 
     def why_no_call(self, more: int = 0) -> str:
         """Return the limit that another call would exceed, after `more` others; empty if none does."""
@@ -124,13 +361,18 @@ class TurnMeter:
         return self._late()
 
     def why_no_request(self) -> str:
-        """Return the limit that another request would exceed; empty if none does."""
+        """Return the limit that another request would exceed; empty if none does, so that it is made now."""
+        why = self._why_no_request()
+        self._asked_at = None if why else self.steps
+        return why
+
+    def _why_no_request(self) -> str:
         limits = self.limits
         if limits.steps is not None and self.steps >= limits.steps:
             return f"the limit of {counted(limits.steps, 'step')} (requests of a turn) is reached"
         if limits.tokens is not None and self.tokens >= limits.tokens:
             return f"the limit of {limits.tokens:,} tokens is reached: the turn took {self.tokens:,}"
-        if limits.usd is not None and self.unpriced is not None:
+        if limits.usd is not None and self.unpriced:
             return f"the price of {self.unpriced!r} is not known, so a limit of money cannot hold for it"
         if limits.usd is not None and self.usd >= limits.usd:
             return f"the limit of {limits.usd:g} USD is reached: the turn took {self.usd:.4f}"
@@ -157,23 +399,15 @@ class TurnMeter:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Stop the clock while a person is asked."""
-        began = time.monotonic()
-        try:
+        """Stop the clocks while the user is asked."""
+        with self.clock.waiting(), nullcontext() if self._caller is None else self._caller.waiting():
             yield
-        finally:
-            self._began += time.monotonic() - began
-
-    @property
-    def seconds(self) -> float:
-        """The time that it has taken, waiting for a person not included."""
-        return time.monotonic() - self._began
 
     @property
     def seconds_left(self) -> float | None:
         """The time that is left; None for any time."""
         limit = self.limits.seconds
-        return None if limit is None else max(0.0, self._began + limit - time.monotonic())
+        return None if limit is None else max(0.0, limit - self.clock.seconds)
 
     def _late(self) -> str:
         is_over = self.seconds_left is not None and self.seconds_left <= 0

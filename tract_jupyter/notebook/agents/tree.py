@@ -293,10 +293,10 @@ def _line(
     newest: frozenset[tuple[str, int]],
     toolsets: Mapping[str, frozenset[str]],
 ) -> AgentLine:
-    purse = watch.tract.agents.purse_of(agent)
+    meter = watch.tract.agents.meter_of(agent)
     running = [call for call in agent.calls if call.state is CallState.RUNNING]
-    taken = {one: purse.taken(one) + sum(call.taken.get(one, 0) for call in running) for one in _NOUNS}
-    limits = {one: limit for one in _NOUNS if (limit := getattr(purse.limits, one)) is not None}
+    taken = {one: meter.taken(one) + sum(call.taken.get(one, 0) for call in running) for one in _NOUNS}
+    limits = {one: limit for one in _NOUNS if (limit := getattr(meter.limits, one)) is not None}
     tightest = max(limits, key=lambda one: taken[one] / limits[one], default="")
     left = _left(tightest, taken, limits)
     works = {
@@ -391,7 +391,7 @@ def _maker(agent: Agent) -> str:
 def _head(agents: Agents, here: list[Agent], lines: Iterable[AgentLine]) -> str:
     working = sum(line.state == "running" for line in lines)
     waits = sum(bool(line.asks) for line in lines)
-    tree = agents.budgets.tree
+    tree = agents.meter
     running = [call.taken for agent in here for call in agent.calls if call.state is CallState.RUNNING]
     tokens = int(tree.taken("tokens") + sum(taken.get("tokens", 0) for taken in running))
     usd = tree.taken("usd") + sum(taken.get("usd", 0) for taken in running)
