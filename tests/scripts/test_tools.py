@@ -71,7 +71,7 @@ def test_the_reviewer_is_told_what_goes_past_the_tools_and_what_decides_for_itse
 
 def test_waiting_for_the_approval_is_not_the_scripts_time(tract):
     run = tract.scripts.prepare("1")
-    assert run.meter.seconds == 0
+    assert run.meter.clock.seconds == 0
     assert tract.scripts.execute(run).seconds > 0
 
 

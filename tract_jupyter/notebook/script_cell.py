@@ -79,13 +79,13 @@ class LiveView:
 
 
 def _progress(run: ScriptRun) -> str:
-    meter, limits = run.meter, run.meter.limits
+    clock, limits = run.meter.clock, run.meter.limits
     if limits.calls is None:
         calls = counted(run.calls.count, "tool call")
     else:
         calls = f"{run.calls.count:,} of {counted(limits.calls, 'tool call')}"
-    seconds = f"{meter.seconds:.0f}" + (f" of {limits.seconds:g}" if limits.seconds is not None else "")
-    doing = "Script waiting for a decision" if meter.is_waiting else "Script running"
+    seconds = f"{clock.seconds:.0f}" + (f" of {limits.seconds:g}" if limits.seconds is not None else "")
+    doing = "Script waiting for a decision" if clock.is_waiting else "Script running"
     return f"{doing}: {calls}, {seconds} s"
 
 

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import ContentError
+from tract_jupyter.loop import Clock
 from tract_jupyter.models import counted
-from tract_jupyter.storage import whole_context
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,69 +41,40 @@ class ScriptLimits:
                 raise ContentError(f"a script's limit {name} must be a positive number, got {value!r}")
 
 
-class Meter:
-    """The meter of one run: what it has used of its limits. Any thread may read it while the script runs."""
+class ScriptMeter:
+    """What one script has used of its limits. Any thread may read it while the script runs.
+
+    Attributes:
+        clock: measures the seconds of running. Waiting for the approval of the script does not count.
+    """
 
     def __init__(self, limits: ScriptLimits) -> None:
         self.limits = limits
         self.calls = 0
         self.result_bytes = 0
+        self.clock = Clock()
         self._nesting = threading.local()  # calls side by side are not deep
-        self._began: float | None = None
         self._until = inf
-        self._before = 0.0
-        self._waited = 0.0
-        self._waiting_since: float | None = None
-        self._ended: float | None = None
         self._lock = threading.Lock()
 
     def start(self, seconds_left: float | None = None) -> None:
-        """Start the clock. Waiting for the approval of the script does not count.
+        """Start the clock.
 
         Args:
             seconds_left: of the turn that runs the script, if that is limited.
         """
-        self._began = time.monotonic()
-        self._until = inf if seconds_left is None else self._before + seconds_left
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of running, without the time that a person took to decide."""
-        if self._began is None:
-            return self._before
-        now = self._ended or time.monotonic()
-        since = self._waiting_since
-        waiting = now - since if since is not None else 0.0
-        return self._before + now - self._began - self._waited - waiting
-
-    @property
-    def is_waiting(self) -> bool:
-        """True while the script waits for a decision."""
-        return self._waiting_since is not None
+        self._until = inf if seconds_left is None else self.clock.seconds + seconds_left
+        self.clock.start()
 
     @property
     def is_over_time(self) -> bool:
         """True if the time limit of the script or of its turn is over."""
         limit = self.limits.seconds
-        return self.seconds > min(inf if limit is None else limit, self._until)
+        return self.clock.seconds > min(inf if limit is None else limit, self._until)
 
     def go_on(self, *, calls: int, result_bytes: int, seconds: float) -> None:
         """Continue counting where another process stopped."""
-        self.calls, self.result_bytes, self._before = calls, result_bytes, seconds
-
-    def end(self) -> None:
-        """Stop the clock."""
-        self._ended = self._ended or time.monotonic()
-
-    @whole_context
-    def waiting(self) -> Iterator[None]:
-        """Stop the clock while a person is asked."""
-        self._waiting_since = time.monotonic()
-        try:
-            yield
-        finally:
-            self._waited += time.monotonic() - self._waiting_since
-            self._waiting_since = None
+        self.calls, self.result_bytes, self.clock = calls, result_bytes, Clock(seconds)
 
     @property
     def depth(self) -> int:

@@ -16,7 +16,7 @@ from tract_jupyter.exceptions import UndecidedError
 from tract_jupyter.models import left_out, safe_repr
 from tract_jupyter.prompts import OF_A_TRACT_ABOVE, SCRIPT_ENDED
 from tract_jupyter.review import checking, code_range, origins
-from tract_jupyter.scripts.limits import Meter
+from tract_jupyter.scripts.limits import ScriptMeter
 from tract_jupyter.scripts.result import ScriptCall, ScriptError, ScriptOutput, ScriptResult, ScriptStatus
 from tract_jupyter.scripts.stopper import ScriptPaused, Stopper
 from tract_jupyter.storage import whole_context
@@ -168,7 +168,7 @@ class ScriptRun:
         self.notebook_id = notebook_id
         self.author = author
         self.anew = anew
-        self.meter = Meter(limits)
+        self.meter = ScriptMeter(limits)
         self.stopper = Stopper()
         self.calls = ScriptCalls(script, self.meter, self.stopper, exchanged)
         self.capture = OutputCapture(limits.output_characters, live)
@@ -181,7 +181,7 @@ class ScriptRun:
 
     def result(self) -> ScriptResult:
         """Return the result, without what it saved."""
-        self.meter.end()
+        self.meter.clock.end()
         return ScriptResult(
             code=self.script.code,
             script_hash=self.script.script_hash,
@@ -192,7 +192,7 @@ class ScriptRun:
             outputs=self.capture.outputs(),
             value=self.value,
             error=self.error,
-            seconds=self.meter.seconds,
+            seconds=self.meter.clock.seconds,
             calls=tuple(self.calls.records),
             call_count=self.calls.count,
             savings=Savings(),
@@ -219,7 +219,7 @@ class ScriptCalls:
 
     executor: ToolExecutor | None = None
 
-    def __init__(self, script: Script, meter: Meter, stopper: Stopper, exchanged: Exchanged) -> None:
+    def __init__(self, script: Script, meter: ScriptMeter, stopper: Stopper, exchanged: Exchanged) -> None:
         self.actor = script.actor
         self.meter = meter
         self._stopper = stopper
@@ -292,7 +292,7 @@ class ScriptCalls:
         if self.log is not None:
             self.log.save()  # it may take long, and the process may end meanwhile
         try:
-            with self.meter.waiting(), checking(self._stopper.check):
+            with self.meter.clock.waiting(), checking(self._stopper.check):
                 yield
         except UndecidedError as error:
             if self.pause is not None and pending.resumable:

@@ -108,7 +108,7 @@ def saved(run: ScriptRun, snapshot: bytes, *, call: CodeRange, names: Collection
         "calls": run.meter.calls - 1,  # the one that it waits for is made later
         "result_bytes": run.meter.result_bytes,
         "exchanged": [run.calls.exchanged.calls, run.calls.exchanged.tokens, run.calls.exchanged.sent],
-        "seconds": run.meter.seconds,
+        "seconds": run.meter.clock.seconds,
         "limits": asdict(run.meter.limits),
     }
 

@@ -236,7 +236,7 @@ class ScriptOutputs:
     @property
     def seconds(self) -> float:
         """How long it runs, without waiting for decisions."""
-        return self.run.meter.seconds
+        return self.run.meter.clock.seconds
 
     def now(self) -> tuple[Output, ...]:
         """Return the outputs; each is the same object until it changes."""
