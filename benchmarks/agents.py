@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from benchmarks.places import tract_on_disk
 from benchmarks.timing import SAMPLES, Row, best_of
 from tract_jupyter.agents import TreeLimits
-from tract_jupyter.models import TurnLimits
+from tract_jupyter.models import Allowance
 from tract_jupyter.notebook.agents import AgentWatch, drawn_tree
 
 if TYPE_CHECKING:
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from tract_jupyter import Tract
 
 MANY: Final = 200
-_LIMITS: Final = TreeLimits(
-    count=10_000, budget=TurnLimits(steps=1_000_000), agent=TurnLimits(steps=1_000_000)
-)
+_LIMITS: Final = TreeLimits(count=10_000, budget=Allowance(steps=1_000_000), agent=Allowance(steps=1_000_000))
 _TEXT: Final = "You check sums. Answer with the sum alone.\n" * 20
 
 

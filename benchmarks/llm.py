@@ -32,7 +32,7 @@ from benchmarks.model_server import (
 from benchmarks.places import tract_on_disk
 from benchmarks.timing import Row
 from tract_jupyter import Tract
-from tract_jupyter.models import TurnLimits
+from tract_jupyter.models import Allowance
 from tract_jupyter.toolkit import ToolConfig, ToolProfile
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _look(city: str) -> str:
 
 
 def _go(tract: Tract, steps: int) -> ChatResponse:
-    return tract.chat("Go.", limits=TurnLimits(steps=steps, calls=None))
+    return tract.chat("Go.", limits=Allowance(steps=steps, calls=None))
 
 
 def _of_a_later_step(steps: int) -> float:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tract_jupyter.context import Attachable, CommitOptions
     from tract_jupyter.loop import TurnEvent
     from tract_jupyter.models import (
+        Allowance,
         CommitInfo,
         CompressResult,
         Delta,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
         RebaseResult,
         Resolver,
         Summarizer,
-        TurnLimits,
         Validator,
     )
     from tract_jupyter.review.builtin import (
@@ -370,7 +370,7 @@ class HookedContext(VersionedContext):
         message: str | None = None,
         metadata: dict[str, Any] | None = None,
         tools: str | ToolProfile | Toolset | list[dict[str, Any]] | None = None,
-        limits: TurnLimits | None = None,
+        limits: Allowance | None = None,
         on_delta: Callable[[Delta], object] | None = None,
         on_turn: Callable[[TurnEvent], object] | None = None,
         **options: Any,
@@ -483,7 +483,7 @@ class HookedContext(VersionedContext):
         on_event: OnEvent | None = None,
         run: RunOptions | None = None,
         tools: str | ToolProfile | Toolset | list[dict[str, Any]] | None = None,
-        limits: TurnLimits | None = None,
+        limits: Allowance | None = None,
         on_delta: Callable[[Delta], object] | None = None,
         on_turn: Callable[[TurnEvent], object] | None = None,
         **options: Any,

@@ -13,7 +13,7 @@ from tests.agents.cast import ask, calls, create
 from tests.review.scripted import call
 from tract_jupyter.agents import CallState, TreeLimits
 from tract_jupyter.exceptions import AgentError
-from tract_jupyter.models import TurnLimits
+from tract_jupyter.models import Allowance
 
 PATIENCE = 30
 MEASURES = ("steps", "calls", "tokens", "usd", "seconds")
@@ -93,7 +93,7 @@ def test_a_budget_is_for_all_calls_together(stage, cast):
 
 
 def test_the_tree_has_a_budget_that_many_agents_share(stage, cast):
-    stage.agents.limits = TreeLimits(budget=TurnLimits(steps=3))
+    stage.agents.limits = TreeLimits(budget=Allowance(steps=3))
     for name in ("ant", "bee"):
         stage.agents.create(name, f"{name} works.", "d", tools=["add"])
     cast(ant=[calls(add(1)), "ant over"], bee=[calls(add(2)), "bee over"])
@@ -102,7 +102,7 @@ def test_the_tree_has_a_budget_that_many_agents_share(stage, cast):
         stage.agents.call("bee", "go")
     with pytest.raises(AgentError, match="all agents together is used up: 3 of 3 requests"):
         stage.agents.call("ant", "go")
-    stage.agents.limits = TreeLimits(budget=TurnLimits(steps=9))
+    stage.agents.limits = TreeLimits(budget=Allowance(steps=9))
     assert stage.agents.resume("bee") == "bee over"
 
 
@@ -110,7 +110,7 @@ def test_the_tree_has_a_budget_that_many_agents_share(stage, cast):
 def test_four_at_once_take_no_more_than_the_tree_has(stage, cast, measure):
     most = {"steps": 8, "tokens": 96_000, "usd": 4.0}[measure]
     stage.loop.price = lambda model, usage: 0.5
-    stage.agents.limits = TreeLimits(budget=TurnLimits(**{"steps": None, measure: most}))
+    stage.agents.limits = TreeLimits(budget=Allowance(**{"steps": None, measure: most}))
     names, met = ("ant", "bee", "cat", "dog"), threading.Barrier(4)
 
     def first(messages):
@@ -134,7 +134,7 @@ def test_a_turns_own_limit_counts_what_its_agents_take(stage, cast, w, measure):
     most = {"tokens": 60_000, "usd": 2.5}[measure]
     asks = [heavy(calls(ask("w", "c1"))), heavy(calls(ask("w", "c2", "more")))]
     model = cast(boss=[*asks, "over"], w=[*adds(9)])
-    response = stage.chat("Go.", limits=TurnLimits(steps=9, **{measure: most}))
+    response = stage.chat("Go.", limits=Allowance(steps=9, **{measure: most}))
     assert len(model.asked["boss"]) == 1
     assert response.outcome == "limit"
     assert stage.agents.meter.spent[measure] + (12_000 if measure == "tokens" else 0.5) == most
@@ -142,7 +142,7 @@ def test_a_turns_own_limit_counts_what_its_agents_take(stage, cast, w, measure):
 
 def test_tool_calls_of_an_agent_count_for_the_turn_that_called_it(stage, cast, w):
     model = cast(boss=[calls(ask("w", "c1")), "over"], w=[*adds(3), "w over"])
-    response = stage.chat("Go.", limits=TurnLimits(calls=3))
+    response = stage.chat("Go.", limits=Allowance(calls=3))
     assert (response.text, response.calls) == ("over", 3)
     assert "failed: the limit of 2 tool calls" in model.told("boss")[0]
     assert stage.agents.meter_of(w).spent["calls"] == 2
@@ -159,7 +159,7 @@ def test_the_clock_of_a_turn_stands_still_while_an_agents_question_waits(stage, 
     person(thinks)
     stage.agents.create("w", "w works.", "d", tools=["write"])
     cast(boss=[calls(ask("w", "c1")), "over"], w=[calls(call("write", {"text": "t"}, "w1")), "w over"])
-    response = stage.chat("Go.", limits=TurnLimits(seconds=60))
+    response = stage.chat("Go.", limits=Allowance(seconds=60))
     assert (response.text, response.outcome) == ("over", "answer")
 
 
@@ -242,13 +242,13 @@ def test_money_is_set_aside_before_and_charged_afterwards_by_the_price_of_the_mo
         aside.append([round(agents.meter_of(agents.get(name)).aside["usd"], 9) for name in ("top", "low")])
         return calls(add(len(aside)))
 
-    agents.limits = TreeLimits(budget=TurnLimits(usd=5))
+    agents.limits = TreeLimits(budget=Allowance(usd=5))
     agents.create("low", "low works.", "d", tools=["add"], budget={"usd": 2})
     agents.create("top", "top works.", "d", tools=["add"], toolsets=["dynamic_agents"], budget={"usd": 0.45})
     model = cast(
         boss=[calls(ask("top", "c1")), "over"], top=[calls(ask("low", "c2")), "top over"], low=[looks] * 9
     )
-    stage.chat("Go.", limits=TurnLimits(usd=0.9))
+    stage.chat("Go.", limits=Allowance(usd=0.9))
     top, low = agents.get("top"), agents.get("low")
     # the chat has asked once, and so has `top`: what they have left is the most that is below
     assert aside[0] == [0.45, 0.35]
@@ -284,14 +284,14 @@ def test_a_budget_of_money_gives_no_request_after_one_at_an_unknown_price(stage,
     ):
         agents.call("top", "again")
     assert agents.call("low", "go") == "one"  # it has no limit of money
-    response = stage.chat("Go.", limits=TurnLimits(usd=1))
+    response = stage.chat("Go.", limits=Allowance(usd=1))
     assert (response.outcome, len(model.asked["low"])) == ("limit", 1)
-    agents.limits = TreeLimits(budget=TurnLimits(usd=1))
+    agents.limits = TreeLimits(budget=Allowance(usd=1))
     assert agents.call("low", "go") == "two"
     with pytest.raises(AgentError, match="the budget of all agents together in USD cannot hold"):
         agents.call("low", "go")
     priced(stage)
-    agents.limits = TreeLimits(budget=TurnLimits(usd=1))
+    agents.limits = TreeLimits(budget=Allowance(usd=1))
     assert agents.call("low", "go") == "three"
     assert round(agents.meter.spent["usd"], 9) == 0.1
 

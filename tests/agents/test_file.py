@@ -15,7 +15,7 @@ from tests.agents.cast import ask, calls
 from tests.review.scripted import call
 from tract_jupyter.agents import KEYS, AgentDefinition, TreeLimits, file_hash, file_text, parse_file
 from tract_jupyter.exceptions import AgentError, StoreError, ToolExecutionError
-from tract_jupyter.models import TurnLimits
+from tract_jupyter.models import Allowance
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=200)
 ODD = st.sampled_from([
@@ -30,7 +30,7 @@ LISTED = st.lists(
     unique=True,
 )
 BUDGETS = st.none() | st.builds(
-    TurnLimits,
+    Allowance,
     steps=st.none() | st.integers(1, 10**12),
     calls=st.none() | st.integers(1, 10**12),
     tokens=st.none() | st.integers(1, 10**12),
@@ -96,7 +96,7 @@ def test_any_front_matter_is_a_definition_or_an_error_of_ours(front):
 
 
 def test_a_budget_that_limits_nothing_is_none():
-    assert AgentDefinition(name="w", instructions="x", budget=TurnLimits(steps=None)).budget is None
+    assert AgentDefinition(name="w", instructions="x", budget=Allowance()).budget is None
     assert parse_file("---\nname: w\nbudget: {}\n---\nx").budget is None
 
 

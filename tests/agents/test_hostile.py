@@ -10,7 +10,7 @@ from tests.agents.cast import Cast, Person, allow_for_session, ask, calls, creat
 from tests.review.scripted import call, reply
 from tract_jupyter.agents import AgentDefinition, TreeLimits, file_text
 from tract_jupyter.exceptions import AgentError
-from tract_jupyter.models import TurnLimits
+from tract_jupyter.models import Allowance
 from tract_jupyter.review import Answer
 from tract_jupyter.toolkit import ToolConfig, ToolProfile
 
@@ -219,7 +219,7 @@ def test_a_thousand_in_one_answer_are_asked_about_as_far_as_they_can_be_made(sta
 
 
 def test_it_calls_no_thousand(stage, evil):
-    stage.agents.limits = TreeLimits(agent=TurnLimits(steps=20))
+    stage.agents.limits = TreeLimits(agent=Allowance(steps=20))
     stage.agents.create("x", "x works.", "d")
     stage.agents.create("driver", "driver works.", "d", toolsets=["dynamic_agents"])
     stage.models.use(answering_forever)

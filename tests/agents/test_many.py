@@ -12,7 +12,7 @@ import pytest
 
 from tests.agents.cast import ask, calls
 from tract_jupyter.agents import AgentState, TreeLimits
-from tract_jupyter.models import TurnLimits
+from tract_jupyter.models import Allowance
 
 
 def handles():
@@ -34,7 +34,7 @@ def life(stage, number):
 @pytest.mark.parametrize("rounds", [40, pytest.param(200, marks=pytest.mark.slow)])
 def test_many_agents_leave_no_thread_file_or_connection(stage, files, rounds):
     stage.models.use(lambda messages, **options: "over")
-    stage.agents.limits = TreeLimits(count=3, budget=TurnLimits(steps=10 * rounds))
+    stage.agents.limits = TreeLimits(count=3, budget=Allowance(steps=10 * rounds))
     made = []
     stage.agents.on_turn.append(lambda call, event: made.append(weakref.ref(call.own)) if call.own else None)
     for number in range(10):  # what is imported and cached once is there

@@ -13,7 +13,7 @@ import pytest
 from tests.agents.cast import allow_for_session, ask, calls, create
 from tract_jupyter.agents import AgentState, TreeLimits, parse_file
 from tract_jupyter.exceptions import AgentError
-from tract_jupyter.models import TurnLimits
+from tract_jupyter.models import Allowance
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 CASES = {case["id"]: case for case in json.loads((VECTORS / "agents.json").read_text())}
@@ -243,7 +243,7 @@ def test_w19_a_budget_ends_a_call_and_says_what_it_took(stage, cast, person):
         w=[calls({**ADD, "id": f"a{n}"}) for n in range(3)],
     )
     person()
-    response = stage.chat("Go.", limits=TurnLimits(tokens=10_000))
+    response = stage.chat("Go.", limits=Allowance(tokens=10_000))
     told = model.told("boss")[1]
     assert "failed: the limit of 2 steps" in told
     assert "It used 2 requests, 2 tool calls, 24 tokens" in told

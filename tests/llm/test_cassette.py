@@ -22,7 +22,7 @@ from tests.review.scripted import ScriptedClient, call, reply, said
 from tract_jupyter import Tract, review
 from tract_jupyter.exceptions import CassetteError, LLMError, LLMRequestError, RunError, StoreClosedError
 from tract_jupyter.llm import ModelCall
-from tract_jupyter.models import Delta, TurnLimits
+from tract_jupyter.models import Allowance, Delta
 from tract_jupyter.review import Project, RecordedDecisions, Trust, recordable_decisions, write_lock
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
@@ -531,7 +531,7 @@ def test_a_reply_that_was_ended_ends_again_for_the_same_reason(cassette, end, se
     for way in ("record", "replay"):
         with Tract.open(**{way: cassette}) as t:
             t.models.use(Endless(t) if way == "record" else None)
-            response = t.chat("A story", on_delta=lambda _: None, limits=TurnLimits(seconds=seconds))
+            response = t.chat("A story", on_delta=lambda _: None, limits=Allowance(seconds=seconds))
             assert response.text == "Once upon"
             ended.append((response.outcome, t.log()[0].metadata["cut"], t.head))
     assert ended[0] == ended[1]

@@ -15,7 +15,7 @@ from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import LLMBudgetError, LLMConfigError, LLMRequestError, RunFailedError
 from tract_jupyter.llm import Usage, reported_cost
-from tract_jupyter.models import TurnLimits
+from tract_jupyter.models import Allowance
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 
@@ -140,7 +140,7 @@ def test_zeros_do_not_get_around_a_budget(tract, usage):
 def test_one_zero_is_estimated_and_the_other_count_holds(priced, usage, known):
     tract, client = priced
     client.replies = [reply("Long. " * 9, usage=usage)]
-    response = tract.chat("Say much. " * 9, limits=TurnLimits(tokens=10_000))
+    response = tract.chat("Say much. " * 9, limits=Allowance(tokens=10_000))
     (line,) = tract.costs().lines
     assert {name: response.usage.get(name) for name in known} == known
     assert line.tokens == 40 + response.usage["estimated_tokens"] > 50
@@ -253,7 +253,7 @@ def test_a_failed_try_with_reported_tokens_counts_and_is_told_with_the_reply(tra
     with provider(Answer(failed), Answer(dialect.whole(Said("Hello")))) as there:
         tract.models.use(made(dialect, there))
         tract.models.price("m", input=1_000_000, output=0)
-        tract.loop.limits = TurnLimits(usd=1000)
+        tract.loop.limits = Allowance(usd=1000)
         response = tract.chat("Hi")
     (line,) = tract.costs().lines
     assert (line.requests, line.input_tokens, line.cost.usd) == (2, 200, 200)
@@ -437,8 +437,8 @@ def test_what_is_no_budget(tract, wrong):
 
 
 def test_a_budget_of_both(tract):
-    assert str(tract.costs.set_budget(usd=2, tokens=50_000)) == "2.00 USD and 50,000 tokens"
-    assert "budget: 2.00 USD and 50,000 tokens" in repr(tract.costs)
+    assert str(tract.costs.set_budget(usd=2, tokens=50_000)) == "50,000 tokens and 2.00 USD"
+    assert "budget: 50,000 tokens and 2.00 USD" in repr(tract.costs)
 
 
 def test_a_limit_of_money_is_told_what_a_reply_cost(tract):

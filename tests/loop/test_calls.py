@@ -10,7 +10,7 @@ import pytest
 
 from tests.loop.conftest import told
 from tests.review.scripted import call, reply
-from tract_jupyter.models import TurnLimits
+from tract_jupyter.models import Allowance
 from tract_jupyter.prompts import BEGUN_BEFORE
 from tract_jupyter.review import Channel
 from tract_jupyter.toolkit import Permission
@@ -435,7 +435,7 @@ def test_calls_of_scripts_count(talk, script, done):
     talk.executor.permission = lambda tool, actor: Permission.ALLOW
     code = "for city in 'abcdef':\n    tools.look(city=city)"
     client = script(reply(None, call("notebook_execute", {"code": code})), "ok")
-    response = talk.chat("Go.", limits=TurnLimits(calls=4))
+    response = talk.chat("Go.", limits=Allowance(calls=4))
     assert len(done) == 3
     assert response.outcome == "limit"
     assert "limit of 4 tool calls" in talk.chat(None).text + "".join(told(client))

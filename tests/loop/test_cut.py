@@ -9,7 +9,7 @@ from tests.llm.providers import Answer, provider
 from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter.exceptions import AgentError, LLMResponseError
 from tract_jupyter.loop import ReplyStored, TurnEnded
-from tract_jupyter.models import TurnLimits
+from tract_jupyter.models import Allowance
 from tract_jupyter.prompts import CONTINUE
 
 HALF = "The three steps are: 1. open the file, 2. read the"
@@ -241,32 +241,32 @@ def test_an_orchestrators_answer_is_whole(talk, script):
 @pytest.mark.parametrize("tools", [None, "self"])
 def test_a_request_over_the_tokens_of_the_turn_is_not_sent(talk, script, tools):
     client = script("Hello.")
-    response = talk.chat("word " * 2_000, limits=TurnLimits(tokens=300), tools=tools)
+    response = talk.chat("word " * 2_000, limits=Allowance(tokens=300), tools=tools)
     assert (response.outcome, response.steps, client.asked) == ("limit", 0, [])
     assert "over the limit of 300 tokens" in response.note
-    assert talk.chat(None, limits=TurnLimits(tokens=30_000), tools=tools).text == "Hello."
+    assert talk.chat(None, limits=Allowance(tokens=30_000), tools=tools).text == "Hello."
 
 
 def test_the_limit_of_the_reply_counts(talk, script):
     client = script("Hello.")
-    assert talk.chat("Hi", tools=[], limits=TurnLimits(tokens=300), max_tokens=1_000).outcome == "limit"
+    assert talk.chat("Hi", tools=[], limits=Allowance(tokens=300), max_tokens=1_000).outcome == "limit"
     assert not client.asked
-    assert talk.chat(None, tools=[], limits=TurnLimits(tokens=300), max_tokens=100).text == "Hello."
+    assert talk.chat(None, tools=[], limits=Allowance(tokens=300), max_tokens=100).text == "Hello."
 
 
 def test_the_second_request_of_a_turn_counts_what_was_taken(talk, script, done):
     usage = {"prompt_tokens": 8_000, "completion_tokens": 10}
     client = script(reply(None, call("look", {"city": "Rome"}), usage=usage), "Sunny.")
-    response = talk.chat("Go.", limits=TurnLimits(tokens=8_100))
+    response = talk.chat("Go.", limits=Allowance(tokens=8_100))
     assert (response.outcome, len(client.asked), len(done)) == ("limit", 1, 1)
     assert "with 90 left" in response.note
-    assert talk.chat(None, limits=TurnLimits(tokens=9_000)).text == "Sunny."
+    assert talk.chat(None, limits=Allowance(tokens=9_000)).text == "Sunny."
 
 
 @pytest.mark.parametrize("tools", [None, "self"])
 def test_a_turn_that_took_more_says_so(talk, script, tools):
     script(reply("Hello.", usage={"prompt_tokens": 50_000, "completion_tokens": 1}))
-    response = talk.chat("Hi", limits=TurnLimits(tokens=20_000), tools=tools)
+    response = talk.chat("Hi", limits=Allowance(tokens=20_000), tools=tools)
     assert (response.outcome, response.note) == (
         "answer", "the turn took 50,001 tokens, and its limit is 20,000",
     )  # fmt: skip

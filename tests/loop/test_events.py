@@ -16,7 +16,7 @@ from tract_jupyter.loop import (
     TurnBegan,
     TurnEnded,
 )
-from tract_jupyter.models import TurnLimits, TurnOutcome
+from tract_jupyter.models import Allowance, TurnOutcome
 
 ONLY_LIVE = (ReplyPiece, CallBegan, CallAsked)
 
@@ -111,7 +111,7 @@ def test_a_failed_request_ends_the_turn(talk):
 def test_a_limit_ends_the_turn_and_going_on_is_told(talk, script):
     script(calls(("look", {"city": "Ulm"})), reply("Sunny."))
     first, second = [], []
-    talk.chat("Weather?", limits=TurnLimits(steps=1), on_turn=first.append)
+    talk.chat("Weather?", limits=Allowance(steps=1), on_turn=first.append)
     assert first[-1].outcome is TurnOutcome.LIMIT
     talk.chat(None, on_turn=second.append)
     assert second[0].is_resumed

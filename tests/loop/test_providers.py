@@ -12,7 +12,7 @@ import pytest
 from tests.llm.dialects import ALL, Chat, Messages, Responses, Said, made
 from tests.llm.providers import Answer, provider
 from tract_jupyter.llm import PromptCutWarning
-from tract_jupyter.models import TurnLimits
+from tract_jupyter.models import Allowance
 
 SEARCH = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "x"}}
 
@@ -39,7 +39,7 @@ def test_it_is_sent_back_so_often_and_no_more(tract):
     with provider(*[Answer(paused())] * 20) as there:
         tract.models.use(made(Messages, there))
         assert tract.chat("How tall?").steps == 11
-        limited = tract.chat("And now?", limits=TurnLimits(steps=3))
+        limited = tract.chat("And now?", limits=Allowance(steps=3))
     assert (limited.outcome, limited.steps) == ("limit", 3)
 
 

@@ -15,7 +15,7 @@ from tract_jupyter import Tract
 from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.exceptions import LLMRequestError
 from tract_jupyter.llm import ModelCall
-from tract_jupyter.models import TurnLimits
+from tract_jupyter.models import Allowance
 from tract_jupyter.toolkit import Permission
 
 LOOK = call("look", {"city": "Rome"}, "c1")
@@ -137,7 +137,7 @@ def test_the_late_reply_of_a_model_that_cannot_be_ended_is_kept_and_said_to_be_l
         return replies.pop(0)
 
     talk.models.use(model)
-    limits = TurnLimits(seconds=0.5) if end == "seconds" else None
+    limits = Allowance(seconds=0.5) if end == "seconds" else None
     response = talk.chat("How is it?", limits=limits)
     assert (response.outcome, done) == (outcome, [])
     response = talk.chat(None, limits=limits)

@@ -15,7 +15,7 @@ from tests.review.scripted import ScriptedClient, call, reply, said
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import ContentError, LLMRequestError, LLMResponseError, UndecidedError
 from tract_jupyter.llm import ModelCall
-from tract_jupyter.models import Delta, TurnLimits
+from tract_jupyter.models import Allowance, Delta
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 from tract_jupyter.toolkit import Permission, ToolConfig, ToolProfile, ToolResult
 
@@ -112,22 +112,22 @@ def test_nothing_is_no_answer(talk, script, response, words):
 
 def test_a_limit_of_steps_says_so_and_the_turn_goes_on(talk, script, done):
     script(*(reply(None, call("look", {"city": f"c{n}"}, f"c{n}")) for n in range(3)), "Done.")
-    response = talk.chat("Go.", limits=TurnLimits(steps=2))
+    response = talk.chat("Go.", limits=Allowance(steps=2))
     assert (response.outcome, response.steps) == ("limit", 2)
     assert "2 steps" in response.note
     assert "chat(None) goes on" in response.note
-    assert talk.chat(None, limits=TurnLimits(steps=2)).text == "Done."
+    assert talk.chat(None, limits=Allowance(steps=2)).text == "Done."
     assert len(done) == 3
 
 
 def test_a_limit_that_is_just_enough_ends_nothing(talk, script):
     script(reply(None, LOOK), "Done.")
-    assert talk.chat("Go.", limits=TurnLimits(steps=2, calls=1)).outcome == "answer"
+    assert talk.chat("Go.", limits=Allowance(steps=2, calls=1)).outcome == "answer"
 
 
 def test_calls_over_the_limit_are_answered_without_being_made(talk, script, done):
     client = script(reply(None, LOOK, call("look", {"city": "Oslo"}, "c2")), "Done.")
-    response = talk.chat("Go.", limits=TurnLimits(calls=1))
+    response = talk.chat("Go.", limits=Allowance(calls=1))
     assert (response.outcome, done) == ("limit", [("look", "Rome")])
     assert talk.chat(None).text == "Done."
     assert told(client) == [
@@ -138,7 +138,7 @@ def test_calls_over_the_limit_are_answered_without_being_made(talk, script, done
 def test_after_a_limit_the_count_begins_anew(talk, script, done):
     """Also if the turn is left again, for another reason, after that."""
     script(*(reply(None, call("look", {"city": f"c{n}"}, f"c{n}")) for n in range(9)))
-    limits = TurnLimits(steps=3)
+    limits = Allowance(steps=3)
     assert talk.chat("Go.", limits=limits).steps == 3
     talk.loop.carry_out = lambda call, make: talk.loop.pause() or make()
     assert talk.chat(None, limits=limits).steps == 1
@@ -173,42 +173,42 @@ def test_a_turn_that_goes_on_after_a_decision_or_a_crash_is_the_same_turn(tmp_pa
         reply(None, call("look", {"city": "Rome"})), reply(None, call("send", {"to": "Ada"}, "c2")),
         reply(None, call("look", {"city": "Oslo"}, "c3")), "Done."
     )  # fmt: skip
-    limits = TurnLimits(steps=9, usd=9, calls=9)
+    limits = Allowance(steps=9, usd=9, calls=9)
     with opened() as first:
         response = first.chat("Go.", limits=limits)
         assert (response.outcome, response.steps, response.calls) == ("waiting", 2, 1)
         tokens = response.usage["prompt_tokens"]
     with opened() as second:
         second.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"))
-        response = second.chat(None, limits=TurnLimits(steps=3))
+        response = second.chat(None, limits=Allowance(steps=3))
         assert (response.outcome, response.steps, response.calls) == ("limit", 3, 3)
         assert response.usage["prompt_tokens"] == tokens / 2 * 3
-        assert second.chat(None, limits=TurnLimits(usd=1)).text == "Done."
+        assert second.chat(None, limits=Allowance(usd=1)).text == "Done."
 
 
 def test_tokens_are_those_that_the_provider_reports(talk, script):
     usage = {"prompt_tokens": 20_000, "completion_tokens": 5}
     script(*(reply(None, call("look", {"city": f"c{n}"}, f"c{n}"), usage=usage) for n in range(5)))
-    assert talk.chat("Go.", limits=TurnLimits(tokens=30_000)).steps == 2
+    assert talk.chat("Go.", limits=Allowance(tokens=30_000)).steps == 2
 
 
 def test_money_is_a_limit_where_the_price_is_known(talk, script):
     script(*(reply(None, call("look", {"city": f"c{n}"}, f"c{n}")) for n in range(5)))
     talk.loop.price = None
     with pytest.raises(ContentError, match="needs prices"):
-        talk.chat("Go.", limits=TurnLimits(usd=1))
+        talk.chat("Go.", limits=Allowance(usd=1))
     talk.loop.price = lambda model, usage: 0.6
-    response = talk.chat("Go.", limits=TurnLimits(usd=1))
+    response = talk.chat("Go.", limits=Allowance(usd=1))
     assert (response.outcome, response.steps) == ("limit", 2)
     talk.loop.price = lambda model, usage: None
-    response = talk.chat(None, limits=TurnLimits(usd=1))
+    response = talk.chat(None, limits=Allowance(usd=1))
     assert "the price of 'scripted-1' is not known" in response.note
 
 
 @pytest.mark.parametrize("wrong", [{"steps": 0}, {"tokens": 1.5}, {"usd": float("nan")}, {"seconds": True}])
 def test_a_limit_is_a_number_above_0(wrong):
     with pytest.raises(ContentError, match="above 0"):
-        TurnLimits(**wrong)
+        Allowance(**wrong)
 
 
 def test_the_same_call_with_the_same_outcome_is_made_twice(talk, script, done):
@@ -408,11 +408,11 @@ def test_a_silent_model_is_not_waited_for_when_the_seconds_are_over(talk, pieces
             raise AssertionError("nothing has ended the call")
 
     talk.configure_llm(Silent())
-    response = talk.chat("Tell.", limits=TurnLimits(seconds=0.3), on_delta=lambda piece: None)
+    response = talk.chat("Tell.", limits=Allowance(seconds=0.3), on_delta=lambda piece: None)
     assert (response.outcome, response.text) == ("limit", kept)
     assert response.note.startswith("the limit of 0.3 seconds is over; chat(None) goes on")
     talk.configure_llm(ScriptedClient("The end."))
-    assert talk.chat(None, limits=TurnLimits(steps=1)).text == "The end."
+    assert talk.chat(None, limits=Allowance(steps=1)).text == "The end."
     assert [text for _, text in said(talk)] == ["Tell.", "The end."]
 
 
@@ -481,7 +481,7 @@ def test_a_script_that_only_takes_another_time_repeats_itself(talk, script, done
 def test_a_turn_goes_on_with_the_tools_that_it_had(talk, script, done):
     talk.loop.tools = None
     script(reply(None, LOOK), reply(None, call("look", {"city": "Oslo"}, "c2")), "Sunny.")
-    assert talk.chat("How?", tools="full", limits=TurnLimits(steps=1)).outcome == "limit"
+    assert talk.chat("How?", tools="full", limits=Allowance(steps=1)).outcome == "limit"
     response = talk.chat(None)
     assert (response.text, response.outcome, response.tool_calls) == ("Sunny.", "answer", ())
     assert done == [("look", "Rome"), ("look", "Oslo")]
@@ -492,7 +492,7 @@ def test_tools_of_a_profile_that_another_process_does_not_know_are_asked_for(tmp
     client = ScriptedClient(reply(None, call("status", {}, "c1")), "Quiet.")
     store = tmp_path / "tract.db"
     with Tract.open(store, model=client) as t:
-        assert t.chat("How?", tools=mine, limits=TurnLimits(steps=1)).outcome == "limit"
+        assert t.chat("How?", tools=mine, limits=Allowance(steps=1)).outcome == "limit"
     with Tract.open(store, model=client) as t:
         with pytest.raises(
             ContentError, match=r"profile 'mine', which is not known here, so nothing was sent; .*tools="
@@ -504,4 +504,4 @@ def test_tools_of_a_profile_that_another_process_does_not_know_are_asked_for(tmp
 
 def test_a_limit_of_seconds_has_an_end():
     with pytest.raises(ContentError, match=r"the limit of seconds is at most 31,622,400 \(a year\)"):
-        TurnLimits(seconds=1e300)
+        Allowance(seconds=1e300)

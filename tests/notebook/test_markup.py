@@ -10,7 +10,7 @@ from IPython.utils.capture import capture_output
 
 from tests.notebook.test_displays import LINES
 from tests.review.scripted import ScriptedClient, call, reply
-from tract_jupyter.models import TurnLimits
+from tract_jupyter.models import Allowance
 from tract_jupyter.notebook.chat import markdown_html
 from tract_jupyter.notebook.panels import Panel, record_html
 from tract_jupyter.operations import ActionDef, OperationSpec
@@ -106,7 +106,7 @@ def told(shell):
                 reply(evil, reasoning=evil, model=evil),
             )
         )
-        t.chat(evil, tools="self", limits=TurnLimits(steps=9))
+        t.chat(evil, tools="self", limits=Allowance(steps=9))
     return shell
 
 

@@ -242,7 +242,7 @@ def test_what_is_no_budget(shell, line):
 
 def test_a_budget_of_nothing(shell):
     assert "above 0" in shell.run("%tract budget 0 USD").error
-    assert "from 1 on" in shell.run("%tract budget 0 tokens").error
+    assert "a whole number above 0" in shell.run("%tract budget 0 tokens").error
 
 
 def test_the_budget_refuses_in_a_cell(asked):

@@ -16,7 +16,7 @@ from tract_jupyter import (
     Tract,
     auto_approve,
 )
-from tract_jupyter.models import ToolCall, TurnLimits, TurnOutcome
+from tract_jupyter.models import Allowance, ToolCall, TurnOutcome
 
 
 def test_a_healthy_context_ends_the_run_with_a_sentence(full, orchestrator):
@@ -123,7 +123,7 @@ def test_reading_is_no_idle_round(full, orchestrator):
 
 def test_so_are_tokens(full, orchestrator):
     logs = {**thinks(None, call("log", {})), "usage": {"prompt_tokens": 20_000, "completion_tokens": 1}}
-    made = orchestrator(logs, "Fine.", limits=TurnLimits(tokens=20_000))
+    made = orchestrator(logs, "Fine.", limits=Allowance(tokens=20_000))
     assert made.run().outcome is TurnOutcome.LIMIT
     assert made.resume().outcome is TurnOutcome.ANSWER
 
@@ -371,7 +371,7 @@ def test_without_a_model_it_says_the_line(full):
         ({"temperature": -1}, "a temperature is a number"),
         ({"on_proposal": "yes"}, "on_proposal is a function or None"),
         ({"on_step": 3}, "on_step is a function or None"),
-        ({"limits": 3}, "limits is made with TurnLimits"),
+        ({"limits": 3}, "limits is made with Allowance"),
         ({"triggers": 3}, "triggers"),
     ],
 )
@@ -420,10 +420,10 @@ def test_what_a_function_returns_is_checked(full, orchestrator):
 def test_settings_are_saved_with_the_tract(own_store):
     with Tract.open(url=own_store) as t:
         t.orchestrator.config = OrchestratorConfig(
-            max_steps=3, task_context="birds", limits=TurnLimits(tokens=9), on_step=print
+            max_steps=3, task_context="birds", limits=Allowance(tokens=9), on_step=print
         )
         assert t.orchestrator.config.unsaved == ("on_step",)
     with Tract.open(url=own_store) as t:
         config = t.orchestrator.config
-        assert (config.max_steps, config.task_context, config.limits) == (3, "birds", TurnLimits(tokens=9))
+        assert (config.max_steps, config.task_context, config.limits) == (3, "birds", Allowance(tokens=9))
         assert (config.on_step, t.orchestrator.problem) == (None, "")

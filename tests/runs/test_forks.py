@@ -16,7 +16,7 @@ from tract_jupyter.exceptions import (
     LLMConfigError,
     LLMRequestError,
 )
-from tract_jupyter.models import TurnLimits
+from tract_jupyter.models import Allowance
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 CALLS = call("look", {"city": "Rome"}, "c1"), call("look", {"city": "Oslo"}, "c2")
@@ -160,7 +160,7 @@ def test_forks_stand_side_by_side(talk, script):
     script("One.")
     talk.fork(at, model="scripted-2")
     script(reply(None, CALLS[0]))
-    talk.fork(at, limits=TurnLimits(steps=1), name="short")
+    talk.fork(at, limits=Allowance(steps=1), name="short")
     script(LLMRequestError("HTTP 500"))
     talk.fork(at, name="broken")
     table = talk.forks()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.review.scripted import call, reply
-from tract_jupyter.models import TurnLimits
+from tract_jupyter.models import Allowance
 from tract_jupyter.sandbox import ErrorHints, IsolatedCode, SandboxLimits, SandboxPool, attempt_isolated
 from tract_jupyter.scripts import ScriptLimits
 
@@ -85,7 +85,7 @@ def test_a_turn_that_ends_stops_it(tract, way):
         return reply(None, call("notebook_execute", {"code": nested(60)}))
 
     tract.models.use(model)
-    result = tract.chat("go", tools="code", limits=TurnLimits(seconds=1 if way == "limit" else 60))
+    result = tract.chat("go", tools="code", limits=Allowance(seconds=1 if way == "limit" else 60))
     assert result.outcome == ("stopped" if way == "stop" else "limit")
     assert is_sound(tract)
 

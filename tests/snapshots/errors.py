@@ -4,7 +4,7 @@ SETUP = """\
 import asyncio
 from tract_jupyter import *
 from tract_jupyter.agents import AgentDefinition, parse_file
-from tract_jupyter.models import TokenBudget, TurnLimits
+from tract_jupyter.models import TokenBudget, Allowance
 from tract_jupyter.operations import spec_from_dict
 from tract_jupyter.toolkit import ToolDefinition
 go = ActionDef("go", "Go.", {"speed": "int"}, "pending.approve()\\nreturn speed", ["speed"])
@@ -132,8 +132,8 @@ t.agents.adopt("missing.agent")
 t.agents.promote("counter", "x.txt")
 parse_file("no front matter")
 parse_file("---\\nname: x\\ncolor: red\\n---\\nWork.")
-AgentDefinition("x", "Work.", budget=TurnLimits(steps=0))
-TurnLimits(steps=-1)
+AgentDefinition("x", "Work.", budget=Allowance(steps=0))
+Allowance(steps=-1)
 t.policies.add(5)
 t.policies.on("nothing")
 t.policies.remove("nothing")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import LLMBudgetError, UndecidedError
-from tract_jupyter.models import TurnLimits
+from tract_jupyter.models import Allowance
 from tract_jupyter.review import Answer, Channel
 from tract_jupyter.toolkit import ToolConfig, ToolProfile
 
@@ -102,7 +102,7 @@ def lock(ctx, name):
 
 def limit(ctx, limits):
     of_turn = {name: limit for name, limit in limits.items() if name != "usd"}  # which counts the session
-    ctx.options["limits"] = TurnLimits(**of_turn)
+    ctx.options["limits"] = Allowance(**of_turn)
     if "usd" in limits:
         ctx.session.costs.set_budget(usd=limits["usd"])
 

@@ -2,7 +2,6 @@ from .adoption import PendingAdoption as PendingAdoption
 from .agents import Agents as Agents
 from .budgets import TreeLimits as TreeLimits
 from .definition import AgentDefinition as AgentDefinition
-from .definition import budget_text as budget_text
 from .definition import read_budget as read_budget
 from .file import KEYS as KEYS
 from .file import file_hash as file_hash

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.llm import ModelConnection
     from tract_jupyter.loop import TurnEvent
-    from tract_jupyter.models import CollapseResult, TurnLimits
+    from tract_jupyter.models import Allowance, CollapseResult
     from tract_jupyter.review import Settings
     from tract_jupyter.toolkit import ToolExecutor
 
@@ -211,7 +211,7 @@ class Agents:
         model: str | None = None,
         tools: Sequence[str] = (),
         toolsets: Sequence[str] = (),
-        budget: TurnLimits | dict[str, Any] | None = None,
+        budget: Allowance | dict[str, Any] | None = None,
     ) -> Agent:
         """Make an agent, which can be called in this session: the tool `agent_create`.
 

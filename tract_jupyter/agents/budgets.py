@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tract_jupyter.exceptions import AgentError
-from tract_jupyter.models import TurnLimits, brief_repr, counted
+from tract_jupyter.models import Allowance, brief_repr, counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +21,8 @@ class TreeLimits:
 
     depth: int = 3
     count: int = 20
-    budget: TurnLimits = field(default=TurnLimits(steps=500))  # it is frozen
-    agent: TurnLimits = field(default=TurnLimits(steps=50))  # the same
+    budget: Allowance = field(default=Allowance(steps=500))  # it is frozen
+    agent: Allowance = field(default=Allowance(steps=50))  # the same
 
     def __post_init__(self) -> None:
         """Check what a person wrote.
@@ -36,10 +36,10 @@ class TreeLimits:
                     "bad_limit", f"{name} is a whole number from 1 on, not {brief_repr(getattr(self, name))}"
                 )
         for name in ("budget", "agent"):
-            if not isinstance(getattr(self, name), TurnLimits):
+            if not isinstance(getattr(self, name), Allowance):
                 raise AgentError(
                     "bad_limit",
-                    f"{name} is made with TurnLimits(steps=100, ...), not {brief_repr(getattr(self, name))}",
+                    f"{name} is made with Allowance(steps=100, ...), not {brief_repr(getattr(self, name))}",
                 )
 
 

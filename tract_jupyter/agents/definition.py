@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import AgentError, ContentError, nearest
-from tract_jupyter.models import TurnLimits, brief_repr, digest, twice_in
+from tract_jupyter.models import Allowance, brief_repr, digest, twice_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,7 +41,7 @@ _ROLES: Final = frozenset(
         "dynamic_agents",
     ]
 )
-BUDGET_KEYS: Final = tuple(one.name for one in fields(TurnLimits))
+BUDGET_KEYS: Final = tuple(one.name for one in fields(Allowance))
 """What a budget may limit."""
 
 
@@ -70,7 +70,7 @@ class AgentDefinition:
     compatible_models: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     toolsets: tuple[str, ...] = ()
-    budget: TurnLimits | None = None
+    budget: Allowance | None = None
 
     def __post_init__(self) -> None:
         """Check it."""
@@ -81,7 +81,7 @@ class AgentDefinition:
         _check_text("description", self.description, _LONGEST_DESCRIPTION)
         if self.model is not None:
             _check_text("model", self.model, 200)
-        if not budget_dict(self.budget):  # that limits nothing: it is the usual one, as in a file without any
+        if self.budget == Allowance():  # the usual one, as in a file without any
             object.__setattr__(self, "budget", None)
         for name in ("compatible_models", "tools", "toolsets"):
             object.__setattr__(self, name, checked_names(name, getattr(self, name)))
@@ -104,7 +104,7 @@ class AgentDefinition:
             "compatible_models": list(self.compatible_models),
             "tools": list(self.tools),
             "toolsets": list(self.toolsets),
-            "budget": budget_dict(self.budget),
+            "budget": {} if self.budget is None else self.budget.to_dict(),
         }
         return {
             key: value for key, value in given.items() if key == "name" or value not in (None, "", [], {})
@@ -171,13 +171,13 @@ def check_keys(what: str, given: Iterable[object], keys: Sequence[str], code: st
             raise AgentError(code, told, keys)
 
 
-def read_budget(given: object) -> TurnLimits | None:
-    """Return a budget that is given as `{steps, calls, tokens, usd, seconds}`, or as `TurnLimits`.
+def read_budget(given: object) -> Allowance | None:
+    """Return a budget that is given as `{steps, calls, tokens, usd, seconds}`, or as `Allowance`.
 
     Raises:
         AgentError: it is something else.
     """
-    if given is None or isinstance(given, TurnLimits):
+    if given is None or isinstance(given, Allowance):
         return given
     if not isinstance(given, Mapping):
         raise AgentError(
@@ -185,10 +185,10 @@ def read_budget(given: object) -> TurnLimits | None:
         )
     check_keys("budget", given, BUDGET_KEYS, "bad_budget")
     try:
-        limits = TurnLimits(**{"steps": None, **given})
+        limits = Allowance(**given)
     except ContentError as error:
         raise AgentError("bad_budget", f"budget: {error}", BUDGET_KEYS) from None
-    large = next((name for name, value in budget_dict(limits).items() if value > _LARGEST), None)
+    large = next((name for name, value in limits.to_dict().items() if value > _LARGEST), None)
     if large is not None:
         raise AgentError(
             "bad_budget", f"budget: {large} is at most {_LARGEST:,}; leave it out for any number", BUDGET_KEYS
@@ -210,13 +210,6 @@ def changed_definition(definition: AgentDefinition, changes: dict[str, Any]) -> 
     return replace(definition, **given)
 
 
-def budget_dict(budget: TurnLimits | None) -> dict[str, Any]:
-    """Return a budget as a file has it: the limits that there are."""
-    return (
-        {} if budget is None else {name: value for name, value in asdict(budget).items() if value is not None}
-    )
-
-
 def listed_names(names: Any) -> Any:
     """Return names as the tools take them; a text, which is a sequence too, as it is, to be refused."""
     return names if isinstance(names, str) else list(names)
@@ -224,19 +217,7 @@ def listed_names(names: Any) -> Any:
 
 def as_given(budget: Any) -> Any:
     """Return a budget as the tools take it."""
-    return budget_dict(budget) if isinstance(budget, TurnLimits) else budget
-
-
-def budget_text(budget: TurnLimits | None) -> str:
-    """Return a budget in words."""
-    nouns = {
-        "steps": "requests",
-        "calls": "tool calls",
-        "tokens": "tokens",
-        "usd": "USD",
-        "seconds": "seconds",
-    }
-    return ", ".join(f"{value:,} {nouns[name]}" for name, value in budget_dict(budget).items()) or "none"
+    return budget.to_dict() if isinstance(budget, Allowance) else budget
 
 
 def unknown(what: str, wrong: Iterable[str], allowed: Iterable[str], code: str) -> AgentError:

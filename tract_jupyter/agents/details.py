@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from tract_jupyter.agents.definition import budget_text
 from tract_jupyter.agents.file import file_text
 from tract_jupyter.agents.findings import findings_rows, text_findings
 from tract_jupyter.models import counted
@@ -68,7 +67,7 @@ def _tools(agents: Agents, definition: AgentDefinition) -> tuple[list[str], list
 
 def _in_a_sentence(agents: Agents, definition: AgentDefinition) -> str:
     reads, writes = _tools(agents, definition)
-    limits = budget_text(definition.budget or agents.limits.agent)
+    limits = definition.budget or agents.limits.agent
     makes = "agent_create" in writes
     told = [
         f"reads with {_few(reads)}" if reads else "",
@@ -96,7 +95,7 @@ def _rights(agents: Agents, definition: AgentDefinition, actor: str) -> Iterator
     yield ValueRow("model", "", definition.model or "that of whoever calls it")
     limits = definition.budget or agents.limits.agent
     yield ValueRow(
-        "budget", "", budget_text(limits), "For all its calls together; what it takes is charged above, too."
+        "budget", "", str(limits), "For all its calls together; what it takes is charged above, too."
     )
     yield ValueRow("begins with", "", "an empty context", "It sees its instructions, and what it is told.")
 

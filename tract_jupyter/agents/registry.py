@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.agents.definition import AgentDefinition, key_of
 from tract_jupyter.agents.file import file_hash, parse_file, read_file
 from tract_jupyter.exceptions import AgentError, SpecError, TractError
-from tract_jupyter.models import TurnLimits, digest
+from tract_jupyter.models import Allowance, digest
 from tract_jupyter.review import is_running, process_text, this_process
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class AgentCall:
     actor: str
     depth: int
     input: str
-    limits: TurnLimits
+    limits: Allowance
     hash: str
     task_hash: str
     chain: tuple[str, ...]
@@ -156,7 +156,7 @@ class AgentCall:
         return cls(
             agent=data["agent"], number=data["number"], tract_id=data["tract"], actor=data["actor"],
             depth=data["depth"], input=data["input"], attachments=tuple(data["attachments"]),
-            limits=TurnLimits(**data["limits"]), hash=data["hash"],
+            limits=Allowance(**data["limits"]), hash=data["hash"],
             task_hash=data["task_hash"], chain=tuple(data["chain"]), session=data["session"],
             state=state, note=data["note"], answer=data["answer"], process=process,
             used=dict(data["used"]), began=datetime.fromisoformat(data["began"]),

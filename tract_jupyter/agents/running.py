@@ -27,7 +27,7 @@ from tract_jupyter.agents.rights import (
 )
 from tract_jupyter.exceptions import AgentError, BranchExistsError, CassetteError, TractError
 from tract_jupyter.loop import StoppedEarlyError, TurnMeter, reserve
-from tract_jupyter.models import TurnLimits, TurnOutcome
+from tract_jupyter.models import Allowance, TurnOutcome
 from tract_jupyter.review import this_cell, this_process
 from tract_jupyter.toolkit import (
     Toolset,
@@ -204,7 +204,7 @@ class CallRunner:
             call.tract_id, call.branch, f"Conversations of the agent {call.agent}"
         )
         try:
-            meter = TurnMeter(TurnLimits(steps=None), self._agents.tract.loop.price)
+            meter = TurnMeter(Allowance(), self._agents.tract.loop.price)
             counted = {info.commit_hash: info.token_count for info in own.log(None)}
             said = [one for turn in own.loop.turns() for one in turn.said]
         finally:

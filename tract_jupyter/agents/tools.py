@@ -229,13 +229,12 @@ class _Tools:
 
         Not for asking one of them something: agent_call.
         """
-        from tract_jupyter.agents.definition import budget_dict
         from tract_jupyter.agents.registry import AgentState
 
         agents, found = self._agents(), []
         for agent in agents:
             meter, why = agents.meter_of(agent), agent.why_blocked
-            left = {one: meter.left(one) for one in budget_dict(meter.limits)}
+            left = {one: meter.left(one) for one in meter.limits.to_dict()}
             state = {"state": "blocked", "why": why} if why else {"state": agent.state.value}
             found.append(
                 {

@@ -60,7 +60,6 @@ from .spending import CostLine as CostLine
 from .spending import CostReport as CostReport
 from .spending import PromptCutWarning as PromptCutWarning
 from .spending import Spending as Spending
-from .spending import SpendingBudget as SpendingBudget
 from .spending import costs_of_block as costs_of_block
 from .spending import output_limit as output_limit
 from .spending import reported_cost as reported_cost

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from tract_jupyter.exceptions import LLMConfigError
-from tract_jupyter.models import brief_repr
+from tract_jupyter.models import brief_repr, usd_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -242,11 +242,3 @@ def _price(given: object, what: str) -> Decimal:
             f"{what} is the price of a million tokens in US dollars, a number from 0 on, not {brief_repr(given)}"
         )
     return found
-
-
-def usd_text(usd: Decimal) -> str:
-    """Return dollars as they are shown: cents, and more digits where that would be nothing."""
-    if usd and abs(usd) < Decimal("0.0001"):
-        return "less than 0.0001 USD"
-    digits = 2 if abs(usd) >= 1 or not usd else 4
-    return f"{usd:,.{digits}f} USD"

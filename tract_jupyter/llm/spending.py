@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tract_jupyter.exceptions import (
     ContentError,
     LLMBudgetError,
-    LLMConfigError,
     LLMRequestError,
     LLMResponseError,
 )
 from tract_jupyter.llm.call import CANCELLED
 from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, Usage, dicts, is_count
-from tract_jupyter.llm.prices import AskedModel, Cost, Prices, dollars, usd_text
+from tract_jupyter.llm.prices import AskedModel, Cost, Prices, dollars
 from tract_jupyter.llm.reply import Reply
 from tract_jupyter.models import (
-    brief_repr,
+    Allowance,
     canonical_json,
     counted,
     inline_media,
     is_media,
     media_tokens,
     safe_repr,
+    usd_text,
 )
 
 if TYPE_CHECKING:
@@ -48,38 +48,6 @@ _SURELY_CUT: Final = 0.7
 
 class PromptCutWarning(UserWarning):
     """A server has read only a part of a prompt, and says nothing of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class SpendingBudget:
-    """What a session may spend on requests to models.
-
-    Attributes:
-        usd: US dollars; None for no limit.
-        tokens: input and output together; None for no limit.
-
-    Raises:
-        LLMConfigError: a limit is not a number above 0, or there is none.
-    """
-
-    usd: Decimal | None = None
-    tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        """Check the limits."""
-        if self.usd is None and self.tokens is None:
-            raise LLMConfigError("a budget has a limit: usd=2, or tokens=50_000")
-        if self.usd is not None:
-            usd = dollars(self.usd)
-            if not usd:  # not a number, or 0
-                raise LLMConfigError(f"usd is a number of US dollars above 0, not {_shown(self.usd)}")
-            object.__setattr__(self, "usd", usd)
-        if self.tokens is not None and (type(self.tokens) is not int or self.tokens < 1):
-            raise LLMConfigError(f"tokens is a whole number from 1 on, not {brief_repr(self.tokens)}")
-
-    def __str__(self) -> str:
-        limits = [] if self.usd is None else [usd_text(self.usd)]
-        return " and ".join([*limits, *([] if self.tokens is None else [counted(self.tokens, "token")])])
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +101,10 @@ class CostReport:
     """
 
     lines: tuple[CostLine, ...] = ()
-    budget: SpendingBudget | None = None
+    budget: Allowance | None = None
 
     @classmethod
-    def of(cls, lines: Iterable[CostLine], budget: SpendingBudget | None = None) -> CostReport:
+    def of(cls, lines: Iterable[CostLine], budget: Allowance | None = None) -> CostReport:
         """Join the lines that are of one model and purpose."""
         joined: dict[tuple[str, str, bool], CostLine] = {}
         for line in lines:
@@ -223,7 +191,7 @@ class Account:
 
     def __init__(self) -> None:
         self.prices = Prices()
-        self.budget: SpendingBudget | None = None
+        self.budget: Allowance | None = None
         self._lock = threading.Lock()
         self._lines: dict[tuple[str, str, bool], CostLine] = {}
         self._reserved: list[CostLine] = []
@@ -305,14 +273,15 @@ class Account:
                 f"give one in tokens, as %tract budget 50000 tokens, or the price in US dollars for a million tokens, "
                 f"as tract.models.price({line.model!r}, input=1, output=5)"
             )
-        if so_far.known.usd + line.cost.usd > budget.usd:
+        most = Decimal(str(budget.usd))
+        if so_far.known.usd + line.cost.usd > most:
             unknown = sum(one.requests for one in so_far.unknown)
             besides = f" besides {counted(unknown, 'request')} at an unknown price" if unknown else ""
             more = so_far.known.usd + 2 * line.cost.usd
             raise LLMBudgetError(
-                f"the request was not sent, as it could exceed the budget of {usd_text(budget.usd)}: this session has "
+                f"the request was not sent, as it could exceed the budget of {usd_text(most)}: this session has "
                 f"spent {so_far.known}{besides}, and it would cost up to {usd_text(line.cost.usd)} ({what}). To go on, "
-                f"type %tract budget {max(more, budget.usd * 2):.2f} USD, or %tract budget off"
+                f"type %tract budget {max(more, most * 2):.2f} USD, or %tract budget off"
             )
 
 
@@ -528,10 +497,6 @@ def request_tokens(sent: Mapping[str, Any], count: Callable[[str], int]) -> int:
 
 
 _PLAIN: Final = frozenset({"role", "content"})
-
-
-def _shown(given: object) -> str:
-    return str(given) if isinstance(given, Decimal) else brief_repr(given)
 
 
 def _is_ollama(asked: AskedModel) -> bool:

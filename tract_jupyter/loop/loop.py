@@ -14,7 +14,7 @@ from tract_jupyter.llm import reported_cost
 from tract_jupyter.loop.generation import ReplyRequest
 from tract_jupyter.loop.meter import TurnMeter
 from tract_jupyter.loop.turn import StoredTurn
-from tract_jupyter.models import ANY_NUMBER, TurnLimits, brief_repr, check_text
+from tract_jupyter.models import Allowance, brief_repr, check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +38,7 @@ INSTRUCTIONS: Final = "instructions_for"
 """The key of the metadata of what a model is told about scripts: the tool profile that it is about."""
 _PATIENCE: Final = 5.0
 """Seconds that closing waits for the turns that are under way."""
+_USUAL_STEPS: Final = 50
 _given: ContextVar[StopSignal | None] = ContextVar("tract_loop_signal", default=None)
 
 Tools: TypeAlias = "str | ToolProfile | Toolset | Sequence[dict[str, Any]] | None"
@@ -58,7 +59,7 @@ class TurnRequest:
 
     reply: ReplyRequest = field(default_factory=ReplyRequest)
     tools: Tools = None
-    limits: TurnLimits | None = None
+    limits: Allowance | None = None
     on_delta: Callable[[Delta], object] | None = None
     on_turn: Callable[[TurnEvent], object] | None = None
     whole: bool = False
@@ -69,10 +70,8 @@ class TurnRequest:
         Raises:
             ContentError: the limits, `on_delta` or `on_turn` are something else.
         """
-        if self.limits is not None and not isinstance(self.limits, TurnLimits):
-            raise ContentError(
-                f"limits is made with TurnLimits(steps=10, ...), not {brief_repr(self.limits)}"
-            )
+        if self.limits is not None and not isinstance(self.limits, Allowance):
+            raise ContentError(f"limits is made with Allowance(steps=10, ...), not {brief_repr(self.limits)}")
         if self.on_delta is not None and not callable(self.on_delta):
             raise ContentError(
                 f"on_delta is a function that is given each piece of a reply, not {brief_repr(self.on_delta)}"
@@ -126,7 +125,7 @@ class ToolLoop:
         cassette: Callable[[], Cassette],
     ) -> None:
         self.tools: Tools = None
-        self.limits = ANY_NUMBER
+        self.limits = Allowance(steps=_USUAL_STEPS)
         self.price: Price | None = reported_cost
         self.ask: Callable[..., dict[str, Any]] | None = None
         self.carry_out: CarryOut | None = None
@@ -136,7 +135,7 @@ class ToolLoop:
         self.result_size = 20_000
         self.step_size = 60_000
         self.whole = False
-        self.make_meter: Callable[[TurnLimits, Price | None], TurnMeter] = TurnMeter
+        self.make_meter: Callable[[Allowance, Price | None], TurnMeter] = TurnMeter
         self._executor = executor
         self._review = review
         self._generation = generation
@@ -281,7 +280,10 @@ class ToolLoop:
             TractError: a request failed; what was stored until then counts, and the next turn goes on from there.
         """
         toolset = self.toolset(asked.tools)
-        meter = self.make_meter(asked.limits or self.limits, self.price)
+        limits = asked.limits or self.limits
+        if limits.steps is None:
+            limits = replace(limits, steps=_USUAL_STEPS)
+        meter = self.make_meter(limits, self.price)
         stop = _given.get() or StopSignal()  # `under_way` has given it
         asks = None if self.ask is None else self._cassette().asking(self.ask)
         observer = None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import AgentError, ContentError
 from tract_jupyter.llm import tokens_of
-from tract_jupyter.models import TurnLimits, counted
+from tract_jupyter.models import Allowance, counted
 from tract_jupyter.storage import whole_context
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Price = Callable[[str, Mapping[str, Any]], float | None]
 """A function that says what a request cost in USD, given the model and the reported usage; None if nobody knows."""
 
 
-MEASURES: Final = tuple(one.name for one in fields(TurnLimits))
+MEASURES: Final = tuple(one.name for one in fields(Allowance))
 _AT_ONCE: Final = frozenset({"calls", "seconds"})
 """Measures that a turn counts while its agents work, and not when their calls have ended."""
 _NOUNS: Final = {
@@ -108,7 +108,7 @@ class Meter:
         unpriced: a model of which a request had no known price, so that a limit of money cannot hold; empty if none.
     """
 
-    def __init__(self, limits: TurnLimits, name: str, *, is_shared: bool = False) -> None:
+    def __init__(self, limits: Allowance, name: str, *, is_shared: bool = False) -> None:
         self.limits = limits
         self.name = name
         self.is_shared = is_shared
@@ -116,12 +116,12 @@ class Meter:
         self.aside: dict[str, float] = dict.fromkeys(MEASURES, 0)
 
     @property
-    def limits(self) -> TurnLimits:
+    def limits(self) -> Allowance:
         """The allowance. If it is set again, an unknown price is forgotten."""
         return self._limits
 
     @limits.setter
-    def limits(self, limits: TurnLimits) -> None:
+    def limits(self, limits: Allowance) -> None:
         """Set the allowance."""
         self._limits, self.unpriced = limits, ""
 
@@ -186,7 +186,7 @@ class Meter:
 class Reservation:
     """What is set aside for one call: the limits of the call, and the meters that it is charged to."""
 
-    limits: TurnLimits
+    limits: Allowance
     meters: tuple[Meter, ...]
 
     def settle(self, used: Mapping[str, float], unpriced: str = "") -> None:
@@ -217,7 +217,7 @@ def reserve(meters: tuple[Meter, ...], among: int = 1) -> Reservation:
                     most[measure] = min(share, most.get(measure, share))
         for meter in meters:
             meter.set_aside(most)
-    return Reservation(TurnLimits(**{"steps": None, **most}), meters)
+    return Reservation(Allowance(**most), meters)
 
 
 class TurnMeter(Meter):
@@ -240,7 +240,7 @@ class TurnMeter(Meter):
 
     def __init__(
         self,
-        limits: TurnLimits,
+        limits: Allowance,
         price: Price | None = None,
         *,
         agent: str = "",
@@ -249,7 +249,7 @@ class TurnMeter(Meter):
         if limits.usd is not None and price is None:
             raise ContentError(
                 "a limit of money needs prices, and none are known here; give a limit of tokens instead, "
-                "such as TurnLimits(tokens=100_000)"
+                "such as Allowance(tokens=100_000)"
             )
         super().__init__(limits, f"the agent {agent!r}" if agent else "this turn", is_shared=True)
         self.is_of_agent = bool(agent)

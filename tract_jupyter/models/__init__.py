@@ -5,9 +5,9 @@
 * Named, typed values and their forms, as JSON Schema, as Python types, as text: `schema`.
 * What a message of the user carries beside its text: `attachment`.
 * What a merge, a compression or a diff finds: `merge`, `compression`, `diff`. Tool calls in the providers' shapes:
-  `toolcall`. What a turn of a model may take, how it ends and what comes of it: `turn`; how much happens without a
-  person: `autonomy`; when something starts by itself: `trigger`. Tracts of a store, their parents and children:
-  `spawn`.
+  `toolcall`. How a turn of a model ends and what comes of it: `turn`; what it may take: `allowance`; how much happens
+  without a person: `autonomy`; when something starts by itself: `trigger`. Tracts of a store, their parents and
+  children: `spawn`.
 * How far a decision is: `pending`. What packages pass on without knowing it, such as a client: `protocols`.
 * How far something is that takes its time: `progress`.
 * What is sent beside a message of the user: `sent_context`.

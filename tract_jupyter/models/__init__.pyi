@@ -1,4 +1,6 @@
 from . import patterns as patterns
+from .allowance import Allowance as Allowance
+from .allowance import usd_text as usd_text
 from .attachment import LONGEST_NAME as LONGEST_NAME
 from .attachment import MOST_BYTES as MOST_BYTES
 from .attachment import MOST_FILES as MOST_FILES
@@ -155,8 +157,6 @@ from .toolcall import NO_ARGUMENTS as NO_ARGUMENTS
 from .toolcall import ToolCall as ToolCall
 from .trigger import MOMENTS as MOMENTS
 from .trigger import Trigger as Trigger
-from .turn import ANY_NUMBER as ANY_NUMBER
 from .turn import ChatResponse as ChatResponse
-from .turn import TurnLimits as TurnLimits
 from .turn import TurnOutcome as TurnOutcome
 from .warning import warn as warn

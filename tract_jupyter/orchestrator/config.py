@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError, LLMConfigError, OrchestratorError, TractError
-from tract_jupyter.models import AutonomyLevel, Trigger, TurnLimits, brief_repr
+from tract_jupyter.models import Allowance, AutonomyLevel, Trigger, brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,7 +70,7 @@ class OrchestratorConfig:
     on_proposal: Callable[[OrchestratorProposal], ProposalResponse] | None = None
     on_step: Callable[[StepResult], object] | None = None
     recent_commits: int = 5
-    limits: TurnLimits | None = None
+    limits: Allowance | None = None
 
     def __post_init__(self) -> None:
         """Check what a person wrote; see `check`."""
@@ -98,9 +98,9 @@ class OrchestratorConfig:
                 raise OrchestratorError(
                     f"{name} is a function or None, not {brief_repr(getattr(self, name))}"
                 )
-        if not isinstance(self.limits, TurnLimits | None):
+        if not isinstance(self.limits, Allowance | None):
             raise OrchestratorError(
-                f"limits is made with TurnLimits(tokens=..., usd=..., seconds=...), not {brief_repr(self.limits)}"
+                f"limits is made with Allowance(tokens=..., usd=..., seconds=...), not {brief_repr(self.limits)}"
             )
         given = self.triggers
         if not isinstance(given, list | tuple) or not all(isinstance(one, Trigger) for one in given):
@@ -127,7 +127,7 @@ class OrchestratorConfig:
         kept["autonomy_ceiling"] = self.autonomy_ceiling.value
         kept["triggers"] = [one.to_dict() for one in self.triggers]
         if self.limits is not None:
-            kept["limits"] = asdict(self.limits)
+            kept["limits"] = self.limits.to_dict()
         return kept
 
     @classmethod
@@ -140,7 +140,7 @@ class OrchestratorConfig:
         values = {**data, "on_proposal": None, "on_step": None}
         try:
             if values.get("limits") is not None:
-                values["limits"] = TurnLimits(**values["limits"])
+                values["limits"] = Allowance(**values["limits"])
             values["triggers"] = [Trigger(**one) for one in values.get("triggers", ())]
             return cls(**values)
         except (TypeError, TractError) as error:

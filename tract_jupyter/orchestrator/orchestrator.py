@@ -17,8 +17,8 @@ from tract_jupyter.concurrency import BY_PERSON, StopSignal
 from tract_jupyter.exceptions import BranchExistsError, LLMConfigError, OrchestratorError
 from tract_jupyter.loop import StoppedEarlyError, TurnEnded
 from tract_jupyter.models import (
+    Allowance,
     AutonomyLevel,
-    TurnLimits,
     TurnOutcome,
     brief_repr,
     check_text,
@@ -490,12 +490,12 @@ class Orchestrator:
             )
         return text
 
-    def _limits(self) -> TurnLimits:
+    def _limits(self) -> Allowance:
         config = self._config
-        given = config.limits or TurnLimits(steps=None)
+        given = config.limits or Allowance()
         calls = config.max_steps if given.calls is None else min(given.calls, config.max_steps)
         steps = 2 * config.max_steps + _REQUESTS_BESIDE
-        return TurnLimits(
+        return Allowance(
             steps=steps if given.steps is None else min(given.steps, steps), calls=calls, tokens=given.tokens,
             usd=given.usd, seconds=given.seconds,
         )  # fmt: skip

@@ -7,10 +7,24 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.exceptions import CommitNotFoundError, LLMError, TractError
-from tract_jupyter.llm import Cost, CostLine, CostReport, SpendingBudget, Usage, reported_cost, sent_of
+from tract_jupyter.exceptions import (
+    CommitNotFoundError,
+    ContentError,
+    LLMConfigError,
+    LLMError,
+    TractError,
+)
+from tract_jupyter.llm import Cost, CostLine, CostReport, Usage, dollars, reported_cost, sent_of
 from tract_jupyter.loop import CONTINUES
-from tract_jupyter.models import COMPRESSED_FROM, check_limit, counted, repr_of_whole, warn
+from tract_jupyter.models import (
+    COMPRESSED_FROM,
+    Allowance,
+    brief_repr,
+    check_limit,
+    counted,
+    repr_of_whole,
+    warn,
+)
 from tract_jupyter.storage import APPEND
 
 if TYPE_CHECKING:
@@ -233,13 +247,11 @@ class Costs:
     # --- the budget
 
     @property
-    def budget(self) -> SpendingBudget | None:
+    def budget(self) -> Allowance | None:
         """What this session may spend; None if there is no limit. `set_budget` sets it."""
         return self._account.budget
 
-    def set_budget(
-        self, *, usd: Decimal | float | str | None = None, tokens: int | None = None
-    ) -> SpendingBudget:
+    def set_budget(self, *, usd: Decimal | float | str | None = None, tokens: int | None = None) -> Allowance:
         """Refuse a request, before it is sent, that could exceed what the session may spend, from now on.
 
         What the session has spent already counts. What is left out has no limit any more.
@@ -251,7 +263,16 @@ class Costs:
         Raises:
             LLMConfigError: it is not a number above 0, or both are left out.
         """
-        made = SpendingBudget(usd, tokens)  # type: ignore[arg-type] # which makes a Decimal of it
+        if usd is None and tokens is None:
+            raise LLMConfigError("a budget has a limit: usd=2, or tokens=50_000")
+        amount = None if usd is None else dollars(usd)
+        if usd is not None and not amount:  # not a number, or 0
+            shown = str(usd) if isinstance(usd, Decimal) else brief_repr(usd)
+            raise LLMConfigError(f"usd is a number of US dollars above 0, not {shown}")
+        try:
+            made = Allowance(tokens=tokens, usd=None if amount is None else float(amount))
+        except ContentError as error:
+            raise LLMConfigError(str(error)) from None
         self._account.budget = made
         return made
 

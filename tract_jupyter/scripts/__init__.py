@@ -10,7 +10,7 @@
 * `tools`: the tools by which a model runs scripts. `instructions`: what it is told about them.
 * `known`: the types of the kernel's variables, for scripts that only read.
 
-Knows `toolkit`, `review`, `sandbox`, `storage`, `analysis`, `llm` and `prompts`.
+Knows `loop`, `toolkit`, `review`, `sandbox`, `storage`, `analysis`, `llm` and `prompts`.
 """
 
 from __future__ import annotations

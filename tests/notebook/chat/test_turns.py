@@ -13,7 +13,7 @@ import pytest
 from tests.review.scripted import call, reply
 from tract_jupyter.exceptions import LLMError, OperationError
 from tract_jupyter.loop import CallBegan, CallEnded, ReplyStored, TurnBegan, TurnEnded
-from tract_jupyter.models import Delta, SentContext, ToolCall, TurnLimits, TurnOutcome, message_with
+from tract_jupyter.models import Allowance, Delta, SentContext, ToolCall, TurnOutcome, message_with
 from tract_jupyter.notebook.chat import (
     TractSource,
     TurnLog,
@@ -256,7 +256,7 @@ def test_while_it_streams(talk):
 
 
 def test_a_limit_is_told_with_how_to_go_on(chat):
-    log = chat("Go", reply(None, call("look", {"city": "Ulm"}, "a")), limits=TurnLimits(steps=1))
+    log = chat("Go", reply(None, call("look", {"city": "Ulm"}, "a")), limits=Allowance(steps=1))
     foot = log.view().foot_text()
     assert "Ended by a limit" in foot
     assert "%tract chat resume goes on" in foot
@@ -290,7 +290,7 @@ def test_a_stop_is_told_and_what_had_come_is_kept(talk):
 
 
 def test_a_turn_that_was_resumed_says_so(chat, talk):
-    chat("Go", reply(None, call("look", {"city": "Ulm"}, "a")), limits=TurnLimits(steps=1))
+    chat("Go", reply(None, call("look", {"city": "Ulm"}, "a")), limits=Allowance(steps=1))
     log = stored_log(talk, find_turn(talk), to_go_on=True)
     talk.configure_llm(type("Model", (), {"chat": lambda self, messages, **options: reply("Sunny.")})())
     talk.chat(None, on_turn=log.add)
@@ -373,7 +373,7 @@ def test_two_hundred_calls_stay_small(chat, talk):
         return f"{number} " * 5_000
 
     made = [call("big", {"number": number}, f"c{number}") for number in range(200)]
-    log = chat("Go", reply(None, *made), "Done.", limits=TurnLimits(steps=5))
+    log = chat("Go", reply(None, *made), "Done.", limits=Allowance(steps=5))
     page = log.view()
     assert len(page.html()) + len(page.text()) < 300_000
 

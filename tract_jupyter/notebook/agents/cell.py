@@ -17,7 +17,7 @@ from tract_jupyter.agents import (
     text_findings,
 )
 from tract_jupyter.exceptions import AgentError, OperationError, nearest
-from tract_jupyter.models import TurnLimits, shortened
+from tract_jupyter.models import Allowance, shortened
 from tract_jupyter.notebook.agents.tree import AgentPage
 from tract_jupyter.notebook.chat.rows import sub_html
 from tract_jupyter.notebook.options import BUDGET_LIMITS
@@ -183,7 +183,7 @@ def _list(given: str | None, old: tuple[str, ...]) -> tuple[str, ...]:
     return old if given is None else tuple(filter(None, re.split(r"[,\s]+", given)))
 
 
-def _budget(given: str) -> TurnLimits:
+def _budget(given: str) -> Allowance:
     """Read a budget: `steps=20,usd=0.5`.
 
     Raises:
@@ -207,7 +207,7 @@ def _budget(given: str) -> TurnLimits:
             raise OperationError(
                 f"the limit of {name} is a number, such as {name}=20, and not {value[:_SHOWN]!r}. Nothing was defined"
             ) from None
-    return read_budget(found) or TurnLimits()
+    return read_budget(found) or Allowance()
 
 
 def _active(agents: Agents, name: str) -> Agent | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.agents import AgentState, CallState, budget_text, tools_of
+from tract_jupyter.agents import AgentState, CallState, tools_of
 from tract_jupyter.models import counted, one_line, printable, shortened
 from tract_jupyter.notebook.chat.markdown import markdown_text
 from tract_jupyter.notebook.chat.rows import ICONS, out_html, row_html, sub_html, tokens_text
@@ -363,7 +363,7 @@ def _body(
         f"version {agent.version}",
         definition.model or "its caller\u2019s model",
         f"may call {', '.join(tools)}" if tools else "calls no tools",
-        f"budget {budget_text(definition.budget or watch.tract.agents.limits.agent)}",
+        f"budget {definition.budget or watch.tract.agents.limits.agent}",
     ]
     parts = [
         f"<p>{escaped(why)}</p>" if (why := agent.why_blocked) else "",
@@ -525,7 +525,7 @@ class AgentPage(View):
             ("In cell", agent.making.get("cell", "")),
             ("Model", definition.model or ", ".join(definition.compatible_models) or "its caller\u2019s"),
             ("Tools", tools),
-            ("Budget", budget_text(definition.budget or watch.tract.agents.limits.agent)),
+            ("Budget", str(definition.budget or watch.tract.agents.limits.agent)),
             ("Left", line.left.removesuffix(" left")),
             ("File", "" if agent.path is None else agent.path.name),
             ("Promoted to", str(agent.promoted.get("path", ""))),

@@ -143,7 +143,7 @@ class TractView(View):
         cells = [rows.said("Model"), rows.cut(self._asked), rows.number(self._spent)]
         budget = self.cost.budget
         if budget is not None and budget.usd:
-            share = float(self.cost.known.usd / budget.usd)
+            share = float(self.cost.known.usd) / budget.usd
             cells.append(rows.share_bar(share, f"{100 * share:.0f} % of the spending budget"))
         return rows.line(*cells)
 

@@ -1,0 +1,76 @@
+"""What may be taken: by a turn, by an agent, by all agents of a tract, or by the requests of a session."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models.text import brief_repr, counted
+
+MAX_TURN_SECONDS: Final = 366 * 24 * 60 * 60
+"""The longest limit of seconds: clocks and timers of a system take no number, however large."""
+_NOUNS: Final = {"steps": "request", "calls": "tool call", "tokens": "token", "seconds": "second"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """What may be taken; None for any number.
+
+    Attributes:
+        steps: requests of the model. A turn makes 50 if this is left out.
+        calls: tool calls, those of scripts too.
+        tokens: as the provider reports them, of all requests; estimated if it reports none, or zeros. A request that
+            could exceed them is not sent.
+        usd: money; only for models whose price is known.
+        seconds: from the beginning of the turn, waiting for the user not included; at most a year.
+
+    Raises:
+        ContentError: a limit is no number above 0, or of more seconds than a year has.
+    """
+
+    steps: int | None = None
+    calls: int | None = None
+    tokens: int | None = None
+    usd: float | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check what the user wrote."""
+        for name, given in self.to_dict().items():
+            is_whole = name in {"steps", "calls", "tokens"}
+            is_number = type(given) is int or (type(given) is float and not is_whole and math.isfinite(given))
+            if is_number and name == "seconds" and given > MAX_TURN_SECONDS:
+                raise ContentError(
+                    f"the limit of seconds is at most {MAX_TURN_SECONDS:,} (a year), or None for any; not "
+                    f"{brief_repr(given)}"
+                )
+            if not is_number or given <= 0:
+                kind = "a whole number" if is_whole else "a number"
+                raise ContentError(
+                    f"the limit of {name} is {kind} above 0, or None for any; not {brief_repr(given)}"
+                )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the limits that are given."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def __str__(self) -> str:
+        limits = [_text(name, value) for name, value in self.to_dict().items()] or ["none"]
+        return " and ".join(filter(None, (", ".join(limits[:-1]), limits[-1])))
+
+
+def _text(name: str, value: float) -> str:
+    if name == "usd":
+        return usd_text(Decimal(str(value)))
+    return counted(value, _NOUNS[name]) if type(value) is int else f"{value:,g} seconds"
+
+
+def usd_text(usd: Decimal) -> str:
+    """Return dollars as they are shown: cents, and more digits where that would be nothing."""
+    if usd and abs(usd) < Decimal("0.0001"):
+        return "less than 0.0001 USD"
+    digits = 2 if abs(usd) >= 1 or not usd else 4
+    return f"{usd:,.{digits}f} USD"
