@@ -182,6 +182,13 @@ def test_what_is_proposed_takes_the_arguments_of_what_it_proposes():
         assert propose.parameters == signature(getattr(Tract, name)).parameters
 
 
+def test_a_proposal_refuses_an_argument_that_its_method_does_not_have(tract):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'stratgy'"):
+        tract.propose_merge("topic", stratgy="strict")
+    with pytest.raises(TypeError, match="missing a required argument: 'source_branch'"):
+        tract.propose_merge()
+
+
 def test_what_is_proposed_refuses_what_it_has_not(tract):
     for propose, missing in (
         (tract.propose_gc, "dry_run"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from tract_jupyter.context import VersionedContext
-from tract_jupyter.parts import Parts, arguments_of
+from tract_jupyter.parts import Parts, arguments_of, bound_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -145,25 +145,15 @@ class HookedContext(VersionedContext):
             LLMError: two stages are wanted without a model, or its reply cannot be read.
             RejectedError, UndecidedError: a handler turned it down, or left it open. They see merges with conflicts.
         """
-        from tract_jupyter.review.builtin import MergeRequest
+        return self._parts.history_verbs.merge.run(locals())
 
-        asked = MergeRequest(
-            source_branch=source_branch, resolver=resolver, strategy=strategy, no_ff=no_ff, delete_branch=delete_branch,
-            message=message, guidance=guidance, two_stage=two_stage, triggered_by=triggered_by,
-        )  # fmt: skip
-        return self._parts.history_requests.merge(asked)
-
-    @arguments_of(merge)
-    def propose_merge(self, source_branch: str, **arguments: Any) -> PendingMerge:
+    @bound_to(merge)
+    def propose_merge(self, **arguments: Any) -> PendingMerge:
         """Return the pending whose approval does what `merge` would; the arguments are the same.
 
         What the resolver leaves open can be decided there. It is in the inbox until it is decided.
         """
-        from tract_jupyter.review.builtin import MergeRequest
-
-        return self._parts.history_requests.propose_merge(
-            MergeRequest(source_branch=source_branch, **arguments)
-        )
+        return self._parts.history_verbs.merge.propose(arguments)
 
     def rebase(
         self, target_branch: str, *, resolver: Resolver | None = None, triggered_by: str | None = None
@@ -187,26 +177,15 @@ class HookedContext(VersionedContext):
             BudgetExceededError: the budget refuses it.
             RejectedError, UndecidedError: a handler turned it down, or left it open.
         """
-        from tract_jupyter.review.builtin import RebaseRequest
+        return self._parts.history_verbs.rebase.run(locals())
 
-        return self._parts.history_requests.rebase(
-            RebaseRequest(target_branch=target_branch, resolver=resolver, triggered_by=triggered_by)
-        )
-
-    @arguments_of(rebase)
-    def propose_rebase(self, target_branch: str, **arguments: Any) -> PendingRebase:
+    @bound_to(rebase)
+    def propose_rebase(self, **arguments: Any) -> PendingRebase:
         """Return the pending whose approval does what `rebase` would; the arguments are the same.
 
         It is in the inbox until it is decided.
-
-        Args:
-            target_branch: the branch to go on from.
-            **arguments: `resolver` and `triggered_by`, as for `rebase`.
         """
-        from tract_jupyter.review.builtin import RebaseRequest
-
-        asked = RebaseRequest(target_branch=target_branch, **arguments)
-        return self._parts.history_requests.propose_rebase(asked)
+        return self._parts.history_verbs.rebase.propose(arguments)
 
     def compress(  # noqa: PLR0913 # keyword-only, and each is a choice of its own
         self,
@@ -269,27 +248,16 @@ class HookedContext(VersionedContext):
             LLMError: two stages are wanted without a model, or its reply cannot be read.
             RejectedError, UndecidedError: a handler turned it down, or left it open.
         """
-        from tract_jupyter.review.builtin import CompressRequest
+        return self._parts.history_verbs.compress.run(locals())
 
-        asked = CompressRequest(
-            commits=commits, from_commit=from_commit, to_commit=to_commit, content=content,
-            summarizer=summarizer, preserve=preserve, target_tokens=target_tokens, instructions=instructions,
-            guidance=guidance, two_stage=two_stage, validator=validator, max_retries=max_retries,
-            token_tolerance=token_tolerance, one_summary=one_summary, include_context=include_context,
-            system_prompt=system_prompt, message=message, triggered_by=triggered_by,
-        )  # fmt: skip
-        return self._parts.history_requests.compress(asked)
-
-    @arguments_of(compress)
+    @bound_to(compress)
     def propose_compress(self, **arguments: Any) -> PendingCompress:
         """Return the pending whose approval does what `compress` would; the arguments are the same.
 
         The summaries are written now, and can be looked at, changed and written again before anything happens. It is in
         the inbox until it is decided.
         """
-        from tract_jupyter.review.builtin import CompressRequest
-
-        return self._parts.history_requests.propose_compress(CompressRequest(**arguments))
+        return self._parts.history_verbs.compress.propose(arguments)
 
     def gc(
         self,
@@ -319,23 +287,15 @@ class HookedContext(VersionedContext):
             CommitNotFoundError: there is no such commit.
             RejectedError, UndecidedError: a handler turned it down, or left it open.
         """
-        from tract_jupyter.review.builtin import GCRequest
+        return self._parts.history_verbs.gc.run(locals())
 
-        asked = GCRequest(
-            orphan_retention_days=orphan_retention_days, archive_retention_days=archive_retention_days, keep=keep,
-            triggered_by=triggered_by,
-        )  # fmt: skip
-        return self._parts.history_requests.gc(asked, dry_run=dry_run)
-
-    @arguments_of(gc, without=["dry_run"])
+    @bound_to(gc, without=["dry_run"])
     def propose_gc(self, **arguments: Any) -> PendingGC:
         """Return the pending whose approval does what `gc` would; the arguments are the same, but for `dry_run`.
 
         It is in the inbox until it is decided.
         """
-        from tract_jupyter.review.builtin import GCRequest
-
-        return self._parts.history_requests.propose_gc(GCRequest(**arguments))
+        return self._parts.history_verbs.gc.propose(arguments)
 
     # --- asking a model
 

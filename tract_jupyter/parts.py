@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tract_jupyter.orchestrator import TractOrchestrator
     from tract_jupyter.policy import Policies
     from tract_jupyter.review import Firing, Pending, Review, Settings, Trust
-    from tract_jupyter.review.builtin import HistoryRequests, ToolResults
+    from tract_jupyter.review.builtin import HistoryVerbs, ToolResults
     from tract_jupyter.runs import Costs, Forks, Profiles, RunEngine, Runs
     from tract_jupyter.runs.kinds import KindRegistry
     from tract_jupyter.sandbox import SandboxPool
@@ -86,7 +86,7 @@ def expose(declared: part[Made]) -> part[Made]:
 def arguments_of(
     method: Callable[Concatenate[Any, Arguments], object], *, without: Collection[str] = ()
 ) -> Callable[[Callable[..., Returned]], Callable[Concatenate[Any, Arguments], Returned]]:
-    """Have a method take the arguments of another one, for type checkers, completers and `help`.
+    """Give a method the signature of another one, for type checkers, completers and `help`.
 
     Args:
         method: the other one.
@@ -109,6 +109,29 @@ def arguments_of(
         given = checked if without else other
         given.__signature__ = taken.replace(parameters=parameters, return_annotation=result)  # type: ignore[attr-defined]
         return given
+
+    return give
+
+
+def bound_to(
+    method: Callable[Concatenate[Any, Arguments], object], *, without: Collection[str] = ()
+) -> Callable[[Callable[..., Returned]], Callable[Concatenate[Any, Arguments], Returned]]:
+    """Give a method the signature of another one, and pass it all arguments by name, with their defaults.
+
+    Args:
+        method: the other one.
+        without: as for `arguments_of`; the method gets their defaults.
+    """
+    taken = signature(method)
+
+    def give(other: Callable[..., Returned]) -> Callable[Concatenate[Any, Arguments], Returned]:
+        @wraps(other)
+        def bound(owner: object, *args: Any, **arguments: Any) -> Returned:
+            given = taken.bind(owner, *args, **arguments)
+            given.apply_defaults()
+            return other(**given.arguments)
+
+        return arguments_of(method, without=without)(bound)
 
     return give
 
@@ -346,11 +369,11 @@ class Parts:
         return Hooks(self.firing, self.operations, self._routing[1])
 
     @part
-    def history_requests(self) -> HistoryRequests:
+    def history_verbs(self) -> HistoryVerbs:
         """Compresses, merges, rebases and collects garbage."""
-        from tract_jupyter.review.builtin import HistoryRequests
+        from tract_jupyter.review.builtin import HistoryVerbs
 
-        return HistoryRequests(self._tract, self._repository, self.firing, self.llm, self._told_rewrite)
+        return HistoryVerbs(self._tract, self._repository, self.firing, self.llm, self._told_rewrite)
 
     def _told_rewrite(self, commits: Sequence[str]) -> str:
         """Return what it takes from a model if these messages change; empty if nothing."""

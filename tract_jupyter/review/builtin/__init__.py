@@ -1,7 +1,7 @@
 """The pendings that come with the package.
 
-* A class for each decision: `requests` (compress, merge, rebase, gc), `history` (the summaries of a compression),
-  `generation` (a model's reply), `tool_result` (an answer of a tool).
+* `verbs`: the methods compress, merge, rebase and gc. `history`: their pendings.
+* A pending for each other decision: `generation` (a model's reply), `tool_result` (an answer of a tool).
 * `base`: what they share. `stored`: reading one back from a store that may hold anything.
 """
 

@@ -8,11 +8,6 @@ from .history import PendingCompress as PendingCompress
 from .history import PendingGC as PendingGC
 from .history import PendingMerge as PendingMerge
 from .history import PendingRebase as PendingRebase
-from .requests import CompressRequest as CompressRequest
-from .requests import GCRequest as GCRequest
-from .requests import HistoryRequests as HistoryRequests
-from .requests import MergeRequest as MergeRequest
-from .requests import RebaseRequest as RebaseRequest
 from .stored import BUILT_IN as BUILT_IN
 from .stored import BUILTIN_OPERATIONS as BUILTIN_OPERATIONS
 from .stored import CommitOption as CommitOption
@@ -21,3 +16,4 @@ from .stored import stored_type as stored_type
 from .tool_result import PendingToolResult as PendingToolResult
 from .tool_result import ToolAnswer as ToolAnswer
 from .tool_result import ToolResults as ToolResults
+from .verbs import HistoryVerbs as HistoryVerbs

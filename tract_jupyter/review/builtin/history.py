@@ -1,4 +1,4 @@
-"""A compression that awaits a decision: its summaries can be read, changed and written again first."""
+"""The pendings of compress, merge, rebase and gc: a user or a handler can read and change them before approval."""
 
 from __future__ import annotations
 

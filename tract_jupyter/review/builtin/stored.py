@@ -226,13 +226,10 @@ class BuiltIn(NamedTuple):
 
 
 BUILT_IN: Final[dict[str, BuiltIn]] = {
-    "compress": BuiltIn(
-        Annotated[_Compress, AfterValidator(_paired)],
-        "history_requests.restored_compress",
-    ),
-    "gc": BuiltIn(_GC, "history_requests.restored_gc"),
-    "merge": BuiltIn(_Merge, "history_requests.restored_merge"),
-    "rebase": BuiltIn(_Rebase, "history_requests.restored_rebase"),
+    "compress": BuiltIn(Annotated[_Compress, AfterValidator(_paired)], "history_verbs.compress.restored"),
+    "gc": BuiltIn(_GC, "history_verbs.gc.restored"),
+    "merge": BuiltIn(_Merge, "history_verbs.merge.restored"),
+    "rebase": BuiltIn(_Rebase, "history_verbs.rebase.restored"),
     "generate": BuiltIn(_Generate, "generation.restored"),
     "tool_result": BuiltIn(_ToolResult, "tool_results.restored"),
     "policy": BuiltIn(_Policy, "policies.restored"),
