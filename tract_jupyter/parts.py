@@ -404,7 +404,6 @@ class Parts:
         from tract_jupyter.agents import AgentFunctions, agent_tools
         from tract_jupyter.scripts import script_tools
         from tract_jupyter.toolkit import (
-            DelegatingExecutor,
             LiveTools,
             OperationTools,
             ToolExecutor,
@@ -428,13 +427,14 @@ class Parts:
             fixed += proposing_tools(operations, reviewer)
             fixed += agent_tools(lambda: self.agents)
             live = LiveTools(own_operations, self.mcp, AgentFunctions(self._agents_there))
-            return ToolExecutor(tract, reviewer, operations.unguarded, fixed, live, cassette=self.cassette)
-        # an agent on a branch of its parent's tract has the same operations, which the parent's executor has
-        live = LiveTools(self.mcp) if self._repository.agent_branch else LiveTools(own_operations, self.mcp)
-        return DelegatingExecutor(
-            tract, fixed, lambda: stands.parent().executor, granted=stands.granted, actor=stands.actor, live=live,
-            unguarded=operations.unguarded, cassette=self.cassette,
-        )  # fmt: skip
+        elif self._repository.agent_branch:
+            # an agent on a branch of its parent's tract has the same operations, which the parent's executor has
+            live = LiveTools(self.mcp)
+        else:
+            live = LiveTools(own_operations, self.mcp)
+        return ToolExecutor(
+            tract, reviewer, operations.unguarded, fixed, live, cassette=self.cassette, delegation=stands
+        )
 
     @part
     def tools(self) -> ToolsModule:

@@ -16,7 +16,6 @@ from tract_jupyter.operations import ActionDef, OperationSpec
 from tract_jupyter.toolkit import (
     READING_ONLY,
     Call,
-    DelegatingExecutor,
     Permission,
     ToolConfig,
     ToolProfile,
@@ -108,7 +107,7 @@ def as_model(tract, name, /, **arguments):
 
 
 def test_its_tools_are_the_parents_and_those_on_a_context_its_own(top, child, grandchild):
-    assert isinstance(child.executor, DelegatingExecutor)
+    assert child.executor.above is top.executor
     assert set(child.executor.tools()) == set(grandchild.executor.tools()) == set(top.executor.tools())
     assert grandchild.executor.get("send") is top.executor.get("send")
     assert grandchild.executor.get("commit") is not top.executor.get("commit")
@@ -602,7 +601,7 @@ def test_a_tract_beside_with_something_granted_stands_below(top, done):
     made.close()
     assert "above this one was closed" in as_model(below, "look", city="Rome").error
     plain = top.beside("agents", "run-3", "as the orchestrator's")
-    assert not isinstance(plain.executor, DelegatingExecutor)
+    assert plain.executor.above is None
 
 
 # --- remembered

@@ -23,7 +23,6 @@ from .definitions import CallDetails as CallDetails
 from .definitions import ToolDefinition as ToolDefinition
 from .definitions import Traits as Traits
 from .delegation import READING_ONLY as READING_ONLY
-from .delegation import DelegatingExecutor as DelegatingExecutor
 from .delegation import Delegation as Delegation
 from .delegation import Remembered as Remembered
 from .delegation import agent_actor as agent_actor

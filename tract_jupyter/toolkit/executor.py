@@ -1,24 +1,24 @@
 """The one way to run a tool.
 
-Whoever calls (a stub, a script, an agent, MCP), a call is resolved, its arguments are validated against the schema,
-its permission is checked, and only then the handler runs. Errors come back as data.
+Stubs, scripts, agents and MCP all call through it, by the steps of `toolkit.call`. Errors come back as data.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import (
     OperationExistsError,
+    SpecError,
+    TractError,
     UnknownToolError,
     nearest,
 )
 from tract_jupyter.operations import TOOL_PREFIX
-from tract_jupyter.prompts import (
-    CALLED_FROM_CODE,
-)
+from tract_jupyter.prompts import CALLED_FROM_CODE, NOT_GRANTED, NOTHING_ABOVE
 from tract_jupyter.storage import is_order
 from tract_jupyter.toolkit.call import Call, failed
 from tract_jupyter.toolkit.callers import (
@@ -27,27 +27,37 @@ from tract_jupyter.toolkit.callers import (
     Permission,
     default_permission,
 )
-from tract_jupyter.toolkit.definitions import OWN, ToolDefinition
+from tract_jupyter.toolkit.definitions import BUILT_IN, OWN, ToolDefinition
+from tract_jupyter.toolkit.delegation import join_actors
 from tract_jupyter.toolkit.names import namespaces, provider_names, python_name, python_names
 from tract_jupyter.toolkit.results import ToolResult
 from tract_jupyter.toolkit.savings import Savings
+from tract_jupyter.toolkit.toolset import READ_ON
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import TypeVar
 
     from tract_jupyter.llm import Cassette
     from tract_jupyter.review import Reviewer
     from tract_jupyter.toolkit.autonomy import LeveledPermission
     from tract_jupyter.toolkit.callers import PermissionOf
+    from tract_jupyter.toolkit.delegation import Delegation
     from tract_jupyter.toolkit.pendings import Approval
     from tract_jupyter.toolkit.profiles import ToolProfile
 
     Function = TypeVar("Function", bound=Callable[..., Any])
 
+_STRICTNESS: Final = (Permission.ALLOW, Permission.ASK, Permission.DENY)
+
 
 class ToolExecutor:
     """The executor of tools: it finds, checks, asks and calls.
+
+    With a delegation it asks the executor of the tract above at every call. Its tools are the granted ones of that
+    executor, of which the built-in ones act on its own tract, and the tools that the user added to its own tract.
+    Locks are those above and its own. Of the two permissions, the stricter counts. If the tract above is closed or
+    gone, there are no tools, and each call is refused with a sentence.
 
     Args:
         tract: where pendings of gated calls belong.
@@ -57,18 +67,19 @@ class ToolExecutor:
         live: gives the tools that come and go, by name; asked at every call, so nothing is ever stale.
         permission: tells whether an actor may call a tool, must ask first, or may not.
         cassette: records calls, or serves what was recorded.
+        delegation: how the tract stands below another one; None for a tract at the top.
 
     Attributes:
         tract: the tract whose tools these are, which its context tools act on.
         agent: the actor of the model that acts in the tract, where it stands below another one; empty at the top.
+        granted: the tools that may be called at all, directly or from scripts; None for all. A profile that says more
+            than the tract above has gives no more.
         result_bytes: how long the JSON of a result may be that a toolset shows a model. A person's own call gives
             the handler's own value, whatever it is.
         uses: how often each tool was run since this was made, by name.
         savings: what scripts saved since then.
         unguarded: see `Args`.
     """
-
-    agent = ""
 
     def __init__(
         self,
@@ -79,8 +90,12 @@ class ToolExecutor:
         live: Callable[[], Mapping[str, ToolDefinition]],
         permission: PermissionOf = default_permission,
         cassette: Cassette | None = None,
+        delegation: Delegation | None = None,
     ) -> None:
         self.tract = tract
+        self._delegation = delegation
+        self.agent = "" if delegation is None else delegation.actor
+        self.granted = None if delegation is None else delegation.granted
         self._reviewer = reviewer
         self.unguarded = unguarded
         self._fixed = {tool.name: tool for tool in fixed}
@@ -93,53 +108,115 @@ class ToolExecutor:
         self._locks: dict[str, str] = {}
         self._spaces: tuple[object, frozenset[str]] = (None, frozenset())
 
-    @property
-    def reviewer(self) -> Reviewer:
-        """The part that has persons decide about its calls."""
-        return self._reviewer
+    # --- the tracts above
 
     @property
-    def permission(self) -> PermissionOf:
-        """The function that says whether an actor may call a tool, must ask first, or may not."""
-        return self._permission
+    def above(self) -> ToolExecutor | None:
+        """The executor of the tract above; None at the top, and if that tract is closed or gone."""
+        if self._delegation is None:
+            return None
+        try:
+            return self._delegation.executor
+        except TractError:
+            return None
 
-    @permission.setter
-    def permission(self, permission: PermissionOf) -> None:
-        """Set it."""
-        self._permission = permission
+    def _upwards(self) -> Iterator[ToolExecutor]:
+        """Yield this executor and those above it, as far as they can be reached."""
+        one: ToolExecutor | None = self
+        while one is not None:
+            yield one
+            one = one.above
 
     @property
     def top(self) -> ToolExecutor:
-        """The executor that stands below no other one: questions about calls are asked, and kept, in its tract."""
-        return self
+        """The executor at the top: questions about calls are asked, and kept, in its tract.
+
+        Raises:
+            TractError: a tract above is closed or gone.
+        """
+        return self if self._delegation is None else self._delegation.executor.top
+
+    @property
+    def reviewer(self) -> Reviewer:
+        """The reviewer of the tract at the top, which asks the user about calls.
+
+        Raises:
+            TractError: a tract above is closed or gone.
+        """
+        return self.top._reviewer  # noqa: SLF001 # its own class
 
     def why_gone(self) -> str:
         """Return why nothing can be called any more; empty if something can."""
+        try:
+            self.top  # noqa: B018 # the chain is followed
+        except TractError as error:
+            return NOTHING_ABOVE.format(why=error)
         return ""
 
-    def home(self, name: str) -> ToolExecutor:  # noqa: ARG002 # of one that has all tools itself
-        """Return the executor in whose tract a tool lives: for what fires an operation, that of the operation."""
-        return self
+    def home(self, name: str) -> ToolExecutor:
+        """Return the executor in whose tract a tool lives: for what fires an operation, that of the operation.
 
-    def stands_below(self, other: object) -> bool:  # noqa: ARG002 # the same
+        Raises:
+            TractError: a tract above is closed or gone.
+        """
+        if self._delegation is None or name in self._fixed or name in self._live():
+            return self
+        return self._delegation.executor.home(name)
+
+    def stands_below(self, other: object) -> bool:
         """Return True if some of the tools are those of another executor."""
-        return False
+        return any(one is other for one in self._upwards() if one is not self)
 
     def qualified(self, actor: str) -> str:
-        """Return the actor that whoever is called so here is for permission, questions and grants."""
-        return actor
+        """Return the name of an actor of this tract in every tract: `agent:<id>/script:...` below another tract.
+
+        The user stays the user. No actor of this tract is one of another, so no grant covers both.
+        """
+        if not self.agent or actor in {USER, self.agent} or actor.startswith(f"{self.agent}/"):
+            return actor
+        return join_actors(self.agent, actor)
 
     def asker(self, actor: str) -> str:
-        """Return who an actor is, in words, for a person who is asked."""
-        return "The model" if actor == CHAT else actor
+        """Return who an actor is, in words, for the user: how deep it stands, and below whom."""
+        if self._delegation is None:
+            return "The model" if actor == CHAT else actor
+        if actor == USER:
+            return actor
+        chain: list[str] = []
+        one: ToolExecutor | None = self
+        while one is not None and one._delegation is not None:  # noqa: SLF001 # its own class
+            one = one.above
+            chain.append("the conversation at the top" if one is None or not one.agent else one.agent)
+        return f"{actor} (depth {len(chain)}, below {', below '.join(chain)})"
 
     def count_use(self, name: str) -> None:
-        """Count a call of a tool."""
-        self.uses[name] += 1
+        """Count a call of a tool, here and above."""
+        for one in self._upwards():
+            one.uses[name] += 1
 
     def count_savings(self, savings: Savings) -> None:
-        """Add what a script has saved."""
-        self.savings += savings
+        """Add what a script has saved, here and above."""
+        for one in self._upwards():
+            one.savings += savings
+
+    @property
+    def permission(self) -> PermissionOf:
+        """The function that says whether an actor may call a tool: that above, or the stricter of that and its own."""
+        own = self._permission
+        if self._delegation is None:
+            return own
+        above = self.above
+        if above is None:
+            return _deny
+        theirs = above.permission
+        return theirs if own is default_permission else partial(_stricter, theirs, own)
+
+    @permission.setter
+    def permission(self, permission: PermissionOf) -> None:
+        """Set its own, which below another tract can only be stricter."""
+        self._permission = permission
+
+    # --- tools
 
     def add_function(self, function: Function, **options: Any) -> Function:
         """Make a tool of a function, replacing the user's own tool of that name, and return the function.
@@ -156,11 +233,23 @@ class ToolExecutor:
         return function
 
     def tools(self) -> dict[str, ToolDefinition]:
-        """Return all current tools by name."""
-        return {**self._fixed, **self._live()}
+        """Return all current tools by name: its own, and those above that were granted."""
+        if self._delegation is None:
+            return {**self._fixed, **self._live()}
+        above = self.above
+        if above is None:
+            return {}
+        theirs = {name: self._fixed.get(name, tool) for name, tool in above.tools().items()}
+        own = {name: tool for name, tool in self._fixed.items() if tool.owner != BUILT_IN}
+        found = {**theirs, **own, **self._live()}
+        return {name: tool for name, tool in found.items() if self._is_granted(tool)}
+
+    def _is_granted(self, tool: ToolDefinition) -> bool:
+        granted = self.granted
+        return granted is None or granted.has(tool) or granted.in_code.has(tool) or tool.name == READ_ON
 
     def add(self, tool: ToolDefinition, *, replace: bool = False) -> None:
-        """Add a tool of the user's own.
+        """Add a tool of the user's own to this tract alone; here it takes the place of one above of that name.
 
         Args:
             tool: the tool.
@@ -168,7 +257,13 @@ class ToolExecutor:
 
         Raises:
             OperationExistsError: a tool has that name, or would have the same name in Python.
+            SpecError: it is none of the tools that were granted.
         """
+        if not self._is_granted(tool):
+            raise SpecError(
+                f"{tool.name!r} is none of the tools that were granted to {self.agent}, so nobody could call it here; "
+                "spawn the child with a profile that has it"
+            )
         former = self.get(tool.name)
         if former is not None and replace and former.name == tool.name and former.owner == OWN:
             self._fixed[tool.name] = tool
@@ -188,29 +283,32 @@ class ToolExecutor:
             raise OperationExistsError(
                 f"{tool.name!r}: tools.{space} holds the tools of an MCP server; choose another"
             )
-        python_names([*self._others(), tool.name])
+        others = (name for name, one in self.tools().items() if not one.namespace)
+        python_names([*others, tool.name])
         self._fixed[tool.name] = tool
 
-    def _others(self) -> Iterable[str]:
-        """Return the names that a new tool's must differ from, also in Python; those of live tools are apart."""
-        return self._fixed
-
     def remove_tool(self, name: str) -> None:
-        """Remove one of the user's own tools.
+        """Remove one of the user's own tools that were brought to this tract.
 
         Raises:
             UnknownToolError: no tool has that name.
-            OperationExistsError: it is not the user's own.
+            OperationExistsError: it is not the user's own, or that of a tract above.
         """
         tool = self._known(name)
         if tool.owner != OWN:
             raise OperationExistsError(
                 f"{tool.name!r} is not a tool of your own (owner: {tool.owner}); lock it instead"
             )
+        if tool.name not in self._fixed:
+            raise OperationExistsError(
+                f"{tool.name!r} is a tool of a tract above; remove it there, or lock it here"
+            )
         del self._fixed[tool.name]
 
     def namespaces(self) -> frozenset[str]:
         """Return the names that stand for several tools: `tools.<namespace>.<tool>`."""
+        if self._delegation is not None:
+            return namespaces(self.tools())
         live = self._live()
         if live is not self._spaces[0]:
             self._spaces = live, namespaces(live)
@@ -234,12 +332,24 @@ class ToolExecutor:
 
     def find(self, name: str) -> ToolDefinition | None:
         """Return the tool of exactly that name, if it exists now."""
-        return self._fixed.get(name) or self._live().get(name)
+        own = self._fixed.get(name) or self._live().get(name)
+        if self._delegation is None:
+            return own
+        above = self.above
+        if above is None:
+            return None
+        if own is None or own.owner == BUILT_IN:
+            theirs = above.find(name)  # what the tract above cannot do, it cannot grant
+            own = None if theirs is None else own or theirs
+        return own if own is not None and self._is_granted(own) else None
+
+    # --- locks
 
     @property
     def locks(self) -> Mapping[str, str]:
-        """The locked tools, each with the reason."""
-        return MappingProxyType(self._locks)
+        """The locked tools, each with the reason: its own, and those above."""
+        above = self.above
+        return MappingProxyType(self._locks if above is None else {**self._locks, **above.locks})
 
     def lock_tool(self, name: str, reason: str = "") -> None:
         """Refuse every call of a tool, whoever makes it, and offer it to no model, until it is unlocked.
@@ -256,10 +366,15 @@ class ToolExecutor:
 
         Raises:
             UnknownToolError: there is no such tool.
+            OperationExistsError: it is locked in a tract above.
         """
         # a tool may be gone, and its lock still there
         locked = name if name in self._locks else self._known(name).name
         self._locks.pop(locked, None)
+        if locked in self.locks:
+            raise OperationExistsError(f"{locked!r} is locked in a tract above; unlock it there")
+
+    # --- calls
 
     def execute(
         self,
@@ -340,16 +455,22 @@ class ToolExecutor:
         return self.permission(tool, self.qualified(actor)) is Permission.DENY
 
     def unknown(self, name: str, tool: ToolDefinition | None, profile: ToolProfile | None) -> ToolResult:
-        """Refuse an unknown tool, and name the known ones. What only the profile lacks counts as denied."""
+        """Refuse an unknown tool, and name the known ones. A tool that is not granted counts as denied."""
+        gone = self.why_gone()
+        if gone:
+            return ToolResult(str(name), success=False, error=gone, denied=True)
         if tool is not None and profile is not None and profile.in_code.has(tool):
             message = CALLED_FROM_CODE.format(tool=name, function=python_name(tool.own_name))
             return ToolResult(name, success=False, error=message, denied=True)
-        there = self.tools().values()
+        there, locks = self.tools().values(), self.locks
         offered = there if profile is None else profile.filter_tools(there)
-        locks = self.locks
-        names = [each.name for each in offered if each.name not in locks]
+        names = sorted(each.name for each in offered if each.name not in locks)
+        near, listed = nearest(str(name), names), ", ".join(names)
+        if tool is None and self.agent and isinstance(name, str) and self.top.get(name) is not None:
+            message = NOT_GRANTED.format(tool=name, actor=self.agent, near=near, names=listed or "none")
+            return ToolResult(name, success=False, error=message, denied=True)
         of = "" if profile is None else f" in the profile {profile.name!r}"
-        message = f"no tool {name!r}{of}.{nearest(str(name), names)} Tools: {', '.join(sorted(names))}"
+        message = f"no tool {name!r}{of}.{near} Tools: {listed}"
         return ToolResult(str(name), success=False, error=message, denied=tool is not None)
 
     def _known(self, name: str) -> ToolDefinition:
@@ -361,3 +482,11 @@ class ToolExecutor:
     def _as_provided(self, name: str) -> ToolDefinition | None:
         tools = self.tools()
         return tools.get(provider_names(tools).get(name, ""))
+
+
+def _stricter(one: PermissionOf, other: PermissionOf, tool: ToolDefinition, actor: str) -> Permission:
+    return max(one(tool, actor), other(tool, actor), key=_STRICTNESS.index)
+
+
+def _deny(tool: ToolDefinition, actor: str) -> Permission:  # noqa: ARG001 # as a permission is called
+    return Permission.DENY
