@@ -206,10 +206,11 @@ def test_changed_in_the_store_it_is_not_active(tmp_path, sandboxed, propose):
 
 def test_stored_by_another_process_just_now_it_is_left_alone(tmp_path, sandboxed, propose):
     with Tract.open(tmp_path / "t.db") as first, Tract.open(tmp_path / "t.db") as other:
-        pending = other.operations._activated_unreviewed  # as if it had looked before the other stored it
+        # made before the other process stores its operation
+        pending = other.operations.activation(sandboxed(), is_reviewed=False, actor="agent:7")
         first.register_operation(sandboxed(description="a person's"))
         with pytest.raises(OperationExistsError, match="just now"):
-            pending(sandboxed(), actor="agent:7")
+            pending.approve()
         other.operations.look_again()
         assert other.operations.registry.get_spec("citation_check").description == "a person's"
 

@@ -17,7 +17,7 @@ from tract_jupyter.operations.advice import reach_table, spec_reach
 from tract_jupyter.operations.check import CheckedSpec
 from tract_jupyter.operations.pending import analysed_blocks
 from tract_jupyter.operations.rehearsal import Rehearsal, rehearse
-from tract_jupyter.operations.spec import spec_from_json, spec_to_json
+from tract_jupyter.operations.spec import spec_from_json
 from tract_jupyter.review import (
     ACTIVATE,
     RECORDED,
@@ -71,7 +71,7 @@ class Proposal(Pending):
         return True
 
     def definition(self) -> Any:
-        """Return what is activated, read from the fields just then."""
+        """Return what is activated: the definition in the fields."""
         return self.spec
 
     def summary(self) -> str:
@@ -119,7 +119,7 @@ class PendingActivation(Proposal):
     """A proposed operation. Nothing of it is compiled or run before it is approved.
 
     Args:
-        spec: the checked proposal.
+        checked: the proposal.
         requests: the fields that it wants to be volatile, where it is not for whoever wrote it to say so. They are not,
             unless a person accepts that.
         active: the version that is active now, if any.
@@ -132,7 +132,7 @@ class PendingActivation(Proposal):
 
     def __init__(
         self,
-        spec: OperationSpec,
+        checked: CheckedSpec,
         *,
         requests: Iterable[str] = (),
         active: OperationSpec | None = None,
@@ -141,11 +141,11 @@ class PendingActivation(Proposal):
         **options: Any,
     ) -> None:
         asked = {"volatile": sorted(requests)}
-        fields: dict[str, Any] = {"spec": spec_to_json(spec), **(asked if asked["volatile"] else {})}
+        fields: dict[str, Any] = {"spec": checked.text, **(asked if asked["volatile"] else {})}
         if rehearsal is not None:
             fields[_REHEARSAL] = rehearsal.to_dict()
         super().__init__(ACTIVATE, fields=fields, **options)
-        self._read: tuple[str, OperationSpec] | None = None
+        self._checked = checked
         self._analysed: tuple[OperationSpec, Advice, tuple[CodeBlock, ...]] | None = None
         self._active = active
         self._approved = approved or active
@@ -158,12 +158,14 @@ class PendingActivation(Proposal):
         """The spec that would be activated: a copy, read from the fields, which the fingerprint binds."""
         return spec_from_json(self.fields["spec"])
 
+    def definition(self) -> CheckedSpec:
+        """Return the checked spec of the text in the fields. Only other text is read and checked again."""
+        if self._checked.text != self.fields["spec"]:
+            self._checked = CheckedSpec.read(self.fields["spec"])
+        return self._checked
+
     def _spec(self) -> OperationSpec:
-        """Return the same, read once for each text, to look at: it is handed to nobody."""
-        text = self.fields["spec"]
-        if self._read is None or self._read[0] != text:
-            self._read = (text, spec_from_json(text))
-        return self._read[1]
+        return self.definition().spec
 
     def summary(self) -> str:
         """Return the author's own description."""
@@ -173,10 +175,6 @@ class PendingActivation(Proposal):
     def runs_in(self) -> RunsIn:
         """The sandbox if all of its actions run there; else the kernel."""
         return "sandbox" if self._spec().is_sandboxed else "kernel"
-
-    def definition(self) -> CheckedSpec:
-        """Return the spec, read and checked just before it is activated."""
-        return CheckedSpec.read(self.fields["spec"])
 
     @property
     def requests(self) -> tuple[str, ...]:
@@ -233,10 +231,10 @@ class PendingActivation(Proposal):
         fields = self.fields
         if action == "approve" and arguments.get("volatile"):
             kept = {name: self.fields[name] for name in (_REHEARSAL,) if name in self.fields}
-            fields = {"spec": spec_to_json(self._accepted()), **kept}
+            fields = {"spec": self._accepted().text, **kept}
         return self._changed(fields, keep=keep)
 
-    def _accepted(self) -> OperationSpec:
+    def _accepted(self) -> CheckedSpec:
         if not self.requests:
             raise GrantError(f"{self.title!r} wants no field to be volatile; approve it without that")
         if decision_context().channel not in personal_channels() | {RECORDED}:
@@ -244,7 +242,7 @@ class PendingActivation(Proposal):
                 "only a person accepts that standing approvals do not look at a field: in a panel, at a prompt or in "
                 "their own code"
             )
-        return self._spec().with_volatile(self.requests)
+        return self.definition().with_volatile(self.requests)
 
     @property
     def title(self) -> str:
@@ -254,7 +252,8 @@ class PendingActivation(Proposal):
 
     def binding(self) -> Subject:
         """Bind the whole spec."""
-        return _activation(self._spec())
+        checked = self.definition()
+        return _activation(checked.spec.name, checked.spec_hash)
 
     def why(self) -> str:
         """Explain why a person is asked."""
@@ -363,11 +362,11 @@ def titles(name: str) -> tuple[str, str]:
 
 def activation_fingerprint(spec: OperationSpec) -> str:
     """Return the fingerprint that the approval of a spec has: it binds to all of it."""
-    return fingerprint(*_activation(spec)[:4])
+    return fingerprint(*_activation(spec.name, spec.spec_hash)[:4])
 
 
-def _activation(spec: OperationSpec) -> Subject:
-    return Subject("activation", spec.name, spec.spec_hash, {})
+def _activation(name: str, spec_hash: str) -> Subject:
+    return Subject("activation", name, spec_hash, {})
 
 
 def spec_diff(old: OperationSpec, new: OperationSpec) -> str:

@@ -20,7 +20,7 @@ from tract_jupyter.review import APPROVE_ONLY, OWN_WORDS
 from tract_jupyter.review.builtin import BUILTIN_OPERATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from tract_jupyter.models.schema import Parameters
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
@@ -82,6 +82,11 @@ class CheckedSpec:
         spec = spec_from_json(text)
         fields, actions = _check(spec)
         return cls(spec, text, spec.spec_hash, fields, actions)
+
+    def with_volatile(self, names: Collection[str]) -> CheckedSpec:
+        """Return the same with these fields as the volatile ones, and no others."""
+        changed = self.spec.with_volatile(names)
+        return self if changed == self.spec else CheckedSpec.of(changed)
 
 
 def check_spec(spec: OperationSpec) -> OperationSpec:

@@ -27,7 +27,7 @@ from tract_jupyter.models import PendingStatus, brief_repr, canonical_json
 from tract_jupyter.operations.action import check_code
 from tract_jupyter.operations.activation import PendingActivation, titles
 from tract_jupyter.operations.advice import Advice, gained, spec_reach
-from tract_jupyter.operations.check import CheckedSpec, check_spec
+from tract_jupyter.operations.check import CheckedSpec
 from tract_jupyter.operations.rebuilding import as_shown, rebuilt
 from tract_jupyter.operations.registry import OperationRegistry
 from tract_jupyter.operations.rehearsal import rehearse
@@ -289,15 +289,39 @@ class Operations:
         Raises:
             SpecError: the spec is wrong, or is active already, unchanged.
         """
-        pending = self._proposed(
-            spec,
-            is_own=actor == "user",
-            triggered_by=triggered_by,
-            actor=actor,
-            rehearsed=rehearsed,
-            reviewed=reviewed,
-        )
+        is_model = actor != "user"
+        checked, requests = self._to_propose(spec, is_own=not is_model, replaces_unreviewed=not is_model)
+        about = {"requests": requests, "triggered_by": triggered_by, "actor": actor}
+        if is_model and not reviewed and self._needs_no_review(checked.spec):
+            pending = self.activation(checked, is_reviewed=False, **about)
+            with deciding("automatic", "nobody"):
+                pending.approve()
+        else:
+            rehearsal = interruptible(rehearse, checked.spec, self._tract.sandboxes) if rehearsed else None
+            pending = self.activation(checked, rehearsal=rehearsal, **about)
         return self._firing.keep(pending) if pending.status.is_open else pending
+
+    def _to_propose(
+        self, spec: OperationSpec, *, is_own: bool, replaces_unreviewed: bool
+    ) -> tuple[CheckedSpec, frozenset[str]]:
+        """Check a proposal. Return it, and the fields that it wants to be volatile if it is not the user's own.
+
+        Raises:
+            SpecError: the spec is wrong, or is active already, unchanged.
+        """
+        given = CheckedSpec.of(spec)
+        for action in given.spec.actions.values():
+            check_code(action)
+        checked = given if is_own else given.with_volatile(())
+        if not is_own:
+            self.typed.discard(checked.spec_hash)
+        name = checked.spec.name
+        is_active = any(self.registry.is_active(name, one.spec_hash) for one in (given, checked))
+        if is_active and not (replaces_unreviewed and name in self.registry.unreviewed):
+            raise SpecError(
+                f"operation {name!r} is active already in this very version; there is nothing to review"
+            )
+        return checked, frozenset() if is_own else given.spec.volatile
 
     def count_as_typed(self, spec: OperationSpec, pending: PendingActivation | None) -> None:
         """Count the code as read: the user typed it in a cell.
@@ -318,7 +342,7 @@ class Operations:
         Raises:
             SpecError: the spec is wrong.
         """
-        checked = check_spec(spec)
+        checked = CheckedSpec.of(spec).spec
         for action in checked.actions.values():
             check_code(action)
         return interruptible(rehearse, checked, self._tract.sandboxes)
@@ -378,44 +402,27 @@ class Operations:
             decide=self._review.reviewer.decide_now,
         )
 
-    def _proposed(
-        self,
-        spec: OperationSpec,
-        *,
-        is_own: bool,
-        triggered_by: str | None,
-        actor: str = "user",
-        rehearsed: bool = False,
-        reviewed: bool = False,
+    def activation(
+        self, spec: OperationSpec | CheckedSpec, *, is_reviewed: bool = True, **options: Any
     ) -> PendingActivation:
-        given = check_spec(spec)
-        for action in given.actions.values():
-            check_code(action)
-        requests = frozenset() if is_own else given.volatile
-        spec = given if is_own else given.with_volatile(())
-        is_model = actor != "user"
-        if not is_own:
-            self.typed.discard(spec.spec_hash)
-        active = self.registry.get_spec(spec.name) if is_model else self.registry.reviewed_spec(spec.name)
-        if active is not None and active.spec_hash in {spec.spec_hash, given.spec_hash}:
-            raise SpecError(
-                f"operation {spec.name!r} is active already in this very version; there is nothing to review"
-            )
-        if is_model and not reviewed and self._needs_no_review(spec):
-            return self._activated_unreviewed(spec, requests=requests, triggered_by=triggered_by, actor=actor)
-        rehearsal = interruptible(rehearse, spec, self._tract.sandboxes) if rehearsed else None
-        return self.activation(
-            spec, requests=requests, rehearsal=rehearsal, triggered_by=triggered_by, actor=actor
-        )
+        """Return the request to activate an operation; nothing of it is compiled before.
 
-    def activation(self, spec: OperationSpec, **options: Any) -> PendingActivation:
-        """Return the question whether a checked spec becomes active; nothing of it is compiled before."""
+        Args:
+            spec: the operation.
+            is_reviewed: False if the pending is approved at once, by no user; see `propose`.
+            options: see `PendingActivation`.
+        """
+        checked = CheckedSpec.of(spec)
+        name = checked.spec.name
+        how: dict[str, Any] = (
+            {"replace": True} if is_reviewed else {"reviewed": False, "actor": options["actor"]}
+        )
         return PendingActivation(
-            spec,
+            checked,
             tract=self._tract,
-            activate=partial(self.activate, replace=True),
-            active=self.registry.reviewed_spec(spec.name),
-            approved=self.last_approved(spec.name),
+            activate=partial(self.activate, **how),
+            active=self.registry.reviewed_spec(name),
+            approved=self.last_approved(name),
             **options,
         )
 
@@ -436,19 +443,6 @@ class Operations:
             events = self._events.newest(connection, "operation.*", _MOST_LOOKED_AT)
         was_active = any(event.data.get("name") == name for event in events)
         return was_active or self._review.ledger.was_asked(titles(name))
-
-    def _activated_unreviewed(self, spec: OperationSpec, *, actor: str, **options: Any) -> PendingActivation:
-        """Activate it through the gate, as nobody's decision."""
-        pending = PendingActivation(
-            spec,
-            tract=self._tract,
-            activate=partial(self.activate, actor=actor, reviewed=False),
-            actor=actor,
-            **options,
-        )
-        with deciding("automatic", "nobody"):
-            pending.approve()
-        return pending
 
     def last_approved(self, name: str) -> OperationSpec | None:
         """Return the version of an operation that this user approved last, also if it is not active any more."""
@@ -510,7 +504,8 @@ class Operations:
                     f"the activation of operation {name!r} waits for approval already; '{line}' shows it"
                 )
         spec = self.stored.to_review(name).spec
-        pending = self._proposed(spec, is_own=False, triggered_by=FROM_STORE)
+        checked, requests = self._to_propose(spec, is_own=False, replaces_unreviewed=True)
+        pending = self.activation(checked, requests=requests, triggered_by=FROM_STORE)
         pending.origin = FROM_STORE
         return pending
 
