@@ -306,14 +306,16 @@ class HookedContext(VersionedContext):
             client: has `chat(messages, **options)`; see `models.LLMClient`.
 
         Raises:
-            LLMConfigError: it has no such method.
+            LLMConfigError: it is no client.
         """
-        self._parts.llm.use(client)
+        self._parts.models.use(client)
 
     @property
     def llm(self) -> LLMClient | None:
-        """The client that is asked where no other one is chosen; None if none is configured."""
-        return self._parts.llm.client
+        """The client that is asked for replies; None if none is configured."""
+        models = self._parts.models
+        connection = models.purposes.get("chat") or models.purposes.get(None)
+        return None if connection is None else connection.client or models.client_for("chat")
 
     def generate(  # noqa: PLR0913 # keyword-only, and each is a choice of its own
         self,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.agents import Agents
     from tract_jupyter.context import Repository
-    from tract_jupyter.llm import Account, Cassette, CassetteDeck, ConfiguredLLM, Models
+    from tract_jupyter.llm import Account, Cassette, CassetteDeck, Models
     from tract_jupyter.loop import AnswerStore, Generation, ToolLoop
     from tract_jupyter.models import StatusInfo
     from tract_jupyter.operations import Handlers, Hooks, Operations, OperationSpec
@@ -203,14 +203,14 @@ class Parts:
         make_side_branch(repository, tract_id, branch, purpose, is_new=is_new)
         made = type(self._tract)(
             SharedDatabase(repository.database), tract_id=tract_id, tokenizer=repository.counter, trust=self._trust,
-            head_name=AGENT_HEAD + branch, account=lambda: self.llm.spending.account,
+            head_name=AGENT_HEAD + branch, account=lambda: self.models.spending.account,
             session=lambda: self.session.joined_by(made),
             delegation=None if granted is None else lambda _: self._delegated_to(granted, actor),
         )  # fmt: skip
         made._parts.__dict__["cassette"] = self.cassette  # noqa: SLF001 # its own class
         made._parts._has_cassette = False  # noqa: SLF001 # the same
         made._parts._folder = self.workspace.default  # noqa: SLF001 # the same
-        made.models.default.take_over(self.llm)
+        made.models.choose_like(self.models)
         return made
 
     def _delegated_to(self, granted: ToolProfile, actor: str) -> Delegation:
@@ -373,7 +373,7 @@ class Parts:
         """Compresses, merges, rebases and collects garbage."""
         from tract_jupyter.review.builtin import HistoryVerbs
 
-        return HistoryVerbs(self._tract, self._repository, self.firing, self.llm, self._told_rewrite)
+        return HistoryVerbs(self._tract, self._repository, self.firing, self.models, self._told_rewrite)
 
     def _told_rewrite(self, commits: Sequence[str]) -> str:
         """Return what it takes from a model if these messages change; empty if nothing."""
@@ -385,7 +385,7 @@ class Parts:
         """Answers of tools made smaller: `compress` afterwards, `configure_summarization` before they are committed."""
         from tract_jupyter.review.builtin import ToolResults
 
-        return ToolResults(self._tract, self._repository, self.firing, self.llm)
+        return ToolResults(self._tract, self._repository, self.firing, self.models)
 
     # --- tools and scripts
 
@@ -654,40 +654,33 @@ class Parts:
         )
 
     @part
-    def llm(self) -> ConfiguredLLM:
-        """Who is asked for each kind of request, with which options."""
-        from tract_jupyter.llm import ConfiguredLLM, Spending
-
-        account = None if self._account is None else self._account()
-        counted, read = self._repository.corrections.count, self._repository.files.read
-        made = ConfiguredLLM(Spending(counted, account), self.cassette, read)
-        made.follows = self._models_above
-        return made
-
-    def _models_above(self) -> ConfiguredLLM | None:
-        """Return who is asked in the tract above; None if there is no tract above, or not any more."""
-        stands = self.delegation
-        try:
-            return None if stands is None else stands.parent()._parts.llm  # noqa: SLF001 # its own class
-        except TractError:
-            return None
-
-    @part
     def models(self) -> Models:
         """Which models are asked: `use` chooses one, `add` registers one by name, `price` says what it costs.
 
         No key is stored.
         """
-        from tract_jupyter.llm import Models
+        from tract_jupyter.llm import Models, Spending
 
-        return Models(self.llm)
+        account = None if self._account is None else self._account()
+        counted, read = self._repository.corrections.count, self._repository.files.read
+        made = Models(Spending(counted, account), self.cassette, read)
+        made.follows = self._models_above
+        return made
+
+    def _models_above(self) -> Models | None:
+        """Return the models of the tract above; None if there is no tract above, or not any more."""
+        stands = self.delegation
+        try:
+            return None if stands is None else stands.parent().models
+        except TractError:
+            return None
 
     @part
     def costs(self) -> Costs:
         """What requests to models have used and cost: `t.costs()` for this session; `turns`, `set_budget`."""
         from tract_jupyter.runs import Costs
 
-        return Costs(self._repository, self.llm.spending.account, self.llm)
+        return Costs(self._repository, self.models)
 
     @part
     def generation(self) -> Generation:
@@ -695,7 +688,7 @@ class Parts:
         from tract_jupyter.loop import Generation
 
         return Generation(
-            self._tract, self._repository, self.firing, self.review.reviewer, self.llm,
+            self._tract, self._repository, self.firing, self.review.reviewer, self.models,
             lambda stored: self.operations.rebuild(stored),  # noqa: PLW0108 # they are made when one is found
             lambda question: self.runs.is_waiting(question),  # noqa: PLW0108 # the two need each other
             lambda: self._answers.journal,
@@ -740,7 +733,7 @@ class Parts:
         """The forks of this session: `t.forks()` compares them."""
         from tract_jupyter.runs import Forks
 
-        return Forks(self._repository, self._tract.chat, lambda: self.models, self.costs)
+        return Forks(self._repository, self._tract.chat, self.models, self.costs)
 
     @part
     def kinds(self) -> KindRegistry:
@@ -755,7 +748,7 @@ class Parts:
         from tract_jupyter.runs import RunEngine
 
         return RunEngine(
-            self._tract, self._repository, self.generation, self.llm, self.models, lambda: self.executor,
+            self._tract, self._repository, self.generation, self.models, lambda: self.executor,
             self.kinds,
         )  # fmt: skip
 
@@ -777,7 +770,7 @@ class Parts:
         from tract_jupyter.runs import Runs
 
         return Runs(
-            self._repository, self.generation, lambda: self.engine, self.llm, lambda: self.models, self.profiles,
+            self._repository, self.generation, lambda: self.engine, self.models, self.profiles,
             self.review.signer, lambda: self.loop, own_operations=lambda: self.operations.in_runs(),  # noqa: PLW0108 # made when it is needed
         )  # fmt: skip
 

@@ -328,7 +328,7 @@ class Session:
             opened.tract.family.inherit(inherited, purpose)
             _delegate(parent, opened.tract, rights)
             self._tracts.made(opened)
-        opened.tract.models.default.take_over_apart(parent.models.default)
+        opened.tract.models.choose_like(parent.models, if_lent=True)
         return self._tracts.keep(opened)
 
     def deploy(
@@ -373,7 +373,7 @@ class Session:
             opened.tract.family.curate(curation)
             _delegate(parent, opened.tract, rights)
             self._tracts.made(opened)
-        opened.tract.models.default.take_over_apart(parent.models.default)
+        opened.tract.models.choose_like(parent.models, if_lent=True)
         return self._tracts.keep(opened)
 
     def collapse(
@@ -421,7 +421,7 @@ class Session:
         context = child.compile()
         if context.head is None:
             raise SessionError(f"{child.family.agent_id} has no commits yet: nothing to collapse")
-        clients = (tract.models.default.available("compress") for tract in (into, child))
+        clients = (tract.models.available("compress") for tract in (into, child))
         writer = summarizer_for(next(filter(None, clients), None), content, summarizer, system_prompt)
         check_outcome(content, writer)
         given = content if content is not None else outcome_of(context, Source(
@@ -577,7 +577,7 @@ class OpenTracts:
         from tract_jupyter.llm import Account
 
         if self._around is not None:
-            return self._around.models.default.spending.account
+            return self._around.models.spending.account
         with self._lock:
             self._account = self._account or Account()
             return self._account

@@ -860,7 +860,7 @@ def test_what_does_not_go_through_it_is_refused(opened, cassette):
     opened("record", "Fine.").t.cassette.stop()
     replayed = opened("replay")
     replayed.t.models.use("m-1", base_url="http://127.0.0.1:9")
-    client = replayed.t.models.default.clients.of(replayed.t.models.default.default)
+    client = replayed.t.models.clients.of(replayed.t.models.purposes[None])
     with pytest.raises(CassetteError, match="did not go through it"):
         client.chat([])
 

@@ -39,7 +39,8 @@ def test_each_operation_has_its_own(tract, asked):
     client = tract.llm
     tract.compress()
     assert client.asked[-1][1] == {"model": "small"}
-    assert tract.models.default.settings == {"compress": {"model": "small"}}
+    assert tract.models.options("compress") == {"model": "small"}
+    assert tract.models.options("chat") == {}
 
 
 @pytest.mark.parametrize(
@@ -55,11 +56,11 @@ def test_each_operation_has_its_own(tract, asked):
 def test_what_cannot_be_set_changes_nothing(tract, settings, error, told):
     with pytest.raises(error, match=told):
         tract.models.configure(**settings)
-    assert tract.models.default.settings == {}
+    assert tract.models.options("chat") == {}
 
 
 def test_a_model_asks_a_person_first(tract):
     tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="too dear"))
     result = tract.executor.execute("configure_model", {"model": "large"}, actor="agent:1")
     assert (result.success, result.denied) == (False, True)
-    assert tract.models.default.settings == {}
+    assert tract.models.options("chat") == {}

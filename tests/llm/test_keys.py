@@ -217,7 +217,7 @@ def test_whatever_goes_wrong_the_key_is_nowhere(tmp_path, caplog, capfd, dialect
                 told += [*shown_variables(failed), repr(failed), str(failed), vars(failed)]
             else:
                 told += [response]
-            told += [tract.log(), tract.costs(), tract.events(), tract.models, tract.models.default.default]
+            told += [tract.log(), tract.costs(), tract.events(), tract.models, tract.models.purposes]
             told += [here.requests[0][1]["Authorization"] == f"Bearer {KEY}", tract.review.inbox()]
     written = capfd.readouterr()
     assert told.count(True) == len(faults)
@@ -249,7 +249,7 @@ def test_a_given_key_is_in_no_repr_pickle_store_or_log(tmp_path, caplog):
                 tract.costs(),
                 caught.value,
             ]
-            told += [vars(client), tract.log(), tract.status(), vars(tract.models.default.clients)]
+            told += [vars(client), tract.log(), tract.status(), vars(tract.models.clients)]
             for one in (made, made.key, client, tract.models):
                 for use in (pickle.dumps, copy.deepcopy):
                     with pytest.raises(LLMConfigError, match="cannot be pickled"):

@@ -136,7 +136,7 @@ def test_tables_that_fail_lose_no_reply(monkeypatch):
 @pytest.mark.parametrize("name", ["qwen3", "ollama/qwen3"])
 def test_a_price_of_ones_own_comes_first(tract, name):
     tract.models.price(name, input=1, output="2.5", cached=0)
-    spending = tract.models.default.spending
+    spending = tract.models.spending
     asked = tract.models.use("ollama/qwen3").asked()
     client = answering("qwen3", usage=tokens(1_000_000, 1_000_000, cached=500_000))
     spending.ask(client, [{"role": "user", "content": "x"}], {}, asked=asked, operation="chat")

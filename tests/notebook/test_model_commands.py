@@ -125,7 +125,7 @@ def test_where_no_key_is_typed_a_sentence_says_so(shell, monkeypatch, answer, to
 def test_what_is_wrong_with_a_line_is_told(shell, line, told):
     result = shell.run(f"%tract model {line}")
     assert told in result.error
-    assert shell.namespace["tract"].models.default.default is None
+    assert shell.namespace["tract"].models.purposes == {}
 
 
 def test_a_local_server_is_asked_only_where_that_is_wanted(shell, monkeypatch):

@@ -579,7 +579,7 @@ def test_a_model_in_a_child_acts_in_its_own_name(top, child, person, done):
     assert child.chat("And now?").text == "At the top."
     child.configure_llm(ScriptedClient("My own."))
     assert child.chat("And now?").text == "My own."
-    assert top.models.default.client is not child.models.default.client
+    assert top.llm is not child.llm
 
 
 def _asked(tract):

@@ -385,7 +385,7 @@ class CallRunner:
             meter = call.meter = TurnMeter(call.limits, own.loop.price, agent=agent.name, caller=caller.meter)
             own.loop.make_meter = lambda _limits, _price: meter
             self._choose_model(agent, own)
-            own.models.default.workers = self._agents.request_workers
+            own.models.workers = self._agents.request_workers
             # also of one that may call nothing: what its model makes up is answered
             toolset = Toolset(own.executor, profile, actor=call.actor, permission=call_context().level)
             with (
@@ -427,9 +427,9 @@ class CallRunner:
         definition = agent.definition
         if definition.model is not None:
             self._agents.maker.check_model(definition)
-            own.models.default.choose(self._agents.connection(definition.model), "chat")
+            own.models.use(self._agents.connection(definition.model), operation="chat")
         elif definition.compatible_models:
-            found = own.models.default.connection("chat")
+            found = own.models.connection("chat")
             name = "" if found is None else found.asked().shown
             if not any(fnmatchcase(name, pattern) for pattern in definition.compatible_models):
                 raise AgentError(

@@ -8,8 +8,8 @@
   that another thread may end; `reply` reads what it gave back, and `readable` makes of it what can be kept and sent
   again. `workers` has other processes make requests.
 * Which model is asked: `providers` has those that a name such as `openai/NAME` may begin with, `keys` the places of
-  keys, `connections` what a name stands for, with its client; `configured` who is asked for which kind of request, and
-  `registry` is `t.models`, where a person says all that.
+  keys, `connections` what a name stands for, with its client; `registry` is `t.models`: the model of each kind of
+  request, and models by name. `configured` is a client with the settings of a kind of request.
 * Recording and replaying: `cassette` is `t.cassette`; `recording` writes the file, `redaction` removes secrets from it
   by the list of `secret_shapes`, `reading` reads and checks it, and `replay` serves from it.
 * What it costs: `prices`, and `spending`, which sends each request of a tract, and holds the budget.

@@ -13,7 +13,6 @@ from .cassette import CassetteDeck as CassetteDeck
 from .cassette import CassetteReport as CassetteReport
 from .cassette import recorded_tract_id as recorded_tract_id
 from .configured import MODEL_OPERATIONS as MODEL_OPERATIONS
-from .configured import ConfiguredLLM as ConfiguredLLM
 from .configured import ModelOperation as ModelOperation
 from .configured import purpose_text as purpose_text
 from .configured import settings_of as settings_of

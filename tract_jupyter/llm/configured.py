@@ -1,25 +1,24 @@
-"""Who is asked for what: the model of a tract, another one for each kind of request, and their settings."""
+"""The kinds of requests of a tract, their settings, and a client with these settings."""
 
 from __future__ import annotations
 
 import math
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from tract_jupyter.exceptions import LLMConfigError
-from tract_jupyter.llm.connections import Clients, ConfiguredClient, ModelConnection
-from tract_jupyter.llm.providers import HOW_TO_CHOOSE
-from tract_jupyter.llm.spending import Spending
-from tract_jupyter.models import brief_repr, check_choice, no_reader
+from tract_jupyter.llm.call import can_stream
+from tract_jupyter.llm.failures import is_about_images, takes_no_attachments
+from tract_jupyter.llm.recording import SentRequest
+from tract_jupyter.models import brief_repr, check_choice, has_attached_results, repr_of_whole, with_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
-    from tract_jupyter.llm.cassette import Cassette
-    from tract_jupyter.llm.workers import RequestWorkers
-    from tract_jupyter.models import LLMClient, Reader
+    from tract_jupyter.llm.connections import ModelConnection
+    from tract_jupyter.llm.messages import Usage
+    from tract_jupyter.llm.prices import Cost
+    from tract_jupyter.llm.registry import Models
+    from tract_jupyter.models import LLMClient
 
 ModelOperation = Literal["chat", "compress", "merge", "tool_result", "consult", "orchestrate"]
 MODEL_OPERATIONS: Final = get_args(ModelOperation)
@@ -60,257 +59,111 @@ def _is_temperature(value: object) -> bool:
     return is_number and math.isfinite(value) and value >= 0  # type: ignore[arg-type, operator]
 
 
-@dataclass(eq=False)
-class _Choice:
-    """Who is asked for what, with which options: see `ConfiguredLLM`."""
-
-    default: ModelConnection | None
-    chosen: dict[str, ModelConnection]
-    settings: dict[str, dict[str, Any]]
-
-    def copy(self) -> _Choice:
-        """Return one that can be changed by itself."""
-        settings = {operation: dict(options) for operation, options in self.settings.items()}
-        return _Choice(self.default, dict(self.chosen), settings)
-
-
-_APART: Final[ContextVar[Mapping[object, _Choice]]] = ContextVar("tract_models_apart", default={})  # noqa: B039 # never written to
-"""What was chosen in this context alone, by the `ConfiguredLLM` that it is of."""
-
-
-class ConfiguredLLM:
-    """Which model a tract asks for each kind of request, and with which options, as long as the tract is open.
+class ConfiguredClient:
+    """A client with the settings of its tract. Its requests are within the tract's budget and on its bill.
 
     Args:
-        spending: sends the requests.
-        cassette: records them, or serves what was recorded.
-        read: gives the bytes of attachments.
-
-    Attributes:
-        clients: the clients of models with an address.
-        replies: the kind of request that replies are; another one where a conversation is not a person's chat.
-        follows: gives the one that says what is asked here, until something is said here; None for none, and where it
-            gives None, what it said last counts.
-        workers: make the requests; None for this process.
+        models: the models of the tract.
+        connection: the model that is asked.
+        operation: the kind of request.
+        options: the options of each request. Options of the call win.
+        client: the client; the client of the connection if left out.
     """
 
     def __init__(
         self,
-        spending: Spending | None = None,
-        cassette: Cassette | None = None,
-        read: Reader = no_reader,
+        models: Models,
+        connection: ModelConnection,
+        operation: str,
+        options: Mapping[str, Any],
+        client: LLMClient | None = None,
     ) -> None:
-        self._read = read
-        self.spending = spending or Spending()
-        self.cassette = cassette
-        self.clients = Clients(cassette)
-        self.replies: ModelOperation = "chat"
-        self.workers: RequestWorkers | None = None
-        self.follows: Callable[[], ConfiguredLLM | None] | None = None
-        self._without_images: set[str] = set()
-        self._own = _Choice(None, {}, {})
+        self._models = models
+        self._connection = connection
+        self._operation = operation
+        self._options = options
+        self._client = connection.client or client
 
-    @property
-    def default(self) -> ModelConnection | None:
-        """The model that is asked where no other one is chosen; None if none is configured."""
-        return self._now.default
+    def _asked(self) -> LLMClient:
+        return self._client or self._models.clients.of(self._connection)
 
-    @property
-    def chosen(self) -> dict[str, ModelConnection]:
-        """Other models, by kind of request."""
-        return self._now.chosen
-
-    @property
-    def settings(self) -> dict[str, dict[str, Any]]:
-        """The options by kind of request."""
-        return self._now.settings
-
-    @property
-    def _now(self) -> _Choice:
-        """What counts in this context."""
-        apart = _APART.get().get(self)
-        if apart is not None:
-            return apart
-        other = None if self.follows is None else self.follows()
-        if other is not None:
-            self._own = other._now  # noqa: SLF001 # its own class
-        return self._own
-
-    def _to_change(self) -> _Choice:
-        """Return what counts in this context, which is about to be changed: no other one is followed then."""
-        now = self._now
-        if self.follows is not None and now is self._own:
-            self.follows, now = None, now.copy()
-            self._own = now
-        return now
-
-    def _kind(self, operation: ModelOperation) -> ModelOperation:
-        return self.replies if operation == "chat" else operation
-
-    @contextmanager
-    def apart(self, model: str | None = None) -> Iterator[None]:
-        """Have what is chosen meanwhile, in this context and in copies of it, count there alone.
-
-        Args:
-            model: another model of the same client, for replies.
-        """
-        choice = self._now.copy()
-        if model is not None:
-            choice.settings.setdefault("chat", {})["model"] = model
-        token = _APART.set({**_APART.get(), self: choice})
-        try:
-            yield
-        finally:
-            _APART.reset(token)
-
-    @property
-    def client(self) -> LLMClient | None:
-        """The client that is asked; None if none is configured."""
-        now = self._now
-        if now.default is None:
-            return None
-        return now.default.client or self.metered(now.default, "chat")
-
-    def use(self, client: LLMClient | None) -> None:
-        """Ask this client from now on; None removes it.
-
-        Raises:
-            LLMConfigError: it has no method `chat`.
-        """
-        if client is not None and not callable(getattr(client, "chat", None)):
-            raise LLMConfigError(
-                f"a client has a method chat(messages, **options) that returns a dict in OpenAI's shape; "
-                f"{brief_repr(client)} has none"
-            )
-        now = self._to_change()
-        now.default = None if client is None else ModelConnection("", client=client)
-
-    def choose(self, connection: ModelConnection | None, operation: ModelOperation | None = None) -> None:
-        """Have a model asked from now on: for one kind of request, or where none is chosen. None takes it away.
-
-        Raises:
-            ContentError: there is no such kind of request.
-        """
-        now = self._to_change()
-        if operation is None:
-            now.default = connection
-            return
-        check_choice(operation, MODEL_OPERATIONS, "operation")
-        # what was the name of another client's model means nothing to this one
-        now.settings.get(operation, {}).pop("model", None)
-        if connection is None:
-            now.chosen.pop(operation, None)
-        else:
-            now.chosen[operation] = connection
-
-    def set_model(
-        self,
-        operation: ModelOperation,
-        model: str | None,
-        temperature: float | None,
-        max_tokens: int | None = None,
+    def chat(
+        self, messages: list[dict[str, Any]], *, on_delta: Callable[..., object] | None = None, **options: Any
     ) -> dict[str, Any]:
-        """Choose the model for one kind of request, and return the options that such requests have now.
-
-        Raises:
-            ContentError: the kind of request is unknown.
-            LLMConfigError: a value cannot be sent.
-        """
-        now = self._to_change()
-        settings = now.settings[operation] = settings_of(operation, model, temperature, max_tokens)
-        return dict(settings)
-
-    def take_over(self, other: ConfiguredLLM) -> None:
-        """Ask the models that another tract asks now, with the same settings, from now on."""
-        self.follows, self._own = None, other._now.copy()
-
-    def take_over_apart(self, other: ConfiguredLLM) -> None:
-        """Do so where what the other asks was chosen for this context alone: elsewhere it is followed."""
-        if other in _APART.get():
-            self.take_over(other)
-
-    def connection(self, operation: ModelOperation) -> ModelConnection | None:
-        """Return the model that is asked for one kind of request; None if none is configured."""
-        operation = self._kind(operation)
-        now = self._now
-        found = now.chosen.get(operation, now.default)
-        return found if found is not None or self.cassette is None else self.cassette.stand_in(operation)
-
-    def draw(self, kind: str, make: Callable[[], Any]) -> Any:
-        """Return a value that another run would not repeat; in a replay, the recorded one."""
-        return make() if self.cassette is None else self.cassette.draw(kind, make)
-
-    def secrets(self) -> list[str]:
-        """Return the keys that are in use, for what must not show them. The store is not asked for whom it follows."""
-        usual = self._own
-        now = _APART.get().get(self, usual)
-        every = (usual.default, *usual.chosen.values(), now.default, *now.chosen.values())
-        connections = [one for one in every if one is not None]
-        given = [
-            str(one.key.given) for one in connections if one.key is not None and one.key.given is not None
-        ]
-        own = [text for one in connections for text in getattr(one.client, "secrets", ())]
-        return [*given, *own, *self.clients.keys()]
-
-    def check(self, operation: ModelOperation = "chat") -> None:
-        """Check that a model is configured for one kind of request, and has a key.
-
-        Raises:
-            LLMConfigError: none is, or it has none; with the line to type.
-        """
-        self.clients.of(self._required(operation))
-
-    def available(self, operation: ModelOperation) -> LLMClient | None:
-        """Return the client for one kind of request, with its options; None if none is configured."""
-        return None if self.connection(operation) is None else self.for_operation(operation)
-
-    def for_operation(self, operation: ModelOperation) -> ConfiguredClient:
-        """Return the client for one kind of request, with its options.
-
-        Raises:
-            LLMConfigError: no model is configured.
-        """
-        return self.metered(self._required(operation), operation)
-
-    def _required(self, operation: ModelOperation) -> ModelConnection:
-        operation = self._kind(operation)
-        now = self._now
-        found = now.chosen.get(operation, now.default) or self.connection(operation)
-        if found is None:
-            raise LLMConfigError(
-                f"no language model is configured; {HOW_TO_CHOOSE}. tract.configure_llm(client) takes an object of "
-                "your own that has chat(messages, **options)"
-            )
-        return found
-
-    def options(self, operation: ModelOperation) -> dict[str, Any]:
-        """Return the options that one kind of request has now."""
-        now = self._now
-        return now.settings.get(self._kind(operation), {})
-
-    def metered(
-        self, connection: ModelConnection, operation: ModelOperation, client: LLMClient | None = None
-    ) -> ConfiguredClient:
-        """Return the client of a connection as this tract asks it: within the budget, and on the bill.
+        """Ask; see `models.LLMClient`.
 
         Args:
-            connection: the model.
-            operation: what it is asked for.
-            client: the client, if it is made already; it is sent no settings of this kind of request then.
+            messages: what to reply to.
+            on_delta: is given what comes, piece by piece, of a client that can stream.
+            **options: those of the client.
+
+        Raises:
+            LLMBudgetError: the request could exceed the budget; it was not sent.
+            LLMConfigError: there is no key.
         """
-        operation = self._kind(operation)
-        now = self._now
-        settings = {} if client is not None else now.settings.get(operation, {})
-        if connection.client is not None and connection.model is not None:
-            settings = {"model": connection.model, **settings}
-        return ConfiguredClient(
-            connection,
-            client or self.clients,
-            settings,
-            self.spending,
-            operation,
-            self.cassette,
-            self._read,
-            self.workers,
-            without_images=self._without_images,
+        sent = {**self._options, **options}
+        asked = self._connection.asked(sent.get("model"))
+
+        def send(on_delta: Callable[..., object] | None) -> Any:
+            client = self._asked()
+            if self._models.workers is not None:
+                client = self._models.workers.client(self._connection, client)
+            streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(client) else {}
+
+            def ask(*, with_results: bool) -> Any:
+                return self._models.spending.ask(
+                    client,
+                    with_parts(messages, self._models.read, with_results=with_results),
+                    {**sent, **streamed},
+                    asked=asked,
+                    operation=self._operation,
+                )
+
+            return self._with_images(asked.shown, messages, ask)
+
+        def described() -> SentRequest:
+            kept = {name: value for name, value in sent.items() if name not in {"abort", "model"}}
+            return SentRequest(self._operation, asked.model, messages, kept)
+
+        cassette = self._models.cassette
+        if cassette is None:
+            return send(on_delta)  # type: ignore[no-any-return] # as the client gave it
+        return cassette.request(described, send, on_delta)  # type: ignore[no-any-return]
+
+    def _with_images(self, model: str, messages: list[dict[str, Any]], ask: Callable[..., Any]) -> Any:
+        """Ask with the images of results of tools, and once more without them if they are refused.
+
+        The user did not choose them, and a refused image would also fail each later request.
+        """
+        if not has_attached_results(messages) or model in self._models.without_images:
+            return ask(with_results=False)
+        try:
+            return ask(with_results=True)
+        except Exception as error:
+            if not is_about_images(error):
+                raise
+            if takes_no_attachments(error):
+                self._models.without_images.add(model)
+        return ask(with_results=False)
+
+    def replies_with_blocks(self, messages: list[dict[str, Any]], **options: Any) -> tuple[int, ...] | None:
+        """Return which replies a request would send back with their raw blocks, by their number among the replies.
+
+        None if the client, of a user's own, does not say. Arguments and errors as of `chat`; nothing is sent.
+        """
+        ask = getattr(self._asked(), "replies_with_blocks", None)
+        whole = {**self._options, **options}
+        return None if ask is None else tuple(ask(with_parts(messages, self._models.read), **whole))
+
+    def price(self, usage: Usage) -> Cost | None:
+        """Return what a request with these tokens costs; None if the price is unknown."""
+        return self._models.spending.account.prices.cost(
+            self._connection.asked(self._options.get("model")), usage
         )
+
+    @repr_of_whole
+    def __repr__(self) -> str:
+        return f"<{self._connection}>" if self._client is None else repr(self._client)
+
+    def __reduce__(self) -> Any:
+        raise LLMConfigError("models hold keys while they are in use, and cannot be pickled or copied")

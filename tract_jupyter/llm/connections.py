@@ -1,4 +1,4 @@
-"""What the name of a model stands for: an address with a key, or an object of the user's; and its client."""
+"""A connection to a model: an address with a key, or an object of the user's; and its client."""
 
 from __future__ import annotations
 
@@ -8,23 +8,17 @@ from inspect import iscoroutinefunction, signature
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import LLMConfigError, LLMResponseError
-from tract_jupyter.llm.call import can_stream
-from tract_jupyter.llm.failures import is_about_images, takes_no_attachments
 from tract_jupyter.llm.keys import KeySource, Secret, hidden_address
 from tract_jupyter.llm.prices import AskedModel
 from tract_jupyter.llm.providers import CHAT, PROVIDERS, Provider, make_client
-from tract_jupyter.llm.recording import RecordedModel, SentRequest
-from tract_jupyter.models import brief_repr, has_attached_results, no_reader, repr_of_whole, with_parts
+from tract_jupyter.llm.recording import RecordedModel
+from tract_jupyter.models import brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tract_jupyter.llm.cassette import Cassette
-    from tract_jupyter.llm.messages import Usage
-    from tract_jupyter.llm.prices import Cost
-    from tract_jupyter.llm.spending import Spending
-    from tract_jupyter.llm.workers import RequestWorkers
-    from tract_jupyter.models import LLMClient, Reader
+    from tract_jupyter.models import LLMClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,126 +231,6 @@ def http_client(connection: ModelConnection, key: str, credential: Credential | 
         **{**told, **connection.options},
     )  # fmt: skip
     return made
-
-
-class ConfiguredClient:
-    """A client as a tract asks it: with its settings, within the budget, and on the bill.
-
-    Args:
-        connection: the model that is asked.
-        client: who is asked, or what makes it at the first request.
-        options: what is sent with each request; the request's own options win.
-        spending: sends the requests.
-        operation: what they are for.
-        cassette: records them, or serves what was recorded; of attachments their hashes.
-        read: gives the bytes of attachments.
-        workers: make them; None for this process.
-        without_images: the models that refused images before; they are sent none of results of tools.
-    """
-
-    def __init__(
-        self,
-        connection: ModelConnection,
-        client: LLMClient | Clients,
-        options: Mapping[str, Any],
-        spending: Spending,
-        operation: str,
-        cassette: Cassette | None = None,
-        read: Reader = no_reader,
-        workers: RequestWorkers | None = None,
-        *,
-        without_images: set[str] | None = None,
-    ) -> None:
-        self._read = read
-        self._without_images = set() if without_images is None else without_images
-        self._connection = connection
-        self._cassette = cassette
-        self._workers = workers
-        self._client = connection.client or client
-        self._options = options
-        self._spending = spending
-        self._operation = operation
-
-    def chat(
-        self, messages: list[dict[str, Any]], *, on_delta: Callable[..., object] | None = None, **options: Any
-    ) -> dict[str, Any]:
-        """Ask; see `models.LLMClient`.
-
-        Args:
-            messages: what to reply to.
-            on_delta: is given what comes, piece by piece, of a client that can stream.
-            **options: those of the client.
-
-        Raises:
-            LLMBudgetError: the request could exceed the budget; it was not sent.
-            LLMConfigError: there is no key.
-        """
-        sent = {**self._options, **options}
-        asked = self._connection.asked(sent.get("model"))
-
-        def send(on_delta: Callable[..., object] | None) -> Any:
-            given = self._client
-            client = given.of(self._connection) if isinstance(given, Clients) else given
-            if self._workers is not None:
-                client = self._workers.client(self._connection, client)
-            streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(client) else {}
-
-            def ask(*, with_results: bool) -> Any:
-                return self._spending.ask(
-                    client,
-                    with_parts(messages, self._read, with_results=with_results),
-                    {**sent, **streamed},
-                    asked=asked,
-                    operation=self._operation,
-                )
-
-            return self._with_images(asked.shown, messages, ask)
-
-        def described() -> SentRequest:
-            kept = {name: value for name, value in sent.items() if name not in {"abort", "model"}}
-            return SentRequest(self._operation, asked.model, messages, kept)
-
-        if self._cassette is None:
-            return send(on_delta)  # type: ignore[no-any-return] # as the client gave it
-        return self._cassette.request(described, send, on_delta)  # type: ignore[no-any-return]
-
-    def _with_images(self, model: str, messages: list[dict[str, Any]], ask: Callable[..., Any]) -> Any:
-        """Ask with the images of results of tools, and once more without them if they are refused.
-
-        The user did not choose them, and a refused image would also fail each later request.
-        """
-        if not has_attached_results(messages) or model in self._without_images:
-            return ask(with_results=False)
-        try:
-            return ask(with_results=True)
-        except Exception as error:
-            if not is_about_images(error):
-                raise
-            if takes_no_attachments(error):
-                self._without_images.add(model)
-        return ask(with_results=False)
-
-    def replies_with_blocks(self, messages: list[dict[str, Any]], **options: Any) -> tuple[int, ...] | None:
-        """Return which replies a request would send back with their raw blocks, by their number among the replies.
-
-        None if the client, of a user's own, does not say. Arguments and errors as of `chat`; nothing is sent.
-        """
-        given = self._client
-        client = given.of(self._connection) if isinstance(given, Clients) else given
-        ask = getattr(client, "replies_with_blocks", None)
-        whole = {**self._options, **options}
-        return None if ask is None else tuple(ask(with_parts(messages, self._read), **whole))
-
-    def price(self, usage: Usage) -> Cost | None:
-        """Return what a request with these tokens costs; None if the price is unknown."""
-        return self._spending.account.prices.cost(self._connection.asked(self._options.get("model")), usage)
-
-    @repr_of_whole
-    def __repr__(self) -> str:
-        return f"<{self._connection}>" if isinstance(self._client, Clients) else repr(self._client)
-
-    def __reduce__(self) -> Any:
-        raise LLMConfigError("models hold keys while they are in use, and cannot be pickled or copied")
 
 
 def checked_name(model: object) -> str:

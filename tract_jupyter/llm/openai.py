@@ -28,6 +28,7 @@ from tract_jupyter.llm.messages import (
     sound,
     text_of,
 )
+from tract_jupyter.llm.providers import OPENAI, OPENAI_KEY
 from tract_jupyter.llm.reply import RawCall
 from tract_jupyter.llm.thinking import split_thought
 from tract_jupyter.models import Delta, brief_repr
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from tract_jupyter.llm.blocks import Dialect, SentBlocks
     from tract_jupyter.llm.sse import Assembly
 
-OPENAI: Final = "https://api.openai.com/v1"
-KEY_VARIABLE: Final = "OPENAI_API_KEY"
 _DETAILS: Final = "reasoning_details"  # of OpenRouter, which wants them back
 # they refuse a message that calls tools without its reasoning, be it empty
 _WANT_REASONING: Final = ("deepseek.com", "moonshot.ai", "moonshot.cn")
@@ -58,7 +57,7 @@ class OpenAIClient(HTTPClient):
     dialect: ClassVar[Dialect] = "chat"
     provider_url: ClassVar[str] = OPENAI
     path: ClassVar[str] = "/chat/completions"
-    key_variable: ClassVar[str] = KEY_VARIABLE
+    key_variable: ClassVar[str] = OPENAI_KEY
     about_url: ClassVar[str] = "base_url, which ends with the version (/v1)"
     hints: ClassVar[Mapping[str, str]] = {
         r"reasoning_effort.*/v1/responses|/v1/responses.*reasoning_effort":

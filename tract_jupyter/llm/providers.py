@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 CHAT: Final = "chat"
 """The dialect that most providers speak."""
+OPENAI: Final = "https://api.openai.com/v1"
+OPENAI_KEY: Final = "OPENAI_API_KEY"
+"""The environment variable of OpenAI's key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ PROVIDERS: Final = {
     one.name: one
     for one in (
         Provider(
-            "openai", "https://api.openai.com/v1", own_dialect="responses", key_variables=("OPENAI_API_KEY",),
+            "openai", OPENAI, own_dialect="responses", key_variables=(OPENAI_KEY,),
             url_variables=("OPENAI_BASE_URL",), prices="openai", example="gpt-6-luna",
         ),
         Provider(

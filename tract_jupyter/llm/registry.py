@@ -1,7 +1,7 @@
-"""Language models by name: their addresses, where their keys come from, and which one is asked for what.
+"""The models of a tract: which one is asked for each kind of request, and models by name.
 
-A profile is data and may come from anywhere, so it only names a model and a credential; a person registers these names
-in `t.models`. The registry lives as long as its tract is open: neither it nor a key is stored.
+A profile is data and may come from anywhere, so it only names a model and a credential. The user registers these names
+in `t.models`. They last as long as the tract is open: neither a registered model nor a key is stored.
 """
 
 from __future__ import annotations
@@ -9,34 +9,104 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import LLMConfigError, nearest
-from tract_jupyter.llm.configured import MODEL_OPERATIONS, ConfiguredLLM, purpose_text
-from tract_jupyter.llm.connections import Credential, ModelConnection, checked_name, http_client, key_text
+from tract_jupyter.llm.configured import MODEL_OPERATIONS, ConfiguredClient, purpose_text, settings_of
+from tract_jupyter.llm.connections import (
+    Clients,
+    Credential,
+    ModelConnection,
+    checked_name,
+    http_client,
+    key_text,
+)
 from tract_jupyter.llm.keys import KeySource, hidden_address, masked
-from tract_jupyter.llm.openai import KEY_VARIABLE, OPENAI
-from tract_jupyter.llm.providers import CHAT, EXAMPLE, PROVIDERS, provider_of, unknown_model
-from tract_jupyter.models import brief_repr, check_choice, repr_of_whole
+from tract_jupyter.llm.providers import (
+    EXAMPLE,
+    HOW_TO_CHOOSE,
+    OPENAI,
+    OPENAI_KEY,
+    PROVIDERS,
+    provider_of,
+    unknown_model,
+)
+from tract_jupyter.llm.spending import Spending
+from tract_jupyter.models import brief_repr, check_choice, no_reader, repr_of_whole
 
 if TYPE_CHECKING:
+    from tract_jupyter.llm.cassette import Cassette
     from tract_jupyter.llm.configured import ModelOperation
     from tract_jupyter.llm.prices import ModelPrice
-    from tract_jupyter.models import LLMClient
+    from tract_jupyter.llm.workers import RequestWorkers
+    from tract_jupyter.models import LLMClient, Reader
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}")
 
 
+@dataclass(eq=False)
+class _Choice:
+    """The chosen model and the options of each kind of request. The model under None is for all other kinds."""
+
+    purposes: dict[ModelOperation | None, ModelConnection]
+    settings: dict[str, dict[str, Any]]
+
+    def copy(self) -> _Choice:
+        settings = {operation: dict(options) for operation, options in self.settings.items()}
+        return _Choice(dict(self.purposes), settings)
+
+    def choose(self, connection: ModelConnection | None, operation: ModelOperation | None) -> None:
+        if operation is not None:
+            check_choice(operation, MODEL_OPERATIONS, "operation")
+            # a name of another client's model means nothing to this one
+            self.settings.get(operation, {}).pop("model", None)
+        if connection is None:
+            self.purposes.pop(operation, None)
+        else:
+            self.purposes[operation] = connection
+
+
+_LENT: Final[ContextVar[Mapping[object, _Choice]]] = ContextVar("tract_models_lent", default={})  # noqa: B039 # never written to
+"""Choices that count in this context alone, by the `_key` of their `Models`."""
+
+
 class Models(Mapping[str, ModelConnection]):
-    """Which models a tract asks; models by the name that profiles use as `providerRef`, credentials by `credentialRef`.
+    """The models of a tract: which one is asked for each kind of request, and models by name.
+
+    Profiles name a registered model as `providerRef`, and a credential as `credentialRef`.
+
+    Args:
+        spending: sends the requests.
+        cassette: records requests, or replays them.
+        read: returns the bytes of attachments.
 
     Attributes:
-        default: who is asked where no name is given: what `use`, `configure` and `Tract.configure_llm` set.
+        clients: the clients of models with an address.
+        replies: the kind of request of replies; another kind if the conversation is not a user's chat.
+        follows: returns the models of the tract above. Its choice counts until something is chosen here. If it returns
+            None, its last choice counts.
+        workers: make the requests; None for this process.
+        without_images: models that refused images. They get no images of tool results.
     """
 
-    def __init__(self, default: ConfiguredLLM | None = None) -> None:
-        self.default = default or ConfiguredLLM()
+    def __init__(
+        self,
+        spending: Spending | None = None,
+        cassette: Cassette | None = None,
+        read: Reader = no_reader,
+    ) -> None:
+        self.spending = spending or Spending()
+        self.cassette = cassette
+        self.read = read
+        self.clients = Clients(cassette)
+        self.replies: ModelOperation = "chat"
+        self.workers: RequestWorkers | None = None
+        self.follows: Callable[[], Models | None] | None = None
+        self.without_images: set[str] = set()
+        self._own = _Choice({}, {})
+        self._key = object()
         self._connections: dict[str, ModelConnection] = {}
         self._credentials: dict[str, Credential] = {}
 
@@ -53,11 +123,11 @@ class Models(Mapping[str, ModelConnection]):
     def __len__(self) -> int:
         return len(self._connections)
 
-    # --- who is asked
+    # --- the model of each kind of request
 
     def use(
         self,
-        model: str | LLMClient | Callable[..., Any] | None,
+        model: str | LLMClient | Callable[..., Any] | ModelConnection | None,
         *,
         operation: ModelOperation | None = None,
         api_key: str | None = None,
@@ -71,7 +141,7 @@ class Models(Mapping[str, ModelConnection]):
         Args:
             model: `PROVIDER/NAME` (openai, anthropic, ollama, openrouter, gemini), the name of a registered model, or
                 `NAME` with `base_url`; or an object with `chat(messages, **options)`, or a function `f(messages,
-                **options)` that returns a text or a response in OpenAI's shape. None: none is asked any more.
+                **options)` that returns a text or a response in OpenAI's shape; or a connection. None removes it.
             operation: ask it for this kind of request only: `chat`, `compress`, `merge`, `tool_result`, `consult` or
                 `review`; for all that have no other one if left out. `orchestrate` is a name for callers of
                 `client_for`: nothing in this package asks for it by itself.
@@ -91,19 +161,33 @@ class Models(Mapping[str, ModelConnection]):
             raise LLMConfigError(
                 f"api_key and base_url belong to a model: give one, too, such as model={EXAMPLE!r}"
             )
-        made = None if model is None else self._connection(model, api_key, base_url)
-        self.default.choose(made, operation)
+        made = None if model is None else self._written(model, api_key, base_url)
+        self._to_change().choose(made, operation)
         return made
 
     @contextmanager
     def lent(
-        self, model: str | LLMClient | Callable[..., Any], operation: ModelOperation = "chat"
-    ) -> Iterator[ModelConnection]:
-        """Have a model asked for one kind of request meanwhile, in this context alone; see `use`."""
-        made = self._connection(model, None, None)
-        with self.default.apart():
-            self.default.choose(made, operation)
-            yield made
+        self, model: str | LLMClient | Callable[..., Any] | None = None, operation: ModelOperation = "chat"
+    ) -> Iterator[None]:
+        """Ask another model for one kind of request in the block. What is chosen in the block counts only there.
+
+        Args:
+            model: as of `use`, or the name of another model of the same client. None: the same model.
+            operation: the kind of request.
+
+        Raises:
+            LLMConfigError: it names no model.
+        """
+        choice = self._now.copy()
+        if isinstance(model, str) and self.named(model, operation) is None:
+            choice.settings.setdefault(operation, {})["model"] = checked_name(model)
+        elif model is not None:
+            choice.choose(self._written(model, None, None), operation)
+        token = _LENT.set({**_LENT.get(), self._key: choice})
+        try:
+            yield
+        finally:
+            _LENT.reset(token)
 
     def named(self, name: str, operation: ModelOperation = "chat") -> ModelConnection | None:
         """Return the model of a name: a registered one, or `PROVIDER/NAME`; None for another one of the same client.
@@ -118,35 +202,55 @@ class Models(Mapping[str, ModelConnection]):
             LLMConfigError: it names no model.
         """
         if name in self or provider_of(name.strip()) is not None:
-            return self._connection(name, None, None)
-        here = self.default.connection(operation)
+            return self._written(name, None, None)
+        here = self.connection(operation)
         has_slash = here is not None and "/" in (here.model or "")
         if "/" in name and not (has_slash and all(name.strip().partition("/"))):
             raise unknown_model(name, self)
         return None
 
-    def _connection(self, model: object, api_key: object, base_url: str | None) -> ModelConnection:
-        """Return what `use` is given, as a connection."""
+    def _written(self, model: object, api_key: object, base_url: str | None) -> ModelConnection:
+        """Return the connection for the arguments of `use`."""
         key = None if api_key is None else KeySource.of_given(api_key)
+        if isinstance(model, ModelConnection):
+            return model
         if not isinstance(model, str):
             return _of_object("", model, None, [base_url, key])
         if base_url is None and key is None and model in self:
             return self[model]
+        if key is not None and base_url is None and "/" not in model:
+            return _checked(ModelConnection.of_provider(PROVIDERS["openai"], checked_name(model), key=key))
+        return _checked(self._of_text(model, base_url, key))
+
+    def _of_text(self, model: str, base_url: str | None, key: KeySource | None) -> ModelConnection:
+        """Return the connection to `PROVIDER/NAME`, or to `NAME` at an address.
+
+        Raises:
+            LLMConfigError: it names no model.
+        """
         found = provider_of(model.strip())
         if found is not None:
-            return _checked(ModelConnection.of_provider(*found, base_url=base_url, key=key))
+            return ModelConnection.of_provider(*found, base_url=base_url, key=key)
         name = checked_name(model)
-        if base_url is not None:
-            return _checked(ModelConnection(name, base_url, name, key))
-        if key is None or "/" in name:
+        if base_url is None:
             raise unknown_model(name, self)
-        return _checked(ModelConnection.of_provider(PROVIDERS["openai"], name, key=key))
+        return ModelConnection(name, base_url, name, key)
+
+    def choose_like(self, other: Models, *, if_lent: bool = False) -> None:
+        """Ask the models that another tract asks now, with the same settings.
+
+        Args:
+            other: the models of the other tract.
+            if_lent: only if they were chosen for this context alone. Otherwise they are followed.
+        """
+        if not if_lent or other._key in _LENT.get():
+            self.follows, self._own = None, other._now.copy()
 
     def take_over(self, other: Models) -> None:
         """Use another tract's models, keys, budget and bill from now on. The other tract is not used any more."""
         self._connections, self._credentials = dict(other._connections), dict(other._credentials)
-        self.default.take_over(other.default)
-        self.default.spending.account = other.default.spending.account
+        self.choose_like(other)
+        self.spending.account = other.spending.account
 
     def configure(
         self,
@@ -173,35 +277,116 @@ class Models(Mapping[str, ModelConnection]):
             ContentError: there is no such kind of request.
             LLMConfigError: a value cannot be sent.
         """
-        return self.default.set_model(operation, model, temperature, max_tokens)
+        now = self._to_change()
+        settings = now.settings[operation] = settings_of(operation, model, temperature, max_tokens)
+        return dict(settings)
 
-    def secrets(self) -> list[str]:
-        """Return the keys that are in use, for what must not show them."""
-        own = [text for one in self.values() for text in getattr(one.client, "secrets", ())]
-        return [*self.default.secrets(), *own]
+    @property
+    def _now(self) -> _Choice:
+        """The choice that counts in this context."""
+        lent = _LENT.get().get(self._key)
+        if lent is not None:
+            return lent
+        other = None if self.follows is None else self.follows()
+        if other is not None:
+            self._own = other._now  # noqa: SLF001 # its own class
+        return self._own
+
+    def _to_change(self) -> _Choice:
+        """Return the choice that counts in this context, to be changed: no other tract is followed afterwards."""
+        now = self._now
+        if self.follows is not None and now is self._own:
+            self.follows, now = None, now.copy()
+            self._own = now
+        return now
+
+    @property
+    def purposes(self) -> dict[ModelOperation | None, ModelConnection]:
+        """The chosen models by kind of request. The one under None is asked for all other kinds."""
+        return dict(self._now.purposes)
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """Who is asked for what, a line each; empty if nobody is."""
-        usual, chosen = self.default.default, self.default.chosen.items()
-        told = [] if usual is None else [f"Asked: {usual}"]
-        return (*told, *(f"Asked for {purpose_text(operation)}: {one}" for operation, one in chosen))
+        """The chosen models with their kinds of requests, a line each."""
+        purposes = self.purposes
+        usual = purposes.pop(None, None)
+        lines = [] if usual is None else [f"Asked: {usual}"]
+        return (*lines, *(f"Asked for {purpose_text(str(name))}: {one}" for name, one in purposes.items()))
 
-    def client_for(self, operation: ModelOperation, client: LLMClient | None = None) -> LLMClient:
-        """Return who is asked for one kind of request, with its settings, within the budget, and on the bill.
+    def secrets(self) -> list[str]:
+        """Return the keys in use, so that they can be masked. This does not read the store of a tract above."""
+        lent = _LENT.get().get(self._key, self._own)
+        chosen = [*self._own.purposes.values(), *lent.purposes.values()]
+        given = [str(one.key.given) for one in chosen if one.key is not None and one.key.given is not None]
+        own = [text for one in (*chosen, *self.values()) for text in getattr(one.client, "secrets", ())]
+        return [*given, *own, *self.clients.keys()]
+
+    # --- clients
+
+    def connection(self, operation: ModelOperation) -> ModelConnection | None:
+        """Return the model that is asked for one kind of request; None if there is none."""
+        operation, purposes = self._kind(operation), self._now.purposes
+        found = purposes.get(operation) or purposes.get(None)
+        return found if found is not None or self.cassette is None else self.cassette.stand_in(operation)
+
+    def check(self, operation: ModelOperation = "chat") -> None:
+        """Check that there is a model for one kind of request, and that it has a key.
+
+        Raises:
+            LLMConfigError: one of them is missing; with the line to type.
+        """
+        self.clients.of(self._required(operation))
+
+    def available(self, operation: ModelOperation) -> LLMClient | None:
+        """Return the client for one kind of request; None if no model is configured."""
+        connection = self.connection(operation)
+        return None if connection is None else self._metered(connection, operation)
+
+    def client_for(self, operation: ModelOperation, client: LLMClient | None = None) -> ConfiguredClient:
+        """Return the client for one kind of request, with its settings, within the budget, and on the bill.
 
         Args:
             operation: see `use`.
-            client: a client that is to be asked instead of the one that is configured.
+            client: the client to ask; the configured one if left out.
 
         Raises:
             ContentError: there is no such kind of request.
             LLMConfigError: no model is configured; with the line to type.
         """
         check_choice(operation, MODEL_OPERATIONS, "operation")
-        if client is None:
-            return self.default.for_operation(operation)
-        return self.default.metered(ModelConnection("", client=client), operation)
+        found = self._required(operation) if client is None else ModelConnection("", client=client)
+        return self._metered(found, operation)
+
+    def options(self, operation: ModelOperation) -> dict[str, Any]:
+        """Return the options of one kind of request."""
+        return self._now.settings.get(self._kind(operation), {})
+
+    def _metered(
+        self, connection: ModelConnection, operation: ModelOperation, client: LLMClient | None = None
+    ) -> ConfiguredClient:
+        """Return a client of this tract for a connection: within the budget, and on the bill.
+
+        Args:
+            connection: the model.
+            operation: the kind of request.
+            client: the client, if it is made already. It gets no settings of this kind of request.
+        """
+        settings = {} if client is not None else self.options(operation)
+        if connection.client is not None and connection.model is not None:
+            settings = {"model": connection.model, **settings}
+        return ConfiguredClient(self, connection, self._kind(operation), settings, client)
+
+    def _kind(self, operation: ModelOperation) -> ModelOperation:
+        return self.replies if operation == "chat" else operation
+
+    def _required(self, operation: ModelOperation) -> ModelConnection:
+        found = self.connection(operation)
+        if found is None:
+            raise LLMConfigError(
+                f"no language model is configured; {HOW_TO_CHOOSE}. tract.configure_llm(client) takes an object of "
+                "your own that has chat(messages, **options)"
+            )
+        return found
 
     def price(
         self, name: str, *, input: float, output: float, cached: float | None = None, cache_write: float | None = None  # noqa: A002 # the usual words
@@ -218,7 +403,7 @@ class Models(Mapping[str, ModelConnection]):
         Raises:
             LLMConfigError: a price is not a number from 0 on.
         """
-        return self.default.spending.account.prices.set(
+        return self.spending.account.prices.set(
             name, input=input, output=output, cached=cached, cache_write=cache_write
         )
 
@@ -266,18 +451,38 @@ class Models(Mapping[str, ModelConnection]):
                 f"{EXAMPLE!r}"
             )
         key = KeySource.of(key_env, key_ring)
-        made = (
-            _of_written(name, client, base_url, model, key, dialect, options)
-            if isinstance(client, str)
-            else _of_object(name, client, model, [base_url, key_env, key_ring, dialect, *options.values()])
-            if client is not None
-            else _of_address(name, base_url, model, key, dialect, options)
-        )
-        self.default.clients.forget(name)
+        if client is not None and not isinstance(client, str):
+            others = [base_url, key_env, key_ring, dialect, *options.values()]
+            made = _of_object(name, client, model, others)
+        else:
+            if "api_key" in options:
+                raise LLMConfigError(
+                    "a key is never passed as a value, so that it cannot be stored: give key_env or key_ring"
+                )
+            address = self._of_address(client, base_url, model, key)
+            made = _checked(address, name=name, options=options, dialect=dialect or address.dialect)
+        self.clients.forget(name)
         if name in self and self[name].base_url != made.base_url:
             self._forget_credentials(name)
         self._connections[name] = made
         return made
+
+    def _of_address(
+        self, written: str | None, base_url: str | None, model: str | None, key: KeySource | None
+    ) -> ModelConnection:
+        """Return the connection for the arguments of `add`, still without its name."""
+        if written is not None and model is not None:
+            raise LLMConfigError(
+                f"both {brief_repr(written)} and model={brief_repr(model)} say which model it is; give one"
+            )
+        if written is None and base_url is None and isinstance(model, str) and provider_of(model):
+            written = model
+        if written is not None and (base_url is None or provider_of(written.strip())):
+            return self._of_text(written, base_url, key)
+        address, name = OPENAI if base_url is None else base_url, model if written is None else written
+        if key is None and str(address).rstrip("/") == OPENAI:
+            key = KeySource((OPENAI_KEY,))
+        return ModelConnection("", address, None if name is None else checked_name(name), key)
 
     def add_credential(
         self, name: str, *, of: str, key_env: str | None = None, key_ring: str | None = None, replace: bool = False
@@ -306,7 +511,7 @@ class Models(Mapping[str, ModelConnection]):
         key = KeySource.of(key_env, key_ring)
         if key is None:
             raise LLMConfigError(f"the credential {name!r} has no key: give key_env or key_ring")
-        self.default.clients.forget(of, name)
+        self.clients.forget(of, name)
         made = self._credentials[name] = Credential(name, of, key)
         return made
 
@@ -318,7 +523,7 @@ class Models(Mapping[str, ModelConnection]):
         """
         if name not in self._connections and name in self._credentials:
             credential = self._credentials.pop(name)
-            self.default.clients.forget(credential.connection, name)
+            self.clients.forget(credential.connection, name)
             return
         if name not in self._connections:
             there = [*self, *sorted(self._credentials)]
@@ -326,7 +531,7 @@ class Models(Mapping[str, ModelConnection]):
                 f"no model or credential is registered as {name!r}, so nothing was removed.{nearest(str(name), there)} "
                 f"There are: {', '.join(map(repr, there)) or 'none'}"
             )
-        self.default.clients.forget(name)
+        self.clients.forget(name)
         self._forget_credentials(name)
         del self._connections[name]
 
@@ -362,7 +567,7 @@ class Models(Mapping[str, ModelConnection]):
             LLMConfigError: as of `resolve`, or a key is not there.
         """
         connection, other = self.resolve(name, credential)
-        return self.default.metered(connection, "chat", self.default.clients.of(connection, other))
+        return self._metered(connection, "chat", self.clients.of(connection, other))
 
     def _known(self, name: object) -> ModelConnection:
         found = self._connections.get(name) if isinstance(name, str) else None
@@ -406,60 +611,13 @@ def _of_object(name: str, client: object, model: str | None, others: list[object
     return ModelConnection.of_client(name, client, model)
 
 
-def _of_written(
-    name: str,
-    written: str,
-    base_url: str | None,
-    model: str | None,
-    key: KeySource | None,
-    dialect: str | None,
-    options: Mapping[str, Any],
-) -> ModelConnection:
-    """Return the connection to a model that is written as `use` takes it."""
-    if model is not None:
-        raise LLMConfigError(
-            f"both {brief_repr(written)} and model={brief_repr(model)} say which model it is; give one"
-        )
-    found = provider_of(written.strip())
-    if found is None:
-        if base_url is None:
-            raise unknown_model(checked_name(written), {})
-        return _of_address(name, base_url, written, key, dialect, options)
-    made = ModelConnection.of_provider(*found, base_url=base_url, key=key)
-    return _checked(replace(made, name=name, options=dict(options), dialect=dialect or made.dialect))
-
-
-def _of_address(
-    name: str,
-    base_url: str | None,
-    model: str | None,
-    key: KeySource | None,
-    dialect: str | None,
-    options: Mapping[str, Any],
-) -> ModelConnection:
-    found = provider_of(model) if base_url is None and isinstance(model, str) else None
-    if found is not None:
-        of_provider = ModelConnection.of_provider(*found, key=key)
-        return _checked(
-            replace(of_provider, name=name, options=dict(options), dialect=dialect or of_provider.dialect)
-        )
-    place = OPENAI if base_url is None else base_url
-    if key is None and str(place).rstrip("/") == OPENAI:
-        key = KeySource((KEY_VARIABLE,))
-    if "api_key" in options:
-        raise LLMConfigError(
-            "a key is never passed as a value, so that it cannot be stored: give key_env or key_ring"
-        )
-    named = None if model is None else checked_name(model)
-    return _checked(ModelConnection(name, place, named, key, options=dict(options), dialect=dialect or CHAT))
-
-
-def _checked(made: ModelConnection) -> ModelConnection:
-    """Return a connection to an address, after what is wrong with it was told.
+def _checked(made: ModelConnection, **changes: Any) -> ModelConnection:
+    """Return a connection to an address with changes, if a client can be made for it.
 
     Raises:
         LLMConfigError: the address or an option cannot be used.
     """
+    made = replace(made, **changes)
     try:
         http_client(made, "")
     except TypeError:

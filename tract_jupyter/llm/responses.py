@@ -28,7 +28,8 @@ from tract_jupyter.llm.messages import (
     text_of,
     with_own_ids,
 )
-from tract_jupyter.llm.openai import KEY_VARIABLE, OPENAI, cache_key
+from tract_jupyter.llm.openai import cache_key
+from tract_jupyter.llm.providers import OPENAI, OPENAI_KEY
 from tract_jupyter.llm.reply import RawCall
 from tract_jupyter.models import Delta, brief_repr, provider_name
 
@@ -62,7 +63,7 @@ class ResponsesClient(HTTPClient):
     limit_name: ClassVar[str] = "max_output_tokens"
     unsure_ends: ClassVar[frozenset[str | None]] = frozenset({None, "stop"})  # "stop" from llama.cpp
     path: ClassVar[str] = "/responses"
-    key_variable: ClassVar[str] = KEY_VARIABLE
+    key_variable: ClassVar[str] = OPENAI_KEY
     about_url: ClassVar[str] = "base_url, which ends with the version (/v1)"
     hints: ClassVar[Mapping[str, str]] = {
         r"[Ee]ncrypted content is not supported": "Give include=[], since this model does not reason",

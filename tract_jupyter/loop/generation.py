@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tract_jupyter.context import Repository
-    from tract_jupyter.llm import ConfiguredLLM
+    from tract_jupyter.llm import Models
     from tract_jupyter.loop.journal import CallJournal
     from tract_jupyter.models import CommitInfo, CompiledContext, Delta, LLMClient, Validator
     from tract_jupyter.review import Firing, Pending, Reviewer
@@ -101,7 +101,7 @@ class Generation:
         repository: where replies are committed.
         firing: has pendings decided.
         reviewer: keeps them in the inbox.
-        llm: who is asked.
+        models: the models of the tract.
         rebuild: makes a stored pending again.
         waits: whether what answers a message of the user waits for a person, besides replies in the inbox.
         journal: gives what signs the calls that the tool loop carries out.
@@ -113,7 +113,7 @@ class Generation:
         repository: Repository,
         firing: Firing,
         reviewer: Reviewer,
-        llm: ConfiguredLLM,
+        models: Models,
         rebuild: Callable[[StoredPending], Pending],
         waits: Callable[[str], bool],
         journal: Callable[[], CallJournal],
@@ -123,7 +123,7 @@ class Generation:
         self._firing = firing
         self._reviewer = reviewer
         self._ledger = reviewer.ledger
-        self._llm = llm
+        self._models = models
         self._rebuild = rebuild
         self._journal = journal
         self.turns = Turns(
@@ -194,7 +194,7 @@ class Generation:
             replaces: the commit whose place the reply takes.
             on_delta: is given what comes, piece by piece, of a model that can stream.
         """
-        client = asked.through(self._llm.for_operation("chat"))
+        client = asked.through(self._models.client_for("chat"))
         branch, context = self.to_be_answered(self._repository.refs.position)
         self._check(asked)
         fields = {
@@ -243,7 +243,7 @@ class Generation:
 
     def _all_options(self, asked: ReplyRequest) -> tuple[dict[str, Any], Any]:
         """Return the options of the client, and the tools that it offers the model, if the caller names any."""
-        everything = {**self._llm.options("chat"), **asked.options}
+        everything = {**self._models.options("chat"), **asked.options}
         tools = everything.pop("tools", None)
         return everything, tools
 
@@ -344,7 +344,7 @@ class Generation:
 
     def check_ready(self) -> Position:
         """Return the place of the next reply, after checking the model and the branch."""
-        self._llm.check()
+        self._models.check()
         return self.check_place()
 
     def check_place(self) -> Position:
@@ -391,7 +391,7 @@ class Generation:
         return PendingGeneration(
             fields,
             tract=self._tract,
-            client=lambda: through(self._llm.for_operation("chat")),
+            client=lambda: through(self._models.client_for("chat")),
             run=keep or self.commit_reply,
             validator=validator,
         )

@@ -69,7 +69,7 @@ async def propose(notebook: NotebookSession, options: ProposeOptions) -> None:
     def work() -> WrittenOperation:
         with nullcontext() if options.model is None else tract.models.lent(options.model):
             if not tract.cassette.is_replaying:
-                tract.models.default.check()
+                tract.models.check()
             shown.begin()
             return tract.operations.write(
                 options.text, tries=options.tries, versions=options.versions, observer=shown, stop=stop,

@@ -291,7 +291,7 @@ class Operations:
         """
         is_model = actor != "user"
         checked, requests = self._to_propose(spec, is_own=not is_model, replaces_unreviewed=not is_model)
-        about = {"requests": requests, "triggered_by": triggered_by, "actor": actor}
+        about: dict[str, Any] = {"requests": requests, "triggered_by": triggered_by, "actor": actor}
         if is_model and not reviewed and self._needs_no_review(checked.spec):
             pending = self.activation(checked, is_reviewed=False, **about)
             with deciding("automatic", "nobody"):

@@ -401,7 +401,7 @@ class Orchestrator:
         is_own = model is None or self._named_model() is None
         try:
             with nullcontext() if is_own else models.lent(model, "orchestrate"):
-                models.default.check("orchestrate")
+                models.check("orchestrate")
         except LLMConfigError as error:
             raise OrchestratorError(
                 f"no model can be asked to look after the context: {error}. tract.models.use(NAME, "
@@ -522,12 +522,12 @@ class Orchestrator:
 
     def _choose_model(self, own: Any) -> None:
         """Have the conversation ask the model for `orchestrate`."""
-        own.models.default.replies = "orchestrate"
+        own.models.replies = "orchestrate"
         named = self._named_model()
         if self.llm_callable is not None:
             own.models.use(_asked_as_it_takes(self.llm_callable), operation="orchestrate")
         elif named is not None:
-            own.models.default.choose(named, "orchestrate")
+            own.models.use(named, operation="orchestrate")
 
 
 def about_run(own: Any) -> dict[str, Any] | None:

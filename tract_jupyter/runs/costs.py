@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tract_jupyter.context import Repository
-    from tract_jupyter.llm import Account, ConfiguredLLM
+    from tract_jupyter.llm import Models
     from tract_jupyter.models import CommitInfo, CompiledContext
     from tract_jupyter.storage import Entry
 
@@ -101,14 +101,12 @@ class Costs:
 
     Args:
         repository: has the replies.
-        account: of this session.
-        llm: says who is asked.
+        models: the models of the tract, with the account of the session.
     """
 
-    def __init__(self, repository: Repository, account: Account, llm: ConfiguredLLM) -> None:
+    def __init__(self, repository: Repository, models: Models) -> None:
         self._repository = repository
-        self._account = account
-        self._llm = llm
+        self._models = models
 
     def __call__(self) -> CostReport:
         """Return what was used and spent in this session, by model and purpose.
@@ -116,7 +114,7 @@ class Costs:
         Every request counts, also one whose reply was thrown away, or that failed after the provider had begun. A reply
         without reported usage is estimated, and marked so; what has no known price is in lines of its own.
         """
-        return self._account.report()
+        return self._models.spending.account.report()
 
     def of(self, commit: str) -> CostReport:
         """Return what a reply has used and cost, as its commit says; a report without lines if it says nothing.
@@ -230,18 +228,18 @@ class Costs:
         kept = [index for index in replies if "provider_blocks" in context.messages[index].provider_fields]
         if not kept or kept[-1] < place:
             return 0
-        if self._llm.connection("chat") is not None:
+        if self._models.connection("chat") is not None:
             tools = list(self._repository.toolsets.offered) or list(context.tools)
             with suppress(LLMError):  # without a key, say, it is not known which ones
-                client = self._llm.for_operation("chat")
+                client = self._models.client_for("chat")
                 sent = client.replies_with_blocks(sent_of(context), **({"tools": tools} if tools else {}))
                 kept = kept if sent is None else [replies[number] for number in sent]
         return sum(index >= place for index in kept)
 
     def _priced(self, tokens: int) -> Cost | None:
-        if not tokens or self._llm.connection("chat") is None:
+        if not tokens or self._models.connection("chat") is None:
             return None
-        cost = self._llm.for_operation("chat").price(Usage(tokens, 0, tokens, 0))
+        cost = self._models.client_for("chat").price(Usage(tokens, 0, tokens, 0))
         return None if cost is None else replace(cost, is_estimate=True)
 
     # --- the budget
@@ -249,7 +247,7 @@ class Costs:
     @property
     def budget(self) -> Allowance | None:
         """What this session may spend; None if there is no limit. `set_budget` sets it."""
-        return self._account.budget
+        return self._models.spending.account.budget
 
     def set_budget(self, *, usd: Decimal | float | str | None = None, tokens: int | None = None) -> Allowance:
         """Refuse a request, before it is sent, that could exceed what the session may spend, from now on.
@@ -273,12 +271,12 @@ class Costs:
             made = Allowance(tokens=tokens, usd=None if amount is None else float(amount))
         except ContentError as error:
             raise LLMConfigError(str(error)) from None
-        self._account.budget = made
+        self._models.spending.account.budget = made
         return made
 
     def remove_budget(self) -> None:
         """Let the session spend what it wants; nothing happens if there is no budget."""
-        self._account.budget = None
+        self._models.spending.account.budget = None
 
     @repr_of_whole
     def __repr__(self) -> str:

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from tract_jupyter.context import Repository, VersionedContext
-    from tract_jupyter.llm import ConfiguredLLM, Models
+    from tract_jupyter.llm import Models
     from tract_jupyter.loop import Generation, Lease
     from tract_jupyter.runs.commit_queue import CommitReport
     from tract_jupyter.runs.effect_types import Effect
@@ -129,8 +129,7 @@ class RunEngine:
         tract: where operations write, and where their pendings belong.
         repository: its history.
         generation: makes the main call.
-        llm: who is asked where an operation names no model.
-        models: those that operations name.
+        models: the models of the tract.
         executor: gives what calls the tools of operations.
         kinds: of operations: those built in, and those that other packages bring.
 
@@ -146,14 +145,12 @@ class RunEngine:
         tract: VersionedContext,
         repository: Repository,
         generation: Generation,
-        llm: ConfiguredLLM,
         models: Models,
         executor: Callable[[], ToolExecutor],
         kinds: KindRegistry,
     ) -> None:
         self._tract = tract
         self._repository = repository
-        self._llm = llm
         self._models = models
         self._make_executor = executor
         database, tract_id = repository.database, repository.tract_id
@@ -242,7 +239,7 @@ class RunEngine:
 
     def _services(self) -> Services:
         try:
-            llm = self._llm.for_operation("chat")
+            llm = self._models.client_for("chat")
         except LLMConfigError:
             llm = None
         return Services(

@@ -5,7 +5,7 @@ The commits before the step are shared, so they cost nothing, and providers have
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any, Final
@@ -147,7 +147,7 @@ class Forks:
         self,
         repository: Repository,
         chat: Callable[..., RunResponse],
-        models: Callable[[], Models],
+        models: Models,
         costs: Costs,
     ) -> None:
         self._repository = repository
@@ -192,8 +192,8 @@ class Forks:
         commit = self._repository.commits.get("HEAD" if at is None else at)
         base, replaced = self._start(commit, has_prompt=prompt is not None)
         changed = _changed(model, prompt, options)
-        with self._asked(model):
-            self._models().default.check("chat")
+        with self._models.lent(model):
+            self._models.check("chat")
             branch = self._branch(name, base)
             head = OwnHead(
                 branch,
@@ -312,20 +312,6 @@ class Forks:
             else:
                 return free
         raise AssertionError
-
-    @contextmanager
-    def _asked(self, model: Any) -> Iterator[None]:
-        """Use another model in this fork alone."""
-        models = self._models()
-        if model is None:
-            with models.default.apart():
-                yield
-        elif isinstance(model, str) and models.named(check_text(model, "model")) is None:
-            with models.default.apart(model):  # of the same client
-                yield
-        else:
-            with models.lent(model):
-                yield
 
     def _has_reply(self, base: str | None) -> bool:
         """Return True if the current branch has a reply after its base."""

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.context import Attachable, Repository
-    from tract_jupyter.llm import ConfiguredLLM, Cost, Models
+    from tract_jupyter.llm import Cost, Models
     from tract_jupyter.loop import Generation, OpenTurn, ToolLoop, TurnRequest
     from tract_jupyter.models import ChatResponse, CompiledContext, Validator
     from tract_jupyter.operations import OperationSpec
@@ -113,8 +113,7 @@ class Runs:
         repository: where replies and the effects of operations are committed.
         generation: makes main calls.
         engine: carries runs out.
-        llm: who is asked.
-        models: those that operations name.
+        models: the models of the tract.
         profiles: gives the profiles by name, and the active one.
         signer: signs how runs began.
         loop: carries turns out, each of whose steps is a reply or a run.
@@ -126,8 +125,7 @@ class Runs:
         repository: Repository,
         generation: Generation,
         engine: Callable[[], RunEngine],
-        llm: ConfiguredLLM,
-        models: Callable[[], Models],
+        models: Models,
         profiles: Profiles,
         signer: Signer,
         loop: Callable[[], ToolLoop],
@@ -141,8 +139,7 @@ class Runs:
         self._rows = RunEventRows(repository.tract_id)
         self._generation = generation
         self._make_engine = engine
-        self._llm = llm
-        self._make_models = models
+        self._models = models
         self._profiles = profiles
         self._signer = signer
 
@@ -381,7 +378,7 @@ class Runs:
         snapshot = self._snapshot(self._engine, branch, context, steps, MainCall(ReplyRequest()), _drawn())
         made, ending = rehearsed(snapshot, self._engine.kinds, self._engine.search)
         tokens = self._tokens_of(made.run.prompt or snapshot.plain_prompt)
-        connection = self._llm.connection("chat")
+        connection = self._models.connection("chat")
         return replace(
             made, tools=context.tools, model="" if connection is None else str(connection), tokens=tokens,
             token_source=context.token_source, cost=self._price_of(tokens),
@@ -398,10 +395,10 @@ class Runs:
     def _price_of(self, tokens: int) -> Cost | None:
         from tract_jupyter.llm import Usage
 
-        if self._llm.connection("chat") is None:
+        if self._models.connection("chat") is None:
             return None
         with suppress(LLMError):  # without a key, say
-            cost = self._llm.for_operation("chat").price(Usage(tokens, 0, 0, 0))
+            cost = self._models.client_for("chat").price(Usage(tokens, 0, 0, 0))
             return None if cost is None else replace(cost, is_estimate=True)
         return None
 
@@ -462,7 +459,7 @@ class Runs:
                 f"run {run_id} belongs to branch {branch!r}; switch({branch!r}), then resume it"
             )
         if so_far.main is None:
-            self._llm.check()  # without one the run would end, and could not be resumed with one
+            self._models.check()  # without one the run would end, and could not be resumed with one
         is_answered = so_far.main is not None or self._engine.main_calls.is_answered(
             so_far.run_id
         )  # which the log may not say yet
@@ -544,7 +541,8 @@ class Runs:
         self._check_models(steps.operations, steps.trigger, engine.kinds)
         with self._repository.writer.batch():
             # both can be seen in what templates make of them
-            drawn = self._llm.draw(f"run at {context.head}", _drawn)
+            cassette = self._models.cassette
+            drawn = _drawn() if cassette is None else cassette.draw(f"run at {context.head}", _drawn)
             snapshot = self._snapshot(engine, branch, context, steps, call, drawn)
             snapshot = signed(self._signer, log.run_id, snapshot)
             log.add(snapshot)
@@ -622,7 +620,7 @@ class Runs:
             ProfileError: one is not, and nothing was asked; with the line to type.
         """
         due = [one for one in operations if one.config.enabled and trigger in one.config.triggers]
-        if missing := kinds.missing_models(due, self._make_models().client):
+        if missing := kinds.missing_models(due, self._models.client):
             raise ProfileError(missing)
 
     def _response(self, log: RunLog, call: MainCall, ending: Ending, history: RunHistory) -> RunResponse:

@@ -294,11 +294,10 @@ def asked(tract: Tract, model: str | None) -> Iterator[dict[str, Any]]:
     Raises:
         LLMConfigError: it names no model, or has no key.
     """
-    default = tract.models.default
     is_own = model is None or tract.models.named(model) is None
     with nullcontext() if is_own else tract.models.lent(str(model)):
         if not tract.cassette.is_replaying:
-            default.check()
+            tract.models.check()
         yield {"model": model} if is_own and model is not None else {}
 
 

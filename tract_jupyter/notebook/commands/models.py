@@ -51,13 +51,13 @@ def _model(notebook: NotebookSession, words: list[str]) -> GridView:
             else "No model is asked any more."
         )
         return GridView("Models", (off,), (_asked(notebook.tract),))
-    before, costs = models.default.connection("chat"), notebook.tract.costs
+    before, costs = models.connection("chat"), notebook.tract.costs
     lost = 0 if before is None else costs.of_rewrite().replies
     chosen = models.use(rest[0], operation=operation, base_url=base_url)
     if asks_key:
         chosen = models.use(rest[0], operation=operation, base_url=base_url, api_key=_typed_key(rest[0]))
     told: tuple[str, ...] = ()
-    if before is not None and before != models.default.connection("chat"):
+    if before is not None and before != models.connection("chat"):
         cost = replace(costs.of_rewrite(), replies=lost)  # at the price of the new one
         told = (f"With another model than before, {cost}.",) if cost else ()
     return GridView(
@@ -112,7 +112,7 @@ def _advice(chosen: ModelConnection | None, *, is_kept: bool) -> tuple[str, ...]
 
 
 def _at_hand(tract: Tract, *, is_local: bool) -> GridView:
-    nothing = "No model is asked yet." if tract.models.default.default is None else ""
+    nothing = "No model is asked yet." if None not in tract.models.purposes else ""
     told = f"%tract model {EXAMPLE} asks that one, --for compress only for summaries; --key asks for its key."
     grids = [_asked(tract), _registered(tract), _providers()]
     return GridView(
@@ -121,13 +121,14 @@ def _at_hand(tract: Tract, *, is_local: bool) -> GridView:
 
 
 def _asked(tract: Tract) -> Grid:
-    llm = tract.models.default
-    chosen = [("everything else" if llm.chosen else "everything", llm.default), *sorted(llm.chosen.items())]
+    models, purposes = tract.models, tract.models.purposes
     rows = []
-    for purpose, connection in chosen:
-        if connection is not None:
-            settings = ", ".join(f"{name}={value}" for name, value in llm.settings.get(purpose, {}).items())
-            rows.append((purpose_text(purpose), *_connection_row(connection), settings))
+    for purpose in sorted(purposes, key=lambda purpose: purpose or ""):
+        options = {} if purpose is None else models.options(purpose)
+        settings = ", ".join(f"{name}={value}" for name, value in options.items())
+        others = "everything else" if len(purposes) > 1 else "everything"
+        for_what = others if purpose is None else purpose_text(purpose)
+        rows.append((for_what, *_connection_row(purposes[purpose]), settings))
     heads = ("For", "Model", "Where", "Key", "Settings")
     return Grid(heads, tuple(rows), "Asked", code=frozenset({"Model"}))
 

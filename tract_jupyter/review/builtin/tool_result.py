@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tract_jupyter.context import Repository
-    from tract_jupyter.llm import ConfiguredLLM
+    from tract_jupyter.llm import Models
     from tract_jupyter.models import CommitInfo, Summarizer, ToolCompactResult, Validator
     from tract_jupyter.review.firing import Firing
 
@@ -262,14 +262,14 @@ class ToolResults:
         tract: where its pendings belong.
         repository: where answers are committed.
         firing: has pendings decided.
-        llm: shortens answers where nobody else does.
+        models: shorten tool results if nothing else does.
     """
 
-    def __init__(self, tract: object, repository: Repository, firing: Firing, llm: ConfiguredLLM) -> None:
+    def __init__(self, tract: object, repository: Repository, firing: Firing, models: Models) -> None:
         self._tract = tract
         self._repository = repository
         self._firing = firing
-        self._llm = llm
+        self._models = models
 
     def commit(self, answer: ToolAnswer) -> CommitInfo:
         """Do what `Tract.tool_result` says."""
@@ -374,7 +374,7 @@ class ToolResults:
         """
         repository, writer = self._repository, summarizer
         context = repository.compiler.compile().messages if include_context else ()
-        client = self._llm.available("tool_result")
+        client = self._models.available("tool_result")
         if content is None and writer is None and client is not None:
             writer = AnswerShortener(client, system_prompt=system_prompt, context=context)
         source = Source(

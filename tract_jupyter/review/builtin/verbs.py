@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tract_jupyter.context import CompressScope, MergePreview, Repository
-    from tract_jupyter.llm import ConfiguredLLM
+    from tract_jupyter.llm import Models
     from tract_jupyter.models import Summarizer
     from tract_jupyter.review.builtin.base import BuiltinPending
     from tract_jupyter.review.firing import Firing
@@ -56,7 +56,7 @@ class HistoryVerb(Generic[_Result, _Proposed]):
         tract: owner of the pendings.
         repository: the tract's history.
         firing: routes pendings to their decision.
-        llm: writes summaries and guidance if the caller gives none.
+        models: write summaries and guidance if the caller gives none.
         rewrite: returns the cost of changing these messages; see `Costs.of_rewrite`.
     """
 
@@ -69,13 +69,13 @@ class HistoryVerb(Generic[_Result, _Proposed]):
         tract: object,
         repository: Repository,
         firing: Firing,
-        llm: ConfiguredLLM,
+        models: Models,
         rewrite: Callable[[Sequence[str]], str],
     ) -> None:
         self._tract = tract
         self._repository = repository
         self._firing = firing
-        self._llm = llm
+        self._models = models
         self._rewrite = rewrite
 
     def run(self, arguments: Mapping[str, Any]) -> _Result:
@@ -121,7 +121,7 @@ class CompressVerb(HistoryVerb[CompressResult, PendingCompress]):
 
     def restored(self, fields: dict[str, Any], **options: Any) -> PendingCompress:
         """Make the pending of another process again; the configured model can write its summaries."""
-        writer = summarizer_for(self._llm.available("compress"), None, None)
+        writer = summarizer_for(self._models.available("compress"), None, None)
         source = Source(None, writer, fields["target_tokens"], fields["instructions"])
         return self._pending_of(fields, source, **options)
 
@@ -131,7 +131,7 @@ class CompressVerb(HistoryVerb[CompressResult, PendingCompress]):
         scope = self._repository.compressor.look(chosen)
         context = scope.history.context.messages if given.include_context else ()
         return scope, summarizer_for(
-            self._llm.available("compress"), given.content, given.summarizer, given.system_prompt, context
+            self._models.available("compress"), given.content, given.summarizer, given.system_prompt, context
         )
 
     def _pending(
@@ -176,7 +176,7 @@ class CompressVerb(HistoryVerb[CompressResult, PendingCompress]):
 
     def _guidance(self, given: SimpleNamespace, scope: CompressScope) -> tuple[str | None, str | None]:
         texts = [message_text(message) for message in scope.selection.messages]
-        return _guidance(given, self._llm, "compress", "sum messages of a conversation up", texts)
+        return _guidance(given, self._models, "compress", "sum messages of a conversation up", texts)
 
 
 class MergeVerb(HistoryVerb[MergeResult, PendingMerge]):
@@ -227,7 +227,7 @@ class MergeVerb(HistoryVerb[MergeResult, PendingMerge]):
 
     def _guidance(self, given: SimpleNamespace, found: MergePreview) -> tuple[str | None, str | None]:
         texts = [str(conflict) for conflict in found.result.conflicts]
-        return _guidance(given, self._llm, "merge", "decide conflicts of a merge", texts)
+        return _guidance(given, self._models, "merge", "decide conflicts of a merge", texts)
 
 
 class RebaseVerb(HistoryVerb[RebaseResult, PendingRebase]):
@@ -309,18 +309,18 @@ class HistoryVerbs:
         tract: object,
         repository: Repository,
         firing: Firing,
-        llm: ConfiguredLLM,
+        models: Models,
         rewrite: Callable[[Sequence[str]], str],
     ) -> None:
-        self.compress = CompressVerb(tract, repository, firing, llm, rewrite)
-        self.merge = MergeVerb(tract, repository, firing, llm, rewrite)
-        self.rebase = RebaseVerb(tract, repository, firing, llm, rewrite)
-        self.gc = GCVerb(tract, repository, firing, llm, rewrite)
+        self.compress = CompressVerb(tract, repository, firing, models, rewrite)
+        self.merge = MergeVerb(tract, repository, firing, models, rewrite)
+        self.rebase = RebaseVerb(tract, repository, firing, models, rewrite)
+        self.gc = GCVerb(tract, repository, firing, models, rewrite)
 
 
 def _guidance(
     given: SimpleNamespace,
-    llm: ConfiguredLLM,
+    models: Models,
     operation: Literal["compress", "merge"],
     task: str,
     texts: Sequence[str],
@@ -331,7 +331,7 @@ def _guidance(
     if not given.two_stage:
         return None, None
     instructions = getattr(given, "instructions", None)
-    return guidance(llm.for_operation(operation), task, texts, instructions), "llm"
+    return guidance(models.client_for(operation), task, texts, instructions), "llm"
 
 
 def _replayed(drafts: Iterable[Draft]) -> list[str]:
