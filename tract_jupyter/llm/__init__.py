@@ -1,12 +1,12 @@
 """Clients of language models: asking a model, and reading its reply.
 
 * How a model is asked: `http` is what clients share (addresses, keys, retries, bounds); `failures` what can go wrong,
-  `sse` a reply that comes in pieces. Each dialect is a translation: `openai` of chat completions, `responses` of
-  OpenAI's Responses, `anthropic` of Anthropic's Messages; `messages` is what they translate into, and `blocks`
-  keeps a reply as its provider wrote it, and says how long that may be sent back. `thinking` finds reasoning in the
-  text of a reply; `property_names` replaces names in schemas that a provider refuses. `call` asks any client, in a call
-  that another thread may end; `reply` reads what it gave back, and `readable` makes of it what can be kept and sent
-  again. `workers` has other processes make requests.
+  `sse` a reply that comes in pieces. A `request` is in the words of chat completions. Each dialect translates it:
+  `openai` for chat completions, `responses` for OpenAI's Responses, `anthropic` for Anthropic's Messages; `messages`
+  has the reply, and `blocks` keeps a reply as its provider wrote it, and says how long it may be sent back. `thinking`
+  finds reasoning in the text of a reply; `property_names` replaces names in schemas that a provider refuses. `call`
+  asks any client, in a call that another thread may end; `reply` reads its response, and `readable` makes a reply that
+  can be kept and sent again. `workers` has other processes make requests.
 * Which model is asked: `providers` has those that a name such as `openai/NAME` may begin with, `keys` the places of
   keys, `connections` what a name stands for, with its client; `registry` is `t.models`: the model of each kind of
   request, and models by name. `configured` is a client with the settings of a kind of request.

@@ -19,18 +19,16 @@ from tract_jupyter.llm.messages import (
     Usage,
     WrittenCall,
     WrittenReply,
-    cannot_send,
-    checked_tools,
     dicts,
     finish_of,
     is_unfinished,
     larger_usage,
-    one_limit,
     sound,
     text_of,
     with_own_ids,
 )
 from tract_jupyter.llm.reply import RawCall
+from tract_jupyter.llm.request import cannot_send
 from tract_jupyter.models import (
     NO_TEXT,
     OPENING,
@@ -47,6 +45,7 @@ if TYPE_CHECKING:
     from tract_jupyter.exceptions import LLMRequestError
     from tract_jupyter.llm.blocks import Dialect, SentBlocks
     from tract_jupyter.llm.property_names import PropertyNames
+    from tract_jupyter.llm.request import ModelRequest
     from tract_jupyter.llm.sse import Assembly
 
 ANTHROPIC: Final = "https://api.anthropic.com"
@@ -105,20 +104,17 @@ class AnthropicClient(HTTPClient):
     def _own_headers(self, key: str) -> dict[str, str]:
         return {**super()._own_headers(key), "anthropic-version": ANTHROPIC_VERSION}
 
-    def _request(
-        self,
-        messages: list[dict[str, Any]],
-        options: dict[str, Any],
-        *,
-        model: str,
-        stream: bool,
-        blocks: SentBlocks,
-    ) -> dict[str, Any]:
-        self._check_options(options, model)
-        tools = [_tool(tool, blocks.property_names) for tool in checked_tools(options)]
-        if _THINKS.search(model) and "reasoning_effort" not in options:
-            options.setdefault("thinking", {"type": "adaptive"})
-        body = {"cache_control": {"type": "ephemeral"}, **_options(options), "model": model, "stream": stream}
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
+        request.refuse(_OPENAI_ONLY, _NAME)
+        self._check_options(request.options, request.model)
+        blocks, messages = request.blocks, request.messages
+        tools = [_tool(tool, blocks.property_names) for tool in request.tools]
+        body = {
+            "cache_control": {"type": "ephemeral"},
+            **_options(request),
+            "model": request.model,
+            "stream": request.stream,
+        }
         if not tools and _used_tools(messages):
             # calls in the history need definitions, also where none may follow
             tools = [{"name": name, "input_schema": {"type": "object"}} for name in _used_tools(messages)]
@@ -126,7 +122,7 @@ class AnthropicClient(HTTPClient):
         if tools:
             body["tools"] = tools
         blocks.add(tools)
-        body |= _translated(messages, model, blocks)
+        body |= _translated(messages, request.model, blocks)
         if (body.get("thinking") or {}).get("type") == "enabled" and _thinking_is_missing(body["messages"]):
             del body["thinking"]  # refused in a turn that did not begin with it; it is back with the next one
         return {name: value for name, value in body.items() if value is not None}
@@ -145,9 +141,6 @@ class AnthropicClient(HTTPClient):
                 "leave it out, or give AnthropicClient(headers={'anthropic-version': '2023-06-01'}) for a model that "
                 "takes it",
             )  # fmt: skip
-        other = [name for name in _OPENAI_ONLY if options.get(name) is not None]
-        if other:
-            raise cannot_send(f"the option {other[0]}", _NAME, "leave it out")
         choice = options.get("tool_choice")
         is_forced = choice not in (None, "auto", "none") and not (
             isinstance(choice, dict) and choice.get("type") in {"auto", "none"}
@@ -192,17 +185,14 @@ class AnthropicClient(HTTPClient):
 # --- options
 
 
-def _options(given: dict[str, Any]) -> dict[str, Any]:
+def _options(request: ModelRequest) -> dict[str, Any]:
     """Return the options by Anthropic's names. What has none of ours is passed on."""
-    options = dict(given)
-    limit = one_limit(options)
-    tools_at_once = options.pop("parallel_tool_calls", None)
-    choice = _tool_choice(
-        options.pop("tool_choice", None), at_once=tools_at_once, any_tools="tools" in options
-    )
+    options = request.options
+    if _THINKS.search(request.model) and "reasoning_effort" not in options:
+        options.setdefault("thinking", {"type": "adaptive"})
+    choice = _tool_choice(request)
     stop, effort, form = (options.pop(name, None) for name in ("stop", "reasoning_effort", "response_format"))
-    for name in ("stream_options", "tools", "resend_reasoning"):
-        options.pop(name, None)
+    options.pop("stream_options", None)
     if choice is not None:
         options["tool_choice"] = choice
     if stop is not None:
@@ -217,7 +207,7 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
         options["thinking"] = {"display": "summarized", **thinking}
     budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
     options["max_tokens"] = (
-        MAX_TOKENS + (budget if isinstance(budget, int) else 0) if limit is None else limit
+        MAX_TOKENS + (budget if isinstance(budget, int) else 0) if request.limit is None else request.limit
     )
     return options
 
@@ -246,14 +236,15 @@ def _output_format(form: object) -> dict[str, Any]:
     )
 
 
-def _tool_choice(given: object, *, at_once: object, any_tools: bool) -> dict[str, Any] | None:
-    named = given.get("function") if isinstance(given, dict) else None
-    if isinstance(named, dict):
-        choice: dict[str, Any] | None = {"type": "tool", "name": named.get("name")}
+def _tool_choice(request: ModelRequest) -> dict[str, Any] | None:
+    named, options = request.named_choice(), request.options
+    given, at_once = (options.pop(name, None) for name in ("tool_choice", "parallel_tool_calls"))
+    if named is not None:
+        choice: dict[str, Any] | None = {"type": "tool", "name": named}
     elif isinstance(given, dict):
         choice = dict(given)  # Anthropic's own
     elif given is None:
-        choice = {"type": "auto"} if at_once is False and any_tools else None
+        choice = {"type": "auto"} if at_once is False and request.tools else None
     elif given in ("auto", "none", "required"):
         choice = {"type": "any" if given == "required" else given}
     else:

@@ -13,9 +13,8 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, TypeVar
 
 from tract_jupyter.exceptions import LLMBudgetError, LLMConfigError, LLMRequestError
 from tract_jupyter.llm.blocks import SentBlocks, are_refused
@@ -23,6 +22,7 @@ from tract_jupyter.llm.call import ModelCall
 from tract_jupyter.llm.failures import NO_ATTACHMENTS, Failures, json_of
 from tract_jupyter.llm.keys import hidden_address, is_address, masked, masked_in, repeatable
 from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, CUT_REASONS, Usage, sound
+from tract_jupyter.llm.request import ModelRequest
 from tract_jupyter.llm.sse import ReplyStream, WholeCharacters, deltas_of, events
 from tract_jupyter.llm.thinking import ThoughtStream
 from tract_jupyter.models import Delta, brief_repr, repr_of_whole
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.llm.blocks import Dialect
     from tract_jupyter.llm.sse import Assembly
-
 
 LONGEST_PAUSE: Final = 60.0
 """Seconds. A provider that asks for more is not waited for: the error says how long it would be."""
@@ -63,14 +62,13 @@ BeforeRetry = Callable[[Mapping[str, Any]], object]
 """Is given what a try has used that failed, and raises what refuses the next one."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A request that can be sent: the model, the bytes, the blocks that it sends back, and the reply's token limit."""
+class _Prepared(NamedTuple):
+    """A request that can be sent, with the blocks in it and the reply's token limit."""
 
     model: str
     body: bytes
     blocks: SentBlocks
-    most_tokens: int | None = None
+    most_tokens: int | None
 
 
 class HTTPClient(ABC):
@@ -181,16 +179,8 @@ class HTTPClient(ABC):
         """
 
     @abstractmethod
-    def _request(
-        self,
-        messages: list[dict[str, Any]],
-        options: dict[str, Any],
-        *,
-        model: str,
-        stream: bool,
-        blocks: SentBlocks,
-    ) -> dict[str, Any]:
-        """Return the body of a request, with the blocks that `blocks` gives for each reply.
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the body of a request, with the raw blocks of its earlier replies.
 
         Raises:
             LLMConfigError: the dialect has no place for something in it.
@@ -274,8 +264,7 @@ class HTTPClient(ABC):
         Raises:
             LLMConfigError: as of `chat`.
         """
-        body, _, _ = self._body(messages, options, stream=False)
-        return body
+        return self._body(self._request(messages, options, stream=False))
 
     def replies_with_blocks(self, messages: list[dict[str, Any]], **options: Any) -> tuple[int, ...]:
         """Return which replies a request would send back with their raw blocks, by their number among the replies.
@@ -283,8 +272,9 @@ class HTTPClient(ABC):
         Raises:
             LLMConfigError: as of `chat`.
         """
-        _, _, blocks = self._body(messages, options, stream=False)
-        return tuple(blocks.sent)
+        request = self._request(messages, options, stream=False)
+        self._body(request)
+        return tuple(request.blocks.sent)
 
     # --- ending
 
@@ -320,30 +310,29 @@ class HTTPClient(ABC):
         leaves_out: bool = False,
     ) -> _Prepared:
         """Return the request as it is sent; without the blocks of earlier replies, if `leaves_out`."""
-        body, model, blocks = self._body(messages, options, stream=stream, leaves_out=leaves_out)
+        request = self._request(messages, options, stream=stream, leaves_out=leaves_out)
+        body = self._body(request)
         self._check_end(body)
         try:
             # half a character, as in the output of a tool, is not worth the request
             text = sound(json.dumps(body, allow_nan=False, ensure_ascii=False))
         except (TypeError, ValueError, RecursionError) as error:
             raise LLMConfigError(f"the request has no JSON form, so nothing was sent: {error}") from None
-        return _Prepared(model, text.encode(), blocks, body.get(self.limit_name))
+        return _Prepared(request.model, text.encode(), request.blocks, body.get(self.limit_name))
 
-    def _body(
+    def _request(
         self,
         messages: list[dict[str, Any]],
         options: dict[str, Any],
         *,
         stream: bool,
         leaves_out: bool = False,
-    ) -> tuple[dict[str, Any], str, SentBlocks]:
-        given = dict(options)
-        model = given.pop("model", None) or self.model
+    ) -> ModelRequest:
+        model = options.get("model") or self.model
         if not isinstance(model, str) or not model:
             raise LLMConfigError(f"no model is named; {self._about_model}")
-        given.pop("stream", None)  # not for the caller to choose: the reply would be read in another way
         blocks = SentBlocks(messages, self.dialect, model, leaves_out=leaves_out)
-        return self._request(messages, given, model=model, stream=stream, blocks=blocks), model, blocks
+        return ModelRequest.of(messages, options, model, blocks, stream=stream)
 
     @contextmanager
     def _call(self, abort: StopSignal | None) -> Iterator[ModelCall]:

@@ -10,9 +10,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 
-from tract_jupyter.exceptions import LLMConfigError
 from tract_jupyter.llm.thinking import split_thought
-from tract_jupyter.models import brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -370,42 +368,6 @@ def text_of(content: object) -> str:
     parts: Iterable[Any] = content if isinstance(content, list | tuple) else ()
     texts = (part.get("text") for part in parts if isinstance(part, dict))
     return "".join(text for text in texts if isinstance(text, str))
-
-
-def cannot_send(what: str, dialect: str, advice: str) -> LLMConfigError:
-    """Return the error for something that a dialect has no place for."""
-    return LLMConfigError(f"{dialect} has no place for {what}, so nothing was sent; {advice}")
-
-
-def one_limit(options: dict[str, Any]) -> int | None:
-    """Take `max_tokens` and `max_completion_tokens`, which mean the same, out of the options.
-
-    Raises:
-        LLMConfigError: they differ.
-    """
-    given = [options.pop(name, None) for name in ("max_tokens", "max_completion_tokens")]
-    found = {one for one in given if one is not None}
-    if len(found) > 1:
-        raise LLMConfigError(
-            f"max_tokens and max_completion_tokens mean the same, and are {brief_repr(given)}; give one of them"
-        )
-    return next(iter(found), None)
-
-
-def checked_tools(options: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the tools; where there are none, take out the options that providers refuse without them.
-
-    Raises:
-        LLMConfigError: a tool must be called, and there is none.
-    """
-    tools = list(options.get("tools") or ())
-    if not tools:
-        choice = options.get("tool_choice")
-        if choice not in (None, "auto", "none"):
-            raise LLMConfigError(f"tool_choice={brief_repr(choice)} needs tools, and none are given")
-        for name in ("tools", "tool_choice", "parallel_tool_calls"):
-            options.pop(name, None)
-    return tools
 
 
 def tokens_of(usage: Mapping[str, Any]) -> int | None:

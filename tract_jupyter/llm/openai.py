@@ -19,12 +19,10 @@ from tract_jupyter.llm.messages import (
     REASONING_FIELDS,
     WrittenCall,
     WrittenReply,
-    checked_tools,
     dicts,
     finish_of,
     is_unfinished,
     larger_usage,
-    one_limit,
     sound,
     text_of,
 )
@@ -38,8 +36,10 @@ if TYPE_CHECKING:
 
     from tract_jupyter.exceptions import LLMRequestError
     from tract_jupyter.llm.blocks import Dialect, SentBlocks
+    from tract_jupyter.llm.request import ModelRequest
     from tract_jupyter.llm.sse import Assembly
 
+_NOT_SENT_EMPTY: Final = frozenset({"prompt_cache_key", "stream_options"})
 _DETAILS: Final = "reasoning_details"  # of OpenRouter, which wants them back
 # they refuse a message that calls tools without its reasoning, be it empty
 _WANT_REASONING: Final = ("deepseek.com", "moonshot.ai", "moonshot.cn")
@@ -69,42 +69,33 @@ class OpenAIClient(HTTPClient):
         r"stream_options": "Give stream_options=None, since this server does not know it",
     }  # fmt: skip
 
-    def _request(
-        self,
-        messages: list[dict[str, Any]],
-        options: dict[str, Any],
-        *,
-        model: str,
-        stream: bool,
-        blocks: SentBlocks,
-    ) -> dict[str, Any]:
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
         host = urlsplit(self.base_url).hostname or ""
-        wants = options.pop("resend_reasoning", None)
-        resends = host.endswith(_WANT_REASONING) if wants is None else bool(wants)
-        tools = checked_tools(options)
+        wants, options = request.resend_reasoning, request.options
+        resends = host.endswith(_WANT_REASONING) if wants is None else wants
         is_openai = self.base_url == OPENAI
-        # the old name is refused by OpenAI's reasoning models, the new one is not known to many other servers
-        asks_anew = is_openai or options.get("max_completion_tokens") is not None
-        limit = one_limit(options)
         body = {
-            "model": model,
-            "messages": [_sent(one, blocks, resends=resends) for one in messages],
+            "model": request.model,
+            "messages": [_sent(one, request.blocks, resends=resends) for one in request.messages],
             **options,
+            "stream": request.stream,
         }
-        if tools:
-            body["tools"] = tools
+        if request.tools:
+            body["tools"] = request.tools
         if is_openai:
-            body = {"prompt_cache_key": cache_key(messages, tools), **body}
-        if body.get("prompt_cache_key") is None:
-            body.pop("prompt_cache_key", None)
-        if limit is not None:
-            body["max_completion_tokens" if asks_anew else "max_tokens"] = limit
-        if stream and "stream_options" not in options:
+            body.setdefault("prompt_cache_key", cache_key(request.messages, request.tools))
+        if request.limit is not None:
+            # the old name is refused by OpenAI's reasoning models, the new one is not known to many other servers
+            is_new = is_openai or request.has_new_limit
+            body["max_completion_tokens" if is_new else "max_tokens"] = request.limit
+        if request.stream and "stream_options" not in options:
             padding = {"include_obfuscation": False} if is_openai else {}
             body["stream_options"] = {"include_usage": True, **padding}
-        if not stream or body.get("stream_options") is None:
-            body.pop("stream_options", None)
-        return {**body, "stream": stream}
+        if not request.stream:
+            body["stream_options"] = None
+        return {
+            name: value for name, value in body.items() if value is not None or name not in _NOT_SENT_EMPTY
+        }
 
     def _read(self, reply: dict[str, Any], model: str) -> dict[str, Any]:
         first = _first_choice(reply)

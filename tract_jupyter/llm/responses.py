@@ -17,13 +17,10 @@ from tract_jupyter.llm.messages import (
     Usage,
     WrittenCall,
     WrittenReply,
-    cannot_send,
-    checked_tools,
     dicts,
     finish_of,
     is_unfinished,
     larger_usage,
-    one_limit,
     sound,
     text_of,
     with_own_ids,
@@ -31,6 +28,7 @@ from tract_jupyter.llm.messages import (
 from tract_jupyter.llm.openai import cache_key
 from tract_jupyter.llm.providers import OPENAI, OPENAI_KEY
 from tract_jupyter.llm.reply import RawCall
+from tract_jupyter.llm.request import cannot_send
 from tract_jupyter.models import Delta, brief_repr, provider_name
 
 if TYPE_CHECKING:
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.exceptions import LLMRequestError
     from tract_jupyter.llm.blocks import Dialect, SentBlocks
+    from tract_jupyter.llm.request import ModelRequest
     from tract_jupyter.llm.sse import Assembly
 
 _NAME: Final = "OpenAI's Responses"
@@ -70,31 +69,23 @@ class ResponsesClient(HTTPClient):
         r"reasoning summar": "Give reasoning={'effort': ...} without a summary instead of reasoning_effort",
     }
 
-    def _request(
-        self,
-        messages: list[dict[str, Any]],
-        options: dict[str, Any],
-        *,
-        model: str,
-        stream: bool,
-        blocks: SentBlocks,
-    ) -> dict[str, Any]:
-        tools = [_tool(tool) for tool in checked_tools(options)]
-        translated = _options(options)
-        blocks.add(tools, (translated.get("text") or {}).get("format"))
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
+        tools, model, stream = [_tool(tool) for tool in request.tools], request.model, request.stream
+        options = _options(request)
+        request.blocks.add(tools, (options.get("text") or {}).get("format"))
         body = {
             "store": False,
-            **translated,
+            **options,
             "model": model,
             "stream": stream,
-            **_translated(messages, blocks),
+            **_translated(request.messages, request.blocks),
         }
         if not _NO_REASONING.search(model):
             body.setdefault("include", [_ENCRYPTED])
         if tools:
             body["tools"] = tools
         if self.base_url == OPENAI:
-            body.setdefault("prompt_cache_key", cache_key(messages, tools))
+            body.setdefault("prompt_cache_key", cache_key(request.messages, tools))
         if stream and self.base_url == OPENAI:
             body.setdefault("stream_options", {"include_obfuscation": False})
         return {name: value for name, value in body.items() if value is not None}
@@ -120,17 +111,12 @@ class ResponsesClient(HTTPClient):
 # --- sending
 
 
-def _options(given: dict[str, Any]) -> dict[str, Any]:
+def _options(request: ModelRequest) -> dict[str, Any]:
     """Return the options by the names of Responses. What has none of chat completions is passed on."""
-    options = dict(given)
-    for name in _CHAT_ONLY:
-        if options.pop(name, None) is not None:
-            raise cannot_send(f"the option {name}", _NAME, "leave it out")
-    for name in ("tools", "resend_reasoning"):
-        options.pop(name, None)
-    limit = one_limit(options)
-    if limit is not None:
-        options["max_output_tokens"] = limit
+    request.refuse(_CHAT_ONLY, _NAME)
+    options = request.options
+    if request.limit is not None:
+        options["max_output_tokens"] = request.limit
     effort, form, verbosity = (
         options.pop(name, None) for name in ("reasoning_effort", "response_format", "verbosity")
     )
@@ -144,9 +130,9 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
     }
     if text:
         options["text"] = {**text, **(options.get("text") or {})}
-    choice = options.get("tool_choice")
-    if isinstance(choice, dict) and isinstance(choice.get("function"), dict):
-        options["tool_choice"] = {"type": "function", "name": choice["function"].get("name")}
+    named = request.named_choice()
+    if named is not None:
+        options["tool_choice"] = {"type": "function", "name": named}
     stream_options = options.get("stream_options")
     if isinstance(stream_options, dict):
         kept = {name: value for name, value in stream_options.items() if name != "include_usage"}
