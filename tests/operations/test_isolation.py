@@ -47,11 +47,11 @@ def test_what_does_not_use_it_keeps_its_hash():
 
 @pytest.mark.parametrize("value", ["sandboxed", "Sandbox", "", None, True, 3, [], {}])
 def test_another_value_is_told_with_the_nearest(value):
-    with pytest.raises(SpecError, match=r"action 'go': isolation is 'kernel' or 'sandbox', not ") as caught:
+    with pytest.raises(SpecError, match=r"actions.go.isolation must be 'kernel' or 'sandbox'") as caught:
         spec_from_dict(with_isolation(value))
     assert ("Did you mean 'sandbox'?" in str(caught.value)) == (value in ("sandboxed", "Sandbox"))
     made = OperationSpec("op", "", {}, {"go": ActionDef("go", "", {}, "pass", isolation=value)})
-    with pytest.raises(SpecError, match="isolation is 'kernel' or 'sandbox'"):
+    with pytest.raises(SpecError, match="isolation must be 'kernel' or 'sandbox'"):
         make_dynamic_pending_class(made)
 
 

@@ -67,7 +67,7 @@ def test_a_spec_that_does_not_say_it_keeps_the_hash_that_was_approved(spec):
 
 @pytest.mark.parametrize("given", ["yes", 1, 0, None, []])
 def test_it_is_true_or_false(given):
-    with pytest.raises(SpecError, match="two_stage should be a bool"):
+    with pytest.raises(SpecError, match="two_stage must be true or false"):
         spec_from_dict({"name": "x", "two_stage": given})
 
 

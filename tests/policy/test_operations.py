@@ -42,13 +42,16 @@ def test_it_is_part_of_the_spec_and_of_what_is_approved(spec, firing):
 
 
 MISTAKES = {
-    "token": ({"token": 5}, "fires_on has an unknown part 'token'. Did you mean 'tokens'?"),
-    "moment": ({"moment": "comit"}, "moment is commit, compile, turn, not 'comit'. Did you mean 'commit'?"),
-    "zero": ({"tokens": 0}, "tokens is a whole number from 1 on, not 0"),
-    "text": ({"commits": "5"}, "commits is a whole number from 1 on, not '5'"),
-    "bool": ({"commits": True}, "commits is a whole number from 1 on, not True"),
-    "type": ({"content_type": 5}, "content_type should be a str, got int"),
-    "list": ([], "fires_on should be a dict, got list"),
+    "token": ({"token": 5}, "fires_on has no part 'token'. Did you mean 'tokens'?"),
+    "moment": (
+        {"moment": "comit"},
+        "fires_on.moment must be 'commit', 'compile' or 'turn', not 'comit'. Did you mean 'commit'?",
+    ),
+    "zero": ({"tokens": 0}, "fires_on: tokens is a whole number from 1 on, not 0"),
+    "text": ({"commits": "5"}, "fires_on.commits must be a whole number, not '5'"),
+    "bool": ({"commits": True}, "fires_on.commits must be a whole number, not True"),
+    "type": ({"content_type": 5}, "fires_on.content_type must be text, not 5"),
+    "list": ([], "fires_on must be an object"),
 }
 
 

@@ -50,12 +50,12 @@ def test_it_is_part_of_the_spec(hooked):
 
 MISTAKES = {
     "near": ({"hook": "before_main_lm"}, "not 'before_main_lm'. Did you mean 'before_main_llm'?"),
-    "far": ({"hook": 5}, "hook is before_main_llm, after_main_llm, not 5"),
+    "far": ({"hook": 5}, "hook must be 'before_main_llm' or 'after_main_llm', not 5"),
     "moment": ({"hook": "after_main_llm", "moment": "turn"}, "moment does not go with a hook"),
     "tokens": ({"hook": "after_main_llm", "tokens": 5}, "tokens does not go with a hook"),
     "action": ({"action": "verify"}, "action goes with a hook of a run"),
     "required": ({"tokens": 5, "required": True}, "required goes with a hook of a run"),
-    "bool": ({"hook": "after_main_llm", "required": 1}, "required should be a bool"),
+    "bool": ({"hook": "after_main_llm", "required": 1}, "required must be true or false"),
 }
 
 

@@ -11,8 +11,9 @@
 * How far a decision is: `pending`. What packages pass on without knowing it, such as a client: `protocols`.
 * How far something is that takes its time: `progress`.
 * What is sent beside a message of the user: `sent_context`.
-* Canonical JSON and the hashes made of it: `canonical`. Unknown text made fit to be shown: `text`. Arguments and
-  patterns that somebody else gave: `checks`, `patterns`. Warnings at the line of whoever calls: `warning`.
+* Plain data read as typed values: `reading`. Canonical JSON and the hashes made of it: `canonical`. Unknown text made
+  fit to be shown: `text`. Arguments and patterns that somebody else gave: `checks`, `patterns`. Warnings at the line of
+  whoever calls: `warning`.
 * Files that only their owner can read: `private_files`.
 
 Knows no other package, only `exceptions`.

@@ -123,6 +123,8 @@ from .protocols import LLMClient as LLMClient
 from .protocols import Summarizer as Summarizer
 from .protocols import TokenCounter as TokenCounter
 from .protocols import Validator as Validator
+from .reading import problem_in_words as problem_in_words
+from .reading import read_as as read_as
 from .sent_context import SentContext as SentContext
 from .sent_context import message_with as message_with
 from .sent_context import parse_message as parse_message

@@ -38,7 +38,7 @@ class Trigger:
 
     moment: Moment | None = None
     commits: int | None = None
-    tokens: float | None = None
+    tokens: int | float | None = None  # reading keeps a whole number whole
     content_type: str | None = None
     seconds: float | None = None
 

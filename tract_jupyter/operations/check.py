@@ -45,7 +45,6 @@ _MEMBERS_GUIDED = frozenset(members_of(GuidedDynamicPending))
 _DECISIONS = frozenset({"approve", "reject", "pass_through", "fields"})
 _RECORDED = frozenset({"expire"})
 """A name that is stored like an action without being one: nobody decided in time."""
-_UNHANDLED = ("approve", "ask")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +109,6 @@ def _check(spec: OperationSpec) -> tuple[Parameters, dict[str, Parameters]]:
             raise SpecError(
                 f"field {name!r} is there already, as the operation is in two stages; leave it out"
             )
-    if spec.unhandled not in _UNHANDLED:
-        raise SpecError(f"unhandled is {' or '.join(map(repr, _UNHANDLED))}, not {spec.unhandled!r}")
     members = _MEMBERS_GUIDED if spec.two_stage else _MEMBERS
     actions = {key: _check_action(key, action, members) for key, action in spec.actions.items()}
     _check_told_apart(spec.actions)

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from pydantic import ConfigDict, with_config
+from typing_extensions import TypedDict
 
 from tract_jupyter.exceptions import ContentError, SpecError, nearest
-from tract_jupyter.models import Trigger, brief_repr, canonical_json, digest
+from tract_jupyter.models import Trigger, brief_repr, canonical_json, digest, read_as
 from tract_jupyter.models.schema import REQUIRED, Parameter, Parameters, parse_type
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
 MAX_SPEC_BYTES = 1_000_000
 
 Isolation = Literal["kernel", "sandbox"]
-_ISOLATIONS: tuple[Isolation, ...] = get_args(Isolation)
 
 
+@with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True)
 class ActionDef:
     """An action of an operation.
@@ -76,13 +80,14 @@ class ActionDef:
 
 
 RunHook = Literal["before_main_llm", "after_main_llm"]
-_HOOKS: tuple[RunHook, ...] = get_args(RunHook)
+_HOOKS_TEXT = " or ".join(f"hook: {one}" for one in get_args(RunHook))
 _HOOK_TEXTS = {
     "before_main_llm": "before the model's call of each run",
     "after_main_llm": "after the model's call of each run",
 }
 
 
+@with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True)
 class FiringCondition(Trigger):
     """When an operation fires by itself: at a `Trigger`, or at a hook of each run.
@@ -104,33 +109,23 @@ class FiringCondition(Trigger):
     required: bool = False
 
     def __post_init__(self) -> None:
-        """Check the parts."""
-        _expect(self.fields, dict, "fires_on: fields")
+        """Check that the parts go together. Their types are checked when the operation is."""
         if self.hook is None:
             if self.action or self.required:
                 name = "action" if self.action else "required"
                 raise SpecError(
-                    f"fires_on: {name} goes with a hook of a run; say "
-                    f"{' or '.join(f'hook: {one}' for one in _HOOKS)}, or leave it out"
+                    f"fires_on: {name} goes with a hook of a run; say {_HOOKS_TEXT}, or leave it out"
                 )
             try:
                 super().__post_init__()
             except ContentError as error:
                 raise SpecError(f"fires_on: {error}") from None
             return
-        if self.hook not in _HOOKS:
-            raise SpecError(
-                f"fires_on: hook is {', '.join(_HOOKS)}, not {brief_repr(self.hook)}."
-                f"{nearest(str(self.hook), _HOOKS)}"
-            )
         for one in fields(Trigger):
             if getattr(self, one.name) is not None:
                 raise SpecError(
                     f"fires_on: {one.name} does not go with a hook, at which each run fires it; leave it out"
                 )
-        _expect(self.required, bool, "fires_on: required")
-        if self.action is not None:
-            _expect(self.action, str, "fires_on: action")
 
     def __str__(self) -> str:
         given = ", ".join(f"{name}={brief_repr(value)}" for name, value in self.fields.items())
@@ -149,9 +144,11 @@ class FiringCondition(Trigger):
         Raises:
             SpecError: a part is unknown or not valid.
         """
-        _check_keys("fires_on", data, required=(), known=tuple(one.name for one in fields(cls)))
-        given = {name: copy.deepcopy(value) for name, value in data.items() if value is not None}
-        return cls(**given)
+        given = data
+        if isinstance(data, Mapping):
+            given = {name: value for name, value in data.items() if value is not None}
+        condition: FiringCondition = read_as(cls, given, SpecError, "fires_on")
+        return condition
 
 
 GUIDANCE_FIELDS = ("guidance", "guidance_source")
@@ -172,6 +169,7 @@ _GUIDANCE = (
 )
 
 
+@with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True)
 class OperationSpec:
     """An operation: typed fields, and actions that decide about them.
@@ -344,72 +342,40 @@ def spec_from_dict(data: Mapping[str, Any]) -> OperationSpec:
     Raises:
         SpecError: parts are missing, unknown or of the wrong shape.
     """
-    _check_keys("the operation", data, required=("name",), known=_SPEC_KEYS)
-    fields, actions = data.get("fields") or {}, data.get("actions") or {}
-    _expect(fields, dict, "fields")
-    _expect(actions, dict, "actions")
-    for name, definition in fields.items():
-        _check_keys(f"field {name!r}", definition, required=(), known=_FIELD_KEYS)
-        _expect(definition.get("description", ""), str, f"field {name!r}: description")
-        for flag in ("volatile", "required"):
-            _expect(definition.get(flag, False), bool, f"field {name!r}: {flag}")
-    return OperationSpec(
-        name=_expect(data["name"], str, "name"),
-        description=_expect(data.get("description", ""), str, "description"),
-        fields=copy.deepcopy(fields),
-        actions={name: _action(name, definition) for name, definition in actions.items()},
-        version=_version(data.get("version", "1")),
-        unhandled=data.get("unhandled", "approve"),
-        fires_on=None if data.get("fires_on") is None else FiringCondition.from_dict(data["fires_on"]),
-        two_stage=_expect(data.get("two_stage", False), bool, "two_stage"),
-    )
+    if not isinstance(data, Mapping):
+        raise SpecError(f"an operation is a dict, got {type(data).__name__}")
+    given = {
+        "description": "",
+        "fields": {},
+        "actions": {},
+        **_without_none(data, ("fields", "actions", "fires_on")),
+    }
+    if type(given.get("version")) is int:
+        given["version"] = str(given["version"])
+    if isinstance(given["actions"], dict):
+        given["actions"] = {name: _filled(name, action) for name, action in given["actions"].items()}
+    condition = given.pop("fires_on", None)
+    spec: OperationSpec = read_as(OperationSpec, given, SpecError)
+    read_as(dict[str, _FieldDefinition], spec.fields, SpecError, "fields")
+    return spec if condition is None else replace(spec, fires_on=FiringCondition.from_dict(condition))
 
 
-_FIELD_KEYS = ("type", "description", "default", "required", "volatile")
-_SPEC_KEYS = ("name", "description", "fields", "actions", "version", "unhandled", "fires_on", "two_stage")
-_ACTION_KEYS = ("name", "description", "params", "code", "required", "defaults", "isolation")
+@with_config(ConfigDict(extra="forbid"))
+class _FieldDefinition(TypedDict, total=False):
+    type: Any
+    description: str
+    default: Any
+    required: bool
+    volatile: bool
 
 
-def _action(name: str, data: Any) -> ActionDef:
-    place = f"action {name!r}"
-    _check_keys(place, data, required=("code",), known=_ACTION_KEYS)
-    return ActionDef(
-        name=_expect(data.get("name", name), str, f"{place}: name"),
-        description=_expect(data.get("description", ""), str, f"{place}: description"),
-        params=dict(_expect(data.get("params") or {}, dict, f"{place}: params")),
-        code=_expect(data["code"], str, f"{place}: code"),
-        required=list(_expect(data.get("required") or [], list, f"{place}: required")),
-        defaults=copy.deepcopy(_expect(data.get("defaults") or {}, dict, f"{place}: defaults")),
-        isolation=_isolation(data.get("isolation", "kernel"), name),
-    )
+def _filled(name: str, action: object) -> object:
+    """Return the data of an action with the parts that may be left out."""
+    if not isinstance(action, dict):
+        return action
+    given = _without_none(action, ("params", "required", "defaults"))
+    return {"name": name, "description": "", "params": {}, **given}
 
 
-def _isolation(value: Any, action: str) -> Isolation:
-    if value not in _ISOLATIONS:
-        known = " or ".join(map(repr, _ISOLATIONS))
-        raise SpecError(
-            f"isolation is {known}, not {brief_repr(value)}.{nearest(str(value), _ISOLATIONS)}", action=action
-        )
-    return cast("Isolation", value)
-
-
-def _version(value: Any) -> str:
-    return str(value) if type(value) is int else str(_expect(value, str, "version"))
-
-
-def _check_keys(place: str, data: Any, *, required: tuple[str, ...], known: tuple[str, ...]) -> None:
-    _expect(data, dict, place)
-    for key in required:
-        if key not in data:
-            raise SpecError(f"{place} has no {key!r}; it takes {', '.join(known)}")
-    for key in data:
-        if key not in known:
-            raise SpecError(
-                f"{place} has an unknown part {key!r}.{nearest(str(key), known)} It takes {', '.join(known)}"
-            )
-
-
-def _expect(value: Any, kind: type, place: str) -> Any:
-    if not isinstance(value, kind):
-        raise SpecError(f"{place} should be a {kind.__name__}, got {type(value).__name__}")
-    return value
+def _without_none(data: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if value is not None or name not in names}

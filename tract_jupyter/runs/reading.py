@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from tract_jupyter.exceptions import nearest
 from tract_jupyter.llm import mask_secrets
-from tract_jupyter.models import brief_repr, safe_repr, shortened
+from tract_jupyter.models import problem_in_words, safe_repr, shortened
 from tract_jupyter.runs.terms import MAX_ERROR_TEXT, Data
 
 if TYPE_CHECKING:
@@ -108,35 +108,6 @@ def _masked_in(value: Any) -> Any:
 
 _D = TypeVar("_D", bound=Data)
 
-_WORDS: Final = {
-    "string_type": "must be text",
-    "string_too_short": "must not be empty",
-    "string_too_long": "is too long: at most {max_length} characters",
-    "string_pattern_mismatch": "must match {pattern}",
-    "bool_type": "must be true or false",
-    "float_type": "must be a number",
-    "int_type": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "finite_number": "must be a finite number",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than_equal": "must be at most {le}",
-    "greater_than": "must be more than {gt}",
-    "enum": "must be {expected}",
-    "literal_error": "must be {expected}",
-    "tuple_type": "must be a list",
-    "list_type": "must be a list",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "too_short": "must not be empty",
-    "too_long": "has too many entries: at most {max_length}",
-    "union_tag_invalid": "has an unknown type {tag!r}: use one of {expected_tags}",
-    "union_tag_not_found": "has no 'type'",
-    "missing": "is missing",
-    "value_error": "{error}",
-    "json_invalid": "holds text that is not valid Unicode",
-}
-"""What is wrong, by pydantic's type of the error."""
-
 
 class FieldProblem(NamedTuple):
     """A problem of a field: the rule's stable name, the field's path (`retry.maxAttempts`), a sentence."""
@@ -172,16 +143,13 @@ def read(
 
 
 def in_words(error: ErrorDetails) -> str:
-    """Tell what is wrong with a value: `maxAttempts must be at most 10, not 11`."""
+    """Describe the problem of a value: `maxAttempts must be at most 10, not 11`."""
     names = [part for part in error["loc"] if isinstance(part, str)]
     if error["type"] == "value_error" and not names:
         return str(error["ctx"]["error"])
     if error["type"] == "extra_forbidden":
         return f"there is no field {names[-1]!r} here"
-    words = _WORDS.get(error["type"], "is not a valid value").format(**error.get("ctx", {}))
-    silent = {"missing", "json_invalid", "value_error"}
-    given = "" if error["type"] in silent else _given(error["input"])
-    return f"{names[-1] if names else 'it'} {words}{given}"
+    return problem_in_words(error, names[-1] if names else "it")
 
 
 def _problem(
@@ -192,11 +160,6 @@ def _problem(
         near = nearest(str(error["loc"][-1]), _fields(model, error["loc"][:-1]))
         return FieldProblem("unknown_field", path, f"{in_words(error)}.{near}")
     return FieldProblem(_rule(error["loc"], rules, otherwise), path, in_words(error))
-
-
-def _given(value: object) -> str:
-    # what is long may be a text of the user's, and says little about what is wrong
-    return f", not {brief_repr(value)}" if isinstance(value, str | int | float | None) else ""
 
 
 def _rule(path: tuple[int | str, ...], rules: Mapping[str, str], otherwise: str) -> str:
