@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.review.fakes import FakeChannel
 from tests.review.rigging import Attacker, press
 from tract_jupyter import Tract
-from tract_jupyter.analysis import Finding, RiskLevel, Span
+from tract_jupyter.analysis import Category, Finding, RiskLevel, Span
 from tract_jupyter.exceptions import PendingError
 from tract_jupyter.models import canonical_json
 from tract_jupyter.models.schema import REQUIRED, Parameter, Parameters, parse_type
@@ -60,7 +60,15 @@ PARAMETERS = st.lists(PARAMETER, max_size=3, unique_by=lambda p: p.name).map(
 )
 SPANS = st.builds(Span, *[st.integers(0, 99)] * 4)
 FINDINGS = st.builds(
-    Finding, TEXTS, TEXTS, st.sampled_from(RiskLevel), SPANS, TEXTS, TEXTS, TEXTS, st.floats(0, 1)
+    Finding,
+    TEXTS,
+    st.sampled_from(Category),
+    st.sampled_from(RiskLevel),
+    SPANS,
+    TEXTS,
+    TEXTS,
+    TEXTS,
+    st.floats(0, 1),
 )
 BLOCKS = st.builds(
     CodeBlock, TEXTS, TEXTS, st.lists(FINDINGS, max_size=2).map(tuple), TEXTS, TEXTS,

@@ -6,17 +6,22 @@ stays as it is, for the places of its findings; whoever shows it makes it printa
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Literal, NotRequired
 
-from tract_jupyter.analysis import Finding, RiskLevel, Span
-from tract_jupyter.exceptions import SpecError
+from pydantic import ConfigDict, with_config
+from typing_extensions import TypedDict
+
+from tract_jupyter.analysis import Finding  # noqa: TC001 # pydantic reads it
+from tract_jupyter.exceptions import ContentError, SpecError
 from tract_jupyter.models import (
     canonical_json,
     cut,
     distinct,
     distinct_repr,
     printable,
+    read_as,
     safe_repr,
     show_value,
 )
@@ -25,6 +30,8 @@ from tract_jupyter.review.decision import Subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from tract_jupyter.analysis import RiskLevel
 
 
 MOST_CHARACTERS = 1_000_000
@@ -257,151 +264,69 @@ def findings_text(blocks: Iterable[CodeBlock]) -> str:
 
 def request_to_dict(request: ReviewRequest) -> dict[str, Any]:
     """Return everything that was shown, as data that JSON can hold."""
-    return {
-        **{name: getattr(request, name) for name in _TEXTS},
-        "actions": [_action_to_dict(action) for action in request.actions],
-        "code": [_code_to_dict(block) for block in request.code],
-        "tables": [asdict(table) for table in request.tables],
-        "choices": [asdict(choice) for choice in request.choices],
-        "fields": None if request.fields is None else _parameters_to_list(request.fields),
-        "subject": None if request.subject is None else _subject_to_dict(request.subject),
-    }
+    return {one.name: _plain(getattr(request, one.name)) for one in fields(request)}
 
 
 def request_from_dict(data: Mapping[str, Any]) -> ReviewRequest:
     """Read what `request_to_dict` made. Its texts are shown, never run.
 
     Raises:
-        SpecError, KeyError, TypeError, ValueError: it is something else.
+        SpecError, ValueError: it is something else.
     """
-    _check(data, _REQUEST, "request")
-    return ReviewRequest(
-        **{name: str(data[name]) for name in _TEXTS},
-        actions=tuple(_action_from_dict(action) for action in data["actions"]),
-        code=tuple(_code_from_dict(block) for block in data["code"]),
-        tables=tuple(
-            ValueTable(**{**table, "rows": tuple(ValueRow(**row) for row in table["rows"])})
-            for table in data["tables"]
-        ),
-        choices=tuple(TextChoice(**choice) for choice in data["choices"]),
-        fields=None if data["fields"] is None else _parameters_from_list("fields", data["fields"]),
-        subject=None if data["subject"] is None else Subject(**data["subject"]),
-    )
+    given = read_as(_REQUEST, data, ContentError, "request")
+    actions = [{**one, "parameters": _parameters(one["name"], one["parameters"])} for one in given["actions"]]
+    values, subject = given["fields"], given["subject"]
+    return ReviewRequest(**{
+        **given,
+        "actions": tuple(ReviewAction(**one) for one in actions),
+        "fields": None if values is None else _parameters("fields", values),
+        "subject": None if subject is None else Subject(**subject),
+    })  # fmt: skip
 
 
-_ANYTHING = object()
-_TEXT, _NUMBER = (str,), (int,)
-_PARAMETER = {"name": _TEXT, "type": _TEXT, "description": _TEXT, "default": _ANYTHING}
-_SPAN = {"line": _NUMBER, "column": _NUMBER, "end_line": _NUMBER, "end_column": _NUMBER}
-_FINDING = {
-    **dict.fromkeys(("code", "category", "level", "text", "reason", "remedy"), _TEXT),
-    "span": _SPAN,
-    "confidence": (int, float),
-    "paths": [_TEXT],
-}
-_BLOCK = {
-    **dict.fromkeys(("title", "code", "header", "description", "language", "analysis_note", "binds"), _TEXT),
-    "first_line": _NUMBER,
-    "marked": (int, type(None)),
-    "findings": [_FINDING],
-}
-_ACTION = {**dict.fromkeys(("name", "label", "style", "description"), _TEXT), "parameters": [_PARAMETER]}
-_TABLE = {
-    "title": _TEXT,
-    "summary": _TEXT,
-    "binds": _TEXT,
-    "heads": [_TEXT],
-    "rows": [dict.fromkeys(("name", "type", "value", "description", "hidden"), _TEXT)],
-}
-_CHOICE = {
-    **dict.fromkeys(("name", "title"), _TEXT),
-    **dict.fromkeys(("ours", "theirs", "decided"), (str, type(None))),
-    "sides": [_TEXT],
-}
-_SUBJECT = {
-    **dict.fromkeys(("kind", "name", "definition_hash", "actor", "rule"), _TEXT),
-    "values": {},
-    "ignored": {},
-}
-_REQUEST = {
-    **dict.fromkeys(("pending_id", "title", "summary", "why", "fingerprint", "note"), _TEXT),
-    "actions": [_ACTION],
-    "code": [_BLOCK],
-    "tables": [_TABLE],
-    "choices": [_CHOICE],
-    "fields": [_PARAMETER],
-    "subject": _SUBJECT,
-}
-"""The shape of a request: a tuple lists types, an empty dict stands for any dict."""
-_MAY_BE_NONE = ("request.fields", "request.subject")
+def _record(name: str, texts: tuple[str, ...], **others: Any) -> Any:
+    """Return the shape of a stored record. It has these texts and other parts, and no more."""
+    shape: Any = TypedDict(name, {**dict.fromkeys(texts, str), **others})  # type: ignore[misc] # the keys are data
+    return with_config(ConfigDict(extra="forbid"))(shape)
 
 
-def _check(data: Any, shape: Any, place: str) -> None:
-    """Check the shape of data that may come from anybody.
-
-    Raises:
-        TypeError: it has another one; the message says where.
-    """
-    if shape is _ANYTHING or (data is None and place in _MAY_BE_NONE):
-        return
-    kind = shape if isinstance(shape, tuple) else type(shape)
-    if not isinstance(data, kind) or isinstance(data, bool):
-        raise TypeError(f"{place} is of type {type(data).__name__}")
-    if isinstance(shape, list):
-        for part in data:
-            _check(part, shape[0], place)
-    elif isinstance(shape, dict):
-        for name in data.keys() & shape.keys():
-            _check(data[name], shape[name], f"{place}.{name}")
+_PARAMETER = _record("Parameter", ("name", "type", "description"), default=NotRequired[Any])
+_ACTION = _record("Action", ("name", "label", "style", "description"), parameters=list[_PARAMETER])  # type: ignore[valid-type] # of data
+_SUBJECT = _record(
+    "Subject", ("kind", "name", "definition_hash", "actor", "rule"), values=dict[str, Any], ignored=dict[str, Any]
+)  # fmt: skip
+_REQUEST = _record(
+    "Request", ("pending_id", "title", "summary", "why", "fingerprint", "note"),
+    code=tuple[CodeBlock, ...], tables=tuple[ValueTable, ...], choices=tuple[TextChoice, ...],
+    actions=list[_ACTION],  # type: ignore[valid-type] # of data
+    fields=list[_PARAMETER] | None, subject=_SUBJECT | None,  # type: ignore[valid-type] # of data
+)  # fmt: skip
 
 
-_CODE = (
-    "title",
-    "code",
-    "header",
-    "description",
-    "language",
-    "first_line",
-    "marked",
-    "analysis_note",
-    "binds",
-)
-_TEXTS = ("pending_id", "title", "summary", "why", "fingerprint", "note")
+def _plain(value: Any) -> Any:
+    if isinstance(value, CodeBlock):  # that the user typed it holds in that process alone
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.name != "is_typed"}
+    if is_dataclass(value):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Subject):
+        return {**value._asdict(), "ignored": dict(value.ignored)}
+    if isinstance(value, Parameters):
+        return [_plain_parameter(one) for one in value]
+    if isinstance(value, Enum):
+        return value.value
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
 
 
-def _subject_to_dict(subject: Subject) -> dict[str, Any]:
-    return {**subject._asdict(), "ignored": dict(subject.ignored)}
+def _plain_parameter(one: Parameter) -> dict[str, Any]:
+    default = {} if one.required else {"default": one.default}
+    return {"name": one.name, "type": type_text(one.annotation), "description": one.description, **default}
 
 
-def _action_to_dict(action: ReviewAction) -> dict[str, Any]:
-    texts = {name: getattr(action, name) for name in ("name", "label", "style", "description")}
-    return {**texts, "parameters": _parameters_to_list(action.parameters)}
-
-
-def _action_from_dict(data: Mapping[str, Any]) -> ReviewAction:
-    parameters = _parameters_from_list(data["name"], data["parameters"])
-    return ReviewAction(
-        data["name"], data["label"], parameters, style=data["style"], description=data["description"]
-    )
-
-
-def _parameters_to_list(parameters: Parameters) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": p.name,
-            "type": type_text(p.annotation),
-            "description": p.description,
-            **({} if p.required else {"default": p.default}),
-        }
-        for p in parameters
+def _parameters(subject: str, stored: list[dict[str, Any]]) -> Parameters:
+    found = [
+        Parameter(p["name"], _type(p["type"]), p.get("default", REQUIRED), p["description"]) for p in stored
     ]
-
-
-def _parameters_from_list(subject: str, data: list[Mapping[str, Any]]) -> Parameters:
-    return Parameters(
-        subject,
-        [Parameter(p["name"], _type(p["type"]), p.get("default", REQUIRED), p["description"]) for p in data],
-    )
+    return Parameters(subject, found)
 
 
 def _type(text: str) -> Any:
@@ -410,24 +335,3 @@ def _type(text: str) -> Any:
         return parse_type(text)
     except SpecError:
         return Any
-
-
-def _code_to_dict(block: CodeBlock) -> dict[str, Any]:
-    plain = {name: getattr(block, name) for name in _CODE}
-    findings = [{**asdict(finding), "level": finding.level.value} for finding in block.findings]
-    return {**plain, "findings": findings}
-
-
-def _code_from_dict(data: Mapping[str, Any]) -> CodeBlock:
-    findings = tuple(
-        Finding(
-            **{
-                **finding,
-                "level": RiskLevel(finding["level"]),
-                "span": Span(**finding["span"]),
-                "paths": tuple(finding["paths"]),
-            }
-        )
-        for finding in data["findings"]
-    )
-    return CodeBlock(**{**data, "findings": findings})
