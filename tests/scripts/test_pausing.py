@@ -9,10 +9,10 @@ from sqlalchemy import create_engine, text
 
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Tract
-from tract_jupyter.exceptions import PendingStateError, TrustError
+from tract_jupyter.exceptions import FingerprintError, PendingStateError, TrustError
 from tract_jupyter.review import Answer
 from tract_jupyter.scripts import ScriptLimits, ScriptStatus
-from tract_jupyter.toolkit import Traits
+from tract_jupyter.toolkit import ToolDefinition, Traits
 
 NOTE = {"content_type": "dialogue", "role": "user", "text": "x"}
 SCRIPT = f"""\
@@ -74,6 +74,26 @@ def test_decided_later_it_goes_on_and_repeats_nothing(paused, other):
     assert [call.tool for call in result.calls] == ["commit"]
     assert tract.status().commit_count == 1
     assert tract.review.inbox() == []
+
+
+def test_the_call_of_a_tool_that_binds_a_version_goes_on_if_that_is_the_same(tract):
+    versions = {"a": "1", "b": "1"}
+
+    def retire(name: str) -> str:
+        """Retire something."""
+        return f"{name} retired"
+
+    tract.executor.add(ToolDefinition.from_function(retire, binds=lambda values: versions[values["name"]]))
+    for name in versions:
+        assert tract.scripts.run(f"tools.retire({name!r})", backend="sandbox").status is ScriptStatus.PAUSED
+    asked = {
+        pending.call_arguments["name"]: pending
+        for pending in map(tract.operations.rebuild, tract.review.inbox())
+    }
+    assert asked["a"].approve().value == "a retired"
+    versions["b"] = "2"
+    with pytest.raises(FingerprintError):
+        asked["b"].approve()
 
 
 def test_a_rejection_is_caught_by_the_script(paused, other):

@@ -182,3 +182,22 @@ def test_its_tools_give_a_model_no_standing_approvals_but_the_schema_of_the_valu
     approve = tools["approve"]["parameters"]["properties"]
     assert set(approve) == {"edits"}
     assert approve["edits"]["properties"]["priority"]["enum"] == ["skip", "normal", "important", "pinned"]
+
+
+def test_the_approval_of_a_policys_call_is_about_what_the_tool_binds(t):
+    versions, done = {"a": "1", "b": "1"}, []
+
+    def retire(name: str) -> None:
+        """Retire something."""
+        done.append(name)
+
+    t.executor.add(ToolDefinition.from_function(retire, binds=lambda values: versions[values["name"]]))
+    t.executor.permission = lambda *_: Permission.ALLOW
+    t.policies.apply("tidy", "retire", {"name": "a"})
+    assert done == ["a"]
+    pending = t.policies.propose("tidy", "retire", {"name": "b"})
+    versions["b"] = "2"
+    with pytest.raises(FingerprintError, match="was changed since"):
+        pending.approve()
+    t.policies.propose("tidy", "retire", {"name": "b"}).approve()
+    assert done == ["a", "b"]

@@ -361,7 +361,7 @@ class Sandbox:
         fields = {
             "tool": tool.name,
             "arguments": values,
-            "definition_hash": tool.definition_hash,
+            "definition_hash": tool.hash_for(values),
             "script": {
                 **saved(run, program, call=call, names=self._names(run.notebook_id)),
                 "tract": self._executor.tract.family.agent_id if self._executor.agent else "",

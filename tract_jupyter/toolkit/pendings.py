@@ -285,7 +285,7 @@ class ToolPending(BuiltinPending, ToolQuestion):
         Raises:
             FingerprintError: the tool was changed or removed, or writes elsewhere now.
         """
-        if self._tool().definition_hash != self.definition_hash:
+        if self._tool().hash_for(self.call_arguments) != self.definition_hash:
             raise FingerprintError(f"the tool {self.tool_name!r} was changed since; {self.again}")
         self.check_branch()
 

@@ -170,12 +170,13 @@ class PolicyCalls:
         check_text(policy_name, "policy_name")
         values = action_params if action_params is not None else {}
         tool = self._tool_of(action_type, values)
+        params = plain(tool.parameters.validate(values))
         return tool, {
             "policy_name": policy_name,
             "action_type": tool.name,
-            "action_params": plain(tool.parameters.validate(values)),
+            "action_params": params,
             "reason": check_text(reason, "reason"),
-            "definition_hash": tool.definition_hash,
+            "definition_hash": tool.hash_for(params),
         }
 
     def _pending(self, fields: dict[str, Any]) -> PendingPolicy:
