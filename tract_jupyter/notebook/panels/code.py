@@ -156,7 +156,7 @@ def _inline_html(text: str) -> str:
     for found in _CODE.finditer(text):
         parts += [escaped(text[position : found.start()]), f"<code>{escaped(found[2])}</code>"]
         position = found.end()
-    return "".join(parts) + escaped(text[position:])
+    return "".join([*parts, escaped(text[position:])])
 
 
 def _as_typed(code: str) -> str:

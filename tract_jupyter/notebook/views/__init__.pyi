@@ -5,7 +5,10 @@ from .diff import diff_lines as diff_lines
 from .diff import diff_view as diff_view
 from .events import EventsView as EventsView
 from .events import in_words as in_words
+from .html import Html as Html
 from .html import ago as ago
+from .html import element as element
+from .html import fragment as fragment
 from .sanitized import sanitized_html as sanitized_html
 from .streams import PrintedText as PrintedText
 from .streams import ansi_html as ansi_html

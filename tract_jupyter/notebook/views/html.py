@@ -7,8 +7,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
 from unicodedata import east_asian_width
+
+from markupsafe import Markup
 
 from tract_jupyter.models import cut, printable
 
@@ -17,6 +19,88 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tract_jupyter.review import DisplayedPiece
+
+
+class HasHtml(Protocol):
+    """A block that gives its own HTML."""
+
+    def __html__(self) -> str:
+        """Return it as safe HTML."""
+
+
+class Html(Markup):
+    """Safe HTML. Text that is added to it, or joined or formatted by it, is escaped, and hidden characters are marked.
+
+    Make it with `element`, `fragment` and `escaped`. `Html("...")` itself marks a literal of this package as safe. An
+    f-string is never safe: it becomes plain text again, and `element` would show its markup.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def escape(cls, s: Any, /) -> Self:
+        """Return what is safe as it is, and any other value as escaped text."""
+        if isinstance(s, cls):
+            return s
+        if hasattr(s, "__html__"):
+            return cls(s.__html__())
+        text = str(s)
+        is_plain = text.isascii() and text.isprintable()
+        return str.__new__(cls, html.escape(text if is_plain else printable(text)))
+
+
+HtmlPart: TypeAlias = "str | HasHtml | Iterable[HtmlPart] | None"
+"""What an element contains: safe HTML, a block with `__html__`, text to be escaped, nothing, or several of these."""
+
+
+def element(
+    name: str, /, *content: HtmlPart, **attributes: str | float | bool | tuple[str, ...] | None
+) -> Html:
+    """Return an element. Plain text in it, and each attribute, is escaped.
+
+    An element that can have the focus keeps its keys for itself, see `OWN_KEYS`.
+
+    Args:
+        name: of the element, such as `span`.
+        content: what it contains, in order.
+        attributes: `class_` stands for `class`, and `_` for `-`: `data_testid="x"`. True gives a name without a value,
+            None and False leave the attribute out, and so does an empty class. Several classes may be a tuple.
+    """
+    made = [f"<{name}"]
+    if name in _FOCUSED:
+        made.append(f" {OWN_KEYS}")
+    for key, value in attributes.items():
+        text = " ".join(filter(None, value)) if isinstance(value, tuple) else value
+        if text is None or text is False or (key == "class_" and not text):
+            continue
+        if key == "tabindex" and name not in _FOCUSED:
+            made.append(f" {OWN_KEYS}")
+        label = key.rstrip("_").replace("_", "-")
+        made.append(f" {label}" if text is True else f' {label}="{Html.escape(text)}"')
+    made.append(">")
+    if name not in _EMPTY:
+        _add(made, content)
+        made.append(f"</{name}>")
+    return str.__new__(Html, "".join(made))
+
+
+def fragment(*content: HtmlPart) -> Html:
+    """Return content without an element around it."""
+    made: list[str] = []
+    _add(made, content)
+    return str.__new__(Html, "".join(made))
+
+
+def _add(made: list[str], content: Iterable[HtmlPart]) -> None:
+    for one in content:
+        if isinstance(one, str) or hasattr(one, "__html__"):
+            made.append(Html.escape(one))
+        elif one is not None:
+            _add(made, one)
+
+
+_EMPTY: Final = frozenset({"br", "hr", "img", "input", "wbr"})
+_FOCUSED: Final = frozenset({"summary", "button"})
 
 OWN_KEYS = 'data-lm-suppress-shortcuts="true"'
 """Stands on each element that can have the focus: elsewhere "d d" there deletes the cell in JupyterLab.
@@ -45,16 +129,15 @@ def root_html(html: str, look: str = "tract", *, tag: str = "div", attributes: s
     return f'<{tag} class="{look} {NO_FORMULAS}" {OWN_KEYS}{more}>{html}</{tag}>'
 
 
-def escaped(text: str) -> str:
-    """Return a text of unknown origin as HTML; nothing of it is hidden or turned around."""
-    return html.escape(printable(text))
+def escaped(text: str) -> Html:
+    """Return a text as HTML: escaped, with a mark for each character that would be hidden or turn the text around."""
+    return Html.escape(text)
 
 
-def pieces_html(pieces: Iterable[DisplayedPiece]) -> str:
+def pieces_html(pieces: Iterable[DisplayedPiece]) -> Html:
     """Return a text in pieces; each that an approval depends on says by its key whether it was on display."""
-    return "".join(
-        f'<span data-line="{piece.key}">{escaped(piece.text)}</span>' if piece.key else escaped(piece.text)
-        for piece in pieces
+    return fragment(
+        element("span", piece.text, data_line=piece.key) if piece.key else piece.text for piece in pieces
     )
 
 
