@@ -8,7 +8,7 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 
 from tract_jupyter.exceptions import OperationError
-from tract_jupyter.notebook.panels import request_view
+from tract_jupyter.notebook.panels import panel_data
 from tract_jupyter.review import shown_code
 
 CELL = '''%%tract_operation citation_check --activate
@@ -80,7 +80,7 @@ def test_only_what_the_user_typed_in_the_cell_counts_as_read(shell, cell, is_typ
     asked = tract.reviewer.asked_here(stored.pending_id)
     ticket = tract.reviewer.show_again(asked)
     assert bool(ticket.needed) is not is_typed
-    assert ("data-line" in request_view(ticket)["body_html"]) is not is_typed
+    assert ("data-line" in panel_data(ticket)["body_html"]) is not is_typed
     asked.approve()
     assert code_is_read(tract, {"urls": ["a"]} if asked.spec.fields else {}) is is_typed
 

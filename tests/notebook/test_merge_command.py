@@ -2,8 +2,8 @@
 
 import pytest
 
-from tract_jupyter.notebook.panels import Panel, body_html, record_html, record_text
-from tract_jupyter.review import Ticket, request_text
+from tract_jupyter.notebook.panels import Panel, body_html, record_html
+from tract_jupyter.review import Ticket, record_text, request_text
 
 TALK = """
 first = tract.user("Meet on Monday.\\nBring the papers.").commit_hash

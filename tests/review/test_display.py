@@ -17,7 +17,7 @@ from tract_jupyter import Tract
 from tract_jupyter.analysis import split_lines
 from tract_jupyter.models import distinct, distinct_repr, printable
 from tract_jupyter.models.schema import Parameters
-from tract_jupyter.notebook.panels import InboxPages, InboxRow, Panel, record_html, record_text
+from tract_jupyter.notebook.panels import InboxPages, InboxRow, Panel, record_html
 from tract_jupyter.operations import ActionDef, OperationSpec
 from tract_jupyter.review import (
     LONGEST_PIECE,
@@ -28,6 +28,7 @@ from tract_jupyter.review import (
     ValueRow,
     ValueTable,
     needed_pieces,
+    record_text,
     request_from_dict,
     request_text,
     request_to_dict,

@@ -7,6 +7,7 @@ import inspect
 import json
 import re
 from datetime import timedelta
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,8 +22,8 @@ from tests.toolkit.servers import command
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import PendingStateError
 from tract_jupyter.models import canonical_json
-from tract_jupyter.notebook.panels import record_html, record_text, request_view
-from tract_jupyter.review import Answer, request_text, request_to_dict
+from tract_jupyter.notebook.panels import panel_data, record_html
+from tract_jupyter.review import Answer, record_text, request_text, request_to_dict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,9 +90,20 @@ def decide(ticket: Ticket, action: str, arguments: dict[str, Any]) -> None:
 
 def panel(ticket: Ticket) -> str:
     """Return the row of the panel, with its buttons and their inputs."""
-    view = request_view(ticket)
-    rows = [outline(view[key]) for key in ("headline_html", "risk_html", "with_html")]
+    view = panel_data(ticket)
+    rows = [outline(view["headline_html"]), outline(view["risk_html"]), outline(values_html(view))]
     return "\n".join([*rows, *(line for button in view["actions"] for line in button_lines(button))])
+
+
+def values_html(view: dict[str, Any]) -> str:
+    """Return the line of values as the script of the panel draws it: omitted values are last."""
+    values = sorted(view["values"], key=lambda value: value["text"] == "None")
+    made = [
+        f'<span class="value"><code><span class="dim">{escape(value["name"])}=</span>'
+        f"{escape(value['text'])}{value['more']}</code></span>"
+        for value in values
+    ]
+    return " ".join(made) or escape(view["about"])
 
 
 def button_lines(button: dict[str, Any]) -> Iterator[str]:

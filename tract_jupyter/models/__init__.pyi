@@ -144,9 +144,11 @@ from .text import cut_middle as cut_middle
 from .text import cut_with_size as cut_with_size
 from .text import distinct as distinct
 from .text import distinct_repr as distinct_repr
+from .text import exact_time as exact_time
 from .text import hidden_characters as hidden_characters
 from .text import identifier as identifier
 from .text import left_out as left_out
+from .text import local_time as local_time
 from .text import more_characters as more_characters
 from .text import one_line as one_line
 from .text import printable as printable

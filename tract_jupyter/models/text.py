@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator
+    from datetime import datetime
 
 
 _BRIEF = 60
@@ -217,6 +218,16 @@ def one_line(text: str, limit: int) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun: `1 call`, `1,200 calls`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def local_time(moment: datetime) -> str:
+    """Return a time in the user's zone."""
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def exact_time(moment: datetime) -> str:
+    """Return a time in the user's zone, with the name of the zone for other readers."""
+    return f"{local_time(moment)} {moment.astimezone().strftime('%Z')}"
 
 
 def size_text(count: int) -> str:

@@ -6,7 +6,6 @@ from .activation import REQUEST as REQUEST
 from .activation import PendingActivation as PendingActivation
 from .activation import activation_fingerprint as activation_fingerprint
 from .activation import spec_diff as spec_diff
-from .advice import ACCESS as ACCESS
 from .advice import Advice as Advice
 from .advice import gained as gained
 from .advice import spec_reach as spec_reach

@@ -9,12 +9,12 @@ import re
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.operations.abilities import abilities, ability_text, used_files
 from tract_jupyter.operations.action import REACH
-from tract_jupyter.review import CodeBlock, ValueRow, ValueTable
+from tract_jupyter.review import ACCESS, CodeBlock, ValueRow, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -86,10 +86,6 @@ def gained(old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset
         **{kind: new[kind] - old.get(kind, frozenset()) for kind in new if kind not in of_code},
     }
     return {kind: names for kind, names in found.items() if names}
-
-
-ACCESS: Final = "What it can access"
-"""The beginning of the title of a table of access."""
 
 
 def reach_table(

@@ -23,7 +23,7 @@ from tract_jupyter.concurrency import Worker
 from tract_jupyter.exceptions import NobodyToAskError, TractError
 from tract_jupyter.review.decision import declare_personal
 from tract_jupyter.review.display import needed_pieces
-from tract_jupyter.review.text import how_to_decide
+from tract_jupyter.review.request import how_to_decide
 from tract_jupyter.storage import whole_context
 
 if TYPE_CHECKING:

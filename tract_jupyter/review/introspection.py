@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tract_jupyter.models import cut_with_size, one_line, printable
 from tract_jupyter.models.schema import Parameters, type_text
+from tract_jupyter.review.decision import NO_ACTION
 from tract_jupyter.review.process import process_text
 from tract_jupyter.review.request import ReviewAction, ValueRow, ValueTable, run_label
 
@@ -336,3 +337,9 @@ def _cut(value: Any) -> Any:
         kept = {key: _cut(item) for key, item in list(value.items())[:_MAX_DICT]}
         return kept if len(value) <= _MAX_DICT else {**kept, "_truncated": True, "_total": len(value)}
     return value
+
+
+def outcome_text(pending: Pending) -> str:
+    """Describe what the last decision left undone; return an empty text if that is nothing."""
+    made = pending.decision
+    return NO_ACTION if made is not None and pending.runs_nothing(made.action) else ""

@@ -35,7 +35,6 @@ from tract_jupyter.models import (
 )
 from tract_jupyter.review import introspection
 from tract_jupyter.review.decision import (
-    NO_ACTION,
     Question,
     Subject,
     approval_terms,
@@ -668,15 +667,9 @@ class Pending:
 Pending._public_actions = offered(Pending)  # noqa: SLF001 # `__init_subclass__` does it for the others
 
 
-def outcome_text(pending: Pending) -> str:
-    """Describe what the last decision left undone; return an empty text if that is nothing."""
-    made = pending.decision
-    return NO_ACTION if made is not None and pending.runs_nothing(made.action) else ""
-
-
 def _detail(pending: Pending) -> str:
     if pending.status is PendingStatus.REJECTED and pending.rejection_reason:
         return f", {pending.rejection_reason!r}"
-    if pending.status is PendingStatus.APPROVED and outcome_text(pending):
-        return f", {outcome_text(pending)}"
+    if pending.status is PendingStatus.APPROVED and introspection.outcome_text(pending):
+        return f", {introspection.outcome_text(pending)}"
     return f", {printable(pending.error)}" if pending.error else ""

@@ -17,7 +17,8 @@ from tract_jupyter.models.schema import Parameters, type_text
 from tract_jupyter.review.answers import carry_out
 from tract_jupyter.review.channel import Ticket
 from tract_jupyter.review.decision import Answer, with_terms
-from tract_jupyter.review.text import how_to_decide, request_text
+from tract_jupyter.review.request import how_to_decide
+from tract_jupyter.review.text import request_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

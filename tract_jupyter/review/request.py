@@ -246,6 +246,11 @@ def run_label(name: str) -> str:
     return f"Run {cut(name, _LONGEST_NAME)}"
 
 
+def how_to_decide(pending_id: str) -> str:
+    """Return the command that shows a request and decides it without a panel."""
+    return f"%tract decide {pending_id[:8]}"
+
+
 def worst_finding(blocks: Iterable[CodeBlock]) -> RiskLevel | None:
     """Return the worst level among the findings, None if there are none."""
     return max((finding.level for block in blocks for finding in block.findings), default=None)

@@ -33,7 +33,7 @@ from tract_jupyter.review.decision import Answer, Decision, deciding, without_gr
 from tract_jupyter.review.gate import BUSY
 from tract_jupyter.review.process import has_ended, this_process
 from tract_jupyter.review.records import RUN, is_waited_for
-from tract_jupyter.review.text import how_to_decide
+from tract_jupyter.review.request import how_to_decide
 from tract_jupyter.storage import uninterrupted, whole_context
 
 if TYPE_CHECKING:

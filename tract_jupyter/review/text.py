@@ -1,67 +1,128 @@
-"""A request in plain text, for terminals, prompts and whatever shows no HTML: all of it, in every form."""
+"""A request in plain text, for terminals, prompts, records and other places without HTML.
+
+There are two forms of each piece of a `RequestView`: in full, as a user reads it before deciding, and for the record.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.models import counted, printable
+from tract_jupyter.models import PendingStatus, counted, exact_time, printable
 from tract_jupyter.review.display import by_rule, in_short, shown_choice, shown_code, shown_rows
+from tract_jupyter.review.request import CodeBlock, TextChoice, ValueTable, how_to_decide
+from tract_jupyter.review.view import (
+    SHORT_FINGERPRINT,
+    CodeOutput,
+    Comparison,
+    Paragraph,
+    bound_pieces,
+    view_request,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from tract_jupyter.models import PendingStatus
+    from tract_jupyter.review.channel import Ticket
     from tract_jupyter.review.display import DisplayedPiece, ShownCode
-    from tract_jupyter.review.request import CodeBlock, ReviewRequest, TextChoice, ValueTable
-
-SHORT_FINGERPRINT = 8
-"""The number of digits of a fingerprint that a person is shown."""
+    from tract_jupyter.review.request import ReviewRequest
+    from tract_jupyter.review.view import Decided, Piece, RequestView
 
 
 def request_text(request: ReviewRequest, status: PendingStatus | str = "pending") -> str:
     """Return all of a request as plain text, code included, with nothing that would hide a part."""
     lines = [f"[{status}] {request.title}", request.summary, request.why]
-    lines += [line for block in request.code for line in _block_lines(block)]
-    lines += [line for choice in request.choices for line in _choice_lines(choice, request)]
-    lines += [line for table in request.tables for line in _table_lines(table, request)]
-    lines += [request.note, f"fingerprint {request.fingerprint[:SHORT_FINGERPRINT]}"]
-    lines += [f"{how_to_decide(request.pending_id)} decides it, here or in another notebook on this store"]
+    for piece in bound_pieces(request):
+        lines += _full_lines(piece.content, request.pending_id)
+    lines += [request.note, f"fingerprint {request.fingerprint[:SHORT_FINGERPRINT]}", _how_to_decide(request)]
     return printable("\n".join(line for line in lines if line))
 
 
+def record_text(ticket: Ticket) -> str:
+    """Return the request in full and the decision: who, when, and its fingerprint."""
+    view = view_request(ticket)
+    lines = [view.request.summary, *_body_lines(view), foot_text(view)]
+    lines += [_how_to_decide(view.request)] if view.is_open else []
+    text = "\n".join([f"[{view.status}] {view.request.title}", *(f"  {line}" for line in lines if line)])
+    return printable(text)
+
+
+def _body_lines(view: RequestView) -> Iterator[str]:
+    """Yield the body for the record: all code, without notes about its lines, all values, and the outcome."""
+    for piece in view.body:
+        yield from _PIECES[type(piece.content)](piece.content, view.request.pending_id)
+
+
 def bound_lines(request: ReviewRequest) -> Iterator[str]:
-    """Yield what an approval binds to, for the record: all code, without notes about its lines, and all values."""
-    for block in request.code:
-        code = shown_code(block)
-        if block.binds == "nothing":
-            marked = [line for number, line in _numbered(block, code) if number == block.marked]
-            yield from (
-                [block.title, *marked] if marked else [f"{block.title}: {counted(len(code.lines), 'line')}"]
-            )
-            continue
-        findings = [f"  {in_short(rule)}" for rule in by_rule(block.findings)]
-        yield from (f"{block.title}: {counted(len(code.lines), 'line')}", *findings, *_over(block, code))
-        for (_, line), shown in zip(_numbered(block, code), code.lines, strict=True):
-            yield from (line, *_hidden(shown.hidden))
-    for choice in request.choices:
-        yield from _choice_lines(choice, request)
-    for table in request.tables:
-        if table.binds == "nothing" and table.rows:  # or an expression would look like one more value
-            yield f"{table.title}: {table.summary}".rstrip()
-        for row in shown_rows(table, request.pending_id):
-            kind, about = _joined(row.type), _joined(row.description)
-            said = [kind, about] if table.binds == "rows" else []
-            yield f"{_joined(row.name)}: {_joined(row.value)}{''.join(f'  # {text}' for text in said if text)}"
+    """Yield only the part of the record that an approval binds to."""
+    for piece in bound_pieces(request):
+        yield from _PIECES[type(piece.content)](piece.content, request.pending_id)
 
 
-def how_to_decide(pending_id: str) -> str:
-    """Return the command that shows a request and decides it, where there is no panel."""
-    return f"%tract decide {pending_id[:8]}"
+def foot_text(view: RequestView) -> str:
+    """Return the decision and its reason, and the fingerprint that it, or the request, is about."""
+    pinned = f"fingerprint {view.fingerprint[:SHORT_FINGERPRINT]}"
+    if view.decided is None:
+        return pinned
+    reason = f": {view.decided.reason}" if view.decided.reason else ""
+    return f"{decided_text(view.decided)}{reason} · {pinned}"
+
+
+def decided_text(decided: Decided) -> str:
+    """Return who decided, over which channel, and when."""
+    return f"{decided.by}, {exact_time(decided.at)}"
 
 
 def block_text(block: CodeBlock) -> str:
     """Write a block of code as a terminal shows it, with its findings."""
     return printable("\n".join(line for line in _block_lines(block) if line))
+
+
+def _how_to_decide(request: ReviewRequest) -> str:
+    return f"{how_to_decide(request.pending_id)} decides it, here or in another notebook on this store"
+
+
+def _full_lines(piece: Piece, pending_id: str) -> list[str]:
+    """Return code with the findings under its lines, and values with their types; others as in the record."""
+    if isinstance(piece, CodeBlock):
+        return _block_lines(piece)
+    if isinstance(piece, ValueTable):
+        return _table_lines(piece, pending_id)
+    return list(_PIECES[type(piece)](piece, pending_id))
+
+
+def _record_block(block: CodeBlock, pending_id: str) -> Iterator[str]:  # noqa: ARG001
+    code = shown_code(block)
+    if block.binds == "nothing":
+        marked = [line for number, line in _numbered(block, code) if number == block.marked]
+        yield from (
+            [block.title, *marked] if marked else [f"{block.title}: {counted(len(code.lines), 'line')}"]
+        )
+        return
+    findings = [f"  {in_short(rule)}" for rule in by_rule(block.findings)]
+    yield from (f"{block.title}: {counted(len(code.lines), 'line')}", *findings, *_over(block, code))
+    for (_, line), shown in zip(_numbered(block, code), code.lines, strict=True):
+        yield from (line, *_hidden(shown.hidden))
+
+
+def _record_table(table: ValueTable, pending_id: str) -> Iterator[str]:
+    if table.binds == "nothing" and table.rows:  # or an expression would look like one more value
+        yield f"{table.title}: {table.summary}".rstrip()
+    for row in shown_rows(table, pending_id):
+        notes = [_joined(row.type), _joined(row.description)] if table.binds == "rows" else []
+        yield f"{_joined(row.name)}: {_joined(row.value)}{''.join(f'  # {text}' for text in notes if text)}"
+
+
+def _record_changes(piece: Comparison, pending_id: str) -> Iterator[str]:  # noqa: ARG001
+    yield from (f"changed {change.name}: {change.before} → {change.after}" for change in piece.changes)
+
+
+def _record_output(piece: CodeOutput, pending_id: str) -> Iterator[str]:  # noqa: ARG001
+    if not piece.is_result:
+        yield from (f"{piece.title.lower()}:", *(f"  {line}" for line in piece.text.splitlines()))
+
+
+def _record_paragraph(piece: Paragraph, pending_id: str) -> Iterator[str]:  # noqa: ARG001
+    yield from piece.text.splitlines()
 
 
 def _numbered(block: CodeBlock, code: ShownCode) -> Iterator[tuple[int, str]]:
@@ -103,9 +164,9 @@ def _findings_lines(block: CodeBlock) -> list[str]:
     return [f"  {in_short(rule)}" for rule in rules] if len(block.findings) > len(rules) else []
 
 
-def _choice_lines(choice: TextChoice, request: ReviewRequest) -> Iterator[str]:
+def _choice_lines(choice: TextChoice, pending_id: str) -> Iterator[str]:
     """Yield both texts, and what is decided; a text that is left out has no lines."""
-    shown = shown_choice(choice, request.pending_id)
+    shown = shown_choice(choice, pending_id)
     yield f"{choice.title} ({choice.name}): {choice.said}"
     for side, text, lines in zip(choice.sides, (choice.ours, choice.theirs), shown, strict=False):
         yield f"  {side}{' leaves it out' if text is None else ':'}"
@@ -115,9 +176,9 @@ def _choice_lines(choice: TextChoice, request: ReviewRequest) -> Iterator[str]:
         yield from (f"    | {line.text}" for line in shown.other)
 
 
-def _table_lines(table: ValueTable, request: ReviewRequest) -> list[str]:
+def _table_lines(table: ValueTable, pending_id: str) -> list[str]:
     rows = []
-    for row in shown_rows(table, request.pending_id):
+    for row in shown_rows(table, pending_id):
         about = f"  # {_joined(row.description)}" if row.description else ""
         of_type = f"{_joined(row.type)} = " if row.type else ""
         rows.append(f"  {_joined(row.name)}: {of_type}{_joined(row.value)}{about}")
@@ -126,3 +187,14 @@ def _table_lines(table: ValueTable, request: ReviewRequest) -> list[str]:
 
 def _joined(pieces: Iterable[DisplayedPiece]) -> str:
     return "".join(piece.text for piece in pieces)
+
+
+_PIECES: dict[type[Piece], Callable[[Any, str], Iterator[str]]] = {
+    CodeBlock: _record_block,
+    TextChoice: _choice_lines,
+    ValueTable: _record_table,
+    Comparison: _record_changes,
+    CodeOutput: _record_output,
+    Paragraph: _record_paragraph,
+}
+"""How each kind of piece is written in a record."""

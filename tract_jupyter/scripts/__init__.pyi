@@ -1,7 +1,6 @@
 from .call_log import StoredLog as StoredLog
 from .known import KernelVariables as KernelVariables
 from .limits import ScriptLimits as ScriptLimits
-from .pendings import ASKED_BECAUSE as ASKED_BECAUSE
 from .pendings import READS as READS
 from .pendings import RUN_SCRIPT as RUN_SCRIPT
 from .pendings import PendingScript as PendingScript

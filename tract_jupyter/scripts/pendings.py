@@ -9,6 +9,7 @@ from tract_jupyter.exceptions import TractError, TrustError
 from tract_jupyter.models import PendingStatus, digest
 from tract_jupyter.models.schema import Parameter, Parameters
 from tract_jupyter.review import (
+    ASKED_BECAUSE,
     CodeBlock,
     CodeRange,
     FieldPending,
@@ -35,8 +36,6 @@ RUN_SCRIPT: Final = "run_script"
 """The operation of `PendingScript`, as its requests and rows name it."""
 READS: Final = "Run what has no findings and touches no files, in this session"
 """The rule of the standing approval for scripts that only read, as the user sees it."""
-ASKED_BECAUSE: Final = "Asked because"
-"""The beginning of a request's reason, if that approval is given but does not cover the script."""
 
 
 def reading_scripts() -> Subject:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tract_jupyter.agents import text_findings
-from tract_jupyter.notebook.panels import action_forms, body_html, record_html, request_view, row_view
+from tract_jupyter.notebook.panels import action_forms, body_html, panel_data, record_html
 from tract_jupyter.review import Ticket, request_text
 
 INSTRUCTIONS = (
@@ -55,7 +55,7 @@ def test_its_instructions_are_a_text_with_what_to_notice_at_its_lines_the_worst_
     assert "<script" not in html
     assert html.index("3 findings") < html.index('data-name="instructions"')
     assert "\\nYou need" not in html  # no repr of it stands anywhere
-    view = row_view(ticket)
+    view = panel_data(ticket)
     assert "1 high" in view["risk_html"]
     assert not view["is_code"]
 
@@ -70,15 +70,15 @@ def test_title_and_button_say_in_words_what_happens(asked, tract):
     ):
         verb, _, name = words.rpartition(" ")
         assert ticket.request.title == words
-        assert row_view(ticket)["headline_html"].startswith(f"<b>{verb} <code>{name}</code></b>")
+        assert panel_data(ticket)["headline_html"].startswith(f"<b>{verb} <code>{name}</code></b>")
         assert ticket.request.action("approve").label == words
 
 
 def test_it_is_said_to_be_the_models_and_what_it_left_out_is_folded(asked):
-    view = row_view(create(asked, instructions="Counts."))
+    view = panel_data(create(asked, instructions="Counts."))
     assert view["why"] == "The model wants to make this call"
-    assert 'data-name="description"' in view["with_html"]
-    assert "model" in request_view(create(asked, instructions="Counts."))["defaults"]
+    assert "description" in [value["name"] for value in view["values"]]
+    assert "model" in panel_data(create(asked, instructions="Counts."))["defaults"]
 
 
 def test_they_can_be_changed_and_are_not_shown_twice(asked):

@@ -76,7 +76,7 @@ def test_each_row_says_what_and_why(tract, waiting):
     inbox = open_inbox(tract)
     first, _ = inbox._panel.view["rows"]
     assert first["title"] == "note"
-    assert [(one["name"], one["text"]) for one in first["pairs"]] == [("text", "'<one>'")]
+    assert [(one["name"], one["text"]) for one in first["values"]] == [("text", "'<one>'")]
     assert "note asks a person" in first["why"]
     assert first["waits"] == "no cell waits for it"
     assert not first["must_be_opened"]
@@ -266,12 +266,13 @@ def test_what_was_not_on_display_is_not_approved_and_says_so(tract, waiting):
 def test_a_row_shows_its_values_where_they_are_short(tract, waiting):
     waiting("a", "b" * 500)
     short, long = open_inbox(tract)._panel.view["rows"]
-    (value,) = short["pairs"]
+    (value,) = short["values"]
     assert (value["name"], value["text"], len(value["keys"].split())) == ("text", "'a'", 2)
     assert long["is_brief"]
-    (value,) = long["pairs"]
+    (value,) = long["values"]
     assert value["keys"] == ""  # of what is cut nothing was on display
-    assert value["text"].endswith("…")
+    assert len(value["text"]) == 60
+    assert value["more"] == " … 442 more characters"
 
 
 def test_those_that_differ_in_short_values_only_are_of_one_kind(tract, waiting):

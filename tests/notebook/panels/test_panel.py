@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tract_jupyter.models.schema import Parameters
-from tract_jupyter.notebook.panels import Panel, record_html, request_view
+from tract_jupyter.notebook.panels import Panel, panel_data, record_html
 from tract_jupyter.operations import OperationSpec
 from tract_jupyter.review import Ticket
 from tract_jupyter.scripts import PendingScript
@@ -159,7 +159,7 @@ def test_a_badge_names_the_lines_of_all_its_findings_and_each_number_is_a_button
 
 def test_a_script_stands_there_as_its_code(tract):
     view = of_script(tract, "rows = tools.status()\n\nprint(rows)")
-    assert view["with_html"] == "Can call the tool status"
+    assert view["about"] == "Can call the tool status"
     assert "Can call the tool status" not in view["body_html"] + view["risk_html"]
     assert view["needed"] == 3
     assert view["is_short"]
@@ -180,7 +180,7 @@ def test_code_is_named_by_its_first_comment_and_never_repeated(tract, code, told
     view = of_script(tract, code)
     assert f">{told}</b>" in view["headline_html"]
     assert 'aria-label="runs in your kernel"' in view["headline_html"]
-    assert code not in view["headline_html"] + view["with_html"]
+    assert code not in view["headline_html"] + view["about"] + str(view["values"])
 
 
 def test_a_script_that_was_changed_shows_what_ran(tract):
@@ -206,14 +206,14 @@ def test_a_row_counts_the_lines_of_a_script_as_an_editor_does(tract, code, brief
 
 def test_the_row_of_a_script_names_its_files_and_no_line_repeats_them(tract):
     view = of_script(tract, "import pandas as pd\npd.read_csv('data/x.csv')\npd.read_csv('/etc/x.csv')")
-    assert view["with_html"] == "Can read /etc/x.csv and data/x.csv"
+    assert view["about"] == "Can read /etc/x.csv and data/x.csv"
     assert view["body_html"].partition("About this request")[0].count('class="says"') == 1
 
 
 def test_a_script_says_whose_variables_it_sees(tract):
     view = of_script(tract, "x = 1", "draft")
     assert view["needed"] == 3  # the line, and the name of the notebook
-    assert "draft" in view["with_html"]
+    assert [value["text"] for value in view["values"]] == ["'draft'"]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,8 @@ def test_a_script_that_changes_a_file_says_so_once(tract, tmp_path, monkeypatch,
     for name in ("sightings.csv", "notes.txt", "shop.db"):
         (tmp_path / name).write_text("1")
     view = of_script(tract, code)
-    assert f"{said}<" in view["with_html"] or view["with_html"] == said
+    assert view["about"] == said
+    assert not view["values"]
     assert " finding" in view["risk_html"]
     assert view["is_risky"] is ("existing" in said)  # no button is filled then
     assert not view["is_destructive"]
@@ -277,9 +278,9 @@ def of_note(tract, **given):
 
 def test_values_at_their_default_are_folded_in_one_line(tract):
     ticket = of_note(tract)
-    view = request_view(ticket)
+    view = panel_data(ticket)
     assert view["defaults"] == ["tags", "level", "kind", "draft", "by"]  # a path is no plain value
-    assert "tags=" not in view["with_html"]
+    assert "tags" not in [value["name"] for value in view["values"]]
     assert "5 values at their default: tags, level, kind, draft, by</summary>" in view["body_html"]
     assert len(ticket.needed) == 4  # names and values of the text and the path
     rows = {row.name: row.value for row in ticket.request.tables[0].rows}
@@ -287,9 +288,9 @@ def test_values_at_their_default_are_folded_in_one_line(tract):
 
 
 def test_a_value_that_was_given_is_on_display(tract):
-    view = request_view(of_note(tract, level=4, by="anna"))
+    view = panel_data(of_note(tract, level=4, by="anna"))
     assert view["defaults"] == ["tags", "kind", "draft"]
-    assert {"level", "by"} <= set(re.findall('data-name="(.*?)"', view["with_html"]))
+    assert {"level", "by"} <= {value["name"] for value in view["values"]}
 
 
 def test_of_an_mcp_server_only_empty_defaults_are_folded(tract):
@@ -302,4 +303,4 @@ def test_of_an_mcp_server_only_empty_defaults_are_folded(tract):
         "write", tool.parameters.validate({"text": "a"}), parameters=tool.parameters, tract=tract,
         definition_hash=tool.definition_hash,
     )  # fmt: skip
-    assert request_view(tract.reviewer.show(asked))["defaults"] == ["tags"]
+    assert panel_data(tract.reviewer.show(asked))["defaults"] == ["tags"]

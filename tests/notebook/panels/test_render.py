@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter.analysis import Finding, RiskLevel, Span
 from tract_jupyter.models import distinct, printable
-from tract_jupyter.notebook.panels import body_html, code_html, highlighted, record_html, record_text
+from tract_jupyter.notebook.panels import body_html, code_html, highlighted, record_html
 from tract_jupyter.operations import ActionDef, OperationSpec
-from tract_jupyter.review import CodeBlock, request_text
+from tract_jupyter.review import CodeBlock, record_text, request_text
 
 VOID = {"br", "hr", "img", "input", "meta", "link"}
 HOSTILE = '<script>alert(1)</script> & "quotes" \'n'

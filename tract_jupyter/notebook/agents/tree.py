@@ -12,11 +12,10 @@ from tract_jupyter.notebook.chat.markdown import markdown_text
 from tract_jupyter.notebook.chat.rows import ICONS, out_html, row_html, sub_html, tokens_text
 from tract_jupyter.notebook.chat.turn import STYLE
 from tract_jupyter.notebook.chat.view import Foot, TurnBlock, grouped_html
-from tract_jupyter.notebook.panels import agents_in
 from tract_jupyter.notebook.views import rows
 from tract_jupyter.notebook.views.html import OWN_KEYS, View, escaped, root_html
 from tract_jupyter.notebook.views.styles import styled
-from tract_jupyter.review import how_to_decide
+from tract_jupyter.review import agents_in, how_to_decide
 from tract_jupyter.toolkit import CHAT
 
 if TYPE_CHECKING:

@@ -36,10 +36,10 @@ from tract_jupyter.notebook.chat.rows import (
 )
 from tract_jupyter.notebook.chat.view import TurnBlock
 from tract_jupyter.notebook.chat.work import AgentWork, inner_rows
-from tract_jupyter.notebook.panels.render import change_html, place_html, text_diff
+from tract_jupyter.notebook.panels.render import change_html, place_html
 from tract_jupyter.notebook.views.html import escaped
 from tract_jupyter.prompts import ended_reading, ended_running, not_run
-from tract_jupyter.review import approval_terms
+from tract_jupyter.review import approval_terms, compare_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -366,7 +366,7 @@ class CallPart:
     @property
     def _change(self) -> str:
         """Return what the user changed in the code, as a difference."""
-        diff = text_diff(self.call.arguments.get("code"), self._edits.get("code"))
+        diff = compare_texts(self.call.arguments.get("code"), self._edits.get("code"))
         return change_html(diff) if diff else ""
 
     def _script_title(self, script: Mapping[str, Any], called: str) -> str:

@@ -6,10 +6,10 @@ import ast
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.models import counted, more_characters, one_line, plain, printable, shortened
-from tract_jupyter.notebook.panels.render import code_in_brief
-from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, exact_time
-from tract_jupyter.review import current_person, how_to_decide
+from tract_jupyter.models import counted, exact_time, more_characters, one_line, plain, printable, shortened
+from tract_jupyter.notebook.panels.render import value_css
+from tract_jupyter.notebook.views.html import OWN_KEYS, escaped
+from tract_jupyter.review import code_in_brief, current_person, decision_words, how_to_decide
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -273,12 +273,12 @@ def says_all(arguments: Mapping[str, Any], text: str) -> bool:
 def _brief_value(value: Any) -> tuple[str, str]:
     """Return a value in short, and the class of its kind."""
     if isinstance(value, str):
-        return f'"{one_line(value, _BRIEF_VALUE)}"', "s"
-    if isinstance(value, bool) or value is None:
-        return str(value), "k"
-    if isinstance(value, int | float):
-        return one_line(json.dumps(value), _BRIEF_VALUE), "m"
-    return one_line(_json(value), _BRIEF_VALUE), ""
+        text = f'"{one_line(value, _BRIEF_VALUE)}"'
+    elif isinstance(value, bool) or value is None:
+        text = str(value)
+    else:
+        text = one_line(_json(value), _BRIEF_VALUE)
+    return text, value_css(text)
 
 
 def _json(value: Any) -> str:
@@ -304,8 +304,8 @@ def _value_html(value: Any) -> str:
     text = value if isinstance(value, str) else _json(value)
     if "\n" in text or len(text) > _BRIEF:
         return out_html(text, _VALUE)
-    shown, css = (f'"{text}"', "s") if isinstance(value, str) else (text, _brief_value(value)[1])
-    return f'<code class="{css}">{escaped(shown)}</code>'
+    shown = f'"{text}"' if isinstance(value, str) else text
+    return f'<code class="{value_css(_brief_value(value)[0])}">{escaped(shown)}</code>'
 
 
 # --- scripts
@@ -429,12 +429,9 @@ def decided_brief(decision: Decision) -> tuple[str, str]:
             f"no decision by {clock_text(moment)}",
             f"expired without a decision, {exact_time(decision.decided_at)}",
         )
-    done = _DONE.get(decision.action, f"{decision.action} chosen")
-    full = f"{done} by {decision.decided_by} ({decision.channel}), {exact_time(decision.decided_at)}"
-    return f"{who}, {clock_text(moment)}", full
+    return f"{who}, {clock_text(moment)}", f"{decision_words(decision)}, {exact_time(decision.decided_at)}"
 
 
-_DONE: Final = {"approve": "approved", "reject": "rejected"}
 _DECIDERS: Final = {
     "grant": "a standing approval",
     "recorded": "a recorded decision",

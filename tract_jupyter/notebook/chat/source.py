@@ -10,8 +10,7 @@ from tract_jupyter.models import counted
 from tract_jupyter.notebook.chat.log import TurnLog
 from tract_jupyter.notebook.chat.rows import AskedQuestion
 from tract_jupyter.notebook.chat.work import AgentWork, WorkSource, number_in
-from tract_jupyter.notebook.panels.render import asker_words
-from tract_jupyter.review import Decision
+from tract_jupyter.review import Decision, asker_words
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -24,7 +24,7 @@ from tract_jupyter.notebook.panels.panel import (
     REQUEST_STYLES,
     ReviewWidget,
     is_answer,
-    request_view,
+    panel_data,
     take_answer,
 )
 from tract_jupyter.notebook.views.html import asset
@@ -274,7 +274,7 @@ class LiveTurn:
         state = (ticket.round_id, ticket.status, late)
         before, made = self._drawn.get(pending_id, ((), {}))
         if before != state:
-            made = request_view(ticket)
+            made = panel_data(ticket)
             round_id, why, number = late
             if why and (round_id == ticket.round_id or not ticket.status.is_open):
                 made |= {"late": why, "refused": number}

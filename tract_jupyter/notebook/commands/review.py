@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, cast
 from IPython.display import display
 
 from tract_jupyter.exceptions import OperationError, TractError, nearest
-from tract_jupyter.models import cut, one_line
+from tract_jupyter.models import cut, local_time, one_line
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.notebook.commands.command import Command, no_arguments, option
 from tract_jupyter.notebook.panels.inbox import TURN_DOWN, Inbox, pending_of, stuck
 from tract_jupyter.notebook.panels.render import record
 from tract_jupyter.notebook.session import BEGAN, notebook_path
-from tract_jupyter.notebook.views.html import Grid, GridView, when
+from tract_jupyter.notebook.views.html import Grid, GridView
 from tract_jupyter.operations import activation_fingerprint
 from tract_jupyter.review import (
     OWN_WORDS,
@@ -289,7 +289,7 @@ def _waiting_words(notebook: NotebookSession, given: list[str]) -> list[tuple[st
     tract = notebook.tract
     if not given:
         return [
-            (stored.pending_id[:8], f"{one_line(stored.title, _TITLE)}, {when(stored.created_at)}")
+            (stored.pending_id[:8], f"{one_line(stored.title, _TITLE)}, {local_time(stored.created_at)}")
             for stored in tract.review.inbox()
         ]
     stored, rest = _found(tract, " ".join(given))
@@ -510,7 +510,7 @@ def _grant_row(grant: Grant) -> tuple[str, ...]:
         grant.scope,
         f"{grant.uses:,}" if grant.most_uses is None else f"{grant.uses:,} of {grant.most_uses:,}",
         grant.granted_by,
-        when(grant.created_at),
+        local_time(grant.created_at),
         grant.state,
     )
 

@@ -1,7 +1,7 @@
 """Panels: a request on display in a cell's output.
 
-`panel` is the widget of one request, `questions` that of all that one step asks, `inbox` that of what waits; `row` says
-what stands in the three lines of a request, `render` and `code` make the HTML beneath and the record that stays in a
+`panel` is the widget of one request, `questions` of all requests of one step, `inbox` of all pending requests.
+`render` and `code` write a `RequestView` as HTML: the three lines of a request, its full text, and the record in a
 saved notebook. `waiting` makes the number of waiting requests a button. The scripts and styles lie beside them;
 `requestRow` of request.js draws a request in any widget.
 """

@@ -25,7 +25,7 @@ from tract_jupyter.models import counted
 from tract_jupyter.notebook.views.diff import side_by_side
 from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, pieces_html
 from tract_jupyter.notebook.views.styles import LOOK
-from tract_jupyter.review import by_rule, lines_text, shown_code
+from tract_jupyter.review import by_rule, lines_text, rule_words, shown_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -89,10 +89,7 @@ def _rule_html(rule: RuleFindings, title: str) -> str:
 
 
 def _what(rule: RuleFindings) -> str:
-    """Return what the code would do: the first line of the rule's page, or the reason if the rule is unknown here."""
-    known = RULES.get(rule.code)
-    text = rule.worst.reason if known is None else known.manual().partition("\n")[0]
-    return escaped(text.removesuffix("."))
+    return escaped(rule_words(rule))
 
 
 def _reasons_html(rule: RuleFindings) -> str:

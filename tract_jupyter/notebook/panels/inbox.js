@@ -40,7 +40,7 @@ function render({ model, el }) {
 
   // What each row shows: its values in its line or cell, those that all of a kind share above them, and the full text. All of
   // it, before it is approved. What is cut at the end of a line is not on display.
-  const keysIn = (row) => row.pairs.flatMap((pair) => pair.keys.split(" ")).filter(Boolean);
+  const keysIn = (row) => row.values.flatMap((pair) => pair.keys.split(" ")).filter(Boolean);
   const shown = (row) => list.querySelector(`[data-pending-id="${row.pending_id}"]`);
   const itemOf = (row) => shown(row)?.closest(".item");
   const kindOf = (row) => rows().filter((one) => row.kind && one.kind === row.kind && one.place === row.place);
@@ -182,10 +182,6 @@ function render({ model, el }) {
   asking.addEventListener("submit", (event) => { event.preventDefault(); event.stopPropagation(); submit("reject", refused()); });
 
   // Lines.
-  const pairHtml = ({ name, text, keys, css }) => {
-    const value = ELEMENT("span", css ? { class: css } : {}, text);
-    return ELEMENT("span", { class: "pair", "data-line": keys || null }, ELEMENT("span", { class: "dim" }, `${name}=`), value);
-  };
   const withName = (row, name, tag) => {
     const made = ELEMENT(tag, { class: "what", ...(tag === "label" ? { for: name } : {}) });
     made.innerHTML = row.headline_html;
@@ -239,8 +235,8 @@ function render({ model, el }) {
     }
     const box = ELEMENT("input", { type: "checkbox", class: "select", id: name, "aria-describedby": `${name}-values` });
     box.addEventListener("change", () => choose([row], box.checked));
-    const values = row.pairs.length
-      ? ELEMENT("code", { class: `cut values${row.is_brief ? " brief" : ""}`, id: `${name}-values` }, ...row.pairs.flatMap((pair, at) => [at ? " " : "", pairHtml(pair)]))
+    const values = row.values.length
+      ? ELEMENT("span", { class: `cut values${row.is_brief ? " brief" : ""}`, id: `${name}-values` }, ...valuesOf(row))
       : ELEMENT("span", { class: "cut dim", id: `${name}-values` }, row.about);
     const act = ELEMENT("button", { type: "button", class: "plain act", id: `${name}-act` });
     act.addEventListener("click", () => { if (unseen(row)) readRow(row); else submit("approve", [row]); });
@@ -255,10 +251,10 @@ function render({ model, el }) {
   };
   const kind = (own) => {
     const open = own.filter((row) => row.is_open), first = open[0] ?? own[0], name = `${id}-${first.pending_id}-kind`;
-    const isShared = (at) => own.length > 1 && own.every((row) => row.pairs[at].text === own[0].pairs[at].text);
-    const sharing = first.pairs.map((_, at) => at).filter(isShared), differing = first.pairs.map((_, at) => at).filter((at) => !isShared(at));
-    const together = sharing.map((at) => pairHtml({ ...first.pairs[at], keys: own.map((row) => row.pairs[at].keys).join(" ") }));
-    const names = differing.map((at) => first.pairs[at].name);
+    const isShared = (at) => own.length > 1 && own.every((row) => row.values[at].text === own[0].values[at].text);
+    const sharing = first.values.map((_, at) => at).filter(isShared), differing = first.values.map((_, at) => at).filter((at) => !isShared(at));
+    const together = sharing.map((at) => valueOf({ ...first.values[at], keys: own.map((row) => row.values[at].keys).join(" ") }));
+    const names = differing.map((at) => first.values[at].name);
     const told = `${names.length ? `${names.join(" and ")} ${names.length > 1 ? "differ" : "differs"}` : "all the same"}`;
     const box = ELEMENT("input", { type: "checkbox", class: "kind", id: name, "data-kind": `${first.place} ${first.kind}`, "aria-label": `Select all ${own.length}: ${first.title}` });
     box.addEventListener("change", () => choose(own, box.checked));
@@ -273,7 +269,7 @@ function render({ model, el }) {
       select.addEventListener("change", () => choose([row], select.checked));
       const mark = row.is_open ? select : icon(DONE[row.status] ?? "idle");
       const said = row.is_open ? [] : [ELEMENT("span", { class: "said" }, row.status)];
-      const value = differing.flatMap((at, n) => [n ? " " : "", pairHtml(row.pairs[at])]);
+      const value = differing.flatMap((at, n) => [n ? " " : "", valueOf(row.values[at])]);
       const more = [row.refused, row.is_open || row.failed ? row.said : ""].filter(Boolean).join("\n");
       return ELEMENT("label", { "data-pending-id": row.pending_id, "data-status": row.status, title: row.is_open ? null : row.said }, mark, ...said,
         ELEMENT("code", {}, ...(value.length ? value : [`#${own.indexOf(row) + 1}`])), ...(isBusy(row) ? [ELEMENT("span", { class: "badge wait" }, "sending")] : []),

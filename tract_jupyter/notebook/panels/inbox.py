@@ -9,19 +9,25 @@ import contextvars
 import secrets
 import threading
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import traitlets
 from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import TractError
-from tract_jupyter.models import PendingStatus, cut, digest, printable, show_value
+from tract_jupyter.models import PendingStatus, cut, digest, local_time, printable, show_value
 from tract_jupyter.models.schema import Parameters
-from tract_jupyter.notebook.panels.panel import CHANNEL_NAME, REQUEST_STYLES, ReviewWidget, read_seen
-from tract_jupyter.notebook.panels.render import RECORD_STYLES, body_html, foot_text, row_html, table_html
-from tract_jupyter.notebook.panels.row import first_sentence, headline_html, is_risky, subject_name
-from tract_jupyter.notebook.views.html import asset, escaped, when
+from tract_jupyter.notebook.panels.panel import (
+    CHANNEL_NAME,
+    REQUEST_STYLES,
+    ReviewWidget,
+    read_seen,
+    request_data,
+    values_data,
+)
+from tract_jupyter.notebook.panels.render import RECORD_STYLES, body_html, row_html, table_html
+from tract_jupyter.notebook.views.html import asset, element, fragment
 from tract_jupyter.notebook.views.styles import output_html
 from tract_jupyter.operations import ACTIVATE_HANDLER, client_left
 from tract_jupyter.review import (
@@ -29,20 +35,22 @@ from tract_jupyter.review import (
     Answer,
     ReviewAction,
     bound_lines,
+    first_sentence,
+    foot_text,
     how_to_decide,
     is_waited_for,
     needed_pieces,
     process_text,
     shown_code,
-    shown_rows,
     this_process,
-    worst_finding,
+    view_request,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter.notebook.channels import NotebookChannel
+    from tract_jupyter.notebook.views.html import Html
     from tract_jupyter.review import Pending, Ticket
     from tract_jupyter.storage import StoredPending
     from tract_jupyter.tract import Tract
@@ -51,11 +59,7 @@ if TYPE_CHECKING:
 _APPROVE = ReviewAction("approve", "Approve", Parameters("approve", []))
 _CODE = frozenset({ACTIVATE, ACTIVATE_HANDLER})  # what asks whether code may run from now on
 TURN_DOWN = "%tract decide ID reject REASON turns down what cannot be decided."
-_SHORT, _LONGEST, _CELL = (
-    80,
-    240,
-    120,
-)  # characters of a value; of all values of a row, and of a cell among many
+_SHORT, _LONGEST, _CELL = 80, 240, 120  # characters of a value, of all values of a row, of a cell among many
 
 
 class UndecidableRequest(NamedTuple):
@@ -111,37 +115,20 @@ class InboxRow:
         return self.ticket.pending.operation in _CODE and bool(self.ticket.needed)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the panel's script draws; all HTML in it is escaped."""
+        """Return what the panel's script draws: the data of the request, and its state in the inbox."""
         ticket, request = self.ticket, self.ticket.request
-        worst = worst_finding(request.code)
-        pairs, is_brief = self._pairs()
+        data = request_data(ticket, brief_record=True)
         return {
-            "pending_id": self.pending_id,
-            "round_id": ticket.round_id,
-            "title": request.title,
-            "name": subject_name(ticket),
+            **data,
+            "about": data["about"] or first_sentence(request.summary),
             "verb": self._verb(),
-            "headline_html": headline_html(ticket),
-            "record_html": "" if ticket.status.is_open else row_html(ticket, brief=True),
-            "status": ticket.status.value,
-            "is_open": ticket.status.is_open,
             "is_busy": self.is_busy,
             "must_be_opened": self.must_be_opened,
             "place": self.place,
             "kind": self.kind,
-            "why": request.why,
-            "about": first_sentence(
-                next((table.summary for table in request.tables if table.summary), request.summary)
-            ),
-            "pairs": pairs,
-            "is_brief": is_brief,
             "has_code": any(block.binds != "nothing" for block in request.code),
-            "needed": len(ticket.needed) if ticket.status.is_open else 0,
             "runs_nothing": ticket.pending.runs_nothing(self.main.name),
-            "worst": "" if worst is None else worst.value,
-            "is_risky": is_risky(request),
-            "since": self.stored.created_at.isoformat(),
-            "since_exact": when(self.stored.created_at),
+            "since_exact": local_time(self.stored.created_at),
             "waits": "a cell of this notebook waits" if ticket.waiting else self._elsewhere,
             "asked_in": self._asked_in,
             "refused": self.refused,
@@ -169,31 +156,15 @@ class InboxRow:
 
     def _new_kind(self) -> str:
         request = self.ticket.request
-        pairs, is_brief = self._pairs()
-        if self.must_be_opened or is_brief or sum(len(pair["text"]) for pair in pairs) > _CELL:
+        values = values_data(view_request(self.ticket))["values"]
+        if self.must_be_opened or sum(len(value["text"]) for value in values) > _CELL:
             return ""
-        own = {key for pair in pairs for key in pair["keys"].split()}
+        own = {key for value in values for key in value["keys"].split()}
         code = {piece.key for block in request.code for piece in shown_code(block).pieces()}
         rest = frozenset(piece.key for piece in needed_pieces(request)) - own
-        if not pairs or rest - code:
+        if not values or rest - code:
             return ""
-        return digest([request.title, sorted(rest), [pair["name"] for pair in pairs]])[:16]
-
-    def _pairs(self) -> tuple[list[dict[str, str]], bool]:
-        """Return the values with the keys of what is shown, and whether they are only beginnings, without keys."""
-        request = self.ticket.request
-        tables = [table for table in request.tables if table.binds == "values"]
-        kept = [replace(table, rows=tuple(r for r in table.rows if not r.is_default)) for table in tables]
-        rows = [row for table in kept for row in shown_rows(table, request.pending_id)]
-        texts = [("".join(p.text for p in row.name), "".join(p.text for p in row.value)) for row in rows]
-        is_brief = sum(len(name) + len(value) for name, value in texts) > _LONGEST
-        pairs = []
-        for row, (name, value) in zip(rows, texts, strict=True):
-            css = "s" if value[:1] in "'\"" else "m" if value[:1].isdigit() else ""
-            keys = "" if is_brief else " ".join(piece.key for piece in (*row.name, *row.value) if piece.key)
-            text = cut(value, _SHORT + 1) if is_brief else value
-            pairs.append({"name": name, "text": text, "css": css, "keys": keys})
-        return pairs, is_brief
+        return digest([request.title, sorted(rest), [value["name"] for value in values]])[:16]
 
     @property
     def main(self) -> ReviewAction:
@@ -224,7 +195,7 @@ class InboxRow:
     def said(self) -> str:
         """Return what came of it so far."""
         ticket = self.ticket
-        decided = foot_text(ticket) if ticket.last_decision is not None else ""
+        decided = foot_text(view_request(ticket)) if ticket.last_decision is not None else ""
         parts = (decided, ticket.pending.error or "", ticket.request.note)
         return printable("\n".join(dict.fromkeys(part for part in parts if part)))
 
@@ -303,7 +274,7 @@ class InboxPages:
             "place": f"{before + 1} to {before + len(self.page)} of {self.total:,}",
             "has_previous": self.shown > 0,
             "has_next": self.shown + 1 < len(self.pages) or not self.is_last,
-            "rest_html": self.rest_html(),
+            "rest_html": str(self.rest_html()),
         }
 
     def bodies(self) -> dict[str, str]:
@@ -314,28 +285,24 @@ class InboxPages:
                 first.setdefault(f"{row.place} {row.kind}" if row.kind else row.pending_id, row)
         return {row.pending_id: row.body() for row in first.values()}
 
-    def rest_html(self) -> str:
+    def rest_html(self) -> Html:
         """Return what cannot be decided here, with the reasons."""
         parts = []
         if self.stuck:
             stuck = [(s.title, s.pending_id[:8], s.why, s.since) for s in self.stuck]
             heads = ("What", "Id", "Why it cannot be decided here", "Since")
-            parts.append(table_html("Cannot be shown here", heads, stuck, {1}))
-            parts.append(f"<p>{escaped(TURN_DOWN)}</p>")
+            parts += [table_html("Cannot be shown here", heads, stuck, {1}), element("p", TURN_DOWN)]
         if self.quarantined:
             names = ("Operation", "Why it is not active", "Look at it")
             parts.append(table_html("Stored operations that are not active", names, self.quarantined, {2}))
-        return "".join(parts)
+        return fragment(parts)
 
     def record_html(self) -> str:
         """Return a self-contained page part: a table of what was decided, and what was not."""
-        rows = "".join(row_html(row.ticket, brief=True) for row in self.rows)
-        title = escaped(self._record_title)
-        return output_html(
-            f'<section data-testid="tract-batch-record" aria-label="{title}"><p><b>{title}</b></p>'
-            f'<div class="list">{rows}</div>{self.rest_html()}</section>',
-            *RECORD_STYLES,
-        )
+        title = element("p", element("b", self._record_title))
+        rows = element("div", *(row_html(row.ticket, brief=True) for row in self.rows), class_="list")
+        label = {"data_testid": "tract-batch-record", "aria_label": self._record_title}
+        return output_html(element("section", title, rows, self.rest_html(), **label), *RECORD_STYLES)
 
     def record_text(self) -> str:
         """Return the same in plain text."""
@@ -524,7 +491,7 @@ class Inbox:
 
 def stuck(stored: StoredPending, error: TractError) -> UndecidableRequest:
     """Return what waits and cannot be shown, with the reason."""
-    return UndecidableRequest(stored.pending_id, stored.title, str(error), when(stored.created_at))
+    return UndecidableRequest(stored.pending_id, stored.title, str(error), local_time(stored.created_at))
 
 
 def pending_of(tract: Tract, stored: StoredPending) -> Pending:

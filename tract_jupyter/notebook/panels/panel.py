@@ -21,18 +21,26 @@ from tract_jupyter.models import show_value
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.notebook.panels.code import STATIC_STYLES
 from tract_jupyter.notebook.panels.render import (
-    body_html,
-    decided_text,
+    full_html,
+    headline_html,
     record_html,
-    record_text,
+    risk_html,
+    row_html,
+    value_css,
 )
-from tract_jupyter.notebook.panels.row import default_names, is_risky, row_view
 from tract_jupyter.notebook.views.html import asset
-from tract_jupyter.review import Answer, whom_in_words
+from tract_jupyter.review import (
+    Answer,
+    decided_text,
+    first_sentence,
+    record_text,
+    view_request,
+    whom_in_words,
+)
 
 if TYPE_CHECKING:
     from tract_jupyter.models.schema import Parameter, Parameters
-    from tract_jupyter.review import ReviewAction, Subject, Ticket
+    from tract_jupyter.review import RequestView, ReviewAction, Subject, Ticket
 
 
 CHANNEL_NAME = "panel"
@@ -286,11 +294,11 @@ class Panel(ReviewWidget):
     def __init__(self, ticket: Ticket) -> None:
         self._ticket = ticket
         self._refused = 0
-        super().__init__(view=request_view(ticket))
+        super().__init__(view=panel_data(ticket))
 
     def refresh(self) -> None:
         """Draw the ticket as it is now."""
-        self.view = request_view(self._ticket)
+        self.view = panel_data(self._ticket)
 
     def take(self, content: dict[str, Any]) -> None:
         """Hand a click to the ticket; one that came too late is told who was faster."""
@@ -300,7 +308,7 @@ class Panel(ReviewWidget):
         why = take_answer(self._ticket, content, is_again=is_again)
         if why:
             self._refused += 1  # or the second time would change nothing, and not be drawn
-            self.view = {**request_view(self._ticket), "late": why, "refused": self._refused}
+            self.view = {**panel_data(self._ticket), "late": why, "refused": self._refused}
 
     def fallback(self) -> dict[str, str]:
         """Return the record, for whatever cannot show a live view."""
@@ -326,24 +334,74 @@ def take_answer(ticket: Ticket, content: dict[str, Any], *, is_again: bool) -> s
 
 
 def _too_late(ticket: Ticket) -> str:
-    decision = ticket.last_decision
-    if decision is None or ticket.status.is_open:
+    decided = view_request(ticket).decided
+    if decided is None or ticket.status.is_open:
         return "Not taken: the request has changed since you saw it, or another answer came first."
-    return f"Somebody else decided first: {decided_text(decision)}."
+    return f"Somebody else decided first: {decided_text(decided)}."
 
 
-def request_view(ticket: Ticket, *, asked_by: bool = True) -> dict[str, Any]:
-    """Return what a script draws of a ticket; without the code that asked where that stands above."""
+def request_data(ticket: Ticket, *, brief_record: bool = False) -> dict[str, Any]:
+    """Return the data that scripts draw of a ticket: the same for a panel, a list and the inbox.
+
+    Args:
+        ticket: the request.
+        brief_record: with a record without findings and outcome.
+    """
+    view = view_request(ticket)
+    request, is_open = view.request, view.is_open
     return {
-        "pending_id": ticket.pending.pending_id,
-        "round_id": ticket.round_id,
-        "title": ticket.request.title,
-        "status": ticket.status.value,
-        "is_open": ticket.status.is_open,
-        "body_html": body_html(ticket, asked_by=asked_by),
-        "needed": len(ticket.needed) if ticket.status.is_open else 0,
-        "defaults": default_names(ticket.request),
-        "keep_inputs": bool(ticket.request.note),
+        "pending_id": request.pending_id,
+        "round_id": view.round_id,
+        "title": request.title,
+        "name": view.subject,
+        "status": view.status.value,
+        "is_open": is_open,
+        "needed": len(ticket.needed) if is_open else 0,
+        "headline_html": str(headline_html(view)),
+        "record_html": "" if is_open else str(row_html(ticket, brief=brief_record)),
+        "worst": view.risk.level.value if view.risk.level else "",
+        "is_risky": view.is_risky(),
+        **values_data(view),
+        "why": first_sentence(request.why),
+        "why_all": request.why,
+        "since": view.asked_at.isoformat(),
+    }
+
+
+_LONGEST_LINE = 400  # characters of all values in a line; of longer values only the beginning is there
+_BEGINNING = 60
+
+
+def values_data(view: RequestView) -> dict[str, Any]:
+    """Return the line of values: `values`, or a sentence `about` it; `is_brief` if the values are cut, without keys."""
+    is_brief = sum(len(one.name) + len(one.text) for one in view.values) > _LONGEST_LINE
+    values = []
+    for name, text, keys in view.values:
+        more = len(text) - _BEGINNING if is_brief and len(text) > _BEGINNING else 0
+        values.append({
+            "name": name,
+            "text": text[:_BEGINNING] if more else text,
+            "css": value_css(text),
+            "keys": "" if is_brief else " ".join(keys),
+            "more": f" … {more:,} more characters" if more else "",
+        })  # fmt: skip
+    return {"values": values, "about": view.about, "is_brief": is_brief, "defaults": list(view.defaults)}
+
+
+def panel_data(ticket: Ticket, *, asked_by: bool = True) -> dict[str, Any]:
+    """Return the same with the full request and its buttons; without the code that asked if that stands above."""
+    view = view_request(ticket)
+    choices = view.request.choices if view.is_open else ()
+    return {
+        **request_data(ticket),
+        "risk_html": str(risk_html(view)),
+        "body_html": str(full_html(view, asked_by=asked_by)),
+        "is_code": view.is_code,
+        "is_short": view.is_short,
+        "is_destructive": view.is_risky(RiskLevel.HIGH) or ticket.pending.is_destructive,
+        "note": view.request.note,
+        "keep_inputs": bool(view.request.note),
+        "late": "",
         "actions": action_forms(ticket),
         "choices": [
             {
@@ -353,11 +411,6 @@ def request_view(ticket: Ticket, *, asked_by: bool = True) -> dict[str, Any]:
                 "decided": choice.decided,
                 "is_needed": choice.is_needed,
             }
-            for choice in ticket.request.choices
-            if ticket.status.is_open
+            for choice in choices
         ],
-        "is_risky": is_risky(ticket.request),
-        "is_destructive": is_risky(ticket.request, RiskLevel.HIGH) or ticket.pending.is_destructive,
-        "late": "",
-        **row_view(ticket),
     }

@@ -15,12 +15,13 @@ from tract_jupyter.notebook.panels.panel import (
     REQUEST_STYLES,
     ReviewWidget,
     is_answer,
-    request_view,
+    panel_data,
     take_answer,
 )
-from tract_jupyter.notebook.panels.render import RECORD_STYLES, record_text, row_html
-from tract_jupyter.notebook.views.html import asset, escaped
+from tract_jupyter.notebook.panels.render import RECORD_STYLES, row_html
+from tract_jupyter.notebook.views.html import asset, element
 from tract_jupyter.notebook.views.styles import output_html
+from tract_jupyter.review import record_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,13 +77,10 @@ class QuestionPanel(ReviewWidget):
 
     def fallback(self) -> dict[str, str]:
         """Return the records, for whatever cannot show a live view."""
-        rows = "".join(map(row_html, self._tickets))
-        title = escaped(self._title)
-        html = output_html(
-            f'<section data-testid="tract-questions-record" aria-label="{title}"><p><b>{title}</b></p>'
-            f'<div class="list">{rows}</div></section>',
-            *RECORD_STYLES,
-        )
+        title = element("p", element("b", self._title))
+        rows = element("div", *map(row_html, self._tickets), class_="list")
+        label = {"data_testid": "tract-questions-record", "aria_label": self._title}
+        html = output_html(element("section", title, rows, **label), *RECORD_STYLES)
         return {"text/plain": "\n\n".join([self._title, *map(record_text, self._tickets)]), "text/html": html}
 
     @property
@@ -98,7 +96,7 @@ class QuestionPanel(ReviewWidget):
         round_id, why = self._late.get(ticket.pending.pending_id, ("", ""))
         is_told = why and (round_id == ticket.round_id or not ticket.status.is_open)
         return {
-            **request_view(ticket, asked_by=False),
+            **panel_data(ticket, asked_by=False),
             **({"late": why, "refused": self._refused} if is_told else {}),
         }
 

@@ -234,11 +234,11 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     const what = ELEMENT("div", { class: "what" });
     what.innerHTML = `<i class="i i-wait" aria-hidden="true"></i>${view.headline_html}${view.risk_html}`;
     what.append(badge, said);
-    line.innerHTML = view.with_html;
+    line.replaceChildren(...valuesOf(view));
     scroll.innerHTML = view.body_html;
     drawn = build(view);
     const atDefault = view.defaults.length; // beside the line, so that it never cuts a value
-    const rest = `${view.with_html ? `${atDefault} more` : many(atDefault, "value")} at ${atDefault > 1 ? "their" : "its"} default`;
+    const rest = `${view.values.length || view.about ? `${atDefault} more` : many(atDefault, "value")} at ${atDefault > 1 ? "their" : "its"} default`;
     const hint = atDefault ? [ELEMENT("small", { class: "rest cut", title: view.defaults.join(", ") }, rest)] : [];
     const withLine = ELEMENT("div", { class: "with" }, line, ...hint, ...(drawn.own?.rows ?? []));
     if (drawn.edits.rows.length)
@@ -304,7 +304,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     badge.className = "badge";
     badge.textContent = said.textContent = "disconnected";
     line.classList.remove("edited");
-    line.innerHTML = view.with_html;
+    line.replaceChildren(...valuesOf(view));
     for (const one of q.querySelectorAll("form, .edits, .with > .in, .do > button:not(.unfold)")) one.remove();
     busy(false);
     for (const control of scroll.querySelectorAll("button, input, select, textarea")) control.disabled = true;

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.models import more_characters, one_line, printable, shortened
+from tract_jupyter.models import local_time, more_characters, one_line, printable, shortened
 from tract_jupyter.notebook.runs.graph import gantt, gantt_svg, gantt_text, graph_svg
 from tract_jupyter.notebook.runs.pictures import (
     GLYPHS,
@@ -28,7 +28,6 @@ from tract_jupyter.notebook.views.html import (
     root_html,
     style_tag,
     text_width,
-    when,
 )
 from tract_jupyter.notebook.views.svg import short
 from tract_jupyter.runs import EffectStatus, Hook, RunStatus
@@ -72,7 +71,7 @@ def facts(shown: Picture) -> list[tuple[str, str]]:
         ("profile", one_line(run.profile, _NAME) if run.profile else "none"),
         ("branch", one_line(run.branch, _NAME) if run.branch else ""),
         ("time", _time(shown)),
-        ("started", when(run.started_at) if run.started_at else ""),
+        ("started", local_time(run.started_at) if run.started_at else ""),
         ("reply commit", run.reply_commit[:8] if run.reply_commit else ""),
         ("root hash", run.root_hash[:_HASH] if run.root_hash else ""),
     ]

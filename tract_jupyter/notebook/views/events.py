@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.models import counted, one_line, printable
+from tract_jupyter.models import counted, exact_time, local_time, one_line, printable
 from tract_jupyter.notebook.views import rows
-from tract_jupyter.notebook.views.html import View, ago, escaped, exact_time, text_width, when
+from tract_jupyter.notebook.views.html import View, ago, escaped, text_width
 from tract_jupyter.notebook.views.styles import styled
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class EventsView(View):
         """How many, and to what moment "ago" counts: it stays true in a saved notebook."""
         if not self.events:
             return "None yet."
-        return f"{counted(len(self.events), 'event')}, the newest first, seen {when(self.now)}"
+        return f"{counted(len(self.events), 'event')}, the newest first, seen {local_time(self.now)}"
 
     def to_html(self) -> str:
         """Return a part of a page that stands alone, everything escaped."""

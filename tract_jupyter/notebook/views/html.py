@@ -12,7 +12,7 @@ from unicodedata import east_asian_width
 
 from markupsafe import Markup
 
-from tract_jupyter.models import cut, printable
+from tract_jupyter.models import cut, exact_time, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -259,11 +259,6 @@ class GridView(View):
         return printable("\n".join(texts))
 
 
-def when(moment: datetime) -> str:
-    """Return a time as a person reads it, in their own zone."""
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
@@ -280,11 +275,6 @@ def ago(moment: datetime, now: datetime) -> str:
         days = int(seconds // _DAY)
         return f"{days} day{'s' * (days != 1)} ago"
     return moment.astimezone().strftime("%Y-%m-%d")
-
-
-def exact_time(moment: datetime) -> str:
-    """Return the same with the name of the zone, for what others read."""
-    return f"{when(moment)} {moment.astimezone().strftime('%Z')}"
 
 
 def time_html(moment: datetime) -> str:

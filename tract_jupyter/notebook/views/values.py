@@ -9,8 +9,8 @@ from enum import Enum
 from inspect import getdoc, isfunction, signature
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.models import counted, one_line
-from tract_jupyter.notebook.views.html import Grid, GridView, when
+from tract_jupyter.models import counted, local_time, one_line
+from tract_jupyter.notebook.views.html import Grid, GridView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -128,7 +128,7 @@ def _cell(value: Any, limit: int) -> str:
 _WRITTEN: Final[Mapping[type, Callable[[Any], str]]] = {
     bool: lambda value: "yes" if value else "no",
     Enum: lambda value: str(value.value),
-    datetime: when,
+    datetime: local_time,
     int: "{:,}".format,
     float: "{:,.4g}".format,
 }

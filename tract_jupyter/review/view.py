@@ -1,0 +1,552 @@
+"""A request as a user sees it: computed once, for text, HTML and the scripts of a page.
+
+`view_request` makes a `RequestView` of a ticket. `review.text` writes it as text, `notebook.panels.render` as HTML, and
+`notebook.panels.panel` hands it to the scripts of panel, list and inbox.
+
+To show something else in each request (the effects of a rehearsal, the difference of a cell), add its pieces in
+`_list_pieces`, in the place where they are to appear. Both renderers draw a `CodeBlock`, `TextChoice`, `ValueTable`,
+`Comparison`, `CodeOutput` or `Paragraph`. Another kind of piece needs a class here, and a function in the `_PIECES`
+table of each renderer.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from difflib import unified_diff
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from tract_jupyter.analysis import RiskLevel
+from tract_jupyter.models import PendingStatus, counted, cut, one_line, printable, show_value
+from tract_jupyter.review.decision import approval_terms
+from tract_jupyter.review.display import by_rule, lines_text, shown_code, shown_rows
+from tract_jupyter.review.grants import pattern_text, whom_in_words
+from tract_jupyter.review.introspection import outcome_text
+from tract_jupyter.review.request import CodeBlock, TextChoice, ValueTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from datetime import datetime
+
+    from tract_jupyter.review.channel import Ticket
+    from tract_jupyter.review.decision import Decision
+    from tract_jupyter.review.display import DisplayedPiece, RuleFindings
+    from tract_jupyter.review.request import ReviewRequest
+
+ACCESS = "What it can access"
+"""The title of the table of what code can reach. While a request is open, its summary is in the row."""
+ASKED_BECAUSE = "Asked because"
+"""The beginning of a reason, which is left out behind "Why you are asked:"."""
+SHORT_FINGERPRINT = 8
+"""The number of digits of a fingerprint that a user is shown."""
+
+_LINE, _VALUE = 240, 80  # characters of a line, and of a value in it
+_RESULT = 2_000
+_PATTERN = 301
+_SHORT_CODE = 15  # lines of code that are on display at once if nothing else is asked
+
+
+class Headline(NamedTuple):
+    """The question in a few words: `words`, then `name` in the code font; `title` has all of it."""
+
+    words: str
+    name: str
+    title: str
+
+
+class Risk(NamedTuple):
+    """The worst finding: its level, the number of such findings in words, a sentence, and its lines."""
+
+    level: RiskLevel | None
+    number: str
+    about: str
+    where: str
+
+
+class ShownValue(NamedTuple):
+    """A value of the line of values; `keys` are those of its pieces."""
+
+    name: str
+    text: str
+    keys: tuple[str, ...] = ()
+
+
+class Outcome(NamedTuple):
+    """The state of a request in a line.
+
+    Attributes:
+        verb: what happened, such as `Activated` or `Failed:`; what would happen if it is still open.
+        name: what it happened to.
+        is_code: True if the name is one in code.
+        reason: a rejection's reason, an error, or the part that was left undone; else a summary.
+        values: shown instead of a reason.
+        changed: what the user changed before approving, such as `2 values`.
+        by: who decided, in short; empty while nothing is decided.
+        at: the time of the decision, or of the question.
+    """
+
+    verb: str
+    name: str
+    is_code: bool
+    reason: str
+    values: tuple[ShownValue, ...]
+    changed: str
+    by: str
+    at: datetime
+
+
+class Decided(NamedTuple):
+    """The last decision in full: who, over which channel, when, and the reason or what was left undone."""
+
+    by: str
+    at: datetime
+    reason: str
+
+
+class ValueChange(NamedTuple):
+    """A value that the user changed before approving; a text of several lines has its difference."""
+
+    name: str
+    before: str
+    after: str
+    diff: str = ""
+
+
+class Comparison(NamedTuple):
+    """The values that the user changed before approving."""
+
+    changes: tuple[ValueChange, ...]
+
+
+class CodeOutput(NamedTuple):
+    """A text that code gave, under a title. A result is not in texts: it may be long, and the cell shows it."""
+
+    title: str
+    text: str
+    is_result: bool = False
+
+
+class Paragraph(NamedTuple):
+    """A remark. A `failure` is the message of the last answer, line by line."""
+
+    text: str
+    kind: Literal["note", "failure", "remark"] = "remark"
+
+
+Piece = CodeBlock | TextChoice | ValueTable | Comparison | CodeOutput | Paragraph
+
+
+@dataclass(frozen=True, slots=True)
+class BodyPiece:
+    """A part of the full request.
+
+    Attributes:
+        content: what is shown.
+        value: the name of the value that this code is, and that may be changed in its place.
+        is_aside: True if it only explains the question: it is folded together with the reason.
+    """
+
+    content: Piece
+    value: str = ""
+    is_aside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RequestView:
+    """All that is shown of a request. Pure data; its texts are printable.
+
+    Attributes:
+        request: the showing itself.
+        status: of the pending.
+        round_id: of the showing; an answer names it.
+        headline: the question.
+        place: where its code runs: `kernel`, `sandbox`, or empty.
+        asker: the agent that asks, and for whom; empty for anybody else.
+        asked_at: when it was asked.
+        subject: the name of the operation or tool that it is about; empty if it has none.
+        risk: the worst finding.
+        values: the given values, in a line. Those at their default are named in `defaults`.
+        about: a sentence instead of values.
+        why: the reason, without its first words.
+        is_code: True if the question is about code that may be changed.
+        is_short: True if that code has few lines.
+        body: the full request, in order.
+        outcome: its state in a line.
+        decided: the last decision.
+        fingerprint: of the last decision; of the showing if there is none.
+    """
+
+    request: ReviewRequest
+    status: PendingStatus
+    round_id: str
+    headline: Headline
+    place: str
+    asker: str
+    asked_at: datetime
+    subject: str
+    risk: Risk
+    values: tuple[ShownValue, ...]
+    defaults: tuple[str, ...]
+    about: str
+    why: str
+    is_code: bool
+    is_short: bool
+    body: tuple[BodyPiece, ...]
+    outcome: Outcome
+    decided: Decided | None
+    fingerprint: str
+
+    @property
+    def is_open(self) -> bool:
+        """True if it is not decided."""
+        return self.status.is_open
+
+    def is_risky(self, level: RiskLevel = RiskLevel.MEDIUM) -> bool:
+        """Return True if a finding is of that level or worse. No button is filled then."""
+        return self.risk.level is not None and self.risk.level >= level
+
+
+def view_request(ticket: Ticket) -> RequestView:
+    """Return a ticket as it is shown now."""
+    request, pending = ticket.request, ticket.pending
+    value, script = find_asked_code(request)
+    worst = _find_worst(request)
+    decision = ticket.last_decision
+    is_code = script is not None and script.language != "text"
+    return RequestView(
+        request=request,
+        status=ticket.status,
+        round_id=ticket.round_id,
+        headline=_find_headline(ticket, script if is_code else None),
+        place=pending.runs_in,
+        asker=asker_words(pending.actor),
+        asked_at=pending.created_at,
+        subject=_name_subject(ticket),
+        risk=_find_risk(request, worst, is_code=is_code),
+        values=tuple(_list_values(request)),
+        defaults=tuple(_list_defaults(request)),
+        about=_find_about(request, script, worst),
+        why=request.why.removeprefix(f"{ASKED_BECAUSE} "),
+        is_code=is_code,
+        is_short=script is not None
+        and sum(len(line.pieces) for line in shown_code(script).lines) <= _SHORT_CODE,
+        body=tuple(_list_pieces(ticket, value, script)),
+        outcome=_find_outcome(ticket),
+        decided=None if decision is None else _describe_decision(ticket, decision),
+        fingerprint=request.fingerprint if decision is None else decision.fingerprint,
+    )
+
+
+def bound_pieces(request: ReviewRequest) -> Iterator[BodyPiece]:
+    """Yield the pieces of a request without its state: code, choices and values."""
+    yield from _list_bound(request, *find_asked_code(request))
+
+
+def _list_pieces(ticket: Ticket, value: str, script: CodeBlock | None) -> Iterator[BodyPiece]:
+    """Yield the full request in order. A piece that every request shows is added here."""
+    request, is_open = ticket.request, ticket.status.is_open
+    for piece in _list_bound(request, value, script):
+        content = piece.content
+        is_access = isinstance(content, ValueTable) and content.title.startswith(ACCESS)
+        is_caller = (
+            isinstance(content, CodeBlock) and content.binds == "nothing" and content.marked is not None
+        )
+        is_aside = is_access or (is_caller and ticket.pending.is_definition)
+        yield replace(piece, is_aside=is_open and is_aside)
+    changes = tuple(list_changes(ticket))
+    result = ticket.pending.result
+    is_shown = (
+        result is not None and not isinstance(result, type) and not is_open
+    )  # a class is an activation's
+    standing = describe_standing(ticket)
+    contents: list[Piece | None] = [
+        Comparison(changes) if changes else None,
+        CodeOutput("Printed", ticket.output) if ticket.output else None,
+        CodeOutput("Result", show_value(result, _RESULT), is_result=True) if is_shown else None,
+        Paragraph(request.note, "failure" if is_open else "note") if request.note else None,
+        Paragraph(standing) if standing else None,
+    ]
+    yield from (BodyPiece(content) for content in contents if content is not None)
+
+
+def _list_bound(request: ReviewRequest, value: str, script: CodeBlock | None) -> Iterator[BodyPiece]:
+    is_text = script is not None and script.language == "text"
+    named = [] if script is None else [BodyPiece(script, value)]
+    yield from [] if is_text else named
+    yield from map(BodyPiece, request.choices)
+    yield from (BodyPiece(block) for block in request.code if block is not script)
+    yield from named if is_text else []
+    # what a text replaces comes before the values that go with it
+    tables = sorted(request.tables, key=lambda table: not table.summary) if is_text else request.tables
+    yield from map(BodyPiece, tables)
+
+
+# --- the question
+
+
+def find_asked_code(request: ReviewRequest) -> tuple[str, CodeBlock | None]:
+    """Return the code that is itself the value in question, and may be changed, with the name of the value."""
+    for parameter in request.fields or ():
+        for block in request.code:
+            if block.is_value(parameter.name, parameter.default):
+                return parameter.name, block
+    return "", None
+
+
+def _find_headline(ticket: Ticket, script: CodeBlock | None) -> Headline:
+    title, name = ticket.request.title, _name_subject(ticket)
+    if script is not None:
+        comment = code_comment(script.code)
+        words = f"“{comment}”" if comment else title.removesuffix(" in the kernel, with your variables")
+        return Headline(words, "", title)
+    subject = ticket.request.subject
+    if subject is not None and subject.kind == "tool" and not title.endswith(name):
+        name = title.rpartition(" ")[2]  # the title describes the tool in words
+    if not name or not title.endswith(name):
+        return Headline(title, "", "")
+    words = title.removesuffix(name).strip() or "Operation"
+    return Headline(words.removesuffix(" operation").replace("Call tool", "Run"), name, "")
+
+
+def _name_subject(ticket: Ticket) -> str:
+    if ticket.request.subject is not None:
+        return str(ticket.request.subject.name)
+    return ticket.request.title.rpartition(" ")[2] if ticket.pending.is_definition else ""
+
+
+def _find_worst(request: ReviewRequest) -> RuleFindings | None:
+    rules = [rule for block in request.code for rule in by_rule(block.findings)]
+    return max(rules, key=lambda rule: rule.level.rank, default=None)
+
+
+def rule_words(rule: RuleFindings) -> str:
+    """Return what the code would do: the first line of the rule's page; the reason if the rule is unknown here."""
+    from tract_jupyter.analysis import RULES  # loads every rule
+
+    known = RULES.get(rule.code)
+    words = rule.worst.reason if known is None else known.manual().partition("\n")[0]
+    return words.removesuffix(".")
+
+
+def _find_risk(request: ReviewRequest, worst: RuleFindings | None, *, is_code: bool) -> Risk:
+    if worst is None:
+        has_code = any(block.binds == "code" and block.language == "python" for block in request.code)
+        about = "" if is_code else first_sentence(request.summary)
+        return Risk(None, "no findings" if has_code else "", about, "")
+    found = [f for block in request.code for f in block.findings if f.level is worst.level]
+    shown = found if is_code else [f for f in worst.findings if f.level is worst.level]
+    where = lines_text(finding.span.line for finding in shown)
+    return Risk(
+        worst.level,
+        counted(len(found), f"{worst.level.value} finding"),
+        "" if is_code else rule_words(worst),
+        where,
+    )
+
+
+def _list_values(request: ReviewRequest) -> Iterator[ShownValue]:
+    if request.choices:
+        return
+    for table in request.tables:
+        if table.binds == "values":
+            kept = replace(table, rows=tuple(row for row in table.rows if not row.is_default))
+            for row in shown_rows(kept, request.pending_id):
+                keys = tuple(piece.key for piece in (*row.name, *row.value) if piece.key)
+                yield ShownValue(_join(row.name), _join(row.value), keys)
+
+
+def _list_defaults(request: ReviewRequest) -> Iterator[str]:
+    tables = [table for table in request.tables if table.binds == "values"]
+    yield from (row.name for table in tables for row in table.rows if row.is_default)
+
+
+def _find_about(request: ReviewRequest, script: CodeBlock | None, worst: RuleFindings | None) -> str:
+    """Return what the line says if there are no values."""
+    if request.choices:
+        return " · ".join(choice.title for choice in request.choices)
+    if any(table.binds == "values" and table.rows for table in request.tables):
+        return ""
+    if script is not None:
+        return first_sentence(request.summary)
+    summaries = [first_sentence(table.summary) for table in reversed(request.tables) if table.summary]
+    if summaries:  # what it can access, and then what a rehearsal of it did
+        return " · ".join(summaries)
+    lines = sum(block.code.count("\n") + 1 for block in request.code if block.binds == "code")
+    about = first_sentence(request.summary) if worst is not None else ""
+    return " · ".join(filter(None, (about, counted(lines, "line") + " of code" if lines else "")))
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a text, or its part before the first semicolon."""
+    first = re.split(r"(?<=[.;])\s", text.strip(), maxsplit=1)[0]
+    return first.rstrip(".;")
+
+
+def code_in_brief(code: str) -> str:
+    """Return the first comment of code in quotation marks; else its only line, or the number of its lines."""
+    comment = code_comment(code)
+    if comment:
+        return f"“{comment}”"
+    lines = printable(code).rstrip().split("\n")
+    filled = [line for line in map(str.strip, lines) if line]
+    return one_line(filled[0], _LINE) if len(filled) == 1 else f"{counted(len(lines), 'line')} of code"
+
+
+def code_comment(code: str) -> str:
+    """Return the first comment of code on a line of its own."""
+    lines = map(str.strip, printable(code).split("\n"))
+    comments = (line.lstrip("#!% ") for line in lines if line.startswith("#") and not line.startswith("#!"))
+    return one_line(next(filter(None, comments), ""), _LINE)
+
+
+def agents_in(actor: str) -> tuple[str, ...]:
+    """Return the names of the agents in an actor, the outermost first; none for a user, or a model of the user."""
+    if not actor.startswith("agent:"):
+        return ()
+    parts = actor.removeprefix("agent:").split("/")
+    return tuple(part.rpartition("@")[0] for part in parts if "@" in part)
+
+
+def asker_words(actor: str) -> str:
+    """Return the agent that asks, and for whom; empty if no agent does."""
+    return ", for ".join(one_line(name, 60) for name in reversed(agents_in(actor)))
+
+
+# --- the outcome
+
+_DONE = {"Activate": "Activated", "Replace": "Replaced", "Run": "Ran", "Merge": "Merged", "Rebase": "Rebased",
+         "Compress": "Compressed", "Create": "Created"}  # fmt: skip
+_NOT_DONE = {
+    PendingStatus.APPROVED: "Approved",
+    PendingStatus.REJECTED: "Rejected",
+    PendingStatus.FAILED: "Failed:",
+    PendingStatus.EXPIRED: "Expired:",
+    PendingStatus.PASSED_THROUGH: "Left undecided:",
+}
+_IN_PERSON = frozenset({"panel", "prompt"})
+_CHANNELS = {"grant": "standing approval", "timeout": "not answered in time", "recorded": "recorded decision"}
+
+
+def _find_outcome(ticket: Ticket) -> Outcome:
+    verb, name = _split_title(ticket)
+    is_code = bool(verb) and " " not in name
+    status, decision = ticket.status, ticket.last_decision
+    if status is PendingStatus.APPROVED and decision is not None and not outcome_text(ticket.pending):
+        verb = _DONE.get(verb, "Approved:")
+    else:
+        verb = _NOT_DONE.get(status, verb)
+    reason, values = _summarize(ticket)
+    _, script = find_asked_code(ticket.decided[-1][0] if ticket.decided else ticket.request)
+    is_script = script is not None and script.language != "text"
+    changes = sum(1 for _ in list_changes(ticket))
+    changed = ("code" if is_script else counted(changes, "value")) if changes else ""
+    by, at = "", ticket.pending.created_at
+    if decision is not None and status is not PendingStatus.PENDING:
+        how = "" if decision.channel in _IN_PERSON | _CHANNELS.keys() else f" ({decision.channel})"
+        by, at = _CHANNELS.get(decision.channel, decision.decided_by) + how, decision.decided_at
+    return Outcome(verb, name, is_code, reason, values, changed, by, at)
+
+
+def _split_title(ticket: Ticket) -> tuple[str, str]:
+    """Return a title as a verb and its object: ("Run", "save_table"). Without a verb, all of it is the second."""
+    title, subject = ticket.request.title, ticket.request.subject
+    first, _, rest = title.partition(" ")
+    if ticket.pending.is_definition and first in {"Activate", "Replace"}:
+        return first, rest.removeprefix("operation ")
+    if subject is not None and title.endswith(subject.name) and subject.kind in {"operation", "tool"}:
+        return "Run", subject.name
+    return ("", title) if first not in _DONE else (first, rest)
+
+
+def _summarize(ticket: Ticket) -> tuple[str, tuple[ShownValue, ...]]:
+    """Return the reason or the failure; else the values; else what the code says about itself."""
+    status, decision, pending, request = ticket.status, ticket.last_decision, ticket.pending, ticket.request
+    reason = (decision.reason if decision is not None else "") or pending.rejection_reason
+    if status is PendingStatus.REJECTED and reason:
+        return f"“{one_line(reason, _LINE)}”", ()
+    if status is PendingStatus.FAILED and pending.error:
+        return one_line(pending.error, _LINE), ()
+    undone = outcome_text(pending)
+    if undone and not status.is_open:
+        return undone, ()
+    if request.subject is not None and request.subject.values:
+        return "", tuple(_shorten_values(request.subject.values))
+    value, script = find_asked_code(ticket.decided[-1][0] if ticket.decided else request)
+    if script is not None:
+        terms = {} if decision is None else approval_terms(decision.action, decision.arguments)
+        return code_in_brief(str((terms.get("edits") or {}).get(value, script.code))), ()
+    lines = sum(block.code.count("\n") + 1 for block in request.code if block.binds != "nothing")
+    worst = _find_worst(request)
+    parts = (
+        counted(lines, "line") if lines else request.summary,
+        "" if worst is None else f"worst finding: {worst.level}",
+    )
+    return one_line(", ".join(filter(None, parts)), _LINE), ()
+
+
+def _shorten_values(values: Mapping[str, Any]) -> Iterator[ShownValue]:
+    size = 0
+    for name, value in values.items():
+        text = show_value(value, _VALUE)
+        size += len(name) + len(text)
+        if size > _LINE and size > len(name) + len(text):
+            yield ShownValue("", "…")
+            return
+        yield ShownValue(name, text)
+
+
+def list_changes(ticket: Ticket) -> Iterator[ValueChange]:
+    """Yield the values that the user changed before approving; of several approvals, each, as one may fail."""
+    for request, decision in ticket.decided:
+        before = {parameter.name: parameter.default for parameter in request.fields or ()}
+        edits = approval_terms(decision.action, decision.arguments).get("edits") or {}
+        for name, value in edits.items():
+            old = before.get(name)
+            yield ValueChange(name, show_value(old), show_value(value), compare_texts(old, value))
+
+
+def compare_texts(before: object, after: object) -> str:
+    """Return the difference of two texts of which one has several lines; empty for other values."""
+    if not (isinstance(before, str) and isinstance(after, str)) or "\n" not in before + after:
+        return ""
+    return "\n".join(unified_diff(before.split("\n"), after.split("\n"), lineterm="", n=1))
+
+
+_DURATIONS = {"session": "Not asked again in this session", "always": "Not asked again"}
+
+
+def describe_standing(ticket: Ticket) -> str:
+    """Return the standing approval that was given last; empty if there is none."""
+    subject = ticket.request.subject
+    made = [approval_terms(decision.action, decision.arguments) for _, decision in ticket.decided]
+    given = [terms for terms in made if terms.get("scope") in _DURATIONS]
+    if subject is None or not given:
+        return ""
+    if subject.rule:
+        return f"Switched on: {subject.rule}. %tract grants lists and revokes it."
+    terms = given[-1]
+    covered = cut(pattern_text(terms.get("pattern") or {}, subject.values), _PATTERN)
+    often = "" if terms.get("uses") is None else f", for the next {terms['uses']}"
+    ignored = f"; whatever {', '.join(subject.ignored)} is" if subject.ignored else ""
+    return (
+        f"{_DURATIONS[terms['scope']]}{often}: {covered}{ignored}; for "
+        f"{whom_in_words(subject.actor, terms.get('whom', 'this'))}. %tract grants lists and revokes it."
+    )
+
+
+_DECIDED = {"approve": "approved", "reject": "rejected"}
+
+
+def decision_words(decision: Decision) -> str:
+    """Return the decision, who made it, and over which channel."""
+    word = _DECIDED.get(decision.action, f"{decision.action} chosen")
+    return f"{word} by {decision.decided_by} ({decision.channel})"
+
+
+def _describe_decision(ticket: Ticket, decision: Decision) -> Decided:
+    reason = decision.reason or ticket.pending.rejection_reason or outcome_text(ticket.pending)
+    return Decided(decision_words(decision), decision.decided_at, reason)
+
+
+def _join(pieces: Iterable[DisplayedPiece]) -> str:
+    return "".join(piece.text for piece in pieces)
