@@ -57,7 +57,7 @@ def test_the_dict_forms_know_it(shell, form):
     assert "It runs in the sandbox" in shell.run(BODIES[form]).text
     wrong = shell.run(BODIES[form].replace("sandbox", "sandbx"))
     assert not wrong.ok
-    assert "isolation is 'kernel' or 'sandbox', not 'sandbx'. Did you mean 'sandbox'?" in wrong.text
+    assert "isolation must be 'kernel' or 'sandbox', not 'sandbx'. Did you mean 'sandbox'?" in wrong.text
 
 
 def test_what_is_not_there_is_told_with_the_line_of_the_cell(shell):
