@@ -56,7 +56,7 @@ def test_a_persons_call_counts_as_a_models(tract):
         ({"name": "a b"}, "is not a name for an operation"),
         (
             {"actions": {"go": {**SANDBOXED["go"], "isolation": "box"}}},
-            "isolation is 'kernel' or 'sandbox', not 'box'",
+            "isolation must be 'kernel' or 'sandbox', not 'box'",
         ),
         ({"actions": {"go": {**SANDBOXED["go"], "isolaton": "sandbox"}}}, "Did you mean 'isolation'?"),
         ({"actions": {"go": {"code": "pending.tract", "isolation": "sandbox"}}}, "has no 'pending.tract'"),
