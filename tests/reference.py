@@ -161,7 +161,7 @@ def members(module):
 
 
 def again(module):
-    """The names that the root has, too."""
+    """The names that the root also has."""
     names = [f"`{name}`" for name in _exports(module) if _is_in_root(module, name)]
     if names:
         yield f"Also in the root: {', '.join(names)}."

@@ -61,7 +61,7 @@ FOREIGN = {"TypedDict", "tract_jupyter.rules", "tract_jupyter.run_kinds"}
 
 @cache
 def defined(path):
-    """What a file defines: {name: names within it}, of classes and functions, constants and what a package exports."""
+    """What a file defines: {name: names within it}, of classes and functions, constants and exports of a package."""
     found = {}
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.ClassDef):
@@ -89,7 +89,7 @@ def everything():
 
 
 def is_there(dotted):
-    """Whether `package.module.Name.attribute` is there; a name may stand anywhere below its package."""
+    """Whether `package.module.Name.attribute` is there; a name may be anywhere below its package."""
     place, parts = PACKAGE, dotted.removeprefix("tract_jupyter.").split(".")
     while parts and (place / parts[0]).is_dir():
         place /= parts.pop(0)

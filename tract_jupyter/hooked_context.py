@@ -312,7 +312,7 @@ class HookedContext(VersionedContext):
 
     @property
     def llm(self) -> LLMClient | None:
-        """The client that is asked for replies; None if none is configured."""
+        """The client for replies; None if none is configured."""
         models = self._parts.models
         connection = models.purposes.get("chat") or models.purposes.get(None)
         return None if connection is None else connection.client or models.client_for("chat")

@@ -655,7 +655,7 @@ class Parts:
 
     @part
     def models(self) -> Models:
-        """Which models are asked: `use` chooses one, `add` registers one by name, `price` says what it costs.
+        """The models: `use` chooses one, `add` registers one by name, `price` sets its price.
 
         No key is stored.
         """

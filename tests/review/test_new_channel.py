@@ -1,4 +1,4 @@
-"""A new channel is one async function: a person's answers over it can stand, and are recorded."""
+"""A new channel is one async function: its answers can become standing approvals, and are recorded."""
 
 from __future__ import annotations
 

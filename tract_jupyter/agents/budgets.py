@@ -1,4 +1,4 @@
-"""What agents may take: limits of one agent, and of all together. `loop.Meter` counts what they took."""
+"""Limits of one agent, and of all agents together. `loop.Meter` counts their use."""
 
 from __future__ import annotations
 

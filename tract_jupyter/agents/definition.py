@@ -172,7 +172,7 @@ def check_keys(what: str, given: Iterable[object], keys: Sequence[str], code: st
 
 
 def read_budget(given: object) -> Allowance | None:
-    """Return a budget that is given as `{steps, calls, tokens, usd, seconds}`, or as `Allowance`.
+    """Return a budget from `{steps, calls, tokens, usd, seconds}` or an `Allowance`.
 
     Raises:
         AgentError: it is something else.

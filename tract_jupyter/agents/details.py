@@ -95,7 +95,7 @@ def _rights(agents: Agents, definition: AgentDefinition, actor: str) -> Iterator
     yield ValueRow("model", "", definition.model or "that of whoever calls it")
     limits = definition.budget or agents.limits.agent
     yield ValueRow(
-        "budget", "", str(limits), "For all its calls together; what it takes is charged above, too."
+        "budget", "", str(limits), "For all its calls together. Its use also counts for the agents above."
     )
     yield ValueRow("begins with", "", "an empty context", "It sees its instructions, and what it is told.")
 

@@ -65,7 +65,7 @@ class RunningAgent:
         own: its tract.
         profile: what it may call.
         above: the agent that called it; None if none did.
-        meters: what it is charged to.
+        meters: the meters that count it.
     """
 
     call: AgentCall

@@ -8,7 +8,7 @@
   asks any client, in a call that another thread may end; `reply` reads its response, and `readable` makes a reply that
   can be kept and sent again. `workers` has other processes make requests.
 * Which model is asked: `providers` has those that a name such as `openai/NAME` may begin with, `keys` the places of
-  keys, `connections` what a name stands for, with its client; `registry` is `t.models`: the model of each kind of
+  keys, `connections` the model of a name, with its client; `registry` is `t.models`: the model of each kind of
   request, and models by name. `configured` is a client with the settings of a kind of request.
 * Recording and replaying: `cassette` is `t.cassette`; `recording` writes the file, `redaction` removes secrets from it
   by the list of `secret_shapes`, `reading` reads and checks it, and `replay` serves from it.

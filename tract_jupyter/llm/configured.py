@@ -64,7 +64,7 @@ class ConfiguredClient:
 
     Args:
         models: the models of the tract.
-        connection: the model that is asked.
+        connection: the model.
         operation: the kind of request.
         options: the options of each request. Options of the call win.
         client: the client; the client of the connection if left out.
@@ -94,7 +94,7 @@ class ConfiguredClient:
 
         Args:
             messages: what to reply to.
-            on_delta: is given what comes, piece by piece, of a client that can stream.
+            on_delta: receives each piece of the reply, if the client can stream.
             **options: those of the client.
 
         Raises:
@@ -156,7 +156,7 @@ class ConfiguredClient:
         return None if ask is None else tuple(ask(with_parts(messages, self._models.read), **whole))
 
     def price(self, usage: Usage) -> Cost | None:
-        """Return what a request with these tokens costs; None if the price is unknown."""
+        """Return the cost of a request with these tokens; None if the price is unknown."""
         return self._models.spending.account.prices.cost(
             self._connection.asked(self._options.get("model")), usage
         )

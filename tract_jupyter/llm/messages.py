@@ -1,4 +1,4 @@
-"""What messages and replies hold beside OpenAI's chat shape, which is their form between packages; see docs/models.md.
+"""The parts of messages and replies that OpenAI's chat shape, their form between packages, does not have.
 
 Each dialect translates into this form and back. What the form has no place for is kept as the provider sent it.
 """

@@ -1,4 +1,4 @@
-"""The models of a tract: which one is asked for each kind of request, and models by name.
+"""The models of a tract: the model of each kind of request, and models by name.
 
 A profile is data and may come from anywhere, so it only names a model and a credential. The user registers these names
 in `t.models`. They last as long as the tract is open: neither a registered model nor a key is stored.
@@ -73,7 +73,7 @@ _LENT: Final[ContextVar[Mapping[object, _Choice]]] = ContextVar("tract_models_le
 
 
 class Models(Mapping[str, ModelConnection]):
-    """The models of a tract: which one is asked for each kind of request, and models by name.
+    """The models of a tract: the model of each kind of request, and models by name.
 
     Profiles name a registered model as `providerRef`, and a credential as `credentialRef`.
 
@@ -169,7 +169,7 @@ class Models(Mapping[str, ModelConnection]):
     def lent(
         self, model: str | LLMClient | Callable[..., Any] | None = None, operation: ModelOperation = "chat"
     ) -> Iterator[None]:
-        """Ask another model for one kind of request in the block. What is chosen in the block counts only there.
+        """Use another model for one kind of request in the block. Choices in the block end with it.
 
         Args:
             model: as of `use`, or the name of another model of the same client. None: the same model.
@@ -302,7 +302,7 @@ class Models(Mapping[str, ModelConnection]):
 
     @property
     def purposes(self) -> dict[ModelOperation | None, ModelConnection]:
-        """The chosen models by kind of request. The one under None is asked for all other kinds."""
+        """The chosen models by kind of request. The one under None serves all other kinds."""
         return dict(self._now.purposes)
 
     @property
@@ -314,7 +314,7 @@ class Models(Mapping[str, ModelConnection]):
         return (*lines, *(f"Asked for {purpose_text(str(name))}: {one}" for name, one in purposes.items()))
 
     def secrets(self) -> list[str]:
-        """Return the keys in use, so that they can be masked. This does not read the store of a tract above."""
+        """Return the keys in use, to mask them. This does not read the store of a parent tract."""
         lent = _LENT.get().get(self._key, self._own)
         chosen = [*self._own.purposes.values(), *lent.purposes.values()]
         given = [str(one.key.given) for one in chosen if one.key is not None and one.key.given is not None]
@@ -324,7 +324,7 @@ class Models(Mapping[str, ModelConnection]):
     # --- clients
 
     def connection(self, operation: ModelOperation) -> ModelConnection | None:
-        """Return the model that is asked for one kind of request; None if there is none."""
+        """Return the model of one kind of request; None if there is none."""
         operation, purposes = self._kind(operation), self._now.purposes
         found = purposes.get(operation) or purposes.get(None)
         return found if found is not None or self.cassette is None else self.cassette.stand_in(operation)

@@ -28,8 +28,8 @@ class ModelRequest:
         options: the options without those below. A dialect may take some out.
         blocks: gives the raw blocks of earlier replies.
         tools: the tools; empty if there are none.
-        limit: the reply's token limit; None if none is given.
-        has_new_limit: whether the limit was given as `max_completion_tokens`.
+        limit: the token limit of the reply; None without one.
+        has_new_limit: whether the caller used `max_completion_tokens`.
         resend_reasoning: whether the server wants the text of the reasoning back; None if the caller does not say.
     """
 

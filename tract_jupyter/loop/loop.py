@@ -241,9 +241,9 @@ class ToolLoop:
 
         Args:
             asked: how the turn is carried out.
-            text: what the user says.
+            text: the user's message.
             name: who, among several.
-            attachments: what goes with it.
+            attachments: files that go with it.
 
         Raises:
             AttachmentError: a file cannot be attached.
@@ -272,7 +272,7 @@ class ToolLoop:
 
         Args:
             asked: how.
-            step: makes one request of the turn, as a run does; if left out, the model is asked.
+            step: makes one request of the turn, as a run does. The default sends it to the model.
 
         Raises:
             StoppedEarlyError: it was stopped before there was any reply.
@@ -423,7 +423,7 @@ class ToolLoop:
 
         Args:
             asked: how the turn is carried out.
-            text: what the user says.
+            text: the user's message.
         """
         toolset = self.toolset(asked.tools)
         self._close_open_calls(toolset)

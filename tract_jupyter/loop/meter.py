@@ -1,4 +1,4 @@
-"""Meters of turns and agents: what was taken so far, against an allowance. A child's allowance is a part of it."""
+"""Meters of turns and agents: the use so far, against an allowance. A child's allowance is a part of it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LOCK = threading.RLock()
 
 
 class Clock:
-    """A clock that stops while the user is asked. Threads may share it.
+    """A clock that pauses while a request waits for the user. Threads may share it.
 
     Attributes:
         before: seconds that it begins with.
@@ -73,12 +73,12 @@ class Clock:
 
     @property
     def is_waiting(self) -> bool:
-        """True while the user is asked."""
+        """True while a request waits for the user."""
         return self._waits > 0
 
     @whole_context
     def waiting(self) -> Iterator[None]:
-        """Stop the clock while the user is asked."""
+        """Pause the clock while a request waits for the user."""
         with self._lock:
             self._waits += 1
             self._pause()
@@ -92,10 +92,10 @@ class Clock:
 
 
 class Meter:
-    """What was taken of an allowance, and what is set aside for calls under way. Threads may share it.
+    """The used part of an allowance, and the part reserved for running calls. Threads may share it.
 
     Before an agent is called, the most that it may take is set aside on each meter that it will be charged to.
-    Afterwards, what it took is charged instead. So calls side by side cannot exceed together what each may take.
+    Afterwards, its use is charged instead. So parallel calls cannot exceed the allowance together.
 
     Args:
         limits: the allowance.
@@ -103,9 +103,9 @@ class Meter:
         is_shared: whether calls side by side each get a part of it; else the first call gets all.
 
     Attributes:
-        spent: what was taken, by measure.
-        aside: what is set aside, by measure.
-        unpriced: a model of which a request had no known price, so that a limit of money cannot hold; empty if none.
+        spent: the use, by measure.
+        aside: the reserved part, by measure.
+        unpriced: a model without a known price, for which a limit in dollars cannot hold; empty if there is none.
     """
 
     def __init__(self, limits: Allowance, name: str, *, is_shared: bool = False) -> None:
@@ -126,11 +126,11 @@ class Meter:
         self._limits, self.unpriced = limits, ""
 
     def taken(self, measure: str) -> float:
-        """Return how much was taken so far."""
+        """Return the use so far."""
         return self.spent[measure]
 
     def left(self, measure: str) -> float | None:
-        """Return how much is left besides what is set aside; None for any number."""
+        """Return the rest without the reserved part; None if there is no limit."""
         limit = getattr(self.limits, measure)
         return None if limit is None else limit - self.taken(measure) - self.aside[measure]
 
@@ -175,7 +175,7 @@ class Meter:
                 self.aside[measure] += number
 
     def charge(self, used: Mapping[str, float], unpriced: str = "") -> None:
-        """Count what a call has taken."""
+        """Count the use of a call."""
         with _LOCK:
             for measure, number in used.items():
                 self.spent[measure] += number
@@ -184,13 +184,13 @@ class Meter:
 
 @dataclass(frozen=True)
 class Reservation:
-    """What is set aside for one call: the limits of the call, and the meters that it is charged to."""
+    """The part reserved for one call: the limits of the call, and the meters that count it."""
 
     limits: Allowance
     meters: tuple[Meter, ...]
 
     def settle(self, used: Mapping[str, float], unpriced: str = "") -> None:
-        """Charge what the call has taken, and give back what was set aside for it."""
+        """Charge the use of the call, and release its reservation."""
         with _LOCK:
             for meter in self.meters:
                 meter.set_aside({measure: -(getattr(self.limits, measure) or 0) for measure in MEASURES})
@@ -226,7 +226,7 @@ class TurnMeter(Meter):
     The tool calls of an agent's turn also count for the turn that called the agent, whose clock stops with it.
 
     Args:
-        limits: what the turn may take.
+        limits: the allowance of the turn.
         price: what a request cost.
         agent: the agent whose turn it is; empty for the user's chat. The steps of agents that it calls count as its
             own, and what it took before it was interrupted does not count, since that is charged already.
@@ -288,12 +288,12 @@ class TurnMeter(Meter):
 
     @property
     def used(self) -> dict[str, float]:
-        """What the turn has taken, with a request that has no reply yet."""
+        """The use of the turn, with a request that has no reply yet."""
         taken = {measure: float(self.taken(measure)) for measure in MEASURES}
         return {**taken, "steps": taken["steps"] + (self._asked_at == self.steps)}
 
     def left(self, measure: str) -> float | None:
-        """Return how much is left. Calls and seconds are counted at once, so nothing is set aside for them."""
+        """Return the rest. Calls and seconds count at once, so they need no reservation."""
         if measure == "steps" and not self.is_of_agent:
             return None
         left = super().left(measure)
@@ -304,7 +304,7 @@ class TurnMeter(Meter):
         return super().share(measure, 1 if measure == "seconds" else among)
 
     def charge(self, used: Mapping[str, float], unpriced: str = "") -> None:
-        """Count what an agent has taken, except what the turn has counted already."""
+        """Count the use of an agent, except the part that the turn has counted already."""
         ignored = _AT_ONCE if self.is_of_agent else {*_AT_ONCE, "steps"}
         super().charge({name: number for name, number in used.items() if name not in ignored}, unpriced)
 
@@ -361,7 +361,7 @@ class TurnMeter(Meter):
         return self._late()
 
     def why_no_request(self) -> str:
-        """Return the limit that another request would exceed; empty if none does, so that it is made now."""
+        """Return the limit that another request would exceed; empty if the request may be made."""
         why = self._why_no_request()
         self._asked_at = None if why else self.steps
         return why
@@ -399,7 +399,7 @@ class TurnMeter(Meter):
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Stop the clocks while the user is asked."""
+        """Pause the clocks while a request waits for the user."""
         with self.clock.waiting(), nullcontext() if self._caller is None else self._caller.waiting():
             yield
 

@@ -193,7 +193,7 @@ class StoredTurn:
         stop: ends it.
         request: asks for a reply.
         step: makes one request of the turn.
-        on_delta: is given each piece of the reply as it comes, of a model that can stream; None to have it whole.
+        on_delta: receives each piece of the reply, if the model can stream; None to get the whole reply.
         asks: who is asked instead of the model, by a user's function.
         observer: is told what happens; None if nobody looks on.
         whole: whether a cut reply is replaced by another request with a higher limit.

@@ -1,4 +1,4 @@
-"""What may be taken: by a turn, by an agent, by all agents of a tract, or by the requests of a session."""
+"""The limits of a turn, an agent, all agents of a tract, or the requests of a session."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _NOUNS: Final = {"steps": "request", "calls": "tool call", "tokens": "token", "s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """What may be taken; None for any number.
+    """Limits of requests, calls, tokens, dollars and seconds; None means no limit.
 
     Attributes:
-        steps: requests of the model. A turn makes 50 if this is left out.
-        calls: tool calls, those of scripts too.
+        steps: requests to the model. The default of a turn is 50.
+        calls: tool calls, including those of scripts.
         tokens: as the provider reports them, of all requests; estimated if it reports none, or zeros. A request that
             could exceed them is not sent.
         usd: money; only for models whose price is known.
@@ -38,7 +38,7 @@ class Allowance:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        """Check what the user wrote."""
+        """Check the limits."""
         for name, given in self.to_dict().items():
             is_whole = name in {"steps", "calls", "tokens"}
             is_number = type(given) is int or (type(given) is float and not is_whole and math.isfinite(given))
@@ -54,7 +54,7 @@ class Allowance:
                 )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the limits that are given."""
+        """Return the limits as a dict, without those that are None."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ def _text(name: str, value: float) -> str:
 
 
 def usd_text(usd: Decimal) -> str:
-    """Return dollars as they are shown: cents, and more digits where that would be nothing."""
+    """Return dollars as text: with cents, and with more digits for amounts below one cent."""
     if usd and abs(usd) < Decimal("0.0001"):
         return "less than 0.0001 USD"
     digits = 2 if abs(usd) >= 1 or not usd else 4

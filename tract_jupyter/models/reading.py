@@ -72,7 +72,7 @@ def read_as(kind: Any, data: object, error: type[TractError], place: str = "") -
         kind: a dataclass, a TypedDict, or a type made of them.
         data: dicts, lists and plain values.
         error: the kind of error to raise.
-        place: the name of the data in the error; empty if it is all that was given.
+        place: the name of the data in the error; empty for the whole input.
 
     Raises:
         TractError: the data do not fit, or have no JSON form. It is an `error`, and lists the problems.

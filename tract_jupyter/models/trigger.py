@@ -21,7 +21,7 @@ _MOMENT_TEXTS: Final = {
 
 @dataclass(frozen=True)
 class Trigger:
-    """When something starts by itself. All conditions that are given must hold.
+    """When something starts by itself. Each condition that is not None must hold.
 
     Attributes:
         moment: when the conditions are checked: after a `commit`, before a `compile` or after a `turn`. If left out,
@@ -85,5 +85,5 @@ class Trigger:
         return MOMENTS if self.moment is None else (self.moment,)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the parts that are given, as plain data."""
+        """Return the conditions as plain data, without those that are None."""
         return {name: value for name, value in asdict(self).items() if value not in (None, False, {})}

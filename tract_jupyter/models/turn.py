@@ -1,4 +1,4 @@
-"""Turns of a model that acts: how one may end, and what comes of it."""
+"""Turns of a model that acts: their ends and their results."""
 
 from __future__ import annotations
 

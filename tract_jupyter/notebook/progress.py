@@ -1,6 +1,6 @@
 """A bar for what takes longer than a second: in the cell or on the terminal, and gone when it is done.
 
-Where nobody watches, nothing is shown. Packages report what they do by `working` of `tract_jupyter.models`.
+Without an observer it shows nothing. Packages report what they do by `working` of `tract_jupyter.models`.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Proposal(Pending):
         return True
 
     def definition(self) -> Any:
-        """Return what is activated: the definition in the fields."""
+        """Return the definition in the fields, which the approval activates."""
         return self.spec
 
     def summary(self) -> str:

@@ -370,7 +370,7 @@ class _FieldDefinition(TypedDict, total=False):
 
 
 def _filled(name: str, action: object) -> object:
-    """Return the data of an action with the parts that may be left out."""
+    """Return the data of an action, with its optional parts."""
     if not isinstance(action, dict):
         return action
     given = _without_none(action, ("params", "required", "defaults"))

@@ -1,8 +1,8 @@
-"""Operations that a model writes for a person: asked for, checked, rehearsed, read, and only then active.
+"""Operations that a model writes: each version is checked and rehearsed, and the user reviews it before it is active.
 
-The model has one tool, `propose_operation`, whose arguments are an `OperationSpec` as data. It is told why a proposal
-is no operation, and why a person rejected one. Both are bounded: so many requests for a version that can be shown, and
-so many versions.
+The model has one tool, `propose_operation`, whose arguments are an `OperationSpec` as data. Its answers say why a
+proposal is not valid, or why the user rejected it. The number of versions is limited, and so is the number of requests
+for each valid version.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A module for each occasion: `tool_descriptions`, `tool_calls`, `turns` (calls that were not made), `summaries`,
 `operations` (writing one), `orchestrator` (its task, and what it may say beside a call), and `replies` (decisions,
-and replies that were not good enough). No logic, and no other package: whoever sends a model something imports the text
+and replies that were not good enough). No logic, and no other package: the code that sends a text imports it
 from here.
 """
 

@@ -6,9 +6,9 @@
 * Handlers and models: `bus` (routes a pending through its handlers), `firing` (approves or asks if no handler
   decides), `consulting` (a model decides, through the same actions).
 * `review`: inbox, decisions and grants of one tract (the part `Tract.review`).
-* What is shown: `request`; `view` (computed once, then written by `text` or by the notebook's panels); `display` (an
-  approval binds to what was on display).
-* Who is asked, and how: `reviewer`, `channel` (the protocol of a way to reach a person), `prompt`, `answers`.
+* The content of a request: `request`; `view`, computed once, and written by `text` and by the notebook's panels;
+  `display` (an approval binds to the visible lines).
+* Who decides, and how: `reviewer`, `channel` (the protocol of a way to reach a person), `prompt`, `answers`.
 * What was decided: `decision`, `gate` (every decision goes through it), `ledger` (the rows: asked, decided, begun,
   ended), `records`.
 * What decides without asking: `grants` (standing approvals), `lock` and `recorded` (for runs in which nobody can be

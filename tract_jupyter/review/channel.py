@@ -255,10 +255,10 @@ class Channel:
 
 
 class AsyncChannel(Channel):
-    """A channel that is one async function. Its tasks run in an event loop of their own, in a daemon thread.
+    """A channel that is one async function. Its tasks run in a separate event loop, in a daemon thread.
 
-    The function is called for each showing of a request. Its task is cancelled when somebody else decides, or when the
-    request changes. If no code waits for the decision, it is carried out in a thread.
+    The function is called each time a request is shown. Its task is cancelled when another channel decides, or when
+    the request changes. If no code waits for the decision, it is carried out in a thread.
 
     Args:
         ask: shows the request to a person, and returns their answer; None to leave it in the inbox.
@@ -274,7 +274,7 @@ class AsyncChannel(Channel):
         self._failures: dict[str, BaseException | None] = {}
 
     def can_reach(self) -> bool:
-        """Return True: the function asks somebody."""
+        """Return True: the function can ask a person."""
         return True
 
     def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:  # noqa: ARG002
@@ -347,7 +347,7 @@ def personal_channel(
 ) -> Callable[[Callable[[ReviewRequest], Awaitable[Answer | None]]], AsyncChannel]:
     """Turn an async function into a channel over which a person decides, as its decorator.
 
-    An approval over it can stand, its decisions are recorded, and it can accept what only a person accepts. A channel
+    An approval over it can become a standing one, its decisions are recorded, and it counts as a person's. A channel
     of a rule or a model is an `AsyncChannel` without this decorator.
 
     Args:

@@ -116,7 +116,7 @@ class _Dialogue:
             self.steps.append(step)
             self.messages.append({"role": "tool", "tool_call_id": call.id, "content": step.answer})
             if not step.is_error:
-                shown = pending.fingerprint  # the model knows of its own changes
+                shown = pending.fingerprint  # the model knows its changes
         if not reply.raw_calls and pending.status.is_open:
             names = ", ".join(tool["function"]["name"] for tool in tools)
             answer = prompts.NO_CALL.format(names=names)

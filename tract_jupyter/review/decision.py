@@ -93,7 +93,7 @@ class Answer:
 def declare_personal(name: str) -> None:
     """Declare that a person decides over the channel of this name.
 
-    Then an approval over it can stand, its decisions are recorded, and it can accept what only a person accepts.
+    Then its approvals can become standing ones, its decisions are recorded, and it counts as a person's.
 
     Raises:
         ValueError: the name belongs to a rule, a model or code.

@@ -340,6 +340,6 @@ def _cut(value: Any) -> Any:
 
 
 def outcome_text(pending: Pending) -> str:
-    """Describe what the last decision left undone; return an empty text if that is nothing."""
+    """Describe the part of the last decision that did not run; empty if all of it ran."""
     made = pending.decision
     return NO_ACTION if made is not None and pending.runs_nothing(made.action) else ""

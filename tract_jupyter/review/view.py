@@ -4,7 +4,7 @@
 `notebook.panels.panel` hands it to the scripts of panel, list and inbox.
 
 To show something else in each request (the effects of a rehearsal, the difference of a cell), add its pieces in
-`_list_pieces`, in the place where they are to appear. Both renderers draw a `CodeBlock`, `TextChoice`, `ValueTable`,
+`_list_pieces`, in their order on the page. Both renderers draw a `CodeBlock`, `TextChoice`, `ValueTable`,
 `Comparison`, `CodeOutput` or `Paragraph`. Another kind of piece needs a class here, and a function in the `_PIECES`
 table of each renderer.
 """
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 ACCESS = "What it can access"
 """The title of the table of what code can reach. While a request is open, its summary is in the row."""
 ASKED_BECAUSE = "Asked because"
-"""The beginning of a reason, which is left out behind "Why you are asked:"."""
+"""The beginning of a reason. The text after "Why you are asked:" omits it."""
 SHORT_FINGERPRINT = 8
-"""The number of digits of a fingerprint that a user is shown."""
+"""The number of visible digits of a fingerprint."""
 
 _LINE, _VALUE = 240, 80  # characters of a line, and of a value in it
 _RESULT = 2_000
 _PATTERN = 301
-_SHORT_CODE = 15  # lines of code that are on display at once if nothing else is asked
+_SHORT_CODE = 15  # lines of code that a single open request unfolds by itself
 
 
 class Headline(NamedTuple):
@@ -64,7 +64,7 @@ class Risk(NamedTuple):
 
 
 class ShownValue(NamedTuple):
-    """A value of the line of values; `keys` are those of its pieces."""
+    """One entry in the line of values, with the keys of its pieces."""
 
     name: str
     text: str
@@ -75,12 +75,12 @@ class Outcome(NamedTuple):
     """The state of a request in a line.
 
     Attributes:
-        verb: what happened, such as `Activated` or `Failed:`; what would happen if it is still open.
-        name: what it happened to.
+        verb: the action, such as `Activated` or `Failed:`; of an open request, the possible action.
+        name: the object of the action.
         is_code: True if the name is one in code.
-        reason: a rejection's reason, an error, or the part that was left undone; else a summary.
+        reason: the reason of a rejection, an error, or the part that did not run; else a summary.
         values: shown instead of a reason.
-        changed: what the user changed before approving, such as `2 values`.
+        changed: the user's changes before the approval, such as `2 values`.
         by: who decided, in short; empty while nothing is decided.
         at: the time of the decision, or of the question.
     """
@@ -96,7 +96,7 @@ class Outcome(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """The last decision in full: who, over which channel, when, and the reason or what was left undone."""
+    """The last decision in full: who, over which channel, when, and the reason or the part that did not run."""
 
     by: str
     at: datetime
@@ -141,7 +141,7 @@ class BodyPiece:
     """A part of the full request.
 
     Attributes:
-        content: what is shown.
+        content: the piece itself.
         value: the name of the value that this code is, and that may be changed in its place.
         is_aside: True if it only explains the question: it is folded together with the reason.
     """
@@ -153,7 +153,7 @@ class BodyPiece:
 
 @dataclass(frozen=True, slots=True)
 class RequestView:
-    """All that is shown of a request. Pure data; its texts are printable.
+    """The content of a request on a page. Pure data; its texts are printable.
 
     Attributes:
         request: the showing itself.
@@ -162,7 +162,7 @@ class RequestView:
         headline: the question.
         place: where its code runs: `kernel`, `sandbox`, or empty.
         asker: the agent that asks, and for whom; empty for anybody else.
-        asked_at: when it was asked.
+        asked_at: the time of the request.
         subject: the name of the operation or tool that it is about; empty if it has none.
         risk: the worst finding.
         values: the given values, in a line. Those at their default are named in `defaults`.
@@ -207,7 +207,7 @@ class RequestView:
 
 
 def view_request(ticket: Ticket) -> RequestView:
-    """Return a ticket as it is shown now."""
+    """Return the view of a ticket in its present state."""
     request, pending = ticket.request, ticket.pending
     value, script = find_asked_code(request)
     worst = _find_worst(request)
@@ -276,7 +276,7 @@ def _list_bound(request: ReviewRequest, value: str, script: CodeBlock | None) ->
     yield from map(BodyPiece, request.choices)
     yield from (BodyPiece(block) for block in request.code if block is not script)
     yield from named if is_text else []
-    # what a text replaces comes before the values that go with it
+    # the texts of a change come before its values
     tables = sorted(request.tables, key=lambda table: not table.summary) if is_text else request.tables
     yield from map(BodyPiece, tables)
 
@@ -320,7 +320,7 @@ def _find_worst(request: ReviewRequest) -> RuleFindings | None:
 
 
 def rule_words(rule: RuleFindings) -> str:
-    """Return what the code would do: the first line of the rule's page; the reason if the rule is unknown here."""
+    """Return the effect of the code: the first line of the rule's page; the finding's reason for an unknown rule."""
     from tract_jupyter.analysis import RULES  # loads every rule
 
     known = RULES.get(rule.code)
@@ -361,7 +361,7 @@ def _list_defaults(request: ReviewRequest) -> Iterator[str]:
 
 
 def _find_about(request: ReviewRequest, script: CodeBlock | None, worst: RuleFindings | None) -> str:
-    """Return what the line says if there are no values."""
+    """Return the sentence for a request without values."""
     if request.choices:
         return " · ".join(choice.title for choice in request.choices)
     if any(table.binds == "values" and table.rows for table in request.tables):
@@ -369,7 +369,7 @@ def _find_about(request: ReviewRequest, script: CodeBlock | None, worst: RuleFin
     if script is not None:
         return first_sentence(request.summary)
     summaries = [first_sentence(table.summary) for table in reversed(request.tables) if table.summary]
-    if summaries:  # what it can access, and then what a rehearsal of it did
+    if summaries:  # the access of the code, and then the results of its rehearsal
         return " · ".join(summaries)
     lines = sum(block.code.count("\n") + 1 for block in request.code if block.binds == "code")
     about = first_sentence(request.summary) if worst is not None else ""
@@ -393,7 +393,7 @@ def code_in_brief(code: str) -> str:
 
 
 def code_comment(code: str) -> str:
-    """Return the first comment of code on a line of its own."""
+    """Return the first comment that fills a line of the code."""
     lines = map(str.strip, printable(code).split("\n"))
     comments = (line.lstrip("#!% ") for line in lines if line.startswith("#") and not line.startswith("#!"))
     return one_line(next(filter(None, comments), ""), _LINE)
@@ -459,7 +459,7 @@ def _split_title(ticket: Ticket) -> tuple[str, str]:
 
 
 def _summarize(ticket: Ticket) -> tuple[str, tuple[ShownValue, ...]]:
-    """Return the reason or the failure; else the values; else what the code says about itself."""
+    """Return the reason or the failure; else the values; else the first comment of the code."""
     status, decision, pending, request = ticket.status, ticket.last_decision, ticket.pending, ticket.request
     reason = (decision.reason if decision is not None else "") or pending.rejection_reason
     if status is PendingStatus.REJECTED and reason:
@@ -516,7 +516,7 @@ _DURATIONS = {"session": "Not asked again in this session", "always": "Not asked
 
 
 def describe_standing(ticket: Ticket) -> str:
-    """Return the standing approval that was given last; empty if there is none."""
+    """Return the newest standing approval; empty if there is none."""
     subject = ticket.request.subject
     made = [approval_terms(decision.action, decision.arguments) for _, decision in ticket.decided]
     given = [terms for terms in made if terms.get("scope") in _DURATIONS]

@@ -2,7 +2,7 @@
 
 * What there is: `model`, `terms`, `reading` (JSON from outside), `profile` (the operations of a run, as data),
   `kinds` (what an operation does inside), `templates`.
-* Who begins one: `service` (the part `Tract.runs`), `preview` (a run that asks nobody).
+* The beginning: `service` (the part `Tract.runs`), `preview` (a run without requests).
 * What happens: `engine` (a run from beginning to end), `main_call`, `run` (how a run ends), `activation`, `plan`,
   `schedule` (which operation may start; pure), `coordinator`, `workers`, `attempt`.
 * What comes of it: `effect_types` and `effects` (data, and its check), `patterns` (what is replaced or taken out),

@@ -172,7 +172,7 @@ class RunEngine:
         options: RunOptions,
         so_far: RunHistory | None = None,
     ) -> tuple[Ending, RunHistory]:
-        """Carry a run out, from its beginning or from where it was interrupted, and note its end."""
+        """Carry a run out, from its beginning or from the interruption, and store its end."""
         with self._workers(options) as workers, _signal(options, workers) as abort:
             dependencies = RunDependencies(
                 kinds=self.kinds, services=self._services(), workers=workers,

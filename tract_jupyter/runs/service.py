@@ -82,7 +82,7 @@ class RunRequest:
 
     @property
     def is_plain(self) -> bool:
-        """True if no run is needed without a profile: a new reply, and nobody looks on."""
+        """True if a turn without a profile needs no run: it makes a new reply, and has no observer."""
         return self.trigger == Trigger.GENERATE and self.on_event is None and self.options is None
 
 
@@ -254,13 +254,13 @@ class Runs:
             else:
                 with self._make_loop().asking(turn, text, name, attachments) as held:
                     first = None if held.waits else self._turn(turn, runs)
-                response = first or self._turn(turn, runs)  # the reply, or the run, that waits is taken up
+                response = first or self._turn(turn, runs)  # it continues a waiting reply or run
         except StoppedEarlyError as stopped:
             response = stopped.response
         return RunResponse.of(response)
 
     def _go_on(self, attachments: Sequence[Attachable], turn: TurnRequest, runs: RunRequest) -> ChatResponse:
-        """Go on with the turn that was left, or return its answer if it has one."""
+        """Continue the interrupted turn, or return its answer if it has one."""
         if attachments:
             raise ContentError(
                 "chat(None) goes on with a turn as it was begun, so it takes no attachments; say something "
@@ -525,7 +525,7 @@ class Runs:
         return (run_id, begun) if can_go_on else None
 
     def _is_again(self, steps: _Steps, call: MainCall) -> bool:
-        """Return True if the waiting run is what is asked for: the same turn with the same profile and settings."""
+        """Return True if the waiting run matches: the same turn with the same profile and settings."""
         if steps.waiting is None:
             return False
         begun, start = steps.waiting[1], run_setup(self._generation.to_be_answered()[1], steps.trigger)

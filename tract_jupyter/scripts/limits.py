@@ -42,7 +42,7 @@ class ScriptLimits:
 
 
 class ScriptMeter:
-    """What one script has used of its limits. Any thread may read it while the script runs.
+    """The use of one script, against its limits. Any thread may read it while the script runs.
 
     Attributes:
         clock: measures the seconds of running. Waiting for the approval of the script does not count.

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class CallNotes:
-    """One call of a model while it is made: its turn, and what is noted of it.
+    """One running call of a model: its turn, and the notes about it.
 
     Attributes:
-        asked: the pendings that a person was asked within it.
+        asked: the requests to the user within it.
         script: what its script did, as `ScriptResult.to_note`; None if it ran none.
         meter: the `loop.TurnMeter` of the turn that makes it; None if no turn does.
         stop: ends that turn.
@@ -49,7 +49,7 @@ class CallNotes:
 
 
 class CallContext(NamedTuple):
-    """The context that a call is made in. Each attribute is that of the innermost call.
+    """The context of a running call. Each attribute belongs to the innermost call.
 
     Attributes:
         notes: the call of a model; None outside of one.

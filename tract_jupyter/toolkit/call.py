@@ -1,7 +1,7 @@
 """One call of a tool, in four steps: find it, permit it, ask about it, make it.
 
 `ToolExecutor.execute` takes all four. `ToolExecutor.prepare` takes the first two and leaves the request, so that the
-requests of several calls can be shown together; the approved call is then executed with its `Approval`, through the
+requests of several calls appear together; the approved call is then executed with its `Approval`, through the
 same steps. Effects that can be known before the call belong between `permit` and `request`.
 """
 
@@ -136,10 +136,10 @@ class Call:
         return self._actor != USER and asks is not None and asks(self.values)
 
     def request(self, doubt: str = "") -> ToolQuestion:
-        """Return the request about the call, with what a handler of the operation that it fires has to know.
+        """Return the request about the call. If it fires an operation, the request says why no handler decides.
 
         Args:
-            doubt: why a person is asked, whatever was allowed before.
+            doubt: the reason to ask although the call was allowed before.
         """
         tool = self.tool
         pending: ToolQuestion = question(tool, self.values) or self._request(doubt)
@@ -153,7 +153,7 @@ class Call:
         """Have a person decide, and take the values and the action that they approved.
 
         Raises:
-            CallRefused: nobody approved it, or the tool has changed meanwhile.
+            CallRefused: the user did not approve it, or the tool has changed since.
         """
         tool, reviewer = self.tool, self._executor.reviewer
         asked = tool.hash_for(self.values)
@@ -172,13 +172,13 @@ class Call:
         if tool.hash_for(self.values) != asked:
             raise CallRefused(CHANGED_SINCE.format(tool=tool.name))
         self.values, self._choice = dict(pending.call_arguments), pending.choice
-        self._check_level()  # it may have been lowered while a person was asked
+        self._check_level()  # it may have changed while the request waited
 
     def make(self, cassette: Cassette | None) -> ToolResult:
         """Run the tool's handler, or serve its result from a cassette.
 
         Raises:
-            CassetteError: a cassette is replayed, and the call is not what comes next on it.
+            CassetteError: a cassette is replayed, and its next entry is another call.
         """
         tool, actor = self.tool, self._actor
         self._executor.count_use(tool.name)
@@ -202,7 +202,7 @@ class Call:
                 raise  # of a call or request within this one: the replay has failed as a whole
             except (
                 BaseException
-            ) as error:  # a `CancelledError`, a `SystemExit`: whatever a tool raises is its result
+            ) as error:  # also a `CancelledError` or `SystemExit`: it becomes the tool's result
                 if is_order(error):
                     raise
                 return failed(self._name, error)
@@ -231,7 +231,7 @@ class Call:
         """Check that an approval is still about the call that would be made.
 
         Raises:
-            FingerprintError: the tool, its lock or the permission changed since it was asked about.
+            FingerprintError: the tool, its lock or the permission changed since the request.
         """
         executor, tool = self._executor, self.tool
         now = executor.get(tool.name)
@@ -295,13 +295,13 @@ def refusal(pending: Pending) -> str:
 def _calling(
     executor: ToolExecutor, profile: ToolProfile | None, level: LeveledPermission | None = None
 ) -> AbstractContextManager[None]:
-    """Make the calls of this block those of an executor, with the profile and the level that are given."""
+    """Set the executor, the profile and the level of the calls in this block."""
     given = {"executor": executor, "profile": profile, "level": level}
     return changed_context(**{name: value for name, value in given.items() if value is not None})
 
 
 def _may_count(approval: Approval, tool: ToolDefinition) -> bool:
-    """Return True if an approval is of this tool; what it is about besides is known of the arguments alone."""
+    """Return True if an approval is of this tool. Its arguments are compared later, in `permit`."""
     return tool.binds is not None or approval.definition_hash == tool.definition_hash
 
 

@@ -1,7 +1,7 @@
-"""How a tract stands below another one: what was granted to it, and the actor of its model.
+"""The delegation of a child tract: its granted tools, and the actor of its model.
 
 The executor of such a tract asks the one above at every call. Nothing is copied: a lock, a removal, a replacement or a
-withdrawn permission above counts below at once, also between a question and its call. Questions are those of the tract
+withdrawn permission above counts below at once, also between a request and its call. Requests are those of the tract
 at the top: one inbox, one store of grants, with the child's actor.
 """
 

@@ -67,7 +67,7 @@ class ToolExecutor:
         live: gives the tools that come and go, by name; asked at every call, so nothing is ever stale.
         permission: tells whether an actor may call a tool, must ask first, or may not.
         cassette: records calls, or serves what was recorded.
-        delegation: how the tract stands below another one; None for a tract at the top.
+        delegation: the link of a child to its parent; None for a tract at the top.
 
     Attributes:
         tract: the tract whose tools these are, which its context tools act on.
@@ -129,7 +129,7 @@ class ToolExecutor:
 
     @property
     def top(self) -> ToolExecutor:
-        """The executor at the top: questions about calls are asked, and kept, in its tract.
+        """The executor at the top, whose tract asks and stores the requests about calls.
 
         Raises:
             TractError: a tract above is closed or gone.
@@ -154,7 +154,7 @@ class ToolExecutor:
         return ""
 
     def home(self, name: str) -> ToolExecutor:
-        """Return the executor in whose tract a tool lives: for what fires an operation, that of the operation.
+        """Return the executor of the tract that has a tool: for a tool that fires an operation, the operation's tract.
 
         Raises:
             TractError: a tract above is closed or gone.
@@ -177,7 +177,7 @@ class ToolExecutor:
         return join_actors(self.agent, actor)
 
     def asker(self, actor: str) -> str:
-        """Return who an actor is, in words, for the user: how deep it stands, and below whom."""
+        """Describe an actor for the user: its depth, and the actors above it."""
         if self._delegation is None:
             return "The model" if actor == CHAT else actor
         if actor == USER:
@@ -195,7 +195,7 @@ class ToolExecutor:
             one.uses[name] += 1
 
     def count_savings(self, savings: Savings) -> None:
-        """Add what a script has saved, here and above."""
+        """Add the savings of a script, here and above."""
         for one in self._upwards():
             one.savings += savings
 
@@ -292,7 +292,7 @@ class ToolExecutor:
 
         Raises:
             UnknownToolError: no tool has that name.
-            OperationExistsError: it is not the user's own, or that of a tract above.
+            OperationExistsError: the tool is not the user's, or it belongs to a parent tract.
         """
         tool = self._known(name)
         if tool.owner != OWN:
@@ -339,7 +339,7 @@ class ToolExecutor:
         if above is None:
             return None
         if own is None or own.owner == BUILT_IN:
-            theirs = above.find(name)  # what the tract above cannot do, it cannot grant
+            theirs = above.find(name)  # a tract grants only its own tools
             own = None if theirs is None else own or theirs
         return own if own is not None and self._is_granted(own) else None
 

@@ -38,10 +38,10 @@ const PASSED = new Set();
 // Of a part that is taller than what shows of it (a long line at 400 %): how far down it stood in view, from its top.
 const READ_TO = new WeakMap();
 const TALL = 60; // pixels; what is lower fits into any window
-// A value with its name; its keys count where all of it is on display.
+// A value with its name; its keys count if all of it is visible.
 const valueOf = ({ name, text, css, keys, more }) => ELEMENT("span", { class: "value", "data-name": name },
   ELEMENT("code", { "data-line": keys || null }, ELEMENT("span", { class: "dim" }, `${name}=`), ELEMENT("span", css ? { class: css } : {}, text), more));
-// The line of values, or a sentence instead; values that were left out come last.
+// The line of values, or a sentence instead; omitted values come last.
 const valuesOf = ({ values, about }) => values.length
   ? [...values].sort((one, other) => (one.text === "None") - (other.text === "None")).flatMap((value, at) => [at ? " " : "", valueOf(value)])
   : [about];

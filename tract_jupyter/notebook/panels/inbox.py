@@ -115,7 +115,7 @@ class InboxRow:
         return self.ticket.pending.operation in _CODE and bool(self.ticket.needed)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the panel's script draws: the data of the request, and its state in the inbox."""
+        """Return the data for the script of the panel: the request, and its state in the inbox."""
         ticket, request = self.ticket, self.ticket.request
         data = request_data(ticket, brief_record=True)
         return {

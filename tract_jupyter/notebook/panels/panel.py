@@ -389,7 +389,7 @@ def values_data(view: RequestView) -> dict[str, Any]:
 
 
 def panel_data(ticket: Ticket, *, asked_by: bool = True) -> dict[str, Any]:
-    """Return the same with the full request and its buttons; without the code that asked if that stands above."""
+    """Return the same with the full request and its buttons, without the calling code if the page shows it above."""
     view = view_request(ticket)
     choices = view.request.choices if view.is_open else ()
     return {

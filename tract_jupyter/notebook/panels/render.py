@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from tract_jupyter.review import BodyPiece, DisplayedPiece, RequestView, ShownValue, Ticket
 
 RECORD_STYLES = ("panels/record.css",)
-"""The styles of records, beside the look of all outputs."""
+"""The style sheets of records. Those of all outputs are separate."""
 _LINE = 240
-_FEW_PIECES = 8  # of a value that needs no box of its own
+_FEW_PIECES = 8  # a value with more pieces gets a box
 
 
 def record(ticket: Ticket) -> dict[str, str]:
@@ -144,7 +144,7 @@ _LOOKS = {
     PendingStatus.EXPIRED: ("idle", "expired"),
     PendingStatus.PASSED_THROUGH: ("idle", "passed through"),
 }
-"""The icon of each state, and the word beside it for screen readers."""
+"""The icon of each state, and its word for screen readers."""
 
 
 def _line_html(view: RequestView) -> Html:
@@ -190,8 +190,8 @@ def body_html(ticket: Ticket, *, why: bool = True, asked_by: bool = True) -> str
 
     Args:
         ticket: the request.
-        why: with the reason, which may stand elsewhere.
-        asked_by: with the code that asked, which binds nothing and may stand above.
+        why: with the reason. False if the page shows it elsewhere.
+        asked_by: with the calling code, which binds nothing. False if the page shows it elsewhere.
     """
     return str(full_html(view_request(ticket), why=why, asked_by=asked_by))
 
@@ -294,7 +294,7 @@ def _foot_html(view: RequestView) -> Html:
 
 
 def _choice_html(choice: TextChoice, pending_id: str) -> Html:
-    """Return both texts side by side, with the decision about them beneath."""
+    """Return both texts side by side, followed by the decision about them."""
     shown = shown_choice(choice, pending_id)
     heads = [
         f"{side}{' leaves it out' if text is None else ''}"

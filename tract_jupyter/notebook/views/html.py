@@ -39,7 +39,7 @@ class Html(Markup):
 
     @classmethod
     def escape(cls, s: Any, /) -> Self:
-        """Return what is safe as it is, and any other value as escaped text."""
+        """Return safe HTML unchanged, and any other value as escaped text."""
         if isinstance(s, cls):
             return s
         if hasattr(s, "__html__"):
@@ -50,7 +50,7 @@ class Html(Markup):
 
 
 HtmlPart: TypeAlias = "str | HasHtml | Iterable[HtmlPart] | None"
-"""What an element contains: safe HTML, a block with `__html__`, text to be escaped, nothing, or several of these."""
+"""The content of an element: safe HTML, a block with `__html__`, text to be escaped, nothing, or several of these."""
 
 
 def element(
@@ -62,8 +62,8 @@ def element(
 
     Args:
         name: of the element, such as `span`.
-        content: what it contains, in order.
-        attributes: `class_` stands for `class`, and `_` for `-`: `data_testid="x"`. True gives a name without a value,
+        content: its content, in order.
+        attributes: `class_` becomes `class`, and `_` becomes `-`: `data_testid="x"`. True gives a name without a value,
             None and False leave the attribute out, and so does an empty class. Several classes may be a tuple.
     """
     made = [f"<{name}"]

@@ -98,7 +98,7 @@ class HistoryVerb(Generic[_Result, _Proposed]):
         raise NotImplementedError
 
     def _look(self, given: SimpleNamespace) -> Any:
-        """Check the arguments and return what they name, without a change."""
+        """Check the arguments and return the commits that they name. This changes nothing."""
 
     def _is_decided(self, given: SimpleNamespace, found: Any) -> bool:  # noqa: ARG002 # some verbs use them
         return self._firing.bus.listens(self.operation)
@@ -302,7 +302,7 @@ class GCVerb(HistoryVerb[GCResult, PendingGC]):
 
 
 class HistoryVerbs:
-    """The history verbs of one tract. Their arguments are those of `HistoryVerb`."""
+    """The history verbs of one tract. `HistoryVerb` documents the arguments."""
 
     def __init__(
         self,
