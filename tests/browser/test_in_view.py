@@ -56,6 +56,39 @@ def test_after_a_click_the_result_and_the_next_question_are_in_view(open_lab, mo
         wait_in_view(lab, shown)
 
 
+BUTTONS = """() => {
+  const place = document.createElement("div"), field = document.createElement("input"), holder = document.createElement("span");
+  const draw = () => {
+    const button = Object.assign(document.createElement("button"), { textContent: "Run", onclick: () => { window.pressed += 1; draw(); } });
+    button.dataset.approves = "";
+    holder.replaceChildren(button);
+  };
+  window.pressed = 0;
+  Object.assign(place.style, { position: "fixed", left: "40px", top: "40px", zIndex: 9999 });
+  place.className = "tract";
+  place.append(holder, field);
+  document.body.append(place);
+  draw();
+  const { x, y } = holder.firstChild.getBoundingClientRect();
+  return [x + 5, y + 5];
+}"""
+"""Puts a button onto the page that another one replaces at each click. Returns its place."""
+
+
+def test_a_double_click_presses_no_button_that_replaced_the_first_one(open_lab, model):
+    lab = begin(open_lab, model, TABLE)  # its turn loads the guard
+    lab.output(1).locator(".q").wait_for()
+    place = lab.page.evaluate(BUTTONS)
+    types = [lambda: None, lambda: lab.page.keyboard.insert_text("7"), lambda: lab.page.keyboard.press("End")]
+    for presses, types_something in enumerate(types, 1):
+        lab.page.evaluate("document.querySelector('body > .tract input').focus()")
+        types_something()
+        lab.page.mouse.click(*place)
+        assert lab.page.evaluate("pressed") == presses
+    lab.page.mouse.click(*place)
+    assert lab.page.evaluate("pressed") == len(types)
+
+
 TWO_FIGURES = """import matplotlib.pyplot as plt
 for title in ("first", "second"):
     plt.plot([1, 3, 2])

@@ -110,6 +110,8 @@ function readerOfPage() {
   let last = { time: -Infinity }, isAgain = false;
   const on = (type, take) => document.addEventListener(type, take, { capture: true, passive: true });
   const read = () => { reader.reads = true; };
+  const endDouble = () => { last = { time: -Infinity }; }; // the press after it begins a new click
+  on("input", endDouble);
   on("wheel", read);
   on("touchmove", read);
   on("pointerdown", ({ target, clientX, clientY }) => {
@@ -120,6 +122,7 @@ function readerOfPage() {
     reader.reads = !now.button && (Boolean(target.closest(`.cm-editor, .tract, ${TYPED}`)) || isOnScrollbar());
   });
   on("keydown", ({ key, target, shiftKey, ctrlKey, metaKey, altKey }) => {
+    endDouble();
     if (["Shift", "Control", "Meta", "Alt"].includes(key)) return;
     const isPress = (key === "Enter" && (shiftKey || ctrlKey || metaKey || altKey || target.matches("input"))) || ((key === "Enter" || key === " ") && target.closest(ACTS));
     if (isPress) reader.reads = false; else if (!ctrlKey && !metaKey) read();
