@@ -1,8 +1,8 @@
 """An output carries the rules that it needs, and no others."""
 
-from tract_jupyter.notebook.views import styled
+from tract_jupyter.notebook.views import Html, styled
 
-ROW = '<div class="tract"><details class="row"><summary><b class="name">x</b></summary></details></div>'
+ROW = Html('<div class="tract"><details class="row"><summary><b class="name">x</b></summary></details></div>')
 
 
 def test_an_output_carries_what_it_uses():
@@ -21,26 +21,28 @@ def test_and_nothing_else():
 
 
 def test_an_animation_comes_with_what_turns():
-    assert "@keyframes tract-turn" in styled('<div class="tract"><i class="i i-run"></i></div>')
+    assert "@keyframes tract-turn" in styled(Html('<div class="tract"><i class="i i-run"></i></div>'))
 
 
 def test_choices_and_media_are_kept():
-    page = styled('<div class="tract"><details><summary><i class="chev"></i></summary></details></div>')
+    page = styled(Html('<div class="tract"><details><summary><i class="chev"></i></summary></details></div>'))
     assert "details[open] > summary" in page
     assert "prefers-reduced-motion" in page
-    assert ":is(p, h4, ul, ol)" in styled('<div class="tract"><p>x</p></div>')
+    assert ":is(p, h4, ul, ol)" in styled(Html('<div class="tract"><p>x</p></div>'))
     assert ":is(p, h4, ul, ol)" not in page
 
 
 def test_other_sheets_are_cut_the_same_way():
-    page = styled('<div class="tract-run tract"><span class="tract-facts"></span></div>', "views/runs.css")
+    page = styled(
+        Html('<div class="tract-run tract"><span class="tract-facts"></span></div>'), "views/runs.css"
+    )
     assert ".tract-facts" in page
     assert ".tract-origin" not in page
 
 
 def test_a_selector_with_a_list_within_a_list_is_kept_or_left_out_as_one():
     page = '<div class="tract turn"><div class="prose"><p>said</p></div></div>'
-    styles = styled(page, "chat/chat.css").partition("</style>")[0]
+    styles = styled(Html(page), "chat/chat.css").partition("</style>")[0]
     assert "tract-blink" not in styles  # the caret of a turn that is written
     heads = [line.partition("{")[0] for line in styles.removeprefix("<style>").split("\n")]
     assert not [head for head in heads if not head.startswith((".tract", "[data-jp-theme", "@"))]

@@ -92,7 +92,7 @@ def _show_run(run: Run, **_: object) -> dict[str, str]:
     from tract_jupyter.notebook.runs.view import RunView
 
     view = RunView(run, inspection=inspected(run))
-    return {"text/html": view.to_html(), "text/plain": view.to_text()}
+    return {"text/html": str(view.to_html()), "text/plain": view.to_text()}
 
 
 def _show_response(response: RunResponse, **_: object) -> dict[str, str]:

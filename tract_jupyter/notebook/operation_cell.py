@@ -15,7 +15,7 @@ from tract_jupyter.notebook.options import OperationOptions
 from tract_jupyter.notebook.panels.code import code_html
 from tract_jupyter.notebook.panels.render import RECORD_STYLES
 from tract_jupyter.notebook.script_cell import shown_above
-from tract_jupyter.notebook.views.html import Grid, GridView, View, escaped
+from tract_jupyter.notebook.views.html import Grid, GridView, Html, View, element
 from tract_jupyter.notebook.views.styles import output_html
 from tract_jupyter.operations import spec_diff
 from tract_jupyter.review import CodeBlock, block_text, by_rule
@@ -158,15 +158,13 @@ class CheckView(View):
     mode: SandboxMode | None
     problem: str = ""
 
-    def to_html(self) -> str:
-        """Return the verdict, and the code with its findings if there are any; everything escaped."""
-        lines = "".join(f"<p>{escaped(line)}</p>" for line in self._lines())
-        code = "".join(map(code_html, self._blocks()))
-        return output_html(
-            f'<section class="check" data-testid="tract-check" aria-label="{_TITLE}"><p><b>{_TITLE}</b></p>'
-            f"{lines}{code}</section>",
-            *RECORD_STYLES,
-        )
+    def to_html(self) -> Html:
+        """Return the verdict, and the code with its findings if there are any."""
+        lines = (element("p", line) for line in self._lines())
+        code = map(code_html, self._blocks())
+        title = element("p", element("b", _TITLE))
+        named = {"data_testid": "tract-check", "aria_label": _TITLE}
+        return output_html(element("section", title, lines, code, class_="check", **named), *RECORD_STYLES)
 
     def to_text(self) -> str:
         """Return the same in plain text."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.models import Work
     from tract_jupyter.notebook.front_end import FrontEnd
+    from tract_jupyter.notebook.views.html import Html
 
 _AFTER = 1.0
 _EVERY = 0.5
@@ -48,7 +49,7 @@ class InCell:
         """Show it for the first time, or bring it up to date."""
         from IPython.display import display, update_display
 
-        bundle = {"text/html": progress_html(work, seconds), "text/plain": progress_text(work, seconds)}
+        bundle = {"text/html": str(progress_html(work, seconds)), "text/plain": progress_text(work, seconds)}
         if self._display_id:
             update_display(bundle, raw=True, display_id=self._display_id)
         else:
@@ -163,7 +164,7 @@ def progress_text(work: Work, seconds: float) -> str:
     return f"{work.what} [{'#' * filled}{'·' * (_CELLS - filled)}] {work.done:,} of {work.total:,}, {told}"
 
 
-def progress_html(work: Work, seconds: float) -> str:
+def progress_html(work: Work, seconds: float) -> Html:
     """Return the same as a part of a page."""
     from tract_jupyter.notebook.views import rows
     from tract_jupyter.notebook.views.styles import styled
@@ -174,7 +175,7 @@ def progress_html(work: Work, seconds: float) -> str:
         cells.append(rows.meter(share, f"{100 * share:.0f} % of {work.what}"))
         cells.append(rows.number(f"{work.done:,} of {work.total:,}"))
     cells.append(rows.number(f"{seconds:.0f} s"))
-    return styled(rows.page(rows.line(*cells), work.what, "tract-progress"))
+    return styled(rows.page(rows.line(*cells), label=work.what, name="tract-progress"))
 
 
 def _share(work: Work) -> float:

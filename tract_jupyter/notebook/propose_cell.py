@@ -17,7 +17,7 @@ from tract_jupyter.llm import HOW_TO_CHOOSE
 from tract_jupyter.models import PendingStatus, counted, one_line, printable
 from tract_jupyter.notebook.script_cell import QUEUED, shown_above
 from tract_jupyter.notebook.views import rows
-from tract_jupyter.notebook.views.html import View, escaped
+from tract_jupyter.notebook.views.html import View, element, table
 from tract_jupyter.notebook.views.styles import output_html
 from tract_jupyter.prompts import operation_template
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.notebook.options import ProposeOptions
     from tract_jupyter.notebook.session import NotebookSession
+    from tract_jupyter.notebook.views.html import Html, HtmlPart
     from tract_jupyter.operations import WritingAttempt, WrittenOperation
 
 _LINE: Final = 200
@@ -158,25 +159,22 @@ class WritingProgress(View):
     tokens: int | None = None
     attempts: list[WritingAttempt] = field(default_factory=list)
 
-    def to_html(self) -> str:
-        """Return the line, everything escaped."""
+    def to_html(self) -> Html:
+        """Return the line."""
         what, said = self._line()
-        cells = [rows.icon(self.state), f'<span class="said-b">{escaped(what)}</span>', rows.cut(said)]
+        cells = [rows.icon(self.state), rows.said(what), rows.cut(said)]
         refused = sum(one.version is None for one in self.attempts)
         rejected = len(self.attempts) - refused
         cells += [rows.badge(f"{refused} refused", "no")] if refused else []
         cells += [rows.badge(f"{rejected} rejected", "no")] if rejected else []
         cells.append(rows.number(self._figures()))
         inner = rows.row(cells, self._attempts_html()) if self.attempts else rows.line(*cells)
-        return output_html(
-            f'<div class="list" data-testid="tract-writing" data-state="{self.state}">{inner}</div>'
-        )
+        named = {"data_testid": "tract-writing", "data_state": self.state}
+        return output_html(element("div", inner, class_="list", **named))
 
-    def _attempts_html(self) -> str:
-        table = rows.table(
-            ("Request", "", "What the model was told"), [self._told(one) for one in self.attempts]
-        )
-        return f"<p>{escaped(self.text)}</p>{table}"
+    def _attempts_html(self) -> HtmlPart:
+        attempts = table(map(self._told, self.attempts), ("Request", "", "What the model was told"))
+        return element("p", self.text), attempts
 
     def to_text(self) -> str:
         """Return the same in plain text."""

@@ -120,12 +120,16 @@ def _text(count: int) -> str:
 
 def _bundle(count: int, line_id: str) -> dict[str, str]:
     from tract_jupyter.notebook.views import rows
+    from tract_jupyter.notebook.views.html import element
     from tract_jupyter.notebook.views.styles import output_html
 
     which = "it" if count == 1 else "them"
-    line = (
-        f"{rows.icon('wait')}<b>{count:,} waiting</b>"
-        f'<span class="dim"><code>%tract inbox</code> shows {which}</span>'
+    command = element("code", "%tract inbox")
+    cells = (
+        rows.icon("wait"),
+        element("b", f"{count:,} waiting"),
+        element("span", command, f" shows {which}", class_="dim"),
     )
-    html = output_html(f'<div class="line" data-testid="tract-waiting" data-waiting="{line_id}">{line}</div>')
-    return {"text/plain": _text(count), "text/html": html}
+    named = {"data_testid": "tract-waiting", "data_waiting": line_id}
+    html = output_html(element("div", cells, class_="line", **named))
+    return {"text/plain": _text(count), "text/html": str(html)}

@@ -9,6 +9,7 @@ import pytest
 from tests.review.scripted import call, reply
 from tract_jupyter.notebook.agents import AgentWatch, drawn_tree
 from tract_jupyter.notebook.chat import TractSource, TurnLog
+from tract_jupyter.notebook.views import fragment
 from tract_jupyter.review import Answer, Channel
 
 
@@ -111,7 +112,7 @@ def test_its_row_has_its_calls_and_what_became_of_them(worked):
     assert "Sent." in sent.text()
     assert "Rejected send" in refused.text()
     assert "“not him”" in refused.text()
-    assert "Then not." in refused.row(1_000).body
+    assert "Then not." in fragment(refused.row(1_000).body)
     assert refused.work[-1].took == "2 requests, 0 calls, 24 tokens"
     (asked,) = refused.questions
     assert asked.asked.what == "Call tool send (b)"

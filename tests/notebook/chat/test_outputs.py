@@ -82,9 +82,9 @@ SHOWN = {
     "1 / 0": '<div class="result error"><pre>Traceback',
     "from IPython.display import display, HTML\ndisplay(HTML('<b onclick=go()>x</b>'))": "<b>x</b></div>",
     f"from IPython.display import display\ndisplay({{'image/png': '{PNG}', 'text/plain': 'fig'}}, raw=True)":
-        f'<img tabindex="0" alt="fig" src="data:image/png;base64,{PNG}">',
+        f'<img data-lm-suppress-shortcuts="true" tabindex="0" alt="fig" src="data:image/png;base64,{PNG}">',
     "from IPython.display import display\ndisplay({'image/svg+xml': '<svg onload=go()>'}, raw=True)":
-        '<img tabindex="0" alt="" src="data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9Z28oKT4=">',
+        '<img data-lm-suppress-shortcuts="true" tabindex="0" alt="" src="data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9Z28oKT4=">',
     "from IPython.display import display\ndisplay({'text/markdown': '**x**<script>'}, raw=True)": "<strong>x</strong>",
 }  # fmt: skip
 

@@ -19,10 +19,10 @@ from tract_jupyter.agents import (
 from tract_jupyter.exceptions import AgentError, OperationError, nearest
 from tract_jupyter.models import Allowance, shortened
 from tract_jupyter.notebook.agents.tree import AgentPage
-from tract_jupyter.notebook.chat.rows import sub_html
 from tract_jupyter.notebook.options import BUDGET_LIMITS
+from tract_jupyter.notebook.views import rows
 from tract_jupyter.notebook.views.diff import side_by_side
-from tract_jupyter.notebook.views.html import View, escaped
+from tract_jupyter.notebook.views.html import View, element, fragment
 from tract_jupyter.notebook.views.styles import output_html
 from tract_jupyter.toolkit import python_name
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tract_jupyter.agents import Agent, Agents
     from tract_jupyter.notebook.options import AgentOptions
     from tract_jupyter.notebook.session import NotebookSession
+    from tract_jupyter.notebook.views.html import Html
     from tract_jupyter.review import ValueRow
 
 _FENCE: Final = "---"
@@ -107,17 +108,18 @@ class DefinedAgent(View):
         self._said, self._changes, self._page = said, changes, page
         self._notices = tuple(notices)
 
-    def to_html(self) -> str:
+    def to_html(self) -> Html:
         """Return it as HTML."""
-        changes = f"{sub_html('Changes')}{side_by_side(self._changes)}" if self._changes else ""
-        rows = "".join(
-            f"<li><b>{escaped(row.name)}</b> {escaped(row.value)} "
-            f'<span class="dim">{escaped(row.description)}</span></li>'
-            for row in self._notices
-        )
-        notices = f"{sub_html('Notice in its text')}<ul>{rows}</ul>" if rows else ""
-        page = "" if self._page is None else self._page.to_html()
-        return output_html(f"<p>{escaped(self._said)}</p>{changes}{notices}") + page
+        changes = (rows.sub("Changes"), side_by_side(self._changes)) if self._changes else None
+        notices = [
+            element(
+                "li", element("b", one.name), f" {one.value} ", element("span", one.description, class_="dim")
+            )
+            for one in self._notices
+        ]
+        listed = (rows.sub("Notice in its text"), element("ul", notices)) if notices else None
+        page = None if self._page is None else self._page.to_html()
+        return fragment(output_html((element("p", self._said), changes, listed)), page)
 
     def to_text(self) -> str:
         """Return it as text."""

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.agents import AgentState, CallState, tools_of
 from tract_jupyter.models import counted, one_line, printable, shortened
 from tract_jupyter.notebook.chat.markdown import markdown_text
-from tract_jupyter.notebook.chat.rows import ICONS, out_html, row_html, sub_html, tokens_text
-from tract_jupyter.notebook.chat.turn import STYLE
-from tract_jupyter.notebook.chat.view import Foot, TurnBlock, grouped_html
+from tract_jupyter.notebook.chat.rows import tokens_text
+from tract_jupyter.notebook.chat.turn import STYLE, turn_page
+from tract_jupyter.notebook.chat.view import Foot, TurnBlock
 from tract_jupyter.notebook.views import rows
-from tract_jupyter.notebook.views.html import OWN_KEYS, View, escaped, root_html
+from tract_jupyter.notebook.views.html import View, element, root_html, table, title
+from tract_jupyter.notebook.views.rows import ICONS
 from tract_jupyter.notebook.views.styles import styled
 from tract_jupyter.review import agents_in, how_to_decide
 from tract_jupyter.toolkit import CHAT
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.agents.watch import AgentWatch
     from tract_jupyter.notebook.chat.view import Action
     from tract_jupyter.notebook.chat.work import AgentWork
+    from tract_jupyter.notebook.views.html import Html, HtmlPart
     from tract_jupyter.storage import StoredPending
 
 GO_ON: Final = "%tract agents resume NAME"
@@ -71,7 +73,7 @@ class AgentLine:
         left: what its budget has left, in words.
         share: how much of the tightest limit is taken, from 0 to 1; None without a limit.
         is_dim: it cannot be called.
-        body: HTML of what it unfolds to.
+        body: what it unfolds to.
         asks: its open questions, each with what decides it.
     """
 
@@ -86,30 +88,35 @@ class AgentLine:
     left: str = ""
     share: float | None = None
     is_dim: bool = False
-    body: str = ""
+    body: HtmlPart = None
     asks: tuple[tuple[str, str], ...] = ()
 
-    def html(self) -> str:
+    def html(self) -> Html:
         """Return the row."""
-        icon, _ = ICONS[self.state]
-        indent = f'<span class="in" style="width:{20 * self.depth}px"></span>' if self.depth else ""
+        look, _ = ICONS[self.state]
         cost = _money(self.numbers.get("usd", 0.0))
-        tail = [
-            f'<span class="badge wait">{escaped(self.badge)}</span>' if self.badge else "",
-            f'<span class="wide-only">{rows.share_bar(self.share, f"{100 * self.share:.0f} % of its budget")}</span>'
-            if self.share is not None
-            else "",
-            f'<span class="num left wide-only">{escaped(self.left)}</span>',
-            f'<span class="num tok">{escaped(tokens_text(int(self.numbers.get("tokens", 0))))}</span>',
-            f'<span class="num wide-only calls">{counted(int(self.numbers.get("calls", 0)), "call")}</span>',
-            f'<span class="num sec">{escaped(cost)}</span>' if cost else "",
-        ]
-        dim = " dim" if self.is_dim else ""
-        return (
-            f'<details class="row agent{dim}"><summary {OWN_KEYS}>{indent}<i class="chev"></i><i class="i {icon}"></i>'
-            f'<span class="name">{escaped(self.name)}</span><span class="dim">v{self.version}</span>'
-            f'<span class="cut"><b>{escaped(self.word)}</b> <span class="dim">{escaped(self.said)}</span></span>'
-            f'{"".join(tail)}</summary><div class="body">{self.body}</div></details>'
+        cells = (
+            element("i", class_=f"i {look}"),
+            rows.named(self.name),
+            element("span", f"v{self.version}", class_="dim"),
+            element(
+                "span", element("b", self.word), " ", element("span", self.said, class_="dim"), class_="cut"
+            ),
+            rows.badge(self.badge, "wait") if self.badge else None,
+            self._share_html(),
+            rows.number(self.left, "left wide-only"),
+            rows.number(tokens_text(int(self.numbers.get("tokens", 0))), "tok"),
+            rows.number(counted(int(self.numbers.get("calls", 0)), "call"), "wide-only calls"),
+            rows.number(cost, "sec") if cost else None,
+        )
+        look = "agent dim" if self.is_dim else "agent"
+        return rows.row(cells, self.body, look=look, before=rows.indent(self.depth))
+
+    def _share_html(self) -> Html | None:
+        if self.share is None:
+            return None
+        return element(
+            "span", rows.share_bar(self.share, f"{100 * self.share:.0f} % of its budget"), class_="wide-only"
         )
 
     def text(self) -> str:
@@ -154,9 +161,10 @@ class DrawnTree(View):
 
     def blocks(self) -> list[TurnBlock]:
         """Return the head, a row for each agent, and those of earlier sessions."""
-        made = [TurnBlock("head", f'<div class="line agents-head"><b>{escaped(self.head)}</b></div>')]
+        head = element("div", element("b", self.head), class_="line agents-head")
+        made = [TurnBlock("head", head)]
         if self.told:
-            made.append(TurnBlock("told", f'<div class="note"><p>{escaped(self.told)}</p></div>'))
+            made.append(TurnBlock("told", element("div", element("p", self.told), class_="note")))
         for line in self.lines:
             made.append(TurnBlock(f"agent.{line.name}", line.html(), kind="row"))
             made += [
@@ -171,17 +179,13 @@ class DrawnTree(View):
         """Return the last line."""
         actions: tuple[Action, ...] = () if self.is_over else ("stop",)
         hint = "%tract agents NAME tells more of one" if self.lines or self.past else ""
-        return Foot(f'<span class="dim">{escaped(hint)}</span>', actions)
+        return Foot(element("span", hint, class_="dim"), actions)
 
-    def html(self) -> str:
+    def html(self) -> Html:
         """Return static HTML that stands alone."""
-        foot = f'<div class="foot">{self.foot().html}<span class="end"></span></div>'
-        named = (
-            f'role="group" aria-label="Agents" data-testid="tract-agents" data-turn="{escaped(self.turn_id)}"'
-        )
-        return styled(root_html(grouped_html(self.blocks()) + foot, "tract turn", attributes=named), STYLE)
+        return turn_page(self.blocks(), self.foot(), self.turn_id, "Agents", "tract-agents")
 
-    def to_html(self) -> str:
+    def to_html(self) -> Html:
         """Return the same."""
         return self.html()
 
@@ -196,23 +200,26 @@ class DrawnTree(View):
         """Return the same."""
         return self.text()
 
-    def _past_html(self) -> str:
+    def _past_html(self) -> Html:
         left = sum("resume" in typed for _, typed in self.past)
         about = f"{left:,} not done" if left else "none can be called"
-        inner = "".join(line.html() for line, _ in self.past)
-        return (
-            f'<details class="row"><summary {OWN_KEYS}><i class="chev"></i><i class="i i-back"></i>'
-            f'<span class="said-b">Earlier sessions</span><span class="cut dim">{counted(len(self.past), "agent")}; '
-            f'{escaped(about)}</span></summary><div class="body"><div class="list">{inner}</div></div></details>'
+        cells = (
+            rows.icon("back"),
+            rows.said("Earlier sessions"),
+            rows.cut(f"{counted(len(self.past), 'agent')}; {about}"),
         )
+        return rows.row(cells, rows.rows(line.html() for line, _ in self.past))
 
 
-def _ask_html(line: AgentLine, title: str, how: str) -> str:
+def _ask_html(line: AgentLine, title: str, how: str) -> Html:
     """Return an open question of an agent: what it is about, and where it is decided."""
-    return (
-        f'<div class="line asks-line"><span class="in" style="width:{20 * line.depth}px"></span>'
-        f'<i class="i i-wait"></i><span class="cut"><b>{escaped(title)}</b></span>'
-        f"<small><code>{escaped(how)}</code> decides it</small></div>"
+    return element(
+        "div",
+        rows.indent(line.depth) or element("span", class_="in", style="width:0px"),
+        rows.icon("wait"),
+        element("span", element("b", title), class_="cut"),
+        element("small", element("code", how), " decides it"),
+        class_="line asks-line",
     )
 
 
@@ -353,7 +360,7 @@ def _left(tightest: str, taken: Mapping[str, float], limits: Mapping[str, float]
 
 def _body(
     watch: AgentWatch, agent: Agent, toolsets: Mapping[str, frozenset[str]], works: Mapping[int, AgentWork]
-) -> str:
+) -> HtmlPart:
     """Return what an agent is, and its calls, each with its conversation."""
     definition = agent.definition
     tools = sorted(tools_of(definition, toolsets))
@@ -364,21 +371,19 @@ def _body(
         f"may call {', '.join(tools)}" if tools else "calls no tools",
         f"budget {definition.budget or watch.tract.agents.limits.agent}",
     ]
-    parts = [
-        f"<p>{escaped(why)}</p>" if (why := agent.why_blocked) else "",
-        f"<p>{escaped(shortened(definition.description, _LONG))}</p>" if definition.description else "",
-        f'<p class="dim">{escaped(" · ".join(facts))}</p>',
+    parts: list[HtmlPart] = [
+        element("p", why) if (why := agent.why_blocked) else None,
+        element("p", shortened(definition.description, _LONG)) if definition.description else None,
+        rows.dim(" · ".join(facts)),
     ]
     shown = [works[call.number] for call in agent.calls[-_OF_ONE:] if call.number in works]
     more = len(agent.calls) - len(shown)
     if shown:
-        parts.append(f'<div class="list">{"".join(row_html(work.row(_RESULT)) for work in shown)}</div>')
+        parts.append(rows.rows([work.row(_RESULT) for work in shown]))
     if more:
-        parts.append(
-            f'<p class="dim">{counted(more, "more call")}: <code>%tract agents show {escaped(agent.name)} N</code> '
-            "shows one</p>"
-        )
-    return "".join(parts)
+        command = element("code", f"%tract agents show {agent.name} N")
+        parts.append(rows.dim((f"{counted(more, 'more call')}: ", command, " shows one")))
+    return parts
 
 
 def _maker(agent: Agent) -> str:
@@ -414,10 +419,10 @@ def _past_line(agent: Agent) -> AgentLine:
     said = "" if last is None else (last.elsewhere or last.answer or last.note)
     said = _typed(agent) if _is_left(agent) else said
     numbers = {one: sum(call.used.get(one, 0) for call in calls) for one in _NOUNS}
-    body = f'<p class="dim"><code>{escaped(_typed(agent))}</code></p>'
+    body = element("p", agent.definition.description), rows.dim(element("code", _typed(agent)))
     return AgentLine(
         agent.name, 0, state, word, one_line(said, _SAID), version=agent.version, numbers=numbers, is_dim=True,
-        body=f"<p>{escaped(agent.definition.description)}</p>{body}",
+        body=body,
     )  # fmt: skip
 
 
@@ -481,22 +486,19 @@ class AgentPage(View):
         )
         self._facts = self._told(watch, is_past=is_past)
 
-    def to_html(self) -> str:
+    def to_html(self) -> Html:
         """Return the page as HTML."""
         agent = self._agent
-        facts = "".join(
-            f'<tr><th scope="row">{escaped(name)}</th><td>{escaped(value)}</td></tr>'
-            for name, value in self._facts
-        )
-        works = "".join(row_html(work.row(_LONG)) for work in self._works)
-        calls = f'{sub_html("Calls")}<div class="list">{works}</div>' if works else ""
-        more = f'<p class="dim">{counted(self._more, "earlier call")}</p>' if self._more else ""
+        works = [work.row(_LONG) for work in self._works]
         inner = (
-            f'<div class="title" role="heading" aria-level="3">Agent {escaped(agent.name)}</div>'
-            f'<table class="t"><tbody>{facts}</tbody></table>'
-            f"{sub_html('Instructions')}{out_html(agent.definition.instructions, 50_000)}{calls}{more}"
+            title(f"Agent {agent.name}", 3),
+            table(self._facts, has_names=True),
+            rows.sub("Instructions"),
+            rows.out(agent.definition.instructions, 50_000),
+            (rows.sub("Calls"), rows.rows(works)) if works else None,
+            rows.dim(counted(self._more, "earlier call")) if self._more else None,
         )
-        return styled(root_html(inner, "tract turn", attributes='data-testid="tract-agent"'), STYLE)
+        return styled(root_html(inner, look="tract turn", data_testid="tract-agent"), STYLE)
 
     def to_text(self) -> str:
         """Return the page as text."""

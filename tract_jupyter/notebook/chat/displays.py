@@ -36,7 +36,7 @@ class StaticDisplay:
 
 def bundle(view: TurnView) -> dict[str, str]:
     """Return a turn as what IPython displays; never as Markdown, whose scripts would run in a live cell."""
-    return {"text/html": view.html(), "text/plain": view.text()}
+    return {"text/html": str(view.html()), "text/plain": view.text()}
 
 
 class TextDisplay:

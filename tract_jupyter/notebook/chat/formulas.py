@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.notebook.views.html import escaped
+from tract_jupyter.notebook.views.html import element
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from markdown_it.rules_block import StateBlock
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
+
+    from tract_jupyter.notebook.views.html import Html
 
 _INLINE: Final = re.compile(
     r"(?P<double>\$\$)([^$`]{1,1000}?)(?<!\\)\$\$|\$(?=[^\s$])([^$`]{1,1000}?)(?<![\s\\])\$(?!\d)|\\\((.{1,1000}?)\\\)",
@@ -146,19 +148,19 @@ def _block_html(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> st
     token = tokens[at]
     text = token.content[2:-2].strip() if token.markup else token.content
     if not token.markup or not is_plain_formula(text):
-        return f'<pre class="out"><code>{escaped(text)}</code></pre>\n'
-    return f"<p>{_typeset_html(text, '$$', ' block')}</p>\n"
+        return f"{element('pre', element('code', text), class_='out')}\n"
+    return f"{element('p', _typeset_html(text, '$$', 'block'))}\n"
 
 
 def _inline_html(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
     text = tokens[at].content
     if not is_plain_formula(text):
-        return f"<code>{escaped(text)}</code>"
+        return str(element("code", text))
     if tokens[at].markup == "$$" or len(text) > _LONGEST_INLINE:
-        return _typeset_html(text, "$$", " block")
-    return _typeset_html(text, "$")
+        return str(_typeset_html(text, "$$", "block"))
+    return str(_typeset_html(text, "$"))
 
 
-def _typeset_html(text: str, mark: str, kind: str = "") -> str:
+def _typeset_html(text: str, mark: str, kind: str = "") -> Html:
     """Return a formula for the typesetter, which works only within these classes."""
-    return f'<span class="math{kind} mathjax_process tex2jax_process">{mark}{escaped(text)}{mark}</span>'
+    return element("span", mark, text, mark, class_=("math", kind, "mathjax_process tex2jax_process"))

@@ -15,7 +15,8 @@ from urllib.parse import unquote, urlsplit
 
 from tract_jupyter.models import printable, shortened
 from tract_jupyter.notebook.chat.formulas import add_formulas
-from tract_jupyter.notebook.views.html import escaped
+from tract_jupyter.notebook.views.html import Html, element, escaped
+from tract_jupyter.notebook.views.rows import out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
     from pygments.lexer import Lexer
     from pygments.token import _TokenType
+
+    from tract_jupyter.notebook.views.html import HtmlPart
 
 _DEEPEST = 40  # levels of quotes, lists and items; a deeper block would be incomplete, so it appears as typed
 _MOST_OPENED = 20  # by one line: every line of such a block is read once for each level
@@ -55,11 +58,11 @@ _LANGUAGES = {
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?\.?|[0-9a-f:.]+", re.IGNORECASE)
 
 
-def markdown_html(text: str) -> str:
+def markdown_html(text: str) -> Html:
     """Return a text as HTML for a part of class `prose`."""
     stream = MarkdownStream()
     stream.append(text)
-    return "\n".join(part for _, part in stream.parts())
+    return Html("\n").join(part for _, part in stream.parts())
 
 
 def markdown_text(text: str) -> str:
@@ -77,13 +80,13 @@ class MarkdownStream:
     """
 
     def __init__(self) -> None:
-        self._done: list[tuple[str, str]] = []
+        self._done: list[tuple[str, Html]] = []
         self._last = ""
         """The block that may still grow, with the line that is being written."""
         self._added: list[str] = []
         self._settled = 0
         """How many characters of the last block are whole lines that were looked at."""
-        self._drawn: list[tuple[str, str]] = []
+        self._drawn: list[tuple[str, Html]] = []
         """What the last block was drawn as, when it was `_looked_at` characters long."""
         self._looked_at = 0
         self._drawn_cost = 0
@@ -98,7 +101,7 @@ class MarkdownStream:
         self._added.append(text)
         self._free = min(self._free + _FREE_EACH * len(text), _BUDGET)
 
-    def parts(self) -> list[tuple[str, str]]:
+    def parts(self) -> list[tuple[str, Html]]:
         """Return (id, HTML) of each block; those that a former call returned stay the same, except for the last.
 
         A block that costs much is drawn again when a quarter has been added; until then the rest follows it as
@@ -195,7 +198,7 @@ def _parsed(text: str, offset: int) -> Iterator[_Block]:
             tokens = []
 
 
-def _html(block: _Block, *, growing: bool = False) -> str:
+def _html(block: _Block, *, growing: bool = False) -> Html:
     parser = _parser()
     if not block.tokens or any(token.level >= _DEEPEST - 1 for token in block.tokens):
         return _typed(block.source)
@@ -205,11 +208,11 @@ def _html(block: _Block, *, growing: bool = False) -> str:
         if token.type == "inline":
             token.children = _inline(token)
     made = parser.renderer.render(block.tokens, parser.options, {"growing": growing})
-    return printable(made).strip("\n")  # here, since "&#8238;" is a character only now
+    return Html(printable(made).strip("\n"))  # here, since "&#8238;" is a character only now
 
 
-def _typed(text: str) -> str:
-    return f'<pre class="out">{escaped(text)}</pre>'
+def _typed(text: str) -> Html:
+    return out(text)
 
 
 def _inline(token: Token) -> list[Token]:
@@ -263,20 +266,21 @@ _PER_CENT = re.compile(r"(?<=\d) (?=[%‰])")
 
 def _text(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
     """Return a text; no line ends between a number and its per cent sign."""
-    return escaped(_PER_CENT.sub("\N{NO-BREAK SPACE}", tokens[at].content))
+    return str(escaped(_PER_CENT.sub("\N{NO-BREAK SPACE}", tokens[at].content)))
 
 
 def _image(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
     """Return what a picture shows, and where it would come from: loading it would tell that it was read."""
     token = tokens[at]
-    said = escaped(token.content)
-    address = escaped(shortened(str(token.attrs.get("src", "")), _ADDRESS))
-    return f'<span class="dim">[picture{": " if said else ""}{said}, not loaded: {address}]</span>'
+    address = shortened(str(token.attrs.get("src", "")), _ADDRESS)
+    about = f": {token.content}" if token.content else ""
+    return str(element("span", f"[picture{about}, not loaded: {address}]", class_="dim"))
 
 
 def _link_open(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
-    address = escaped(str(tokens[at].attrs["href"]))
-    return f'<a href="{address}" target="_blank" rel="noopener noreferrer">' if address else ""
+    address = str(tokens[at].attrs["href"])
+    link = Html('<a href="{}" target="_blank" rel="noopener noreferrer">').format(address)
+    return str(link) if address else ""
 
 
 def _link_close(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
@@ -288,13 +292,13 @@ def _link_close(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> st
         return ""
     target = _target(address)
     is_told = text in {address, unquote(address), target} and "@" not in urlsplit(address).netloc
-    return "</a>" if is_told else f'</a> <span class="dim">({escaped(target)})</span>'
+    return "</a>" if is_told else f"</a> {element('span', f'({target})', class_='dim')}"
 
 
 def _heading_open(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
     """Begin a heading that JupyterLab gives no anchor, and that its table of contents leaves out."""
     level = int(tokens[at].tag[1:])
-    return f'<div class="h h{level}" role="heading" aria-level="{min(level + 2, 6)}">'
+    return f'<div class="h h{level}" role="heading" aria-level="{min(level + 2, 6)}">'  # numbers alone
 
 
 def _heading_close(*_: Any) -> str:
@@ -312,11 +316,11 @@ def _code(_renderer: Any, tokens: Sequence[Token], at: int, _options: Any, env: 
     name = token.info.split()[0].lower() if token.info.split() else ""
     text = token.content.removesuffix("\n")
     is_plain = name not in _LANGUAGES or (env.get("growing") and len(text) > _QUICK)
-    shown = escaped(text) if is_plain else _highlighted(text, _LANGUAGES[name])
-    return f'<pre class="out"><code>{shown}</code></pre>'
+    shown = text if is_plain else _highlighted(text, _LANGUAGES[name])
+    return str(element("pre", element("code", shown), class_="out"))
 
 
-def _highlighted(text: str, language: str) -> str:
+def _highlighted(text: str, language: str) -> HtmlPart:
     pieces: list[tuple[str, str]] = []
     for kind, value in _lexer(language).get_tokens(text):
         css = _css(kind)
@@ -324,9 +328,7 @@ def _highlighted(text: str, language: str) -> str:
             pieces[-1] = (css, pieces[-1][1] + value)
         else:
             pieces.append((css, value))
-    return "".join(
-        f'<span class="{css}">{escaped(value)}</span>' if css else escaped(value) for css, value in pieces
-    )
+    return [element("span", value, class_=css) if css else value for css, value in pieces]
 
 
 @cache

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import counted, more_characters, printable, size_text
 from tract_jupyter.notebook.chat.markdown import MarkdownStream
-from tract_jupyter.notebook.views.html import escaped
+from tract_jupyter.notebook.views import rows
+from tract_jupyter.notebook.views.html import Html, element, fragment
 from tract_jupyter.notebook.views.sanitized import needs_scripts, sanitized_html
 from tract_jupyter.notebook.views.streams import PrintedText, ansi_html, without_codes
 from tract_jupyter.review import captured, current_sink
@@ -61,12 +62,11 @@ class Output:
     metadata: Mapping[str, Any] | None = None
 
     @cached_property
-    def html(self) -> str:
+    def html(self) -> Html:
         """The output as HTML that neither runs nor loads anything. A live page draws a widget over its text."""
         widget = _widget_id(self.data or {})
         inner = self._display_html() if self.data and not widget else _inner_html(self.kind, self.text)
-        named = f' data-widget="{escaped(widget)}"' if widget else ""
-        return f'<div class="result {self.kind}"{named}>{inner}</div>'
+        return element("div", inner, class_=("result", self.kind), data_widget=widget or None)
 
     @property
     def plain(self) -> str:
@@ -74,7 +74,7 @@ class Output:
         shown, more = _bounded(self.kind, self.text)
         return printable("\n".join(filter(None, [without_codes(shown).rstrip("\n"), more])))
 
-    def _display_html(self) -> str:
+    def _display_html(self) -> Html:
         data: Mapping[str, Any] = self.data or {}
         if isinstance(data.get("text/html"), str):
             text = data["text/html"]
@@ -82,13 +82,13 @@ class Output:
         if isinstance(data.get("text/markdown"), str) and len(data["text/markdown"]) <= _MOST_PLAIN:
             stream = MarkdownStream()
             stream.append(data["text/markdown"])
-            return f'<div class="prose">{"".join(one for _, one in stream.parts())}</div>'
+            return element("div", (one for _, one in stream.parts()), class_="prose")
         for kind in ("image/svg+xml", *_IMAGES):
             if isinstance(data.get(kind), str):
                 return self._image_html(kind, data[kind])
         return _inner_html("display", self.text)
 
-    def _image_html(self, kind: str, image: str) -> str:
+    def _image_html(self, kind: str, image: str) -> Html:
         if kind == "image/svg+xml":  # as an image it neither runs nor loads anything
             image = base64.b64encode(image.encode("utf-8", "replace")).decode()
         if len(image) > MOST_IMAGE:
@@ -97,20 +97,20 @@ class Output:
             return _inner_html("display", self.text)
         sizes: Any = (self.metadata or {}).get(kind)
         given = sizes if isinstance(sizes, dict) else {}
-        size = "".join(
-            f' {name}="{given[name]:.0f}"'
+        size = {
+            name: f"{given[name]:.0f}"
             for name in ("width", "height")
             if isinstance(given.get(name), int | float) and 0 < given[name] < _MOST_PIXELS
-        )
-        alt, source = escaped(self.plain[:200]), f"data:{kind};base64,{''.join(image.split())}"
-        return f'<img tabindex="0" alt="{alt}"{size} src="{source}">'
+        }
+        source = f"data:{kind};base64,{''.join(image.split())}"
+        return element("img", tabindex=0, alt=self.plain[:200], **size, src=source)
 
 
-def _inner_html(kind: str, text: str) -> str:
+def _inner_html(kind: str, text: str) -> Html:
     if kind == "note":
-        return f'<p class="dim">{escaped(text)}</p>'
+        return rows.dim(text)
     shown, more = _bounded(kind, text)
-    return f"<pre>{ansi_html(shown.rstrip())}</pre>" + (f'<p class="dim">{more}</p>' if more else "")
+    return fragment(element("pre", ansi_html(shown.rstrip())), rows.dim(more) if more else None)
 
 
 def _bounded(kind: str, text: str) -> tuple[str, str]:
@@ -120,10 +120,9 @@ def _bounded(kind: str, text: str) -> tuple[str, str]:
     return text[:_MOST_PLAIN], more_characters(text, _MOST_PLAIN)
 
 
-def _too_large(content: str, limit: int) -> str:
-    return (
-        f'<p class="dim">This output has {size_text(len(content))}. The limit is {size_text(limit)}. '
-        "Display less of it.</p>"
+def _too_large(content: str, limit: int) -> Html:
+    return rows.dim(
+        f"This output has {size_text(len(content))}. The limit is {size_text(limit)}. Display less of it."
     )
 
 

@@ -13,7 +13,6 @@ from tract_jupyter.notebook.chat.markdown import MarkdownStream
 from tract_jupyter.notebook.chat.rows import (
     LONGEST_RESULT,
     AskedQuestion,
-    RowParts,
     arguments_html,
     asked_row,
     brief_arguments,
@@ -21,23 +20,20 @@ from tract_jupyter.notebook.chat.rows import (
     decide_html,
     decided_brief,
     is_rejection,
-    note_html,
-    out_html,
     quoted,
     result_html,
-    row_html,
-    row_text,
     says_all,
     script_brief,
     script_html,
     script_saved,
-    sub_html,
     tokens_text,
 )
 from tract_jupyter.notebook.chat.view import TurnBlock
 from tract_jupyter.notebook.chat.work import AgentWork, inner_rows
 from tract_jupyter.notebook.panels.render import change_html, place_html
-from tract_jupyter.notebook.views.html import escaped
+from tract_jupyter.notebook.views import rows
+from tract_jupyter.notebook.views.html import Html, element, fragment
+from tract_jupyter.notebook.views.rows import Row
 from tract_jupyter.prompts import ended_reading, ended_running, not_run
 from tract_jupyter.review import approval_terms, compare_texts
 
@@ -47,6 +43,7 @@ if TYPE_CHECKING:
     from tract_jupyter.loop import CallEnded
     from tract_jupyter.models import Attachment, SentContext, ToolCall
     from tract_jupyter.notebook.chat.outputs import Output
+    from tract_jupyter.notebook.views.html import HtmlPart
     from tract_jupyter.review import Decision, Ticket
 
 RUNS_SCRIPTS: Final = "notebook_execute"
@@ -76,17 +73,17 @@ class ContextPart:
 
     def blocks(self, limit: int) -> list[TurnBlock]:
         """Return the row."""
-        return [TurnBlock(self.id, row_html(self._row(limit)), kind="row")]
+        return [TurnBlock(self.id, fragment(self._row(limit)), kind="row")]
 
     def text(self) -> str:
         """Return the row as text."""
-        return row_text(self._row(0))
+        return self._row(0).text()
 
-    def _row(self, limit: int) -> RowParts:
+    def _row(self, limit: int) -> Row:
         size = len(self.sent.text)
-        body = f"{sub_html('Sent with your message')}{out_html(self.sent.text, max(limit, _LEAST_CONTEXT))}"
-        return RowParts(
-            "done", f"With {self.sent.name}", brief=escaped(self.sent.what), brief_text=self.sent.what,
+        body = [rows.sub("Sent with your message"), rows.out(self.sent.text, max(limit, _LEAST_CONTEXT))]
+        return Row(
+            "done", f"With {self.sent.name}", brief=self.sent.what, brief_text=self.sent.what,
             aside=counted(size, "character"), tokens=tokens_text(self.tokens), body=body,
         )  # fmt: skip
 
@@ -100,16 +97,16 @@ class AttachedPart:
 
     def blocks(self, limit: int) -> list[TurnBlock]:  # noqa: ARG002 # it is short
         """Return the row."""
-        return [TurnBlock(self.id, row_html(self._row()), kind="row")]
+        return [TurnBlock(self.id, fragment(self._row()), kind="row")]
 
     def text(self) -> str:
         """Return the row as text."""
-        return row_text(self._row())
+        return self._row().text()
 
-    def _row(self) -> RowParts:
+    def _row(self) -> Row:
         one = self.attachment
-        return RowParts(
-            "done", f"With {one.name}", brief=escaped(one.media_type), brief_text=one.media_type,
+        return Row(
+            "done", f"With {one.name}", brief=one.media_type, brief_text=one.media_type,
             aside=size_text(one.size),
         )  # fmt: skip
 
@@ -120,7 +117,7 @@ class Prose:
 
     id: str
     source: str
-    parts: tuple[tuple[str, str], ...]
+    parts: tuple[tuple[str, Html], ...]
     is_cut: bool = False
     is_growing: bool = False
 
@@ -151,11 +148,11 @@ class Thought:
     def blocks(self, limit: int) -> list[TurnBlock]:  # noqa: ARG002 # it has a bound of its own
         """Return the row."""
         words = one_line(self.source, _FIRST_WORDS)
-        row = RowParts(
+        row = Row(
             "running" if self.is_going_on else "done", "Thinking" if self.is_going_on else "Thought",
-            brief=f'<span class="dim">{escaped(words)}</span>', body=out_html(self.source, _THOUGHT),
+            brief=element("span", words, class_="dim"), body=rows.out(self.source, _THOUGHT),
         )  # fmt: skip
-        return [TurnBlock(self.id, row_html(row), kind="row")]
+        return [TurnBlock(self.id, fragment(row), kind="row")]
 
     def text(self) -> str:
         """Return nothing: a terminal shows what is said."""
@@ -174,7 +171,7 @@ class NotePart:
 
     def blocks(self, limit: int) -> list[TurnBlock]:  # noqa: ARG002 # it is short
         """Return the note."""
-        return [TurnBlock(self.id, note_html(self.title, shortened(self.said, _NOTE), self.css, self.icon))]
+        return [TurnBlock(self.id, rows.note(self.title, shortened(self.said, _NOTE), self.css, self.icon))]
 
     def text(self) -> str:
         """Return the note as text."""
@@ -278,7 +275,7 @@ class CallPart:
         made = (
             [*self._live]
             if limit == LONGEST_RESULT
-            else [TurnBlock(self.id, row_html(self.row(limit)), kind="row")]
+            else [TurnBlock(self.id, fragment(self.row(limit)), kind="row")]
         )
         shown = [
             TurnBlock(f"{self.id}.o{place}", one.html, kind="row") for place, one in enumerate(self.outputs)
@@ -288,12 +285,12 @@ class CallPart:
     @cached_property
     def _live(self) -> tuple[TurnBlock, ...]:
         if self.is_open:
-            return (TurnBlock(self.id, "", self.ticket, kind="question"),)
-        return (TurnBlock(self.id, row_html(self.row(LONGEST_RESULT)), self.ticket, kind="row"),)
+            return (TurnBlock(self.id, Html(), self.ticket, kind="question"),)
+        return (TurnBlock(self.id, fragment(self.row(LONGEST_RESULT)), self.ticket, kind="row"),)
 
     def text(self) -> str:
         """Return the rows as text."""
-        asked = [row_text(asked_row(one.asked)) for one in self.questions if one.asked is not None]
+        asked = [asked_row(one.asked).text() for one in self.questions if one.asked is not None]
         inner = [line for work in self.work for line in work.text().splitlines()]
         below = inner if self.is_script else inner[1:]  # the first line of an agent's own row says the same
         indent = "  " if self.is_script else ""
@@ -303,9 +300,9 @@ class CallPart:
             + [f"  {line}" for line in asked]
             + [f"{indent}{line}" for line in below]
         )
-        return "\n".join([row_text(self.row(0)), *told])
+        return "\n".join([self.row(0).text(), *told])
 
-    def row(self, limit: int) -> RowParts:
+    def row(self, limit: int) -> Row:
         """Return what the row says; results are cut after so many characters."""
         if self.is_script:
             row, name = self._script_row(limit), " a script"
@@ -322,29 +319,29 @@ class CallPart:
             row = _with_decision(row, decision, name)
         return row._replace(aside=UNASKED) if self.is_unasked else row
 
-    def _call_row(self, limit: int, title: str) -> RowParts:
+    def _call_row(self, limit: int, title: str) -> Row:
         brief, text = brief_arguments(self.arguments)
         # what the line says in full is not said again below it: a turn may have hundreds of calls
         is_said = says_all(self.arguments, text) and self.decision is None
-        called = "" if is_said else f"{sub_html('Called with')}{arguments_html(self.arguments)}"
+        called = [] if is_said else [rows.sub("Called with"), arguments_html(self.arguments)]
         what = _past(title) if self.state == "done" else title
-        return RowParts(
+        return Row(
             self.state, what, self.call.name, brief, text, self._badge, tokens=self._tokens, seconds=self._seconds,
-            body=f"{called}{self._saw(limit)}",
+            body=(called, self._saw(limit)),
         )  # fmt: skip
 
-    def _agent_row(self, limit: int) -> RowParts:
+    def _agent_row(self, limit: int) -> Row:
         """Return the row of a call that an agent works on."""
         work = self.work[-1]
         state = work.row_state if self.ended is None else self.state
         row = work.row(limit)
-        saw = "" if self.ended is None else self._saw(limit)
+        saw = None if self.ended is None else self._saw(limit)
         seconds = row.seconds if self.ended is None else self._seconds
         return row._replace(
-            state=state, badge=work.badge or self._badge, seconds=seconds, body=f"{row.body}{saw}"
+            state=state, badge=work.badge or self._badge, seconds=seconds, body=(row.body, saw)
         )
 
-    def _script_row(self, limit: int) -> RowParts:
+    def _script_row(self, limit: int) -> Row:
         ended, code = self.ended, str(self.arguments.get("code") or "")
         script: Mapping[str, Any] = {} if ended is None or ended.script is None else ended.script
         count = script.get("calls")
@@ -353,21 +350,23 @@ class CallPart:
         )
         what = self._script_title(script, called)
         brief, place = script_brief(script, code), str(self.arguments.get("backend") or "")
-        said = f'<span class="ui">{escaped(brief)}</span>' if brief.startswith("“") else escaped(brief)
+        said = element("span", brief, class_="ui") if brief.startswith("“") else brief
         answer = "" if ended is None else ended.text
         tokens = 0 if ended is None else ended.tokens
-        return RowParts(
-            self.state, what, "", f"{place_html(place)} {said}", brief, self._badge,
+        return Row(
+            self.state, what, "", (Html(place_html(place)), " ", said), brief, self._badge,
             aside=script_saved(script), seconds=self._seconds,
-            body=inner_rows(self.work, limit) + self._change
-            + script_html(code, script, answer, tokens, limit) + self._how_to_decide,
+            body=(
+                inner_rows(self.work, limit), self._change, script_html(code, script, answer, tokens, limit),
+                self._how_to_decide,
+            ),
         )  # fmt: skip
 
     @property
-    def _change(self) -> str:
+    def _change(self) -> Html | None:
         """Return what the user changed in the code, as a difference."""
         diff = compare_texts(self.call.arguments.get("code"), self._edits.get("code"))
-        return change_html(diff) if diff else ""
+        return change_html(diff) if diff else None
 
     def _script_title(self, script: Mapping[str, Any], called: str) -> str:
         """Return how far the script has come; of a failed one, the class and the message of the error."""
@@ -405,16 +404,16 @@ class CallPart:
         return float(seconds) if isinstance(seconds, int | float) else None
 
     @property
-    def _how_to_decide(self) -> str:
+    def _how_to_decide(self) -> Html | None:
         ticket = self.ticket
-        return decide_html(ticket.pending.pending_id) if self.is_open and ticket is not None else ""
+        return decide_html(ticket.pending.pending_id) if self.is_open and ticket is not None else None
 
-    def _saw(self, limit: int) -> str:
+    def _saw(self, limit: int) -> HtmlPart:
         ended = self.ended
         if ended is None:
             told = "Running; its result shows here." if self.is_begun else "Not carried out yet."
-            return f'<p class="dim">{told}</p>{self._how_to_decide}'
-        return f"{sub_html('What the model saw', tokens_text(ended.tokens))}{result_html(ended.text, limit)}"
+            return rows.dim(told), self._how_to_decide
+        return rows.sub("What the model saw", tokens_text(ended.tokens)), result_html(ended.text, limit)
 
 
 def _was_left(text: str) -> bool:
@@ -428,9 +427,9 @@ def _past(title: str) -> str:
     return f"{verb}{'d' if verb.endswith('e') else 'ed'}{space}{rest}" if title else ""
 
 
-def _with_decision(row: RowParts, decision: Decision, name: str) -> RowParts:
+def _with_decision(row: Row, decision: Decision, name: str) -> Row:
     short, full = decided_brief(decision)
-    body = f"{row.body}{sub_html('Decided')}<p>{escaped(full)}</p>"
+    body = (row.body, rows.sub("Decided"), element("p", full))
     what = row.what or f"Ran{name}"
     if is_rejection(decision):
         reason = quoted(decision.reason)
@@ -440,7 +439,7 @@ def _with_decision(row: RowParts, decision: Decision, name: str) -> RowParts:
         else:
             what = f"Rejected{name}"
         return row._replace(
-            what=what, name="", brief=escaped(reason) or row.brief, brief_text=reason or row.brief_text,
+            what=what, name="", brief=reason or row.brief, brief_text=reason or row.brief_text,
             aside=short, aside_title=full, tokens="", seconds=None, body=body,
         )  # fmt: skip
     if row.state == "idle":  # it is carried out once all of its step are decided about
@@ -453,9 +452,9 @@ def _with_decision(row: RowParts, decision: Decision, name: str) -> RowParts:
 def _question_block(question: AskedInCall) -> TurnBlock:
     block_id = f"q.{question.pending_id}"
     if question.is_open:
-        return TurnBlock(block_id, "", question.ticket, kind="question")
-    html = "" if question.asked is None else row_html(asked_row(question.asked))
-    return TurnBlock(block_id, html, question.ticket, kind="row")
+        return TurnBlock(block_id, Html(), question.ticket, kind="question")
+    asked = None if question.asked is None else asked_row(question.asked)
+    return TurnBlock(block_id, fragment(asked), question.ticket, kind="row")
 
 
 class OtherPart(Protocol):

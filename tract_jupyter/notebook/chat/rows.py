@@ -6,15 +6,18 @@ import ast
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.models import counted, exact_time, more_characters, one_line, plain, printable, shortened
+from tract_jupyter.models import counted, exact_time, one_line, plain, printable, shortened
 from tract_jupyter.notebook.panels.render import value_css
-from tract_jupyter.notebook.views.html import OWN_KEYS, escaped
+from tract_jupyter.notebook.views import rows
+from tract_jupyter.notebook.views.html import Html, cell, element, fragment, table
+from tract_jupyter.notebook.views.rows import Row
 from tract_jupyter.review import code_in_brief, current_person, decision_words, how_to_decide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from tract_jupyter.notebook.views.html import HtmlPart
     from tract_jupyter.review import Decision
 
 LONGEST_RESULT: Final = 4_000
@@ -26,105 +29,6 @@ _VALUE: Final = 4_000
 _REASON: Final = 200
 _CODE_LINES: Final = 400
 _MANY_TOOLS: Final = 12
-_MINUTE: Final = 60
-
-ICONS: Final = {
-    "done": ("i-done", "done"),
-    "running": ("i-run", "running"),
-    "asked": ("i-wait", "waiting"),
-    "idle": ("i-idle", "not begun"),
-    "failed": ("i-no", "failed"),
-    "refused": ("i-no", "rejected"),
-    "not run": ("i-stop", "not run"),
-    "stopped": ("i-stop", "stopped"),
-}
-"""The icon of each state, and the word that says the same."""
-_MARKS: Final = {"i-done": "✓", "i-run": "…", "i-wait": "?", "i-idle": "·", "i-no": "✗", "i-stop": "■"}
-
-
-class RowParts(NamedTuple):
-    """What a row says.
-
-    Attributes:
-        state: of `ICONS`.
-        what: what happened, in words of ours; empty for a plain call.
-        name: of the tool, for a plain call.
-        brief: HTML of what it was called with, in a line.
-        brief_text: the same as text.
-        badge: a word on a colour.
-        aside: what stands at the right, before tokens and time: who decided.
-        aside_title: the same in full.
-        took: what it took, where there is room.
-        tokens: of the result.
-        seconds: that it took; None if it is not known.
-        body: HTML of what it unfolds to.
-    """
-
-    state: str
-    what: str = ""
-    name: str = ""
-    brief: str = ""
-    brief_text: str = ""
-    badge: str = ""
-    aside: str = ""
-    aside_title: str = ""
-    took: str = ""
-    tokens: str = ""
-    seconds: float | None = None
-    body: str = ""
-
-
-def row_html(row: RowParts) -> str:
-    """Return a row of one line that unfolds."""
-    icon, word = ICONS[row.state]
-    named = (
-        f'<span class="said-b cut-b">{escaped(row.what)}</span>'
-        if row.what
-        else f'<span class="name">{escaped(row.name)}</span>'
-    )
-    tail = [
-        f'<span class="badge">{escaped(row.badge)}</span>' if row.badge else "",
-        f'<span class="num" title="{escaped(row.aside_title)}">{escaped(row.aside)}</span>'
-        if row.aside
-        else "",
-        f'<span class="num wide-only">{escaped(row.took)}</span>' if row.took else "",
-        f'<span class="num tok wide-only">{escaped(row.tokens)}</span>' if row.tokens else "",
-        f'<span class="num sec">{seconds_text(row.seconds)}</span>' if row.seconds is not None else "",
-    ]
-    return (
-        f'<details class="row"><summary {OWN_KEYS}><i class="chev"></i><i class="i {icon}"></i>'
-        f'<span class="said">{word}</span>{named}<code class="cut">{row.brief}</code>{"".join(tail)}</summary>'
-        f'<div class="body">{row.body}</div></details>'
-    )
-
-
-def row_text(row: RowParts) -> str:
-    """Return a row as a line of text."""
-    icon, word = ICONS[row.state]
-    seconds = seconds_text(row.seconds) if row.seconds is not None else ""
-    is_told = row.state in {"done", "refused"} or word in row.what.lower()
-    told = [
-        row.badge or ("" if is_told else word),
-        row.aside,
-        row.took,
-        row.tokens,
-        seconds,
-    ]
-    named = " ".join(filter(None, [row.what or row.name, row.brief_text]))
-    return printable("  ".join(filter(None, [f"{_MARKS[icon]} {named}", " · ".join(filter(None, told))])))
-
-
-def sub_html(text: str, about: str = "") -> str:
-    """Return the heading of a part of a row. JupyterLab would put a link into a real one."""
-    more = f" <small>{escaped(about)}</small>" if about else ""
-    return f'<div class="sub" role="heading" aria-level="4">{escaped(text)}{more}</div>'
-
-
-def out_html(text: str, limit: int) -> str:
-    """Return a text as it was, cut after so many characters."""
-    if len(text) <= limit:
-        return f'<pre class="out">{escaped(text)}</pre>'
-    return f'<pre class="out">{escaped(text[:limit])}</pre><p class="dim">{more_characters(text, limit)}</p>'
 
 
 _MOST_READ: Final = 200_000  # characters of a result that is looked at for data
@@ -132,16 +36,13 @@ _MOST_ROWS, _MOST_COLUMNS, _DEEPEST, _MOST_VALUES = 50, 12, 3, 20
 _RESULT: Final = "result"  # the name under which a script tells the repr of its value
 
 
-def result_html(text: str, limit: int) -> str:
+def result_html(text: str, limit: int) -> Html:
     """Return a result as texts and tables that a user can read, with the raw text folded below them."""
     parts = _readable(text) if len(text) <= _MOST_READ else []
     if all(isinstance(part, str) for part in parts):
-        return out_html(text, limit)
-    shown = "".join(out_html(part, limit) if isinstance(part, str) else _data_html(part) for part in parts)
-    return (
-        f'{shown}<details class="more"><summary {OWN_KEYS}><i class="chev"></i>As it was sent</summary>'
-        f"{out_html(text, limit)}</details>"
-    )
+        return rows.out(text, limit)
+    shown = (rows.out(part, limit) if isinstance(part, str) else _data_html(part) for part in parts)
+    return fragment(shown, rows.fold("As it was sent", rows.out(text, limit)))
 
 
 def _readable(text: str) -> list[Any]:
@@ -174,19 +75,18 @@ def _data(text: str) -> dict[str, Any] | list[Any] | None:
     return found if found and isinstance(found, dict | list) else None
 
 
-def _data_html(value: Any, depth: int = 0) -> str:
+def _data_html(value: Any, depth: int = 0) -> HtmlPart:
     """Return a value: an object as named values, a list of objects as a table, a text with its line ends."""
     if isinstance(value, dict) and value and depth < _DEEPEST:
-        rows = "".join(
-            f'<tr><th scope="row">{escaped(shortened(name, _BRIEF))}</th>'
-            f"<td>{_data_html(_literal(one) if name == _RESULT else one, depth + 1)}</td></tr>"
+        lines = (
+            (shortened(name, _BRIEF), _data_html(_literal(one) if name == _RESULT else one, depth + 1))
             for name, one in list(value.items())[:_MOST_ROWS]
         )
-        return f'<table class="t"><tbody>{rows}</tbody></table>{_more_html(len(value))}'
+        return fragment(table(lines, has_names=True), _more_html(len(value)))
     if isinstance(value, list) and value and depth < _DEEPEST:
         return _records_html(value, depth) if _is_table(value) else _items_html(value, depth)
     if isinstance(value, str):
-        return out_html(value, _VALUE) if "\n" in value or len(value) > _BRIEF else escaped(value)
+        return rows.out(value, _VALUE) if "\n" in value or len(value) > _BRIEF else value
     return _value_html(value)
 
 
@@ -195,25 +95,20 @@ def _is_table(value: list[Any]) -> bool:
     return all(isinstance(one, dict) for one in value) and 0 < len(columns) <= _MOST_COLUMNS
 
 
-def _records_html(records: list[dict[str, Any]], depth: int) -> str:
+def _records_html(records: list[dict[str, Any]], depth: int) -> Html:
     columns = list(dict.fromkeys(name for one in records for name in one))
-    head = "".join(f'<th scope="col">{escaped(shortened(name, _BRIEF))}</th>' for name in columns)
-    rows = "".join(
-        "".join(f"<td>{_data_html(one.get(name, ''), depth + 1)}</td>" for name in columns).join(
-            ("<tr>", "</tr>")
-        )
-        for one in records[:_MOST_ROWS]
-    )
-    return f'<table class="t"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{_more_html(len(records))}'
+    heads = [shortened(name, _BRIEF) for name in columns]
+    lines = ((_data_html(one.get(name, ""), depth + 1) for name in columns) for one in records[:_MOST_ROWS])
+    return fragment(table(lines, heads), _more_html(len(records)))
 
 
-def _items_html(items: list[Any], depth: int) -> str:
-    shown = "".join(f"<li>{_data_html(one, depth + 1)}</li>" for one in items[:_MOST_ROWS])
-    return f"<ul>{shown}</ul>{_more_html(len(items))}"
+def _items_html(items: list[Any], depth: int) -> Html:
+    shown = (element("li", _data_html(one, depth + 1)) for one in items[:_MOST_ROWS])
+    return fragment(element("ul", shown), _more_html(len(items)))
 
 
-def _more_html(count: int) -> str:
-    return f'<p class="dim">… {counted(count - _MOST_ROWS, "more row")}</p>' if count > _MOST_ROWS else ""
+def _more_html(count: int) -> Html | None:
+    return rows.dim(f"… {counted(count - _MOST_ROWS, 'more row')}") if count > _MOST_ROWS else None
 
 
 def _literal(value: Any) -> Any:
@@ -224,14 +119,6 @@ def _literal(value: Any) -> Any:
         return value
 
 
-def seconds_text(seconds: float) -> str:
-    """Return a time: `0.1 s`, `42 s`, `2:05 min`."""
-    if seconds < _MINUTE:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), _MINUTE)
-    return f"{minutes:,}:{rest:02} min"
-
-
 def tokens_text(tokens: int) -> str:
     """Return a number of tokens with its word."""
     return counted(tokens, "token")
@@ -240,9 +127,9 @@ def tokens_text(tokens: int) -> str:
 # --- arguments
 
 
-def brief_arguments(arguments: Mapping[str, Any]) -> tuple[str, str]:
+def brief_arguments(arguments: Mapping[str, Any]) -> tuple[Html, str]:
     """Return arguments in a line: as HTML, and as text."""
-    made: list[str] = []
+    made: list[HtmlPart] = []
     texts: list[str] = []
     length = 0
     for name, value in arguments.items():
@@ -253,13 +140,10 @@ def brief_arguments(arguments: Mapping[str, Any]) -> tuple[str, str]:
             texts.append("…")
             break
         key = one_line(str(name), _BRIEF_VALUE)
-        made.append(
-            f'<span class="dim">{escaped(key)}=</span><span class="{css}">{escaped(text)}</span>'
-            if css
-            else f'<span class="dim">{escaped(key)}=</span>{escaped(text)}'
-        )
+        shown = element("span", text, class_=css) if css else text
+        made.append(fragment(element("span", f"{key}=", class_="dim"), shown))
         texts.append(f"{key}={text}")
-    return ", ".join(made), ", ".join(texts)
+    return Html(", ").join(map(fragment, made)), ", ".join(texts)
 
 
 def says_all(arguments: Mapping[str, Any], text: str) -> bool:
@@ -288,24 +172,23 @@ def _json(value: Any) -> str:
         return f"<{type(value).__name__}>"
 
 
-def arguments_html(arguments: Mapping[str, Any]) -> str:
+def arguments_html(arguments: Mapping[str, Any]) -> Html:
     """Return all arguments, each in full up to a bound."""
     if not arguments:
-        return '<p class="dim">nothing</p>'
-    rows = "".join(
-        f'<tr><th scope="row"><code>{escaped(shortened(str(name), _BRIEF))}</code></th>'
-        f"<td>{_value_html(value)}</td></tr>"
+        return rows.dim("nothing")
+    lines = (
+        (element("code", shortened(str(name), _BRIEF)), _value_html(value))
         for name, value in arguments.items()
     )
-    return f'<table class="t"><tbody>{rows}</tbody></table>'
+    return table(lines, has_names=True)
 
 
-def _value_html(value: Any) -> str:
+def _value_html(value: Any) -> Html:
     text = value if isinstance(value, str) else _json(value)
     if "\n" in text or len(text) > _BRIEF:
-        return out_html(text, _VALUE)
+        return rows.out(text, _VALUE)
     shown = f'"{text}"' if isinstance(value, str) else text
-    return f'<code class="{value_css(_brief_value(value)[0])}">{escaped(shown)}</code>'
+    return element("code", shown, class_=value_css(_brief_value(value)[0]))
 
 
 # --- scripts
@@ -330,68 +213,68 @@ def script_saved(script: Mapping[str, Any]) -> str:
     return f"{100 * saved / all_:.0f}\u2009% fewer tokens"
 
 
-def script_html(code: str, script: Mapping[str, Any], answer: str, tokens: int, limit: int) -> str:
+def script_html(code: str, script: Mapping[str, Any], answer: str, tokens: int, limit: int) -> Html:
     """Return the tabs of a script: its code with its calls, and the text that the model received."""
     by_line, by_tool = _numbers(script.get("by_line")), _numbers(script.get("by_tool"))
     kept = round(sum(one[3] for one in by_tool.values()))
-    rows = "".join(
-        f'<tr><th scope="row">{escaped(name)}</th><td>{escaped(counted(round(one[0]), "result"))}</td>'
-        f'<td class="num">{one[3]:,.0f}</td></tr>'
+    results = [
+        (name, counted(round(one[0]), "result"), cell(f"{one[3]:,.0f}", class_="num"))
         for name, one in sorted(by_tool.items())
-    )
-    saw = f"<div>{result_html(answer, limit)}</div>"
+    ]
+    saw = element("div", result_html(answer, limit))
     stayed = (
-        f"<div>{sub_html('What stayed in the notebook', f'about {tokens_text(kept)}')}"
-        f'<table class="t"><tbody>{rows}</tbody></table></div>'
-        if rows
-        else ""
+        rows.sub("What stayed in the notebook", f"about {tokens_text(kept)}"),
+        table(results, has_names=True),
     )
     one_by_one, saved = script.get("one_by_one"), script_saved(script)
     told = (
-        f'<p class="dim">{escaped(saved)}: had the model made each call itself, about {one_by_one:,} tokens would have '
-        "been sent, with all results and, in each request, the descriptions of all tools.</p>"
+        rows.dim(
+            f"{saved}: had the model made each call itself, about {one_by_one:,} tokens would have been sent, "
+            "with all results and, in each request, the descriptions of all tools."
+        )
         if isinstance(one_by_one, int) and saved
-        else ""
+        else None
     )
-    views = f'<div class="two">{saw}{stayed}</div>' if stayed else saw
-    seen = _tab_html("Sent to the model", f"{views}{told}", tokens_text(tokens))
-    return f'<div class="tabs">{_tab_html("Code", code_html(code, by_line), is_open=True)}{seen}</div>'
+    views = element("div", saw, element("div", stayed), class_="two") if results else saw
+    tabs = (
+        _tab_html("Code", code_html(code, by_line), is_open=True),
+        _tab_html("Sent to the model", (views, told), tokens_text(tokens)),
+    )
+    return element("div", tabs, class_="tabs")
 
 
-def _tab_html(name: str, body: str, about: str = "", *, is_open: bool = False) -> str:
+def _tab_html(name: str, body: HtmlPart, about: str = "", *, is_open: bool = False) -> Html:
     """Return a tab. A page without the style sheet shows it as a part that unfolds."""
-    more = f" <small>{escaped(about)}</small>" if about else ""
-    opened = " open" if is_open else ""
-    return f'<details class="tab"{opened}><summary {OWN_KEYS}>{escaped(name)}{more}</summary>{body}</details>'
+    more = [" ", element("small", about)] if about else []
+    return element("details", element("summary", name, more), body, class_="tab", open=is_open)
 
 
-def code_html(code: str, by_line: Mapping[str, list[float]] | None = None) -> str:
+def code_html(code: str, by_line: Mapping[str, list[float]] | None = None) -> Html:
     """Return a script with its lines numbered; those that called tools say how often, and how long that took."""
     lines = _highlighted(code)
     more = len(lines) - _CODE_LINES
     made = []
     for number, line in enumerate(lines[:_CODE_LINES], 1):
         took = (by_line or {}).get(str(number))
-        tag = (
-            f'<span class="tag">{counted(round(took[0]), "call")} · {seconds_text(took[1])}</span>'
-            if took
-            else ""
+        tag = f"{counted(round(took[0]), 'call')} · {rows.seconds_text(took[1])}" if took else ""
+        made.append(
+            element(
+                "div",
+                element("span", str(number), class_="n"),
+                element("span", line, class_="c"),
+                element("span", tag, class_="tag") if tag else None,
+            )
         )
-        made.append(f'<div><span class="n">{number}</span><span class="c">{line}</span>{tag}</div>')
-    rest = f'<p class="dim">… {counted(more, "more line")}</p>' if more > 0 else ""
-    return f'<div class="code">{"".join(made)}</div>{rest}'
+    rest = rows.dim(f"… {counted(more, 'more line')}") if more > 0 else None
+    return fragment(element("div", made, class_="code"), rest)
 
 
-def _highlighted(code: str) -> list[str]:
-    """Return the lines of a script as HTML."""
+def _highlighted(code: str) -> Sequence[HtmlPart]:
     from tract_jupyter.notebook.panels import highlighted
 
     text = printable(code).rstrip("\n")
     return [
-        "".join(
-            f'<span class="{_look(css)}">{escaped(part)}</span>' if _look(css) else escaped(part)
-            for css, part in line
-        )
+        [element("span", part, class_=_look(css)) if _look(css) else part for css, part in line]
         for line in highlighted(text, "python")
     ][: text.count("\n") + 1]
 
@@ -486,48 +369,40 @@ class AskedQuestion(NamedTuple):
         return f"{self.title} ({self.asker})" if self.asker else self.title
 
 
-def asked_row(asked: AskedQuestion) -> RowParts:
+def asked_row(asked: AskedQuestion) -> Row:
     """Return a question that a script asked, decided or not."""
     brief, text = brief_arguments(asked.arguments)
-    body = f"{sub_html('Asked about')}{arguments_html(asked.arguments)}"
+    body = [rows.sub("Asked about"), arguments_html(asked.arguments)]
     decision = asked.decision
     if decision is None:
-        return RowParts(
-            "asked", asked.what, brief=brief, brief_text=text, body=body + decide_html(asked.pending_id)
-        )
+        body.append(decide_html(asked.pending_id))
+        return Row("asked", asked.what, brief=brief, brief_text=text, body=body)
     short, full = decided_brief(decision)
-    body += f"{sub_html('Decided')}<p>{escaped(full)}</p>"
-    if is_rejection(decision):
-        reason = quoted(decision.reason or asked.reason)
-        body += f"<p>{escaped(reason)}</p>" if reason else ""
-        word = "Expired" if decision.action == "expire" else "Rejected"
-        return RowParts(
-            "refused", f"{word}: {asked.what}", brief=escaped(reason), brief_text=reason, aside=short,
-            aside_title=full, body=body,
-        )  # fmt: skip
-    return RowParts(
-        "done",
-        f"Approved: {asked.what}",
-        brief=brief,
-        brief_text=text,
+    body += [rows.sub("Decided"), element("p", full)]
+    if not is_rejection(decision):
+        return Row(
+            "done",
+            f"Approved: {asked.what}",
+            brief=brief,
+            brief_text=text,
+            aside=short,
+            aside_title=full,
+            body=body,
+        )
+    reason = quoted(decision.reason or asked.reason)
+    body += [element("p", reason)] if reason else []
+    word = "Expired" if decision.action == "expire" else "Rejected"
+    return Row(
+        "refused",
+        f"{word}: {asked.what}",
+        brief=reason,
+        brief_text=reason,
         aside=short,
         aside_title=full,
         body=body,
     )
 
 
-def decide_html(pending_id: str) -> str:
+def decide_html(pending_id: str) -> Html:
     """Return how a question is decided where there are no buttons."""
-    return f'<p class="dim"><code>{escaped(how_to_decide(pending_id))}</code> decides it.</p>'
-
-
-def note_html(title: str, text: str, css: str = "", icon: str = "") -> str:
-    """Return a note between rows."""
-    head = f'<i class="i {icon}"></i>' if icon else ""
-    more = f"<p>{escaped(text)}</p>" if text else ""
-    return f'<div class="note {css}"><p class="note-head">{head}<b>{escaped(title)}</b></p>{more}</div>'
-
-
-def joined(texts: Iterable[str]) -> str:
-    """Return sentences as one text, without the empty ones."""
-    return " ".join(text for text in texts if text)
+    return rows.dim((element("code", how_to_decide(pending_id)), " decides it."))

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.llm import Usage, dollars
 from tract_jupyter.models import TurnOutcome, counted, printable
 from tract_jupyter.notebook.chat.parts import CallPart, Prose
-from tract_jupyter.notebook.chat.rows import LONGEST_RESULT, seconds_text, tokens_text
+from tract_jupyter.notebook.chat.rows import LONGEST_RESULT, tokens_text
 from tract_jupyter.notebook.chat.view import Action, Foot, TurnBlock, grouped_html
-from tract_jupyter.notebook.views.html import escaped, root_html
+from tract_jupyter.notebook.views import rows
+from tract_jupyter.notebook.views.html import element, fragment, root_html
+from tract_jupyter.notebook.views.rows import seconds_text
 from tract_jupyter.notebook.views.styles import styled
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.loop import TurnEnded
     from tract_jupyter.notebook.chat.parts import Part
+    from tract_jupyter.notebook.views.html import Html, HtmlPart
 
 STYLE: Final = "chat/chat.css"
 _ALL_RESULTS: Final = 120_000  # characters of results that a saved turn keeps
@@ -99,18 +102,16 @@ class DrawnTurn:
     def foot(self) -> Foot:
         """Return the last line."""
         numbers = [text for text in self._numbers() if text]
-        spans = "".join(f"<span>{escaped(text)}</span>" for text in numbers)
-        took = f'<span class="took" title="{escaped(" · ".join(numbers))}">{spans}</span>' if spans else ""
-        return Foot(self._state_html() + took, self._actions())
+        spans = [element("span", text) for text in numbers]
+        took = element("span", spans, class_="took", title=" · ".join(numbers)) if spans else None
+        return Foot(fragment(self._state_html(), took), self._actions())
 
-    def html(self) -> str:
+    def html(self) -> Html:
         """Return static HTML that stands alone; long results are cut, the more there are."""
         calls = sum(isinstance(part, CallPart) for part in self.parts)
         limit = max(_LEAST_RESULT, min(LONGEST_RESULT - 1, _ALL_RESULTS // max(calls, 1)))
         blocks = [block for part in self.parts for block in part.blocks(limit)]
-        foot = f'<div class="foot">{self.foot().html}<span class="end"></span></div>'
-        named = f'role="group" aria-label="{self.named.capitalize()}" data-turn="{escaped(self.turn_id)}"'
-        return styled(root_html(grouped_html(blocks) + foot, "tract turn", attributes=named), STYLE)
+        return turn_page(blocks, self.foot(), self.turn_id, self.named.capitalize())
 
     def text(self) -> str:
         """Return the same as plain text."""
@@ -148,15 +149,15 @@ class DrawnTurn:
         is_unasked = any(isinstance(part, CallPart) and part.is_unasked for part in self.parts)
         return ("ask",) if is_unasked and not self.asks_again else ()
 
-    def _state_html(self) -> str:
+    def _state_html(self) -> HtmlPart:
         if self.waiting and self.ended is None:
             waits = f"Waiting for you: {counted(self.waiting, 'question')}"
-            return f'<span class="pill"><i class="i i-wait"></i>{waits}</span>'
+            return element("span", rows.icon("wait"), waits, class_="pill")
         icon, title, more = self._state()
         if not title:
-            return ""
-        about = f'<span class="wide-only">{escaped(more)}</span>' if more else ""
-        return f'<span><i class="i {icon}"></i><b>{escaped(title)}</b></span>{about}'
+            return None
+        about = element("span", more, class_="wide-only") if more else None
+        return element("span", element("i", class_=f"i {icon}"), element("b", title)), about
 
     def _state(self) -> tuple[str, str, str]:
         """Return the icon, what the turn is doing or how it ended, and what that means."""
@@ -233,6 +234,23 @@ class DrawnTurn:
         if self.replayed:
             return f"$0 now, {about}{_money(cost)} then"
         return f"{about}{_money(cost)}"
+
+
+def turn_page(
+    blocks: Iterable[TurnBlock], foot: Foot, turn_id: str, label: str, name: str | None = None
+) -> Html:
+    """Return blocks and a foot as static HTML that stands alone."""
+    end = element("div", foot.html, element("span", class_="end"), class_="foot")
+    page = root_html(
+        grouped_html(blocks),
+        end,
+        look="tract turn",
+        role="group",
+        aria_label=label,
+        data_testid=name,
+        data_turn=turn_id,
+    )
+    return styled(page, STYLE)
 
 
 def _money(usd: Decimal) -> str:

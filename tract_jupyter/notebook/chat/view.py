@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
+from tract_jupyter.notebook.views.html import element, fragment
+
 if TYPE_CHECKING:
+    from tract_jupyter.notebook.views.html import Html
     from tract_jupyter.review import Ticket
 
 Action = Literal["stop", "undo", "fork", "new", "ask"]
@@ -28,30 +32,25 @@ class TurnBlock:
 
     Attributes:
         id: stable while it changes.
-        html: safe, made in the kernel; empty for a question that is open.
+        html: made in the kernel; empty for a question that is open.
         ticket: a question: drawn live by the widget, and as its record in static HTML.
         kind: rows that follow each other stand in one list, `<div class="list">`; prose that follows stands in one
             `<div class="prose">`; all others stand alone.
     """
 
     id: str
-    html: str
+    html: Html
     ticket: Ticket | None = None
     kind: Literal["prose", "row", "note", "question"] = "note"
 
 
-def grouped_html(blocks: Iterable[TurnBlock]) -> str:
+def grouped_html(blocks: Iterable[TurnBlock]) -> Html:
     """Return blocks as HTML: rows that follow each other in one list, and so with prose."""
-    made: list[str] = []
-    open_kind = ""
-    for block in blocks:
-        if block.kind != open_kind:
-            made.append("</div>" if open_kind else "")
-            open_kind = block.kind if block.kind in _GROUPS else ""
-            made.append(f'<div class="{_GROUPS[open_kind]}">' if open_kind else "")
-        made.append(block.html)
-    made.append("</div>" if open_kind else "")
-    return "".join(made)
+    groups = groupby(blocks, lambda block: block.kind)
+    return fragment(
+        element("div", html, class_=_GROUPS[kind]) if kind in _GROUPS else html
+        for kind, html in ((kind, [block.html for block in group]) for kind, group in groups)
+    )
 
 
 _GROUPS: Final = {"row": "list", "prose": "prose"}
@@ -62,11 +61,11 @@ class Foot:
     """The last line of a turn.
 
     Attributes:
-        html: what the turn is doing or how it ended, and what it took: `<span>`s, safe.
+        html: what the turn is doing or how it ended, and what it took: `<span>`s.
         actions: what can be done with it now; buttons of a live page, absent in a saved one.
     """
 
-    html: str
+    html: Html
     actions: tuple[Action, ...] = ()
 
 

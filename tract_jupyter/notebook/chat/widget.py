@@ -27,7 +27,7 @@ from tract_jupyter.notebook.panels.panel import (
     panel_data,
     take_answer,
 )
-from tract_jupyter.notebook.views.html import asset
+from tract_jupyter.notebook.views.html import asset, element
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -238,8 +238,8 @@ class LiveTurn:
     def _static(self) -> dict[str, str]:
         view = self._view
         if view is None:  # what a notebook keeps that is saved now, or after a page was loaded anew
-            return {"text/html": f"<p>{self._begun}</p>", "text/plain": self._begun}
-        return {"text/html": view.html(), "text/plain": view.text()}
+            return {"text/html": str(element("p", self._begun)), "text/plain": self._begun}
+        return {"text/html": str(view.html()), "text/plain": view.text()}
 
     def _send(self) -> None:
         with self._lock:

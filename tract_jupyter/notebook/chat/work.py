@@ -8,17 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tract_jupyter.models import counted, shortened
-from tract_jupyter.notebook.chat.rows import (
-    RowParts,
-    brief_arguments,
-    out_html,
-    row_html,
-    row_text,
-    sub_html,
-    tokens_text,
-)
+from tract_jupyter.notebook.chat.rows import brief_arguments, tokens_text
 from tract_jupyter.notebook.chat.view import grouped_html
-from tract_jupyter.notebook.views.html import escaped
+from tract_jupyter.notebook.views import rows
+from tract_jupyter.notebook.views.html import element
+from tract_jupyter.notebook.views.rows import Row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +20,7 @@ if TYPE_CHECKING:
     from tract_jupyter.agents import AgentCall
     from tract_jupyter.models import ToolCall
     from tract_jupyter.notebook.chat.turn import DrawnTurn
+    from tract_jupyter.notebook.views.html import HtmlPart
 
 AGENT_CALL: Final = "agent_call"
 NAMESPACE: Final = "agents."
@@ -109,7 +104,7 @@ class AgentWork:
         seconds = self.used.get("seconds")
         return None if self.state in {"running", "waiting"} else seconds
 
-    def row(self, limit: int, *, is_inner: bool = False) -> RowParts:
+    def row(self, limit: int, *, is_inner: bool = False) -> Row:
         """Return what its row says; results are cut after so many characters.
 
         Args:
@@ -117,29 +112,28 @@ class AgentWork:
             is_inner: it stands among others below what called them: what it was told is said in its line.
         """
         brief, text = brief_arguments({"input": self.told})
-        return RowParts(
+        return Row(
             self.row_state, "", self.agent, brief, text, self.badge, took=self.took, seconds=self.seconds,
             body=self.body(limit if is_inner else min(limit, _INSIDE)),
         )  # fmt: skip
 
-    def body(self, limit: int) -> str:
+    def body(self, limit: int) -> HtmlPart:
         """Return what its row unfolds to: its task, and its conversation."""
-        told = f"{sub_html('Task', f'call-{self.number}')}{out_html(self.told, limit)}"
-        note = f"<p>{escaped(shortened(self.note, _NOTE))}</p>" if self.note else ""
-        return f"{told}{self.conversation(min(limit, _INSIDE))}{note}"
+        task = rows.sub("Task", f"call-{self.number}"), rows.out(self.told, limit)
+        note = element("p", shortened(self.note, _NOTE)) if self.note else None
+        return task, self.conversation(min(limit, _INSIDE)), note
 
-    def conversation(self, limit: int) -> str:
-        """Return its conversation, and what became of it."""
+    def conversation(self, limit: int) -> HtmlPart:
+        """Return its conversation, and its end."""
         turn = self.turn
         if turn is None:
-            return '<p class="dim">Nothing came of it yet.</p>'
+            return rows.dim("Nothing came of it yet.")
         blocks = [block for part in turn.parts for block in part.blocks(limit)]
-        foot = turn.foot().html
-        return f'{grouped_html(blocks)}<div class="foot worked">{foot}</div>'
+        return grouped_html(blocks), element("div", turn.foot().html, class_="foot worked")
 
     def text(self) -> str:
         """Return the row as text, with those of its calls below it."""
-        lines = [row_text(self.row(0))]
+        lines = [self.row(0).text()]
         parts = () if self.turn is None else self.turn.parts
         for part in parts:
             lines += [f"  {line}" for line in part.text().splitlines() if line.strip()]
@@ -159,12 +153,11 @@ class WorkSource(Protocol):
         ...
 
 
-def inner_rows(works: tuple[AgentWork, ...], limit: int) -> str:
+def inner_rows(works: tuple[AgentWork, ...], limit: int) -> HtmlPart:
     """Return the rows of agents that a script called."""
     if not works:
-        return ""
-    rows = "".join(row_html(work.row(limit, is_inner=True)) for work in works)
-    return f'{sub_html("Agents")}<div class="list">{rows}</div>'
+        return None
+    return rows.sub("Agents"), rows.rows([work.row(limit, is_inner=True) for work in works])
 
 
 def agent_of(call: ToolCall) -> str:

@@ -13,25 +13,25 @@ from tract_jupyter.exceptions import OperationError, ProfileError, UnknownProfil
 from tract_jupyter.models import digest, one_line, printable
 from tract_jupyter.notebook.commands.command import Command, no_arguments
 from tract_jupyter.notebook.runs.graph import profile_svg
-from tract_jupyter.notebook.runs.pictures import planned
-from tract_jupyter.notebook.runs.stages import is_many, stages_html
-from tract_jupyter.notebook.runs.view import legend_html
-from tract_jupyter.notebook.views.html import (
-    OWN_KEYS,
-    Grid,
-    GridView,
-    View,
-    escaped,
-    heading,
-    root_html,
-    style_tag,
+from tract_jupyter.notebook.runs.page import (
+    facts_html,
+    head_html,
+    operations_html,
+    reason_html,
+    reasons_html,
+    run_page,
+    section,
 )
+from tract_jupyter.notebook.runs.pictures import NodeState, planned
+from tract_jupyter.notebook.runs.stages import mark
+from tract_jupyter.notebook.views.html import Grid, GridView, View, element
 from tract_jupyter.notebook.views.styles import styled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tract_jupyter.notebook.session import NotebookSession
+    from tract_jupyter.notebook.views.html import Html, HtmlPart
     from tract_jupyter.runs import Operation, ProfileEntry
     from tract_jupyter.runs.profile import BlockRef, OperationProfile
     from tract_jupyter.tract import Tract
@@ -254,22 +254,25 @@ class ProfileView(View):
     standing: str = ""
     to_be_read: bool = False
 
-    def to_html(self) -> str:
-        """Return a part of a page that stands alone, everything escaped."""
-        styles = style_tag("views/views.css", "views/runs.css")
-        badge = f'<span class="tract-badge{" tract-done" if self.is_active else ""}">{self._standing}</span>'
-        grid = styled(f'<div class="tract">{self._grid().to_html()}</div>')
-        facts = "".join(f"<span><b>{escaped(n)}</b> {escaped(v)}</span>" for n, v in self.facts)
-        said = f"<p>{escaped(self.said)}</p>" if self.said else ""
-        page = (
-            f"<header>{heading(f'Profile {one_line(self.name, _NAME)}', 3)}{badge}</header>"
-            f'<p class="tract-facts">{facts}</p>{said}{self._graph_html()}{self._warnings_html()}'
-            f'<details class="tract-section"{self._opened}><summary {OWN_KEYS}>Operations <span class="tract-about">'
-            f'{len(self.operations):,}</span></summary><div class="tract-canvas">{grid}'
-            f"</div></details>{self._given_html()}"
+    def to_html(self) -> Html:
+        """Return a part of a page that stands alone."""
+        grid = styled(element("div", self._grid().to_html(), class_="tract"))
+        operations = element("div", grid, class_="tract-canvas")
+        count = f"{len(self.operations):,}"
+        body = (
+            head_html(
+                f"Profile {one_line(self.name, _NAME)}",
+                self._standing,
+                "tract-done" if self.is_active else "",
+            ),
+            facts_html(self.facts),
+            element("p", self.said) if self.said else None,
+            self._graph_html(),
+            self._warnings_html(),
+            section("Operations", count, operations, None, is_open=self.to_be_read),
+            self._given_html(),
         )
-        named = 'data-testid="tract-profile" aria-label="Profile"'
-        return styles + root_html(page, "tract-views tract-run", tag="section", attributes=named)
+        return run_page(body, "Profile", "tract-profile")
 
     def to_text(self) -> str:
         """Return a line for each operation and warning."""
@@ -286,41 +289,26 @@ class ProfileView(View):
     def _standing(self) -> str:
         return self.standing or ("active" if self.is_active else "not active")
 
-    @property
-    def _opened(self) -> str:
-        return " open" if self.to_be_read else ""
-
-    def _graph_html(self) -> str:
+    def _graph_html(self) -> HtmlPart:
         nodes = planned(self.operations)
         if not nodes:
-            return '<p class="tract-dim">It has no operations.</p>'
-        if is_many(nodes):
-            stages = stages_html(nodes, None)
-            return f'<div class="tract-plan" data-testid="tract-profile-graph">{stages}</div>{legend_html(nodes)}'
-        return (
-            f'<div class="tract-canvas tract-flow tract-plan" data-testid="tract-profile-graph" '
-            f'{OWN_KEYS} tabindex="0" role="region" aria-label="Graph of operations">{profile_svg(nodes)}</div>'
-            f"{legend_html(nodes)}"
-        )
+            return element("p", "It has no operations.", class_="tract-dim")
+        return operations_html(nodes, None, lambda: profile_svg(nodes), "tract-profile-graph", "tract-plan")
 
-    def _warnings_html(self) -> str:
-        rows = "".join(
-            f'<li><i class="tract-mark tract-waiting">!</i><b>{escaped(w.where)}</b> {escaped(w.message)}</li>'
-            for w in self.warnings
-        )
-        return f'<ul class="tract-reasons" data-testid="tract-profile-warnings">{rows}</ul>' if rows else ""
+    def _warnings_html(self) -> Html | None:
+        sign = mark(NodeState.WAITING, "!")
+        items = [reason_html(sign, one.where, one.message) for one in self.warnings]
+        return reasons_html(items, "tract-profile-warnings") if items else None
 
-    def _given_html(self) -> str:
-        rows = "".join(
-            f"<dt>{escaped(one_line(one.id, _NAME))}</dt><dd><pre>{escaped(_given(one))}</pre></dd>"
+    def _given_html(self) -> Html | None:
+        if not self.operations:
+            return None
+        given = (
+            (element("dt", one_line(one.id, _NAME)), element("dd", element("pre", _given(one))))
             for one in self.operations
         )
-        if not rows:
-            return ""
-        return (
-            f'<details class="tract-section" data-testid="tract-profile-given"{self._opened}><summary {OWN_KEYS}>'
-            f"What they are given</summary><dl>{rows}</dl></details>"
-        )
+        title, name = "What they are given", "tract-profile-given"
+        return section(title, "", element("dl", given), name, is_open=self.to_be_read)
 
     def _grid(self) -> Grid:
         heads = ("Operation", "Kind", "Hooks", "Triggers", "Order", "After", "Artifact", "")

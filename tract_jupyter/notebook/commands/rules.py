@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tract_jupyter.notebook.commands.command import Command, arguments
-from tract_jupyter.notebook.views.html import Grid, GridView, View, escaped
+from tract_jupyter.notebook.views.html import Grid, GridView, View, element
 
 if TYPE_CHECKING:
     from tract_jupyter.analysis import Rule
@@ -60,10 +60,9 @@ class RulePage(View):
         from tract_jupyter.notebook.views.styles import output_html
 
         about = f"category {self.rule.category}, level {_level(self.rule, self.advice)}"
-        title = (
-            f"<p><b>{escaped(f'{self.rule.code} {self.rule.name}')}</b> <small>{escaped(about)}</small></p>"
-        )
-        return output_html(f"<section>{title}{page_html(self.rule)}</section>", *RECORD_STYLES)
+        name = element("b", f"{self.rule.code} {self.rule.name}")
+        title = element("p", name, " ", element("small", about))
+        return output_html(element("section", title, page_html(self.rule)), *RECORD_STYLES)
 
     def to_text(self) -> str:
         """Return the page as Markdown."""

@@ -7,22 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import AutonomyLevel, one_line, printable, shortened
 from tract_jupyter.notebook.chat.parts import CallPart
-from tract_jupyter.notebook.chat.rows import (
-    RowParts,
-    brief_arguments,
-    out_html,
-    row_html,
-    row_text,
-    sub_html,
-    tokens_text,
-)
+from tract_jupyter.notebook.chat.rows import brief_arguments, tokens_text
 from tract_jupyter.notebook.chat.view import TurnBlock
-from tract_jupyter.notebook.views.html import escaped
+from tract_jupyter.notebook.views import rows
+from tract_jupyter.notebook.views.html import element, fragment, table
+from tract_jupyter.notebook.views.rows import Row
 from tract_jupyter.prompts import TOLD_NOT_DONE
 from tract_jupyter.toolkit import Alternative
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from tract_jupyter.notebook.views.html import Html
 
 MEANS: Final = {
     AutonomyLevel.MANUAL: "it says what it would do, and changes nothing",
@@ -47,12 +43,15 @@ class HeadPart:
 
     def blocks(self, limit: int) -> list[TurnBlock]:  # noqa: ARG002 # it is short
         """Return the line."""
-        why = f"<p>Why: {escaped(shortened(self.reason, _REASON))}</p>" if self.reason else ""
-        html = (
-            f'<div class="looks"><p><b>Looks after <code>{escaped(one_line(self.of, 60))}</code></b> '
-            f'<span class="badge">{self.level}</span> <span class="dim">{MEANS[self.level]}</span></p>{why}</div>'
+        why = element("p", f"Why: {shortened(self.reason, _REASON)}") if self.reason else None
+        what = (
+            element("b", "Looks after ", element("code", one_line(self.of, 60))),
+            " ",
+            rows.badge(str(self.level)),
+            " ",
+            element("span", MEANS[self.level], class_="dim"),
         )
-        return [TurnBlock(self.id, html)]
+        return [TurnBlock(self.id, element("div", element("p", what), why, class_="looks"))]
 
     def text(self) -> str:
         """Return the line as text."""
@@ -70,19 +69,19 @@ class AssessmentPart:
 
     def blocks(self, limit: int) -> list[TurnBlock]:
         """Return the row, folded."""
-        body = out_html(self.told, max(limit, _TOLD_TEXT))
-        return [TurnBlock(self.id, row_html(self._row._replace(body=body)), kind="row")]
+        body = rows.out(self.told, max(limit, _TOLD_TEXT))
+        return [TurnBlock(self.id, fragment(self._row._replace(body=body)), kind="row")]
 
     def text(self) -> str:
         """Return the row as text."""
-        return row_text(self._row)
+        return self._row.text()
 
     @property
-    def _row(self) -> RowParts:
+    def _row(self) -> Row:
         lines = [line.removeprefix("- ") for line in self.told.splitlines() if line.startswith("- ")]
         brief = one_line(" · ".join(lines[:2]) or self.told, _CUT)
-        return RowParts(
-            "done", "What the model was told", brief=f'<span class="dim">{escaped(brief)}</span>', brief_text=brief,
+        return Row(
+            "done", "What the model was told", brief=element("span", brief, class_="dim"), brief_text=brief,
             tokens=tokens_text(self.tokens),
         )  # fmt: skip
 
@@ -139,31 +138,30 @@ class StepPart(CallPart):
 
     def blocks(self, limit: int) -> list[TurnBlock]:
         """Return why it is made, and the row."""
-        rows = super().blocks(limit)
+        blocks = super().blocks(limit)
         if not self.reasoning:
-            return rows
-        why = (
-            f'<p class="why"><span class="dim">Why:</span> {escaped(shortened(self.reasoning, _REASON))}</p>'
-        )
-        return [TurnBlock(f"{self.id}.why", why, kind="row"), *rows]
+            return blocks
+        label = element("span", "Why:", class_="dim")
+        why = element("p", label, f" {shortened(self.reasoning, _REASON)}", class_="why")
+        return [TurnBlock(f"{self.id}.why", why, kind="row"), *blocks]
 
     def text(self) -> str:
         """Return the rows as text."""
         why = printable(f"Why: {shortened(self.reasoning, _REASON)}\n") if self.reasoning else ""
         return f"{why}{super().text()}"
 
-    def row(self, limit: int) -> RowParts:
+    def row(self, limit: int) -> Row:
         """Return what the row says."""
         row = super().row(limit)
-        more = ""
+        more: list[Html] = []
         if len(self.reasoning) > _REASON:
-            more += f"{sub_html('Why')}{out_html(self.reasoning, limit)}"
+            more += [rows.sub("Why"), rows.out(self.reasoning, limit)]
         if self.alternatives:
-            more += f"{sub_html('Alternatives')}{self._others()}"
+            more += [rows.sub("Alternatives"), self._others()]
         badge = "told, not done" if self.is_told else row.badge
-        return self._told_instead(row)._replace(body=f"{row.body}{more}", badge=badge)
+        return self._told_instead(row)._replace(body=(row.body, more), badge=badge)
 
-    def _told_instead(self, row: RowParts) -> RowParts:
+    def _told_instead(self, row: Row) -> Row:
         """Return a row that names the call that was made, where it is another one."""
         chosen = self.chosen
         if chosen is None:
@@ -173,14 +171,13 @@ class StepPart(CallPart):
         what = f"{verb} {one_line(chosen.name, 60)} instead of {self.call.name}"
         return row._replace(what=what, name="", brief=brief, brief_text=text)
 
-    def _others(self) -> str:
-        made = []
+    def _others(self) -> Html:
+        lines = []
         for number, one in enumerate(self.alternatives, 1):
-            why = f'<br><span class="dim">{escaped(one.why)}</span>' if one.why else ""
-            brief = brief_arguments(one.arguments)[0]
-            named = f'<code><span class="name">{escaped(one_line(one.name, 60))}</span> {brief}</code>'
-            made.append(f'<tr><th scope="row">{number}</th><td>{named}{why}</td></tr>')
-        return f'<table class="t"><tbody>{"".join(made)}</tbody></table>'
+            why = (element("br"), element("span", one.why, class_="dim")) if one.why else None
+            call = rows.named(one_line(one.name, 60)), " ", brief_arguments(one.arguments)[0]
+            lines.append((str(number), (element("code", call), why)))
+        return table(lines, has_names=True)
 
 
 def _succeeded(counts: object) -> bool:

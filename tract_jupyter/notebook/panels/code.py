@@ -22,8 +22,9 @@ from pygments.token import STANDARD_TYPES, Name, Number, Punctuation, Token
 
 from tract_jupyter.analysis import RULES, RiskLevel
 from tract_jupyter.models import counted
+from tract_jupyter.notebook.views import rows
 from tract_jupyter.notebook.views.diff import side_by_side
-from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, pieces_html
+from tract_jupyter.notebook.views.html import Html, element, fragment, pieces_html
 from tract_jupyter.notebook.views.styles import LOOK
 from tract_jupyter.review import by_rule, lines_text, rule_words, shown_code
 
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from pygments.token import _TokenType
 
     from tract_jupyter.analysis import Finding, Rule
-    from tract_jupyter.review import CodeBlock, DisplayedPiece, Occurrence, RuleFindings, ShownLine
+    from tract_jupyter.notebook.views.html import HtmlPart
+    from tract_jupyter.review import CodeBlock, Occurrence, RuleFindings, ShownLine
 
 
 STATIC_STYLES = (LOOK, "panels/record.css")
@@ -43,80 +45,72 @@ STATIC_STYLES = (LOOK, "panels/record.css")
 _SHOWN_PLACES = 12
 
 
-def findings_html(block: CodeBlock) -> str:
-    """Return the findings in one line that unfolds to a row for each rule, and what is to be said of the analysis."""
-    note = f'<p class="dim">{escaped(block.analysis_note)}</p>' if block.analysis_note else ""
+def findings_html(block: CodeBlock) -> Html:
+    """Return the findings in one line that unfolds to a row for each rule, and the note about the analysis."""
+    note = rows.dim(block.analysis_note) if block.analysis_note else None
     if not block.findings:
-        return note
-    rows = "".join(_rule_html(rule, block.title) for rule in by_rule(block.findings))
-    part, label = escaped(f"{block.title} findings"), escaped(f"Findings in {block.title}")
-    return (
-        f'<details class="more findings" data-part="{part}"><summary {OWN_KEYS}><i class="chev"></i>'
-        f'{_count_html(block)}</summary><div class="list" role="group" aria-label="{label}">{rows}</div>'
-        f"</details>{note}"
+        return fragment(note)
+    rules = [_rule_html(rule, block.title) for rule in by_rule(block.findings)]
+    listed = element("div", rules, class_="list", role="group", aria_label=f"Findings in {block.title}")
+    return fragment(
+        rows.fold(_count_html(block), listed, look="findings", data_part=f"{block.title} findings"), note
     )
 
 
-def chip_html(level: RiskLevel, text: str = "") -> str:
-    """Return a level as a word on its colour."""
-    return f'<span class="chip {level.value}">{escaped(text or level.value)}</span>'
+def chip_html(level: RiskLevel, text: str = "", title: str | None = None) -> Html:
+    """Return a level as a word on its color."""
+    return element("span", text or level.value, class_=f"chip {level.value}", title=title)
 
 
-def sub_html(text: str, about: str | Iterable[DisplayedPiece] = "") -> str:
-    """Return the heading of a part of a request, with a note behind it."""
-    said = escaped(about) if isinstance(about, str) else pieces_html(about)
-    more = f" <small>{said}</small>" if said else ""
-    return f'<div class="sub" role="heading" aria-level="4">{escaped(text)}{more}</div>'
-
-
-def _count_html(block: CodeBlock) -> str:
+def _count_html(block: CodeBlock) -> HtmlPart:
     counts = Counter(finding.level for finding in block.findings)
-    total = len(block.findings)
-    chips = " ".join(
-        chip_html(level, f"{counts[level]} {level}") for level in reversed(RiskLevel) if counts[level]
+    chips = (
+        (" ", chip_html(level, f"{counts[level]} {level}")) for level in reversed(RiskLevel) if counts[level]
     )
-    return f"<span>{counted(total, 'finding')}:</span> {chips}"
+    return element("span", f"{counted(len(block.findings), 'finding')}:"), chips
 
 
-def _rule_html(rule: RuleFindings, title: str) -> str:
-    part = escaped(f"{title} {rule.code}")
-    return (
-        f'<details class="row rule" data-part="{part}" data-code="{escaped(rule.code)}"><summary {OWN_KEYS}>'
-        f'<i class="chev"></i>{chip_html(rule.level)} <code>{escaped(rule.code)}</code> '
-        f'<span class="cut">{_what(rule)}</span> <span class="num">{rule.where}</span></summary>'
-        f'<div class="body"><p>{_what(rule)}.</p>{_reasons_html(rule)}{_page_html(rule, part)}</div></details>'
+def _rule_html(rule: RuleFindings, title: str) -> Html:
+    part, what = f"{title} {rule.code}", rule_words(rule)
+    cells = (
+        chip_html(rule.level),
+        " ",
+        element("code", rule.code),
+        " ",
+        element("span", what, class_="cut"),
+        " ",
+        rows.number(rule.where),
     )
+    body = element("p", f"{what}."), _reasons_html(rule), _page_html(rule, part)
+    return rows.row(cells, body, look="rule", data_part=part, data_code=rule.code)
 
 
-def _what(rule: RuleFindings) -> str:
-    return escaped(rule_words(rule))
-
-
-def _reasons_html(rule: RuleFindings) -> str:
-    reasons = "".join(
-        f"<li>{escaped(reason.text)}{'' if reason.level == rule.level else ' ' + chip_html(reason.level)}"
-        f'<ul class="dim">{_places_html(reason.places)}</ul></li>'
+def _reasons_html(rule: RuleFindings) -> HtmlPart:
+    reasons = (
+        element(
+            "li",
+            reason.text,
+            None if reason.level == rule.level else (" ", chip_html(reason.level)),
+            element("ul", _places_html(reason.places), class_="dim"),
+        )
         for reason in rule.reasons()
     )
     remedies = dict.fromkeys(finding.remedy for finding in rule.findings if finding.remedy)
-    instead = "".join(f"<p><b>Instead:</b> {escaped(remedy)}</p>" for remedy in remedies)
-    return f"<ul>{reasons}</ul>{instead}"
+    instead = (element("p", element("b", "Instead:"), f" {remedy}") for remedy in remedies)
+    return element("ul", reasons), instead
 
 
-def _places_html(places: Iterable[Occurrence]) -> str:
-    shown = [f"<li>{lines_text(place.lines)}: <code>{escaped(place.text)}</code></li>" for place in places]
+def _places_html(places: Iterable[Occurrence]) -> list[Html]:
+    shown = [element("li", f"{lines_text(one.lines)}: ", element("code", one.text)) for one in places]
     more = len(shown) - _SHOWN_PLACES
-    return "".join(shown[:_SHOWN_PLACES]) + (f"<li>… {more:,} more</li>" if more > 0 else "")
+    return [*shown[:_SHOWN_PLACES], *([element("li", f"… {more:,} more")] if more > 0 else [])]
 
 
-def _page_html(rule: RuleFindings, part: str) -> str:
+def _page_html(rule: RuleFindings, part: str) -> Html | None:
     known = RULES.get(rule.code)
     if known is None:
-        return ""
-    return (
-        f'<details class="more" data-part="{part} page"><summary {OWN_KEYS}><i class="chev"></i>About rule '
-        f"{escaped(rule.code)} {escaped(known.name)}</summary>{page_html(known)}</details>"
-    )
+        return None
+    return rows.fold(f"About rule {rule.code} {known.name}", page_html(known), data_part=f"{part} page")
 
 
 _FENCED = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -125,39 +119,35 @@ _HEADING = re.compile(r"#+ (.*)")
 
 
 @cache
-def page_html(rule: Rule) -> str:
-    """Return everything that the page says, everything escaped."""
-    parts = []
+def page_html(rule: Rule) -> Html:
+    """Return the whole manual page of a rule."""
+    parts: list[HtmlPart] = []
     # of a split by one group, every second part is what the group found
     for number, part in enumerate(_FENCED.split(rule.manual())):
-        parts.append(f'<pre class="out">{_as_typed(part)}</pre>' if number % 2 else _prose_html(part))
-    return f'<div class="page">{"".join(parts)}</div>'
+        parts.append(rows.out(part.rstrip("\n")) if number % 2 else _prose_html(part))
+    return element("div", parts, class_="page")
 
 
-def _prose_html(text: str) -> str:
+def _prose_html(text: str) -> list[Html]:
     """Return headings and paragraphs; a heading may stand right above its paragraph."""
     parts = []
     for block in filter(None, re.split(r"\n{2,}|(?<=\n)(?=#+ )", text.strip("\n"))):
         first, _, rest = block.partition("\n")
         title = _HEADING.fullmatch(first)
-        parts.append(
-            f'<div class="sub" role="heading" aria-level="5">{escaped(title[1])}</div>' if title else ""
-        )
+        if title:
+            parts.append(element("div", title[1], class_="sub", role="heading", aria_level=5))
         paragraph = (rest if title else block).strip()
-        parts.append(f"<p>{_inline_html(paragraph)}</p>" if paragraph else "")
-    return "".join(parts)
+        if paragraph:
+            parts.append(element("p", _inline_html(paragraph)))
+    return parts
 
 
-def _inline_html(text: str) -> str:
+def _inline_html(text: str) -> list[str]:
     parts, position = [], 0
     for found in _CODE.finditer(text):
-        parts += [escaped(text[position : found.start()]), f"<code>{escaped(found[2])}</code>"]
+        parts += [text[position : found.start()], element("code", found[2])]
         position = found.end()
-    return "".join([*parts, escaped(text[position:])])
-
-
-def _as_typed(code: str) -> str:
-    return escaped(code.rstrip("\n"))
+    return [*parts, text[position:]]
 
 
 _FEW = 4  # findings that leave the code readable with a note under each
@@ -170,8 +160,8 @@ def is_listed(block: CodeBlock) -> bool:
     return len(block.findings) > _FEW
 
 
-def code_html(block: CodeBlock, named: str = "", *, listed: bool = True) -> str:
-    """Return the block under its title, all of it. Everything is escaped, and what cannot be seen is marked.
+def code_html(block: CodeBlock, named: str = "", *, listed: bool = True) -> Html:
+    """Return the whole block under its title.
 
     A difference stands side by side, where nothing is approved by it.
 
@@ -181,12 +171,12 @@ def code_html(block: CodeBlock, named: str = "", *, listed: bool = True) -> str:
         listed: with the list of findings, even if each has a note under its line.
     """
     shown = shown_code(block)
-    title = sub_html(block.title, shown.description)
+    title = rows.sub(block.title, pieces_html(shown.description))
     if block.language == "diff" and block.binds == "nothing":
-        return f"{title}{side_by_side(block.code)}"
+        return fragment(title, side_by_side(block.code))
     texts = ["".join(piece.text for piece in line.pieces) for line in shown.lines]
     lines = highlighted("\n".join(texts), block.language)
-    rows = [_row("", piece.key, escaped(piece.text), "", kind="dim") for piece in shown.header]
+    drawn = [_row("", piece.key, piece.text, "", kind="dim") for piece in shown.header]
     by_line: dict[int, list[Finding]] = {}
     last = block.first_line + len(lines) - 1
     for finding in block.findings:
@@ -194,50 +184,54 @@ def code_html(block: CodeBlock, named: str = "", *, listed: bool = True) -> str:
     noted = _noted(block.findings, is_script=bool(named))
     for line, pieces in zip(shown.lines, lines, strict=True):
         findings = by_line.get(line.number, [])
-        rows += _line_html(line, pieces, findings, asked=line.number == block.marked)
-        rows += [_finding_html(finding) for finding in findings if finding in noted]
-        rows += [_hidden_html(line.hidden)] if line.hidden else []
+        drawn += _line_html(line, pieces, findings, asked=line.number == block.marked)
+        drawn += [_finding_html(finding) for finding in findings if finding in noted]
+        drawn += [_hidden_html(line.hidden)] if line.hidden else []
     what = "text" if block.language == "text" else "code"
     label = f"{block.title}: {what}, {counted(len(lines), 'line')}, {counted(len(block.findings), 'finding')}"
-    name = f' data-name="{escaped(named)}" data-what="{what}"' if named else ""
-    code = (
-        f'<div class="code" {OWN_KEYS}{name} tabindex="0" role="region" aria-label="{escaped(label)}">'
-        f"{''.join(rows)}</div>"
+    code = element(
+        "div",
+        drawn,
+        class_="code",
+        data_name=named or None,
+        data_what=what if named else None,
+        tabindex=0,
+        role="region",
+        aria_label=label,
     )
-    found = findings_html(block) if listed or is_listed(block) else ""
-    return f"{code}{found}" if named and what == "code" else f"{title}{found}{code}"
+    found = findings_html(block) if listed or is_listed(block) else None
+    return fragment(code, found) if named and what == "code" else fragment(title, found, code)
 
 
 def _line_html(
     line: ShownLine, pieces: tuple[Piece, ...], findings: list[Finding], *, asked: bool
-) -> list[str]:
+) -> list[Html]:
     """Return a row for each piece of the line: the first has its number, the last the rules that found something."""
     worst = max((f.level for f in findings), default=None)
     spans = _joined(pieces, [f for f in findings if f.span.line == line.number])
     css = " ".join([*(["asks"] if asked else []), *([f"mark {worst.value}"] if worst else [])])
     label = f"line {line.number}, which asked" if asked else ""
-    rows: list[str] = []
+    drawn: list[Html] = []
     position = 0
     for text, key in line.pieces:
         marked = _mark(pieces, spans, position, position + len(text))
         number = "↪" if position else str(line.number)
         position += len(text)
-        tags = _tags_html(findings) if len(rows) + 1 == len(line.pieces) else ""
-        rows.append(_row(number, key, marked, css, label, tags))
-    return rows
+        tags = _tags_html(findings) if len(drawn) + 1 == len(line.pieces) else None
+        drawn.append(_row(number, key, marked, css, label, tags))
+    return drawn
 
 
-def _tags_html(findings: list[Finding]) -> str:
+def _tags_html(findings: list[Finding]) -> Html | None:
     """Return the rules that found something in a line; pointing at one tells what."""
     reasons: dict[tuple[str, RiskLevel], list[str]] = {}
     for finding in findings:
         reasons.setdefault((finding.code, finding.level), []).append(finding.reason)
-    tags = " ".join(
-        f'<span class="chip {level.value}" title="{escaped(" ".join([f"{level}:", *dict.fromkeys(why)]))}">'
-        f"{escaped(code)}</span>"
+    tags = Html(" ").join(
+        chip_html(level, code, " ".join([f"{level}:", *dict.fromkeys(why)]))
         for (code, level), why in reasons.items()
     )
-    return f'<span class="tag">{tags}</span>' if tags else ""
+    return element("span", tags, class_="tag") if tags else None
 
 
 def _noted(findings: tuple[Finding, ...], *, is_script: bool) -> set[Finding]:
@@ -253,26 +247,33 @@ def _is_file_in_row(finding: Finding) -> bool:
 
 
 def _row(
-    number: str, key: str, content: str, css: str, label: str = "", tags: str = "", kind: str = ""
-) -> str:
-    named = f' role="group" aria-label="{label}"' if label else ""
-    look = f' class="{css}"' if css else ""
-    line = f' data-line="{key}"' if key else ""
-    return (
-        f'<div{look}{named}><span class="n" aria-hidden="true">{number}</span>'
-        f'<span class="{f"c {kind}" if kind else "c"}"{line}>{content or " "}</span>{tags}</div>'
+    number: str,
+    key: str,
+    content: HtmlPart,
+    look: str,
+    label: str = "",
+    tags: Html | None = None,
+    kind: str = "",
+) -> Html:
+    return element(
+        "div",
+        element("span", number, class_="n", aria_hidden="true"),
+        element("span", content or " ", class_=("c", kind), data_line=key or None),
+        tags,
+        class_=look,
+        role="group" if label else None,
+        aria_label=label or None,
     )
 
 
-def _finding_html(finding: Finding) -> str:
-    return (
-        f'<div class="mark {finding.level.value}" role="note" data-code="{escaped(finding.code)}"><span class="says">'
-        f"<b>{finding.level.value}</b> {escaped(finding.reason)}</span></div>"
-    )
+def _finding_html(finding: Finding) -> Html:
+    level = finding.level.value
+    says = element("span", element("b", level), f" {finding.reason}", class_="says")
+    return element("div", says, class_=f"mark {level}", role="note", data_code=finding.code)
 
 
-def _hidden_html(note: str) -> str:
-    return f'<div class="mark high" role="note"><span class="says">{escaped(note)}</span></div>'
+def _hidden_html(note: str) -> Html:
+    return element("div", element("span", note, class_="says"), class_="mark high", role="note")
 
 
 _WITH_A_LOOK = {
@@ -368,7 +369,7 @@ def _joined(pieces: tuple[Piece, ...], findings: Iterable[Finding]) -> list[tupl
     return joined
 
 
-def _mark(pieces: tuple[Piece, ...], spans: list[tuple[int, int, RiskLevel]], first: int, last: int) -> str:
+def _mark(pieces: tuple[Piece, ...], spans: list[tuple[int, int, RiskLevel]], first: int, last: int) -> Html:
     """Return the columns from `first` to `last` of a line, with the spans in it underlined."""
     if not spans and not first and last == sum(len(text) for _, text in pieces):
         return _pieces_html(pieces)
@@ -377,9 +378,9 @@ def _mark(pieces: tuple[Piece, ...], spans: list[tuple[int, int, RiskLevel]], fi
         start, end = max(first_column, first), min(last_column, last)
         if start < end:
             parts.append(_pieces_html(_cut(pieces, position, start)))
-            parts.append(f'<u class="{level.value}">{_pieces_html(_cut(pieces, start, end))}</u>')
+            parts.append(element("u", _pieces_html(_cut(pieces, start, end)), class_=level.value))
             position = end
-    return "".join(parts) + _pieces_html(_cut(pieces, position, last))
+    return fragment(parts, _pieces_html(_cut(pieces, position, last)))
 
 
 def _columns(finding: Finding, pieces: tuple[Piece, ...]) -> tuple[int, int]:
@@ -399,8 +400,6 @@ def _cut(pieces: tuple[Piece, ...], start: int, end: int) -> Iterator[Piece]:
         position += len(text)
 
 
-def _pieces_html(pieces: Iterable[Piece]) -> str:
+def _pieces_html(pieces: Iterable[Piece]) -> Html:
     """Return the pieces as HTML; what cannot be shown is a mark in their text already."""
-    return "".join(
-        f'<span class="{css}">{escaped(text)}</span>' if css else escaped(text) for css, text in pieces
-    )
+    return fragment(element("span", text, class_=css) if css else text for css, text in pieces)

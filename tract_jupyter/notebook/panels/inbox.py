@@ -302,7 +302,7 @@ class InboxPages:
         title = element("p", element("b", self._record_title))
         rows = element("div", *(row_html(row.ticket, brief=True) for row in self.rows), class_="list")
         label = {"data_testid": "tract-batch-record", "aria_label": self._record_title}
-        return output_html(element("section", title, rows, self.rest_html(), **label), *RECORD_STYLES)
+        return str(output_html(element("section", title, rows, self.rest_html(), **label), *RECORD_STYLES))
 
     def record_text(self) -> str:
         """Return the same in plain text."""

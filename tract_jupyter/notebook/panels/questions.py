@@ -80,7 +80,7 @@ class QuestionPanel(ReviewWidget):
         title = element("p", element("b", self._title))
         rows = element("div", *map(row_html, self._tickets), class_="list")
         label = {"data_testid": "tract-questions-record", "aria_label": self._title}
-        html = output_html(element("section", title, rows, **label), *RECORD_STYLES)
+        html = str(output_html(element("section", title, rows, **label), *RECORD_STYLES))
         return {"text/plain": "\n\n".join([self._title, *map(record_text, self._tickets)]), "text/html": html}
 
     @property

@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import PendingStatus, counted, exact_time, one_line
-from tract_jupyter.notebook.panels.code import code_html, findings_html, is_listed, sub_html
+from tract_jupyter.notebook.panels.code import code_html, findings_html, is_listed
+from tract_jupyter.notebook.views import rows
 from tract_jupyter.notebook.views.diff import side_by_side, texts_side_by_side, two_columns
-from tract_jupyter.notebook.views.html import Html, element, fragment, pieces_html, time_html
+from tract_jupyter.notebook.views.html import Html, element, fragment, pieces_html, table, time_html
 from tract_jupyter.notebook.views.styles import output_html
 from tract_jupyter.review import (
     CHOICES,
@@ -51,7 +52,7 @@ def record(ticket: Ticket) -> dict[str, str]:
 
 def record_html(ticket: Ticket) -> str:
     """Return a self-contained line that unfolds to the request and its decision."""
-    return output_html(element("div", row_html(ticket), class_="list alone"), *RECORD_STYLES)
+    return str(output_html(element("div", row_html(ticket), class_="list alone"), *RECORD_STYLES))
 
 
 def row_html(ticket: Ticket, *, brief: bool = False) -> Html:
@@ -209,12 +210,12 @@ def full_html(view: RequestView, *, why: bool = True, asked_by: bool = True) -> 
     if not view.is_open:
         return fragment(*parts, foot)
     reason = element("p", element("b", "Why you are asked:"), f" {view.why}", class_="why")
-    findings = [Html(findings_html(block)) for block in request.code if not is_listed(block)]
+    findings = [findings_html(block) for block in request.code if not is_listed(block)]
     asides = sorted(
         (piece for piece in body if piece.is_aside), key=lambda one: isinstance(one.content, CodeBlock)
     )
     about = fragment(reason if why and view.why else "", *findings, *_draw(view, asides), foot)
-    return fragment(*parts, _fold("about", "About this request", about, icon="i i-info"))
+    return fragment(*parts, rows.fold("About this request", about, icon=rows.icon("info"), data_part="about"))
 
 
 def _is_caller(piece: BodyPiece) -> bool:
@@ -227,11 +228,11 @@ def _draw(view: RequestView, pieces: Iterable[BodyPiece]) -> list[Html]:
 
 def _code_piece(block: CodeBlock, piece: BodyPiece, view: RequestView) -> Html:
     is_listed_apart = view.is_open and block.language != "text" and not piece.is_aside  # in the folded part
-    return Html(code_html(block, piece.value, listed=not is_listed_apart))
+    return code_html(block, piece.value, listed=not is_listed_apart)
 
 
-def _table_piece(table: ValueTable, _: BodyPiece, view: RequestView) -> Html:
-    return _table_html(table, view.request.pending_id)
+def _table_piece(values: ValueTable, _: BodyPiece, view: RequestView) -> Html:
+    return _table_html(values, view.request.pending_id)
 
 
 def _choice_piece(choice: TextChoice, _: BodyPiece, view: RequestView) -> Html:
@@ -239,14 +240,14 @@ def _choice_piece(choice: TextChoice, _: BodyPiece, view: RequestView) -> Html:
 
 
 def _comparison_piece(piece: Comparison, *_: object) -> Html:
-    rows = [(c.name, c.before, c.after) for c in piece.changes if not c.diff]
+    lines = [(c.name, c.before, c.after) for c in piece.changes if not c.diff]
     heads = ("Name", "Before", "After")
-    table = table_html("Changed before approving", heads, rows, {1, 2}) if rows else Html("")
-    return fragment(table, *(change_html(c.diff) for c in piece.changes if c.diff))
+    changed = table_html("Changed before approving", heads, lines, {1, 2}) if lines else None
+    return fragment(changed, *(change_html(c.diff) for c in piece.changes if c.diff))
 
 
 def _output_piece(piece: CodeOutput, *_: object) -> Html:
-    return fragment(Html(sub_html(piece.title)), element("pre", piece.text, class_="out"))
+    return fragment(rows.sub(piece.title), rows.out(piece.text))
 
 
 def _paragraph_piece(piece: Paragraph, *_: object) -> Html:
@@ -268,7 +269,7 @@ _PIECES: dict[type, Callable[[Any, BodyPiece, RequestView], Html]] = {
 
 def change_html(diff: str) -> Html:
     """Return a difference that the user made before approving, side by side."""
-    return Html(sub_html("Changed before approving") + side_by_side(diff, "Asked", "Approved"))
+    return fragment(rows.sub("Changed before approving"), side_by_side(diff, "Asked", "Approved"))
 
 
 def _bound_html(view: RequestView) -> Html:
@@ -278,7 +279,7 @@ def _bound_html(view: RequestView) -> Html:
         if not isinstance(piece.content, CodeBlock):
             parts += _draw(view, [piece])
         elif piece.content.binds != "nothing":
-            parts.append(Html(code_html(replace(piece.content, findings=()))))
+            parts.append(code_html(replace(piece.content, findings=())))
     return fragment(parts)
 
 
@@ -290,7 +291,7 @@ def _foot_html(view: RequestView) -> Html:
         return element("p", "An approval counts for exactly this (", pinned, ").", class_="dim")
     by, at, reason = view.decided
     given = f": {reason}" if reason else ""
-    return element("p", f"{by}, ", Html(time_html(at)), f"{given} · ", pinned, class_="dim")
+    return element("p", f"{by}, ", time_html(at), f"{given} · ", pinned, class_="dim")
 
 
 def _choice_html(choice: TextChoice, pending_id: str) -> Html:
@@ -306,7 +307,8 @@ def _choice_html(choice: TextChoice, pending_id: str) -> Html:
     word = choice.decided if choice.decided in CHOICES else "" if choice.decided is None else "other"
     return element(
         "div",
-        Html(sub_html(choice.title) + sides),
+        rows.sub(choice.title),
+        sides,
         element("p", element("span", decided, class_="dim"), class_="taken"),
         element("pre", other, class_="out") if shown.other else "",
         class_="choice",
@@ -316,35 +318,32 @@ def _choice_html(choice: TextChoice, pending_id: str) -> Html:
     )
 
 
-def _table_html(table: ValueTable, pending_id: str) -> Html:
+def _table_html(values: ValueTable, pending_id: str) -> Html:
     """Return all values; a long one scrolls. Tables that only explain and values at their default are folded."""
-    kept = [row for row in table.rows if not row.is_default]
-    left = tuple(replace(row, is_default=False) for row in table.rows if row.is_default)
+    kept = [row for row in values.rows if not row.is_default]
+    left = tuple(replace(row, is_default=False) for row in values.rows if row.is_default)
     if left:
         names = one_line(", ".join(row.name for row in left), _LINE)
         title = f"{counted(len(left), 'value')} at {'their' if len(left) > 1 else 'its'} default: {names}"
-        folded = _table_html(replace(table, title="", rows=left, binds="nothing", summary=""), pending_id)
-        shown = kept or table.summary
-        rest = _table_html(replace(table, rows=tuple(kept)), pending_id) if shown else ""
-        return fragment(rest, _fold(f"{table.title} defaults", title, folded))
-    rows = shown_rows(table, pending_id)
-    name, value, meaning = table.heads
+        folded = _table_html(replace(values, title="", rows=left, binds="nothing", summary=""), pending_id)
+        shown = kept or values.summary
+        rest = _table_html(replace(values, rows=tuple(kept)), pending_id) if shown else ""
+        return fragment(rest, rows.fold(title, folded, data_part=f"{values.title} defaults"))
+    lines = shown_rows(values, pending_id)
+    name, value, meaning = values.heads
     cells = {name: "name", "Type": "type", value: "value", meaning: "description"}
-    heads = [head for head, part in cells.items() if any(getattr(row, part) for row in rows)]
-    body = [[_cell_html(getattr(row, cells[head])) for head in heads] for row in rows]
+    heads = [head for head, part in cells.items() if any(getattr(row, part) for row in lines)]
+    body = [[_cell_html(getattr(row, cells[head])) for head in heads] for row in lines]
     code = {heads.index(head) for head in ("Type", value) if head in heads}
-    if table.summary:
-        about = fragment(Html(sub_html(table.title)), element("p", table.summary))
-        all_rows = table_html("", heads, body, code)
-        return fragment(about, _fold(table.title, f"All of it ({len(rows)})", all_rows)) if rows else about
-    if table.binds != "nothing" or sum(len(row.value) for row in rows) <= _FEW_PIECES:
-        return table_html(table.title, heads, body, code)
-    return _fold(table.title, table.title, table_html("", heads, body, code))
-
-
-def _fold(part: str, title: str, inner: Html, icon: str = "chev") -> Html:
-    summary = element("summary", element("i", class_=icon), title)
-    return element("details", summary, inner, class_="more", data_part=part)
+    if values.summary:
+        about = fragment(rows.sub(values.title), element("p", values.summary))
+        if not lines:
+            return about
+        whole = table_html("", heads, body, code)
+        return fragment(about, rows.fold(f"All of it ({len(lines)})", whole, data_part=values.title))
+    if values.binds != "nothing" or sum(len(row.value) for row in lines) <= _FEW_PIECES:
+        return table_html(values.title, heads, body, code)
+    return rows.fold(values.title, table_html("", heads, body, code), data_part=values.title)
 
 
 def _cell_html(pieces: tuple[DisplayedPiece, ...]) -> Html:
@@ -356,17 +355,9 @@ def _cell_html(pieces: tuple[DisplayedPiece, ...]) -> Html:
     return element("span", text, class_="long", tabindex="0", role="region", aria_label=label)
 
 
-def table_html(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]], code: Iterable[int]) -> Html:
-    """Return a table under a heading; the columns `code` are in the code font."""
-    in_code = set(code)
-
-    def row_html(row: Iterable[str]) -> Html:
-        first, *rest = row
-        cells = (
-            element("td", element("code", one) if at in in_code else one) for at, one in enumerate(rest, 1)
-        )
-        return element("tr", element("th", first, scope="row"), *cells)
-
-    head = element("thead", element("tr", *(element("th", text, scope="col") for text in heads)))
-    table = element("table", head, element("tbody", *map(row_html, rows)), class_="t")
-    return fragment(Html(sub_html(title)) if title else "", table)
+def table_html(title: str, heads: Iterable[str], lines: Iterable[Iterable[str]], code: set[int]) -> Html:
+    """Return a table under a heading, with names in its first column; the columns `code` are in the code font."""
+    cells = (
+        [element("code", one) if place in code else one for place, one in enumerate(line)] for line in lines
+    )
+    return fragment(rows.sub(title) if title else None, table(cells, heads, has_names=True))

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from tract_jupyter.models import printable
 from tract_jupyter.notebook.runs.pictures import GLYPHS, NodeState, commit_order, duration
 from tract_jupyter.notebook.views import svg
-from tract_jupyter.notebook.views.html import text_width
+from tract_jupyter.notebook.views.html import fragment, text_width
 from tract_jupyter.runs import Hook
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tract_jupyter.notebook.runs.pictures import OperationNode, Picture
+    from tract_jupyter.notebook.views.html import Html, HtmlPart
 
 
 ROWS = 14
@@ -113,21 +114,22 @@ class _Size(NamedTuple):
         return cls(width, 26, width + 44, 35)
 
 
-def graph_svg(picture: Picture) -> str:
-    """Return the drawing of a run; everything escaped. Screen readers are told a list of operations."""
+def graph_svg(picture: Picture) -> Html:
+    """Return the drawing of a run. Screen readers are told a list of operations."""
     size = _Size.of(picture.nodes, timed=True)
     return _drawing(lay_out(picture.nodes), size, "Operations of the run", picture.main)
 
 
-def profile_svg(nodes: Sequence[OperationNode]) -> str:
+def profile_svg(nodes: Sequence[OperationNode]) -> Html:
     """Return the drawing of operations that are not in a run."""
     return _drawing(lay_out(nodes), _Size.of(nodes, timed=False), "Operations of the profile", None)
 
 
-def _drawing(bands: tuple[Band, ...], size: _Size, label: str, main: NodeState | None) -> str:
+def _drawing(bands: tuple[Band, ...], size: _Size, label: str, main: NodeState | None) -> Html:
     rows = max((band.rows for band in bands), default=1)
     height = _HEAD + 2 * _PAD + (rows - 1) * size.down + max(size.height, 26)
-    parts, x = [], 0.0
+    parts: list[Html] = []
+    x = 0.0
     by_hook = {band.hook: band for band in bands}
     for hook in Hook:
         if hook in by_hook:
@@ -138,7 +140,7 @@ def _drawing(bands: tuple[Band, ...], size: _Size, label: str, main: NodeState |
             parts.append(_main_svg(main, x, height))
             x += _MAIN + _BETWEEN
     end = x - _BETWEEN + 2  # a thick line is wider than its shape
-    return svg.drawing(end, height, label, "".join(parts), least=_SMALLEST * end)
+    return svg.drawing(end, height, label, parts, least=_SMALLEST * end)
 
 
 def _band_width(band: Band, size: _Size) -> float:
@@ -147,19 +149,17 @@ def _band_width(band: Band, size: _Size) -> float:
     )
 
 
-def _band_svg(band: Band, size: _Size, x: float, width: float, height: float) -> str:
+def _band_svg(band: Band, size: _Size, x: float, width: float, height: float) -> Html:
     left, top = x + _PAD, _HEAD + _PAD
-    edges = "".join(_edge(one, other, size, left, top) for one, other in band.edges)
-    nodes = "".join(_node(place, size, left, top) for place in band.places)
-    return (
-        svg.box(x, _HEAD, width, height - _HEAD, "tract-band", radius=6)
-        + svg.unspoken(svg.text(x + 2, _HEAD - 12, _HEADS[band.hook], "tract-dim"))
-        + svg.unspoken(edges, "tract-edges")
-        + nodes
+    return fragment(
+        svg.box(x, _HEAD, width, height - _HEAD, "tract-band", radius=6),
+        svg.unspoken(svg.text(x + 2, _HEAD - 12, _HEADS[band.hook], "tract-dim")),
+        svg.unspoken((_edge(one, other, size, left, top) for one, other in band.edges), look="tract-edges"),
+        (_node(place, size, left, top) for place in band.places),
     )
 
 
-def _main_svg(main: NodeState | None, x: float, height: float) -> str:
+def _main_svg(main: NodeState | None, x: float, height: float) -> Html:
     """Return the main call: all operations before it come together there."""
     state = main or NodeState.PLANNED
     y = round(_HEAD + (height - _HEAD) / 2)
@@ -171,8 +171,8 @@ def _main_svg(main: NodeState | None, x: float, height: float) -> str:
         svg.text(x + 12, y, glyph, "tract-glyph"),
         svg.text(x + (28 if glyph else 22), y, "main call"),
     ]
-    css = f"tract-node tract-main tract-{state}"
-    return svg.unspoken("".join(arrows)) + svg.item("".join(content), said, said, css)
+    look = f"tract-node tract-main tract-{state}"
+    return fragment(svg.unspoken(arrows), svg.item(content, spoken=said, hover=said, look=look))
 
 
 def main_word(state: NodeState) -> str:
@@ -180,26 +180,26 @@ def main_word(state: NodeState) -> str:
     return {NodeState.SKIPPED: "not made", NodeState.PLANNED: "not made yet"}.get(state, state.value)
 
 
-def _node(place: NodePosition, size: _Size, left: float, top: float) -> str:
+def _node(place: NodePosition, size: _Size, left: float, top: float) -> Html:
     node = place.node
     x, y = left + place.column * size.across, top + place.row * size.down
-    css = f"tract-node tract-{node.state}{' tract-required' if node.required else ''}"
+    look = f"tract-node tract-{node.state}{' tract-required' if node.required else ''}"
     content = [
         svg.box(x, y, size.width, size.height, radius=5),
         svg.text(x + 10, y + size.height / 2, GLYPHS[node.state], "tract-glyph"),
         _words(node, size, x, y),
     ]
-    return svg.item("".join(content), spoken(node), hover(node), css)
+    return svg.item(content, spoken=spoken(node), hover=hover(node), look=look)
 
 
-def _words(node: OperationNode, size: _Size, x: float, y: float) -> str:
+def _words(node: OperationNode, size: _Size, x: float, y: float) -> HtmlPart:
     middle = y + size.height / 2
     told = node.note or (duration(node.milliseconds) if node.milliseconds else "")
     time = svg.text(x + size.width - 8, middle, svg.short(told, 8), "tract-dim tract-end")
-    return svg.text(x + 25, middle, svg.short(node.title, _NAME)) + time
+    return svg.text(x + 25, middle, svg.short(node.title, _NAME)), time
 
 
-def _edge(one: NodePosition, other: NodePosition, size: _Size, left: float, top: float) -> str:
+def _edge(one: NodePosition, other: NodePosition, size: _Size, left: float, top: float) -> Html:
     x = left + one.column * size.across + size.width
     y = top + one.row * size.down + size.height / 2
     to_x = left + other.column * size.across
@@ -316,40 +316,40 @@ def _phase(bar: Bar) -> int:
     return 1 if bar.node is None else 0 if bar.node.hook is Hook.BEFORE else 2
 
 
-def gantt_svg(chart: Gantt) -> str:
-    """Return the drawing; everything escaped. Screen readers are told a list."""
+def gantt_svg(chart: Gantt) -> Html:
+    """Return the drawing. Screen readers are told a list."""
     name_width = 34 + max(text_width(svg.short(bar.title, _BAR_NAME)) for bar in chart.bars) * _TEXT
     width = name_width + _BARS + _BAR_TIME + _COMMIT
     height = _HEAD + _ROW * len(chart.bars) + 6
-    rows = "".join(_row(bar, number, chart.seconds, name_width) for number, bar in enumerate(chart.bars))
+    rows = (_row(bar, number, chart.seconds, name_width) for number, bar in enumerate(chart.bars))
     heads = [
         _axis(chart.seconds, name_width, height),
         svg.text(name_width + _BARS + _BAR_TIME, _AXIS, "time", "tract-dim tract-end"),
         _commit_head(chart, width),
     ]
-    return svg.drawing(width, height, "When each operation ran", svg.unspoken("".join(heads)) + rows)
+    return svg.drawing(width, height, "When each operation ran", svg.unspoken(heads), rows)
 
 
-def _commit_head(chart: Gantt, width: float) -> str:
+def _commit_head(chart: Gantt, width: float) -> Html | None:
     if not any(bar.node and bar.node.committed for bar in chart.bars):
-        return ""
+        return None
     return svg.text(width - 4, _AXIS, "commit", "tract-dim tract-end")
 
 
-def _axis(seconds: float, left: float, height: float) -> str:
-    parts = []
+def _axis(seconds: float, left: float, height: float) -> HtmlPart:
+    parts: list[HtmlPart] = []
     for tick in svg.ticks(seconds, _TICKS):
         x = left + _at(tick, seconds)
         parts.append(svg.path(f"M{x:g} {_HEAD - 4}V{height - 6}", "tract-tick"))
         parts.append(svg.text(x, _AXIS, svg.tick_text(tick, seconds), "tract-dim tract-mid"))
-    return "".join(parts)
+    return parts
 
 
 def _at(moment: float, seconds: float) -> float:
     return _BARS * moment / seconds if seconds > 0 else 0.0
 
 
-def _row(bar: Bar, number: int, seconds: float, left: float) -> str:
+def _row(bar: Bar, number: int, seconds: float, left: float) -> Html:
     y = _HEAD + number * _ROW
     middle, end = y + _ROW / 2, left + _BARS + _BAR_TIME
     x = left + min(_at(bar.start, seconds), _BARS - _LEAST)
@@ -366,7 +366,7 @@ def _row(bar: Bar, number: int, seconds: float, left: float) -> str:
         svg.text(end + _COMMIT - 4, middle, commit, "tract-dim tract-end"),
     ]
     said = _said(bar)
-    return svg.item("".join(content), said, said, f"tract-node tract-{bar.state}{of_main}")
+    return svg.item(content, spoken=said, hover=said, look=f"tract-node tract-{bar.state}{of_main}")
 
 
 def _said(bar: Bar) -> str:

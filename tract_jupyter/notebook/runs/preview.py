@@ -10,13 +10,14 @@ from tract_jupyter.models import one_line, printable, shortened, show_tokens
 from tract_jupyter.notebook.runs.pictures import why
 from tract_jupyter.notebook.runs.prompt import PromptView, inspect_prompt
 from tract_jupyter.notebook.views import rows
-from tract_jupyter.notebook.views.html import View, escaped, root_html, style_tag
+from tract_jupyter.notebook.views.html import View, element, fragment, root_html, style_tag
 from tract_jupyter.notebook.views.styles import styled
 from tract_jupyter.runs import Hook
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from tract_jupyter.notebook.views.html import Html
     from tract_jupyter.runs import Imagined, OperationRun, PromptPreview
     from tract_jupyter.tract import Tract
 
@@ -44,18 +45,18 @@ class PreviewView(View):
         source, attached = tract.tokenizer.name, tract.attachment_tokens
         return cls(preview, PromptView(inspect_prompt(preview.run, count, source, attached)))
 
-    def to_html(self) -> str:
-        """Return a part of a page that stands alone, everything escaped."""
-        told = [rows.line(rows.said(name), rows.cut(value)) for name, value in self._facts()]
-        told += [_imagined_html(one) for one in self.preview.imagined]
-        head = f"<p><b>What would be sent now</b> {rows.badge('nothing was asked')}</p>{rows.rows(told)}"
+    def to_html(self) -> Html:
+        """Return a part of a page that stands alone."""
+        title = "What would be sent now"
         stops = self.preview.why_not
-        note = f'<div class="note no">{escaped(_sentence(stops))}</div>' if stops else ""
-        page = styled(rows.page(head + note, "What would be sent now", "tract-preview"))
+        note = element("div", _sentence(stops), class_="note no") if stops else None
+        body = _head_html(title), _lines_html(self._facts(), map(_imagined_html, self.preview.imagined)), note
+        page = styled(rows.page(body, label=title, name="tract-preview"))
         if not self.preview.run.prompt:
             return page
         old = style_tag("views/views.css", "views/runs.css")
-        return f"{page}{old}{root_html(self.prompt.body_html(), 'tract-views tract-run', tag='section')}"
+        prompt = root_html(self.prompt.body_html(), look="tract-views tract-run", tag="section")
+        return fragment(page, old, prompt)
 
     def to_text(self) -> str:
         """Return the same as lines."""
@@ -103,16 +104,12 @@ class OperationPreviewView(View):
         results, imagined = preview.operation(operation_id)
         return cls(operation_id, results, imagined, preview.effects.get(operation_id, ()))
 
-    def to_html(self) -> str:
-        """Return a part of a page that stands alone, everything escaped."""
-        lines = [rows.line(rows.said(name), rows.cut(value)) for name, value in self._facts()]
-        lines += [] if self.imagined is None else [_imagined_html(self.imagined, is_open=True)]
-        lines += map(_effect_html, self.effects)
-        name = escaped(one_line(self.operation_id, _NAME))
-        head = f"<p><b>Dry run of {name}</b> {rows.badge('nothing was asked')}</p>"
-        return styled(
-            rows.page(f"{head}{rows.rows(lines)}", f"Dry run of {self.operation_id}", "tract-dry-run")
-        )
+    def to_html(self) -> Html:
+        """Return a part of a page that stands alone."""
+        imagined = [] if self.imagined is None else [_imagined_html(self.imagined, is_open=True)]
+        lines = _lines_html(self._facts(), [*imagined, *map(_effect_html, self.effects)])
+        head = _head_html(f"Dry run of {one_line(self.operation_id, _NAME)}")
+        return styled(rows.page(head, lines, label=f"Dry run of {self.operation_id}", name="tract-dry-run"))
 
     def to_text(self) -> str:
         """Return the same as lines."""
@@ -149,18 +146,26 @@ def _sent(one: Imagined) -> str:
     return _json(one.arguments)
 
 
-def _imagined_html(one: Imagined, *, is_open: bool = False) -> str:
+def _head_html(title: str) -> Html:
+    return element("p", element("b", title), " ", rows.badge("nothing was asked"))
+
+
+def _lines_html(facts: list[tuple[str, str]], more: Iterable[Html]) -> Html:
+    return rows.rows([*(rows.line(rows.said(name), rows.cut(value)) for name, value in facts), *more])
+
+
+def _imagined_html(one: Imagined, *, is_open: bool = False) -> Html:
     cells = (
         rows.named(one_line(one.operation_id, _NAME)),
         rows.cut(f"{_would(one)}; {_instead(one)}"),
         rows.badge(one_line(one.kind, _NAME)),
     )
-    return rows.row(cells, f'<pre class="out">{escaped(shortened(_sent(one), _TEXT))}</pre>', is_open=is_open)
+    return rows.row(cells, rows.out(shortened(_sent(one), _TEXT)), is_open=is_open)
 
 
-def _effect_html(effect: Mapping[str, Any]) -> str:
+def _effect_html(effect: Mapping[str, Any]) -> Html:
     cells = (rows.said("Effect"), rows.cut(str(effect.get("type", ""))))
-    return rows.row(cells, f'<pre class="out">{escaped(shortened(_json(effect), _TEXT))}</pre>')
+    return rows.row(cells, rows.out(shortened(_json(effect), _TEXT)))
 
 
 def _tool_name(tool: Mapping[str, Any]) -> str:

@@ -7,14 +7,17 @@ from enum import StrEnum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from tract_jupyter.models import cut, more_characters, one_line, printable, show_tokens
-from tract_jupyter.notebook.views.diff import diff_lines, line_html
-from tract_jupyter.notebook.views.html import OWN_KEYS, View, escaped, heading, root_html, style_tag
+from tract_jupyter.models import cut, one_line, printable, show_tokens
+from tract_jupyter.notebook.runs.page import run_page
+from tract_jupyter.notebook.views.context import unfolding
+from tract_jupyter.notebook.views.diff import diff_lines, lines_html
+from tract_jupyter.notebook.views.html import View, element, fragment, heading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tract_jupyter.models import Attachment
+    from tract_jupyter.notebook.views.html import Html, HtmlPart
     from tract_jupyter.runs import MessagePiece, Run, RunMessage
 
     Count = Callable[[str], int]
@@ -162,21 +165,15 @@ class PromptView(View):
 
     inspection: Inspection
 
-    def to_html(self) -> str:
-        """Return a part of a page that stands alone, everything escaped."""
+    def to_html(self) -> Html:
+        """Return a part of a page that stands alone."""
         title = heading(f"Prompt of run {self.inspection.run_id[:8]}", 3, self.headline)
-        styles = style_tag("views/views.css", "views/runs.css")
-        named = 'data-testid="tract-prompt" aria-label="Prompt"'
-        return styles + root_html(
-            f"{title}{self.body_html()}", "tract-views tract-run", tag="section", attributes=named
-        )
+        return run_page((title, self.body_html()), "Prompt", "tract-prompt")
 
-    def body_html(self) -> str:
+    def body_html(self) -> Html:
         """Return the messages alone."""
-        return "".join(
-            _folded_html(parts, self._source)
-            if is_same
-            else "".join(_part_html(p, self._source) for p in parts)
+        return fragment(
+            _folded_html(parts, self._source) if is_same else [_part_html(p, self._source) for p in parts]
             for is_same, parts in _runs(self.inspection.parts)
         )
 
@@ -212,36 +209,37 @@ def _fold_note(count: int) -> str:
     return f"{count:,} more unchanged messages"
 
 
-def _folded_html(parts: list[ComparedMessage], source: str) -> str:
+def _folded_html(parts: list[ComparedMessage], source: str) -> HtmlPart:
     drawn = [_part_html(part, source) for part in parts]
     if len(parts) <= 2 * _EDGE + 1:
-        return "".join(drawn)
-    inner = "".join(drawn[_EDGE:-_EDGE])
-    note = _fold_note(len(parts) - 2 * _EDGE)
-    fold = f'<details class="tract-fold"><summary {OWN_KEYS}>⋮ {note}</summary>{inner}</details>'
-    return "".join([*drawn[:_EDGE], fold, *drawn[-_EDGE:]])
+        return drawn
+    summary = element("summary", f"⋮ {_fold_note(len(parts) - 2 * _EDGE)}")
+    fold = element("details", summary, drawn[_EDGE:-_EDGE], class_="tract-fold")
+    return [*drawn[:_EDGE], fold, *drawn[-_EDGE:]]
 
 
-def _part_html(part: ComparedMessage, source: str) -> str:
+def _part_html(part: ComparedMessage, source: str) -> Html:
     role = part.message.role if part.message.role in _ROLES else "other"
-    number = "" if part.number is None else f'<span class="tract-dim">{part.number:,}</span>'
-    tokens = (
-        ""
-        if part.tokens is None
-        else f'<span class="tract-dim">{show_tokens(part.tokens, source)} tokens</span>'
+    head = element(
+        "div",
+        None if part.number is None else element("span", f"{part.number:,}", class_="tract-dim"),
+        element("span", one_line(part.message.role, _NAME), class_=f"tract-role tract-{role}"),
+        _origin_html(part),
+        None if part.tokens is None else _tokens_html(part.tokens, source),
+        class_="tract-head",
     )
-    head = (
-        f'<div class="tract-head">{number}<span class="tract-role tract-{role}">'
-        f"{escaped(one_line(part.message.role, _NAME))}</span>{_origin_html(part)}{tokens}</div>"
-    )
-    return f'<div class="tract-part tract-{_CSS[part.change]}">{head}{_body_html(part, source)}</div>'
+    return element("div", head, _body_html(part, source), class_=f"tract-part tract-{_CSS[part.change]}")
 
 
-def _origin_html(part: ComparedMessage) -> str:
+def _tokens_html(tokens: int, source: str, before: str = "") -> Html:
+    return element("span", f"{before}{show_tokens(tokens, source)} tokens", class_="tract-dim")
+
+
+def _origin_html(part: ComparedMessage) -> Html | None:
     if part.change is MessageChange.SAME:
-        return ""
-    by = "".join(f" <code>{escaped(label)}</code>" for label in _labels(part))
-    return f'<span class="tract-origin">{part.change.value}{" by" if by else ""}{by}</span>'
+        return None
+    by = [(" ", element("code", label)) for label in _labels(part)]
+    return element("span", part.change.value, " by" if by else None, by, class_="tract-origin")
 
 
 def _labels(part: ComparedMessage) -> list[str]:
@@ -249,63 +247,51 @@ def _labels(part: ComparedMessage) -> list[str]:
     return names[:_NAMED] + ([f"and {len(names) - _NAMED:,} more"] if len(names) > _NAMED else [])
 
 
-def _body_html(part: ComparedMessage, source: str) -> str:
+def _body_html(part: ComparedMessage, source: str) -> HtmlPart:
     text = part.message.content
-    named = "".join(f"<p><code>{escaped(str(one))}</code></p>" for one in part.message.attachments)
+    named = [element("p", element("code", str(one))) for one in part.message.attachments]
     if part.change is not MessageChange.CHANGED:
-        return named + (_text_html(text) if text or not named else "")
-    return named + _changed_html(part, text, source)
+        return named, _text_html(text) if text or not named else None
+    return named, _changed_html(part, text, source)
 
 
-def _changed_html(part: ComparedMessage, text: str, source: str) -> str:
+def _changed_html(part: ComparedMessage, text: str, source: str) -> HtmlPart:
     pieces = _pieces_html(part, source)
-    lines = "".join(map(line_html, diff_lines(part.before, text)))
-    diff = (
-        f'<div class="tract-lines" {OWN_KEYS} tabindex="0" role="region" aria-label="Difference">{lines}</div>'
-        if lines
-        else ""
-    )
+    diff = lines_html(part.before, text, "Difference")
     if not pieces:
-        return diff + _whole("Full text", text)
-    summary = f"<summary {OWN_KEYS}>Difference from the prompt without operations</summary>"
-    return f"{pieces}<details>{summary}{diff}</details>"
+        return diff, _whole("Full text", text)
+    summary = element("summary", "Difference from the prompt without operations")
+    return pieces, element("details", summary, diff)
 
 
-def _pieces_html(part: ComparedMessage, source: str) -> str:
+def _pieces_html(part: ComparedMessage, source: str) -> list[Html]:
     """Return the parts of the text one below the other, each with the operation it is from."""
     counts: Sequence[int | None] = part.piece_tokens or [None] * len(part.pieces)
     drawn = []
     for piece, count in zip(part.pieces, counts, strict=True):
         if not piece.text.strip():
             continue
-        tokens = (
-            "" if count is None else f'<span class="tract-dim"> {show_tokens(count, source)} tokens</span>'
-        )
-        label = f"<code>{escaped(one_line(piece.label, _NAME))}</code>" if piece.label else "unchanged"
-        css = "tract-piece tract-by" if piece.label else "tract-piece"
-        text = _text_html(piece.text.strip(_BLANK))
-        drawn.append(f'<div class="{css}"><div class="tract-from">{label}{tokens}</div>{text}</div>')
-    return "".join(drawn)
+        tokens = None if count is None else _tokens_html(count, source, " ")
+        label = element("code", one_line(piece.label, _NAME)) if piece.label else "unchanged"
+        head = element("div", label, tokens, class_="tract-from")
+        look = ("tract-piece", "tract-by" if piece.label else "")
+        drawn.append(element("div", head, _text_html(piece.text.strip(_BLANK)), class_=look))
+    return drawn
 
 
-def _text_html(text: str) -> str:
+def _text_html(text: str) -> Html:
     """Return the text; a long one opens."""
     if not text:
-        return '<p class="tract-dim">empty</p>'
+        return element("p", "empty", class_="tract-dim")
     if len(text) <= _LONG and text.count("\n") < _LONG_LINES:
-        return f"<pre>{escaped(text)}</pre>"
+        return element("pre", text)
     lines = text.strip().splitlines()
     return _whole(one_line(lines[0] if lines else "blank", _LINE), text)
 
 
-def _whole(summary: str, text: str) -> str:
-    more = more_characters(text, _WHOLE)
-    note = f'<p class="tract-dim">{more}</p>' if more else ""
-    count = f'<span class="tract-dim"> ({len(text):,} characters)</span>'
-    return (
-        f"<details><summary {OWN_KEYS}>{escaped(summary)}{count}</summary>"
-        f"<pre>{escaped(text[:_WHOLE])}</pre>{note}</details>"
-    )
+def _whole(summary: str, text: str) -> Html:
+    count = element("span", f" ({len(text):,} characters)", class_="tract-dim")
+    return unfolding((summary, count), text, _WHOLE)
 
 
 def _part_text(part: ComparedMessage, source: str) -> str:

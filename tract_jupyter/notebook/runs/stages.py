@@ -14,7 +14,7 @@ from tract_jupyter.models import counted, one_line
 from tract_jupyter.notebook.runs.graph import NAMED_AT_MOST, hover, lay_out, main_word
 from tract_jupyter.notebook.runs.pictures import GLYPHS, NodeState, duration
 from tract_jupyter.notebook.views import rows
-from tract_jupyter.notebook.views.html import escaped
+from tract_jupyter.notebook.views.html import element
 from tract_jupyter.notebook.views.styles import styled
 from tract_jupyter.runs import Hook
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.notebook.runs.graph import Band
     from tract_jupyter.notebook.runs.pictures import OperationNode
+    from tract_jupyter.notebook.views.html import Html
 
 _MOST = 12  # stages of a hook; more are joined
 _NAME = 60
@@ -94,41 +95,43 @@ def _joined(band: Band) -> Iterator[OperationStage]:
             first, held = number + 1, []
 
 
-def stages_html(nodes: Sequence[OperationNode], main: NodeState | None) -> str:
+def stages_html(nodes: Sequence[OperationNode], main: NodeState | None) -> Html:
     """Return the stages with the main call between them; `main` is None in a profile, which makes none."""
     stages = stages_of(nodes)
     lines = [_stage_html(one) for one in stages if one.hook is Hook.BEFORE]
     lines += [_main_html(main)]
     lines += [_stage_html(one) for one in stages if one.hook is Hook.AFTER]
     label = f"{counted(len(nodes), 'operation')} in {counted(len(stages), 'stage')}"
-    return styled(rows.page(rows.rows(lines), label, "tract-stages"))
+    return styled(rows.page(rows.rows(lines), label=label, name="tract-stages"))
 
 
-def _main_html(main: NodeState | None) -> str:
+def _main_html(main: NodeState | None) -> Html:
     state = main or NodeState.PLANNED
     word = "" if main is None else main_word(state)
-    glyph = "" if main is None else f'<i class="tract-mark tract-{state}">{GLYPHS[state]}</i>'
-    return rows.line(glyph, rows.said("Main call"), rows.cut(word))
+    return rows.line(None if main is None else mark(state), rows.said("Main call"), rows.cut(word))
 
 
-def _stage_html(stage: OperationStage) -> str:
-    strip = "".join(
-        f'<i class="tract-{state}" style="flex:{count}"></i>' for state, count in stage.counts.items()
+def mark(state: NodeState, glyph: str = "") -> Html:
+    """Return the mark of a state; `glyph` is another sign for it."""
+    return element("i", glyph or GLYPHS[state], class_=f"tract-mark tract-{state}")
+
+
+def _stage_html(stage: OperationStage) -> Html:
+    strip = (
+        element("i", class_=f"tract-{state}", style=f"flex:{count}") for state, count in stage.counts.items()
     )
     cells = (
         rows.said(stage.title),
-        f'<span class="tract-strip" aria-hidden="true">{strip}</span>',
+        element("span", strip, class_="tract-strip", aria_hidden="true"),
         rows.cut(stage.summary),
         rows.number(f"{len(stage.nodes):,}"),
     )
-    chips = "".join(map(_chip, stage.nodes))
-    return rows.row(cells, f'<div class="tract-chips" role="list">{chips}</div>')
+    return rows.row(cells, element("div", map(_chip, stage.nodes), class_="tract-chips", role="list"))
 
 
-def _chip(node: OperationNode) -> str:
-    required = " tract-required" if node.required else ""
-    time = f"<small>{duration(node.milliseconds)}</small>" if node.milliseconds else ""
-    return (
-        f'<span class="tract-chip tract-{node.state}{required}" role="listitem" title="{escaped(hover(node))}">'
-        f'<i class="tract-mark">{GLYPHS[node.state]}</i><span class="cut">{escaped(node.title)}</span>{time}</span>'
-    )
+def _chip(node: OperationNode) -> Html:
+    look = ("tract-chip", f"tract-{node.state}", "tract-required" if node.required else "")
+    glyph = element("i", GLYPHS[node.state], class_="tract-mark")
+    time = element("small", duration(node.milliseconds)) if node.milliseconds else None
+    name = element("span", node.title, class_="cut")
+    return element("span", glyph, name, time, class_=look, role="listitem", title=hover(node))

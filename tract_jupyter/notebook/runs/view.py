@@ -9,6 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models import local_time, more_characters, one_line, printable, shortened
 from tract_jupyter.notebook.runs.graph import gantt, gantt_svg, gantt_text, graph_svg
+from tract_jupyter.notebook.runs.page import (
+    facts_html,
+    head_html,
+    operations_html,
+    reason_html,
+    reasons_html,
+    run_page,
+    section,
+)
 from tract_jupyter.notebook.runs.pictures import (
     GLYPHS,
     NodeState,
@@ -19,16 +28,9 @@ from tract_jupyter.notebook.runs.pictures import (
     picture,
 )
 from tract_jupyter.notebook.runs.prompt import PromptView
-from tract_jupyter.notebook.runs.stages import is_many, stages_html
-from tract_jupyter.notebook.views.html import (
-    OWN_KEYS,
-    View,
-    escaped,
-    heading,
-    root_html,
-    style_tag,
-    text_width,
-)
+from tract_jupyter.notebook.runs.stages import mark
+from tract_jupyter.notebook.views import svg
+from tract_jupyter.notebook.views.html import View, cell, element, table, text_width
 from tract_jupyter.notebook.views.svg import short
 from tract_jupyter.runs import EffectStatus, Hook, RunStatus
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.runs.graph import Bar, Gantt
     from tract_jupyter.notebook.runs.pictures import OperationNode, Picture, RunEventLike
     from tract_jupyter.notebook.runs.prompt import Inspection
+    from tract_jupyter.notebook.views.html import Html, HtmlPart
     from tract_jupyter.runs import Run
 
 
@@ -269,190 +272,172 @@ class RunView(View):
         """The run as data to draw."""
         return picture(self.run, self.events, self.now)
 
-    def to_html(self) -> str:
-        """Return a part of a page that stands alone, everything escaped."""
-        status = self.run.status.value
-        styles = style_tag("views/views.css", "views/runs.css")
-        body = [
-            _head_html(self.picture, self.said),
-            _progress_html(self.picture, self.said),
-            _graph_html(self.picture),
-        ]
-        body += [_reasons_html(reasons(self.picture)), _notes_html(self.run), _reply_html(self.run)]
-        body += [
-            _timeline_html(self.picture),
-            _table_html(self.picture),
+    def to_html(self) -> Html:
+        """Return a part of a page that stands alone."""
+        shown = self.picture
+        body = (
+            _head_html(shown, self.said),
+            _progress_html(shown, self.said),
+            _graph_html(shown),
+            _reasons_html(reasons(shown)),
+            _notes_html(self.run),
+            _reply_html(self.run),
+            _timeline_html(shown),
+            _table_html(shown),
             self._prompt_html(),
             _debug_html(self.run),
-        ]
-        named = (
-            f'data-testid="tract-run" data-status="{status}" aria-label="Run {escaped(self.run.run_id[:8])}"'
         )
-        return styles + root_html("".join(body), "tract-views tract-run", tag="section", attributes=named)
+        label, status = f"Run {self.run.run_id[:8]}", self.run.status.value
+        return run_page(body, label, "tract-run", data_status=status)
 
     def to_text(self) -> str:
         """Return head, a row with a bar for each operation, reasons, and reply."""
         prompt = None if self.inspection is None else PromptView(self.inspection)
         return run_text(self.picture, prompt, self.said)
 
-    def _prompt_html(self) -> str:
+    def _prompt_html(self) -> Html | None:
         if self.inspection is None or not self.inspection.parts:
-            return ""
+            return None
         view = PromptView(self.inspection)
-        return _section("Prompt", view.headline, view.body_html(), "prompt", is_open=False)
+        return section("Prompt", view.headline, view.body_html(), "tract-run-prompt", is_open=False)
 
 
-def _head_html(shown: Picture, said: str) -> str:
+def _head_html(shown: Picture, said: str) -> HtmlPart:
     run = shown.run
-    told = "".join(f"<span><b>{name}</b> {_value(name, value)}</span>" for name, value in facts(shown))
     word = standing(run, is_interrupted=bool(said))
-    said = said or outcome(run)
-    css = ' class="tract-bad"' if run.status is RunStatus.FAILED else ""
-    what = f"<p{css}>{escaped(said)}</p>" if said else ""
-    badge = f'<span class="tract-badge tract-{word}">{word}</span>'
-    title = heading(f"Run {run.run_id[:8]}", 3)
-    return f'<header>{title}{badge}</header><p class="tract-facts">{told}</p>{what}'
-
-
-def _value(name: str, value: str) -> str:
-    text = escaped(value)
-    return f"<code>{text}</code>" if name in {"root hash", "profile", "branch", "reply commit"} else text
-
-
-def _progress_html(shown: Picture, instead: str) -> str:
-    if instead or shown.run.status is not RunStatus.RUNNING:
-        return ""
-    said = escaped(progress(shown))
-    share = 100 * shown.ended / max(len(shown.nodes), 1)
+    look = "tract-bad" if run.status is RunStatus.FAILED else ""
+    what = said or outcome(run)
     return (
-        f'<p class="tract-now">{said}</p><div class="tract-bar" role="img" aria-label="{said}">'
-        f'<span class="tract-seg tract-assistant" style="width:{share:.1f}%"></span></div>'
+        head_html(f"Run {run.run_id[:8]}", word, f"tract-{word}"),
+        facts_html((name, _value(name, value)) for name, value in facts(shown)),
+        element("p", what, class_=look) if what else None,
     )
 
 
-def _graph_html(shown: Picture) -> str:
+def _value(name: str, value: str) -> HtmlPart:
+    return element("code", value) if name in {"root hash", "profile", "branch", "reply commit"} else value
+
+
+def _progress_html(shown: Picture, instead: str) -> HtmlPart:
+    if instead or shown.run.status is not RunStatus.RUNNING:
+        return None
+    said = progress(shown)
+    share = 100 * shown.ended / max(len(shown.nodes), 1)
+    filled = element("span", class_="tract-seg tract-assistant", style=f"width:{share:.1f}%")
+    return (
+        element("p", said, class_="tract-now"),
+        element("div", filled, class_="tract-bar", role="img", aria_label=said),
+    )
+
+
+def _graph_html(shown: Picture) -> HtmlPart:
     if not shown.nodes:
-        return '<p class="tract-dim">No operations: the context was sent as it stands.</p>'
-    if is_many(shown.nodes):
-        stages = stages_html(shown.nodes, shown.main)
-        return f'<div data-testid="tract-run-graph">{stages}</div>{legend_html(shown.nodes)}'
-    drawing = (
-        f'<div class="tract-canvas tract-flow" data-testid="tract-run-graph" {OWN_KEYS} tabindex="0" role="region" '
-        f'aria-label="Graph of operations">{graph_svg(shown)}</div>'
-    )
-    return drawing + legend_html(shown.nodes)
+        return element("p", "No operations: the context was sent as it stands.", class_="tract-dim")
+    return operations_html(shown.nodes, shown.main, lambda: graph_svg(shown), "tract-run-graph")
 
 
-def legend_html(nodes: Iterable[OperationNode]) -> str:
-    """Return what the marks of a graph mean, and how many there are of each."""
-    nodes = list(nodes)
-    counts = {state: sum(node.state is state for node in nodes) for state in NodeState}
-    entries = "".join(
-        f'<span><i class="tract-mark tract-{state}">{GLYPHS[state]}</i>{count:,} {state.value}</span>'
-        for state, count in counts.items()
-        if count
-    )
-    required = "<span>thick border: required</span>" if any(node.required for node in nodes) else ""
-    return f'<p class="tract-legend">{entries}{required}<span>Hover over an operation for more</span></p>'
-
-
-def _reasons_html(told: list[StatusReason]) -> str:
+def _reasons_html(told: list[StatusReason]) -> HtmlPart:
     if not told:
-        return ""
-    rows = [
-        f'<li><i class="tract-mark tract-{one.state}">{GLYPHS[one.state]}</i>'
-        f"<b>{escaped(one.names)}</b> {escaped(one.why)}</li>"
-        for one in told
-    ]
-    more = len(rows) - _REASONS
-    rest = (
-        f"<details><summary {OWN_KEYS}>"
-        f"{more:,} more</summary><ul class='tract-reasons'>{''.join(rows[_REASONS:])}</ul></details>"
-        if more > 0
-        else ""
+        return None
+    items = [reason_html(mark(one.state), one.names, one.why) for one in told]
+    more = len(items) - _REASONS
+    rest = element(
+        "details",
+        element("summary", f"{more:,} more"),
+        element("ul", items[_REASONS:], class_="tract-reasons"),
     )
-    return f'<ul class="tract-reasons" data-testid="tract-run-reasons">{"".join(rows[:_REASONS])}</ul>{rest}'
+    return reasons_html(items[:_REASONS], "tract-run-reasons"), rest if more > 0 else None
 
 
-def _reply_html(run: Run) -> str:
+def _reply_html(run: Run) -> Html | None:
     if not run.reply:
-        return ""
+        return None
     more = more_characters(run.reply, _SHOWN_REPLY)
-    note = f'<p class="tract-dim">{more}</p>' if more else ""
-    body = f'<div class="tract-reply">{escaped(run.reply[:_SHOWN_REPLY])}</div>{note}'
-    return _section("Reply", "", body, "reply", is_open=len(run.reply) <= _LONG_REPLY)
+    note = element("p", more, class_="tract-dim") if more else None
+    body = element("div", run.reply[:_SHOWN_REPLY], class_="tract-reply"), note
+    return section("Reply", "", body, "tract-run-reply", is_open=len(run.reply) <= _LONG_REPLY)
 
 
-def _notes_html(run: Run) -> str:
-    if not run.notes:
-        return ""
-    rows = [
-        f"<dt>{escaped(one_line(one.title, _NAME))} <span class='tract-about'>{escaped(note_place(one))}</span></dt>"
-        f"<dd><pre>{escaped(one.text[:_SHOWN_REPLY])}</pre>{escaped(more_characters(one.text, _SHOWN_REPLY))}</dd>"
+def _notes_html(run: Run) -> Html | None:
+    entries = [
+        (
+            one_line(one.title, _NAME),
+            note_place(one),
+            one.text[:_SHOWN_REPLY],
+            more_characters(one.text, _SHOWN_REPLY),
+        )
         for one in run.notes
     ]
-    return _section("Notes", f"{len(rows):,}", f"<dl>{''.join(rows)}</dl>", "notes", is_open=True)
+    return _entries_html("Notes", entries, "tract-run-notes", is_open=True)
 
 
-def _debug_html(run: Run) -> str:
-    kept = [one for one in run.operations if one.debug]
-    rows = [
-        f"<dt>{escaped(one_line(one.operation_id, _NAME))} <span class='tract-about'>{one.hook.value}</span></dt>"
-        f"<dd><pre>{escaped(json.dumps(one.debug, ensure_ascii=False, indent=1))}</pre></dd>"
-        for one in kept
+def _debug_html(run: Run) -> Html | None:
+    entries = [
+        (
+            one_line(one.operation_id, _NAME),
+            one.hook.value,
+            json.dumps(one.debug, ensure_ascii=False, indent=1),
+            "",
+        )
+        for one in run.operations
+        if one.debug
     ]
-    return (
-        _section("Debugging", f"{len(rows):,}", f"<dl>{''.join(rows)}</dl>", "debug", is_open=False)
-        if rows
-        else ""
+    return _entries_html("Debugging", entries, "tract-run-debug", is_open=False)
+
+
+def _entries_html(
+    title: str, entries: list[tuple[str, str, str, str]], name: str, *, is_open: bool
+) -> Html | None:
+    """Return texts with their names, and where they are from."""
+    if not entries:
+        return None
+    shown = (
+        (
+            element("dt", what, " ", element("span", place, class_="tract-about")),
+            element("dd", element("pre", text), more),
+        )
+        for what, place, text, more in entries
     )
+    return section(title, f"{len(entries):,}", element("dl", shown), name, is_open=is_open)
 
 
-def _timeline_html(shown: Picture) -> str:
+def _timeline_html(shown: Picture) -> Html | None:
     chart = gantt(shown)
     if not any(bar.node for bar in chart.bars):
-        return ""
-    committed = "".join(f"<p>{escaped(line)}</p>" for line in commit_lines(shown))
-    body = (
-        f'<div class="tract-canvas" data-testid="tract-run-gantt" {OWN_KEYS}'
-        f' tabindex="0" role="region" aria-label="Time line">'
-        f"{gantt_svg(chart)}</div>{committed}"
-    )
-    return _section("Time line", side_by_side(chart), body, "timeline", is_open=len(chart.bars) <= _OPEN)
+        return None
+    committed = (element("p", line) for line in commit_lines(shown))
+    body = svg.figure(gantt_svg(chart), "Time line", "tract-run-gantt"), committed
+    is_open = len(chart.bars) <= _OPEN
+    return section("Time line", side_by_side(chart), body, "tract-run-timeline", is_open=is_open)
 
 
-def _table_html(shown: Picture) -> str:
+_COLUMNS = (
+    "Operation",
+    "Hook",
+    "Kind",
+    "Status",
+    "Commit",
+    "Order",
+    "After",
+    "Time",
+    "Attempts",
+    "Why not done",
+)
+_LOOKS = {
+    **dict.fromkeys(("Commit", "Order", "Time", "Attempts"), "tract-right"),
+    "Why not done": "tract-why",
+}
+
+
+def _table_html(shown: Picture) -> Html | None:
     if not shown.nodes:
-        return ""
-    heads = (
-        "Operation",
-        "Hook",
-        "Kind",
-        "Status",
-        "Commit",
-        "Order",
-        "After",
-        "Time",
-        "Attempts",
-        "Why not done",
+        return None
+    heads, *lines = (
+        [cell(text, class_=_LOOKS.get(head)) for head, text in zip(_COLUMNS, row, strict=True)]
+        for row in (_COLUMNS, *map(_cells, shown.nodes))
     )
-    right = {"Commit", "Order", "Time", "Attempts"}
-    head = "".join(f'<th scope="col"{_right(name, right)}>{name}</th>' for name in heads)
-    rows = "".join(_table_row(heads, node, right) for node in shown.nodes)
-    table = f'<table class="tract-messages"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
-    count = f"{len(shown.nodes):,}"
-    return _section(
-        "Operations", count, f'<div class="tract-canvas">{table}</div>', "operations", is_open=False
-    )
-
-
-def _table_row(heads: tuple[str, ...], node: OperationNode, right: set[str]) -> str:
-    cells = zip(heads, _cells(node), strict=True)
-    return f"<tr>{''.join(f'<td{_right(head, right)}>{escaped(cell)}</td>' for head, cell in cells)}</tr>"
-
-
-def _right(name: str, right: set[str]) -> str:
-    return ' class="tract-right"' if name in right else ' class="tract-why"' if name == "Why not done" else ""
+    drawn = element("div", table(lines, heads, class_="tract-messages"), class_="tract-canvas")
+    return section("Operations", f"{len(shown.nodes):,}", drawn, "tract-run-operations", is_open=False)
 
 
 def _cells(node: OperationNode) -> tuple[str, ...]:
@@ -468,14 +453,4 @@ def _cells(node: OperationNode) -> tuple[str, ...]:
         duration(node.milliseconds) if node.span else "",
         str(node.attempts or ""),
         node.why,
-    )
-
-
-def _section(title: str, about: str, body: str, name: str, *, is_open: bool) -> str:
-    more = f' <span class="tract-about">{escaped(about)}</span>' if about else ""
-    opened = " open" if is_open else ""
-    return (
-        f'<details class="tract-section" data-testid="tract-run-{name}"{opened}><summary {OWN_KEYS}>'
-        f"{title}{more}</summary>"
-        f"{body}</details>"
     )

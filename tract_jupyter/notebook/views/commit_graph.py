@@ -24,9 +24,9 @@ from tract_jupyter.models import (
 )
 from tract_jupyter.notebook.views import svg
 from tract_jupyter.notebook.views.html import (
-    OWN_KEYS,
     View,
-    escaped,
+    element,
+    fragment,
     heading,
     root_html,
     style_tag,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tract_jupyter.models import BranchInfo, CommitInfo
+    from tract_jupyter.notebook.views.html import Attribute, Html
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,19 +431,24 @@ _TEXT = 6.6
 _COLOURS = 8  # as many as graph.css names
 
 
-def graph_svg(layout: Layout, rows: Sequence[CommitRow], label: str) -> str:
-    """Return the drawing; everything escaped. Screen readers are told a list of commits."""
+def graph_svg(layout: Layout, rows: Sequence[CommitRow], label: str) -> Html:
+    """Return the drawing. Screen readers are told a list of commits."""
     columns = _Columns(layout, rows)
     colours = _colours(layout)
     height = ROW * (len(rows) + 1 + layout.is_cut)
-    lines = "".join(_edge(edge, len(rows), colours) for edge in layout.edges)
-    items = "".join(
+    lines = (_edge(edge, len(rows), colours) for edge in layout.edges)
+    items = (
         _item(row, number, layout.columns[number], colours[layout.strands[info.commit_hash]], columns)
         for number, (row, info) in enumerate(zip(rows, layout.commits, strict=True))
     )
     cut = svg.text(columns.code, _middle(len(rows)), "older commits are not shown", "tract-dim")
-    content = [columns.heads(), svg.unspoken(lines, "tract-lines"), items, cut if layout.is_cut else ""]
-    return svg.drawing(round(columns.end), height, label, "".join(content))
+    content = [
+        columns.heads(),
+        svg.unspoken(lines, look="tract-lines"),
+        items,
+        cut if layout.is_cut else None,
+    ]
+    return svg.drawing(round(columns.end), height, label, content)
 
 
 class _Columns:
@@ -461,16 +467,16 @@ class _Columns:
         )
         self.end += _MARGIN
 
-    def heads(self) -> str:
+    def heads(self) -> Html:
         """Return the words above the columns; each row tells a screen reader what is what."""
         places = ((self.code, "", "commit"), (self.time, "", "time"), (self.tokens, "tract-right", "tokens"),
                   (self.kind, "", "kind"), (self.message, "", "message"))  # fmt: skip
         return svg.unspoken(
-            "".join(svg.text(x, _middle(-1), word, f"tract-dim {css}".strip()) for x, css, word in places)
+            svg.text(x, _middle(-1), word, f"tract-dim {css}".strip()) for x, css, word in places
         )
 
 
-def _item(row: CommitRow, number: int, column: int, colour: int, at: _Columns) -> str:
+def _item(row: CommitRow, number: int, column: int, colour: int, at: _Columns) -> Html:
     y = _middle(number)
     labels, x = _drawn_labels(row.labels, at.message, y)
     dim = "tract-dim" if row.mark is Mark.SKIP else ""
@@ -484,7 +490,7 @@ def _item(row: CommitRow, number: int, column: int, colour: int, at: _Columns) -
         labels,
         svg.text(x, y, row.message, dim),
     )
-    return svg.item("".join(parts), _spoken(row), row.hover)
+    return svg.item(parts, spoken=_spoken(row), hover=row.hover)
 
 
 def _spoken(row: CommitRow) -> str:
@@ -501,7 +507,7 @@ def _spoken(row: CommitRow) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def dot(mark: Mark, x: float, y: float, css: str) -> str:
+def dot(mark: Mark, x: float, y: float, css: str) -> Html:
     """Return the mark of a commit around a point."""
     css = f"tract-dot {css}"
     if mark is Mark.PINNED:
@@ -515,7 +521,7 @@ def dot(mark: Mark, x: float, y: float, css: str) -> str:
     return svg.circle(x, y, 4.5 if mark is Mark.NORMAL else 2.5, css)
 
 
-def _edge(edge: Edge, rows: int, colours: dict[str, int]) -> str:
+def _edge(edge: Edge, rows: int, colours: dict[str, int]) -> Html:
     """Return a path from the child into its lane, down, and over to the parent; dashed at the end where it is cut."""
     css = f"tract-c{colours[edge.strand]}"
     x, y, lane = _x(edge.child_column), _middle(edge.child), _x(edge.lane)
@@ -541,19 +547,22 @@ def _curve(x: float, y: float, to: float) -> str:
     return f"C{x} {y + ROW * 0.7:g} {to} {y + ROW * 0.3:g} {to} {y + ROW}"
 
 
-def _drawn_labels(labels: Iterable[Label], x: float, y: float) -> tuple[str, float]:
+def _drawn_labels(labels: Iterable[Label], x: float, y: float) -> tuple[list[Html], float]:
     """Return the labels, and where they end."""
     drawn = []
     for label in labels:
         width = _label_width(label)
+        place = {"x": f"{x + 7:g}", "y": f"{y + svg.BASELINE:g}", "textLength": f"{width - 14:g}"}
         drawn.append(
-            f'<g class="tract-label tract-{label.kind}">'
-            f"{svg.box(x, y - 8, width, 16, radius=3 if label.kind == 'tag' else 8)}"
-            f'<text x="{x + 7:g}" y="{y + svg.BASELINE:g}" textLength="{width - 14:g}" '
-            f'lengthAdjust="spacingAndGlyphs">{escaped(_label_text(label))}</text></g>'
+            element(
+                "g",
+                svg.box(x, y - 8, width, 16, radius=3 if label.kind == "tag" else 8),
+                element("text", _label_text(label), **place, lengthAdjust="spacingAndGlyphs"),
+                class_=f"tract-label tract-{label.kind}",
+            )
         )
         x += width + 5
-    return "".join(drawn), x
+    return drawn, x
 
 
 def _label_text(label: Label) -> str:
@@ -607,16 +616,14 @@ class Graph(View):
     summary: str
     notes: tuple[str, ...] = ()
 
-    def to_html(self) -> str:
-        """Return a part of a page that stands alone, everything escaped."""
+    def to_html(self) -> Html:
+        """Return a part of a page that stands alone."""
         label = f"{self.summary}, newest first"
-        drawing = (
-            f'<div class="tract-canvas" {OWN_KEYS} tabindex="0" role="region" aria-label="Graph of commits">'
-            f"{graph_svg(self.layout, self.rows, label)}</div>{self._legend()}"
-        )
-        notes = "".join(f"<p>{escaped(note)}</p>" for note in self.notes)
-        page = f"{heading('History', 3, self.summary)}{drawing if self.rows else ''}{notes}"
-        return f"{style_tag('views/graph.css')}{root_html(page, 'tract-graph')}"
+        drawing = svg.figure(graph_svg(self.layout, self.rows, label), "Graph of commits"), self._legend()
+        notes = (element("p", note) for note in self.notes)
+        title = heading("History", 3, self.summary)
+        page = root_html(title, drawing if self.rows else None, notes, look="tract-graph")
+        return fragment(style_tag("views/graph.css"), page)
 
     def to_text(self) -> str:
         """Return lanes and words, with a legend of the marks."""
@@ -628,13 +635,15 @@ class Graph(View):
         used = {row.mark for row in self.rows}
         return [mark for mark in Mark if mark in used]
 
-    def _legend(self) -> str:
-        entries = "".join(
-            f'<span><svg width="14" height="14" aria-hidden="true">{dot(mark, 7, 7, "tract-plain")}</svg>'
-            f"{mark.value}</span>"
+    def _legend(self) -> Html:
+        size: dict[str, Attribute] = {"width": 14, "height": 14, "aria_hidden": "true"}
+        entries = (
+            element("span", element("svg", dot(mark, 7, 7, "tract-plain"), **size), mark.value)
             for mark in self._marks()
         )
-        return f'<p class="tract-legend">{entries}<span>Hover over a commit for its content</span></p>'
+        return element(
+            "p", entries, element("span", "Hover over a commit for its content"), class_="tract-legend"
+        )
 
 
 def graph(

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.models import Priority, more_characters, one_line, safe_repr, show_tokens
 from tract_jupyter.notebook.views.html import (
-    OWN_KEYS,
-    escaped,
+    cell,
+    element,
+    fragment,
     heading,
     root_html,
     style_tag,
+    table,
     text_width,
 )
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tract_jupyter.models import CompiledContext, Message, ToolCall
+    from tract_jupyter.notebook.views.html import Html, HtmlPart
 
 
 _NAME = 40
@@ -91,26 +94,25 @@ class TokenBar:
         over = f": over budget by {show_tokens(self.over, self.source)}" if self.over else ""
         return f"{tokens} of {self.max_tokens:,} tokens{share}{over} ({self.source})"
 
-    def to_html(self) -> str:
+    def to_html(self) -> Html:
         """Return the bar with its legend; to a screen reader it is one sentence."""
-        bars = "".join(
-            f'<span class="tract-seg tract-{role}" style="width:{100 * count / self._scale:.3f}%"></span>'
+        bars = [
+            element("span", class_=f"tract-seg tract-{role}", style=f"width:{100 * count / self._scale:.3f}%")
             for role, count in self.segments
-        )
+        ]
         if self.over:
             left = 100 * (self.total - self.over) / self._scale
-            bars += f'<span class="tract-limit" style="left:{left:.3f}%"></span>'
-        legend = "".join(
-            f'<span><i class="tract-seg tract-{role}"></i>{escaped(words)}</span>'
+            bars.append(element("span", class_="tract-limit", style=f"left:{left:.3f}%"))
+        legend = (
+            element("span", element("i", class_=f"tract-seg tract-{role}"), words)
             for (role, _), words in zip(self.segments, self._parts(), strict=True)
         )
-        css = "tract-bar tract-over" if self.over else "tract-bar"
-        paragraph = '<p class="tract-bad">' if self.over else "<p>"
-        label = escaped("; ".join([self.headline, *self._parts()]))
-        return (
-            f"{paragraph}{escaped(self.headline)}</p>"
-            f'<div class="{css}" role="img" aria-label="{label}">{bars}</div>'
-            f'<p class="tract-legend" aria-hidden="true">{legend}</p>'
+        label = "; ".join([self.headline, *self._parts()])
+        look = ("tract-bar", "tract-over" if self.over else "")
+        return fragment(
+            element("p", self.headline, class_="tract-bad" if self.over else ""),
+            element("div", bars, class_=look, role="img", aria_label=label),
+            element("p", legend, class_="tract-legend", aria_hidden="true"),
         )
 
     def to_text(self) -> list[str]:
@@ -163,7 +165,7 @@ _TOOLS = 40
 def context_view(context: CompiledContext) -> dict[str, str]:
     """Return the representations of a context for IPython: `text/html` and `text/plain`."""
     shown = _Shown.of(context)
-    return {"text/html": _html(shown), "text/plain": _text(shown)}
+    return {"text/html": str(_html(shown)), "text/plain": _text(shown)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,35 +215,36 @@ def _tool_name(tool: dict[str, object]) -> str:
     return one_line(str(name or "unnamed"), 64)
 
 
-def _html(shown: _Shown) -> str:
+def _html(shown: _Shown) -> Html:
     source = shown.context.token_source
     rows = [_row(number, m, source) for number, m in enumerate(shown.first, 1)]
     if shown.hidden:
-        rows.append(f'<tr class="tract-fold"><td></td><td colspan="4">⋮ {shown.fold}</td></tr>')
+        hidden = element("td", f"⋮ {shown.fold}", colspan=4)
+        rows.append(element("tr", element("td"), hidden, class_="tract-fold"))
         start = len(shown.context.messages) - len(shown.last) + 1
         rows += [_row(number, m, source) for number, m in enumerate(shown.last, start)]
-    heads = ("#", "Role", "Priority", "Tokens", "Message")
-    head = "".join(f'<th scope="col"{_right(name)}>{name}</th>' for name in heads)
-    table = (
-        f'<table class="tract-messages"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    right = {"#", "Tokens"}
+    names = ("#", "Role", "Priority", "Tokens", "Message")
+    heads = [cell(name, class_="tract-right" if name in right else "") for name in names]
+    messages = (
+        table(rows, heads, class_="tract-messages")
         if rows
-        else "<p>Nothing has been committed yet.</p>"
+        else element("p", "Nothing has been committed yet.")
     )
-    tools = f"<p><b>Tools</b> {escaped(shown.tools)}</p>" if shown.context.tools else ""
-    page = f"{heading('Context', 3, shown.title)}{shown.bar.to_html()}{tools}{table}"
-    return f"{style_tag('views/views.css')}{root_html(page, 'tract-views')}"
+    tools = element("p", element("b", "Tools"), f" {shown.tools}") if shown.context.tools else None
+    page = heading("Context", 3, shown.title), shown.bar.to_html(), tools, messages
+    return fragment(style_tag("views/views.css"), root_html(page, look="tract-views"))
 
 
-def _right(name: str) -> str:
-    return ' class="tract-right"' if name in {"#", "Tokens"} else ""
-
-
-def _row(number: int, message: Message, source: str) -> str:
-    return (
-        f'<tr><td class="tract-right tract-dim">{number:,}</td>'
-        f'<td><span class="tract-role tract-{_known_role(message.role)}">{escaped(speaker(message))}</span></td>'
-        f'<td>{_badge(message.priority)}</td><td class="tract-right">{show_tokens(message.token_count, source)}</td>'
-        f'<td class="tract-text" title="{escaped(message.commit_hash)}">{_content(message)}</td></tr>'
+def _row(number: int, message: Message, source: str) -> Html:
+    role = element("span", speaker(message), class_=f"tract-role tract-{_known_role(message.role)}")
+    return element(
+        "tr",
+        element("td", f"{number:,}", class_="tract-right tract-dim"),
+        element("td", role),
+        element("td", _badge(message.priority)),
+        element("td", show_tokens(message.token_count, source), class_="tract-right"),
+        element("td", _content(message), class_="tract-text", title=message.commit_hash),
     )
 
 
@@ -249,24 +252,25 @@ def _known_role(role: str) -> str:
     return role if role in {"system", "user", "assistant", "tool"} else "other"
 
 
-def _badge(priority: Priority) -> str:
+def _badge(priority: Priority) -> Html:
     """Return the badge of a priority; the normal one is only dim text."""
-    if priority is Priority.NORMAL:
-        return '<span class="tract-dim">normal</span>'
-    return f'<span class="tract-badge tract-{priority.value}">{priority.value}</span>'
+    is_normal = priority is Priority.NORMAL
+    look = "tract-dim" if is_normal else f"tract-badge tract-{priority.value}"
+    return element("span", priority.value, class_=look)
 
 
-def _content(message: Message) -> str:
-    """Return the first line, which opens to the whole text where there is more."""
+def _content(message: Message) -> HtmlPart:
+    """Return the first line, which opens to the whole text if there is more."""
     first, whole = preview(message, _LINE), full_text(message)
-    line = escaped(first) or '<span class="tract-dim">empty</span>'
-    if first == whole:
-        return line
-    more = more_characters(whole, _WHOLE)
-    note = f'<p class="tract-dim">{more}</p>' if more else ""
-    return (
-        f"<details><summary {OWN_KEYS}>{line}</summary><pre>{escaped(whole[:_WHOLE])}</pre>{note}</details>"
-    )
+    line = first or element("span", "empty", class_="tract-dim")
+    return line if first == whole else unfolding(line, whole, _WHOLE)
+
+
+def unfolding(name: HtmlPart, text: str, limit: int) -> Html:
+    """Return a line that opens to a text, cut after so many characters."""
+    more = more_characters(text, limit)
+    note = element("p", more, class_="tract-dim") if more else None
+    return element("details", element("summary", name), element("pre", text[:limit]), note)
 
 
 def _text(shown: _Shown) -> str:

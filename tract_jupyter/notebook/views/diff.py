@@ -6,24 +6,24 @@ import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby, zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tract_jupyter.models import (
     Priority,
     brief_repr,
     counted,
-    more_characters,
     one_line,
     printable,
     show_delta,
 )
-from tract_jupyter.notebook.views.context import full_text, preview, speaker
-from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, heading, root_html, style_tag
+from tract_jupyter.notebook.views.context import full_text, preview, speaker, unfolding
+from tract_jupyter.notebook.views.html import element, fragment, heading, root_html, style_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tract_jupyter.models import DiffResult, MessageDiff
+    from tract_jupyter.notebook.views.html import Html, HtmlPart
     from tract_jupyter.review import DisplayedPiece
 
 
@@ -35,6 +35,7 @@ _LINE = 4_000
 _BEFORE = 200
 _ALIKE = 0.35  # below this share of equal words, marking words is more confusing than not
 _WORDS = re.compile(r"\w+\s*|\s+|[^\w\s]\s*")
+Shown = TypeVar("Shown", bound=str)
 Piece = tuple[bool, str]
 """True for a part that differs, and its text."""
 
@@ -153,12 +154,12 @@ _SIGNS = {"added": "+", "removed": "−", "changed": "~"}  # noqa: RUF001 # a mi
 
 def diff_view(result: DiffResult) -> dict[str, str]:
     """Return the representations of a difference for IPython: `text/html` and `text/plain`."""
-    return {"text/html": _html(result), "text/plain": _text(result)}
+    return {"text/html": str(_html(result)), "text/plain": _text(result)}
 
 
 def _parts(
-    result: DiffResult, show: Callable[[MessageDiff], str], fold: Callable[[str], str]
-) -> Iterator[str]:
+    result: DiffResult, show: Callable[[MessageDiff], Shown], fold: Callable[[str], Shown]
+) -> Iterator[Shown]:
     """Yield each change, and a remark for each run of messages that are the same."""
     changes = 0
     for is_same, run in groupby(result.message_diffs, lambda diff: diff.kind == "unchanged"):
@@ -188,54 +189,53 @@ def _value(value: object) -> str:
     return "not set" if value is None else one_line(brief_repr(value), 80)
 
 
-def _html(result: DiffResult) -> str:
-    config = "".join(f"<p>{escaped(line)}</p>" for line in _config_lines(result))
-    parts = "".join(_parts(result, lambda diff: _change_html(diff, result.token_source), _fold_html))
-    page = f"{heading('Difference', 3, _title(result))}<p><b>{result.stat}</b></p>{config}{parts}"
-    return f"{style_tag('views/views.css')}{root_html(page, 'tract-views')}"
+def _html(result: DiffResult) -> Html:
+    config = (element("p", line) for line in _config_lines(result))
+    parts = _parts(result, lambda diff: _change_html(diff, result.token_source), _fold_html)
+    stat = element("p", element("b", str(result.stat)))
+    page = root_html(heading("Difference", 3, _title(result)), stat, config, parts, look="tract-views")
+    return fragment(style_tag("views/views.css"), page)
 
 
-def _fold_html(text: str) -> str:
-    return f'<p class="tract-dim">⋮ {text}</p>'
+def _fold_html(text: str) -> Html:
+    return element("p", f"⋮ {text}", class_="tract-dim")
 
 
-def _change_html(diff: MessageDiff, source: str) -> str:
-    details = "".join(f"<p>{escaped(line)}</p>" for line in _details(diff))
-    head = (
-        f'<div class="tract-head"><b>{_SIGNS[diff.kind]} {diff.kind}</b>'
-        f"<span>{escaped(_speakers(diff))}</span><code>{escaped(_commits(diff))}</code>"
-        f"<span>{show_delta(diff.token_delta, source)} tokens</span></div>"
+def _change_html(diff: MessageDiff, source: str) -> Html:
+    head = element(
+        "div",
+        element("b", f"{_SIGNS[diff.kind]} {diff.kind}"),
+        element("span", _speakers(diff)),
+        element("code", _commits(diff)),
+        element("span", f"{show_delta(diff.token_delta, source)} tokens"),
+        class_="tract-head",
     )
-    return f'<div class="tract-change tract-{diff.kind}">{head}{details}{_body_html(diff)}</div>'
+    details = (element("p", line) for line in _details(diff))
+    return element("div", head, details, _body_html(diff), class_=f"tract-change tract-{diff.kind}")
 
 
-def _body_html(diff: MessageDiff) -> str:
+def _body_html(diff: MessageDiff) -> Html | None:
     if diff.old is not None and diff.new is not None:
-        lines = "".join(map(line_html, diff_lines(full_text(diff.old), full_text(diff.new))))
-        return (
-            f'<div class="tract-lines" {OWN_KEYS} tabindex="0" role="region" aria-label="Lines">{lines}</div>'
-            if lines
-            else ""
-        )
-    message = diff.message
-    first, whole = escaped(preview(message, _PREVIEW)), full_text(message)
-    if escaped(whole) == first:
-        return f"<div>{first}</div>"
-    more = more_characters(whole, _WHOLE)
-    note = f'<p class="tract-dim">{more}</p>' if more else ""
-    return (
-        f"<details><summary {OWN_KEYS}>{first}</summary><pre>{escaped(whole[:_WHOLE])}</pre>{note}</details>"
-    )
+        return lines_html(full_text(diff.old), full_text(diff.new), "Lines")
+    first, whole = preview(diff.message, _PREVIEW), full_text(diff.message)
+    return element("div", first) if printable(whole) == first else unfolding(first, whole, _WHOLE)
 
 
-def line_html(line: DiffLine) -> str:
-    """Return a line of a difference, with what differs marked."""
+def lines_html(old: str, new: str, label: str) -> Html | None:
+    """Return the lines that differ, with changed words marked; None if the texts are equal."""
+    lines = [_line_html(line) for line in diff_lines(old, new)]
+    if not lines:
+        return None
+    return element("div", lines, class_="tract-lines", tabindex=0, role="region", aria_label=label)
+
+
+def _line_html(line: DiffLine) -> Html:
     tag = {"+": "ins", "-": "del"}.get(line.sign, "span")
-    parts = (f"<{tag}>{escaped(text)}</{tag}>" if differs else escaped(text) for differs, text in line.pieces)
-    return f'<div data-sign="{line.sign}"><span>{"".join(parts)}</span></div>'
+    parts = (element(tag, text) if differs else text for differs, text in line.pieces)
+    return element("div", element("span", parts), data_sign=line.sign)
 
 
-def side_by_side(diff: str, old: str = "Active now", new: str = "Proposed") -> str:
+def side_by_side(diff: str, old: str = "Active now", new: str = "Proposed") -> Html:
     """Return a unified diff as two columns, changed words marked; as one column where it is narrow.
 
     Args:
@@ -243,7 +243,7 @@ def side_by_side(diff: str, old: str = "Active now", new: str = "Proposed") -> s
         old: the heading of the left column.
         new: the heading of the right column.
     """
-    rows: list[str] = []
+    rows: list[Html] = []
     numbers = [0, 0]
     removed: list[str] = []
     added: list[str] = []
@@ -264,7 +264,7 @@ def side_by_side(diff: str, old: str = "Active now", new: str = "Proposed") -> s
         if hunk:
             flush()
             if rows:
-                rows.append('<div class="gap">⋮</div>')
+                rows.append(element("div", "⋮", class_="gap"))
             numbers[:] = [max(int(hunk[1]) - 1, 0), max(int(hunk[2]) - 1, 0)]
         elif sign == "-":
             removed.append(text)
@@ -275,31 +275,29 @@ def side_by_side(diff: str, old: str = "Active now", new: str = "Proposed") -> s
             same = ((False, text),)
             rows += [_side_html("", 0, same, numbers), _side_html("same-r", 1, same, numbers)]
     flush()
-    return two_columns(old, new, "".join(rows))
+    return two_columns(old, new, rows)
 
 
-def two_columns(old: str, new: str, rows: str, css: str = "diff") -> str:
+def two_columns(old: str, new: str, rows: HtmlPart, look: str = "diff") -> Html:
     """Return cells, left and right in turn, under the headings of their columns."""
-    return (
-        f'<div class="{css}"><div class="head del">{escaped(old)}</div>'
-        f'<div class="head add">{escaped(new)}</div>{rows}</div>'
-    )
+    heads = element("div", old, class_="head del"), element("div", new, class_="head add")
+    return element("div", heads, rows, class_=look)
 
 
-def texts_side_by_side(left: Sequence[DisplayedPiece], right: Sequence[DisplayedPiece]) -> str:
+def texts_side_by_side(left: Sequence[DisplayedPiece], right: Sequence[DisplayedPiece]) -> Html:
     """Return the lines of two texts as the cells of two columns, equal ones beside each other, changed words marked.
 
     Each line says by its key whether it was on display.
     """
-    rows: list[str] = []
+    rows: list[Html] = []
     numbers = [0, 0]
     for tag, i, i_end, j, j_end in _opcodes([one.text for one in left], [one.text for one in right]):
         for one, other in zip_longest(left[i:i_end], right[j:j_end]):
             x, y = _marked_whole(one and one.text, other and other.text)
-            css = ("", "same-r") if tag == "equal" else ("del", "add")
-            rows.append(_side_html(css[0], 0, x, numbers, one.key) if one is not None else _NOTHING)
-            rows.append(_side_html(css[1], 1, y, numbers, other.key) if other is not None else _NOTHING)
-    return "".join(rows)
+            looks = ("", "same-r") if tag == "equal" else ("del", "add")
+            rows.append(_side_html(looks[0], 0, x, numbers, one.key) if one is not None else _NOTHING)
+            rows.append(_side_html(looks[1], 1, y, numbers, other.key) if other is not None else _NOTHING)
+    return fragment(rows)
 
 
 def _marked_whole(old: str | None, new: str | None) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
@@ -317,19 +315,18 @@ def _opcodes(left: list[str], right: list[str]) -> list[tuple[str, int, int, int
 
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
-_NOTHING = '<div class="same-r"></div>'
+_NOTHING = element("div", class_="same-r")
 """A line that the other side does not have; not drawn where there is one column."""
 
 
-def _side_html(css: str, side: int, pieces: tuple[Piece, ...], numbers: list[int], key: str = "") -> str:
+def _side_html(look: str, side: int, pieces: tuple[Piece, ...], numbers: list[int], key: str = "") -> Html:
     """Return a line of one side under its number; what differs is marked."""
     numbers[side] += 1
     tag = "del" if side == 0 else "ins"
-    text = "".join(f"<{tag}>{escaped(one)}</{tag}>" if differs else escaped(one) for differs, one in pieces)
-    look = f' class="{css}"' if css else ""
-    line = f' data-line="{key}"' if key else ""
-    return (
-        f'<div{look}><span class="n">{numbers[side]}</span><span class="c"{line}>{text or " "}</span></div>'
+    text = fragment(element(tag, one) if differs else one for differs, one in pieces)
+    number = element("span", str(numbers[side]), class_="n")
+    return element(
+        "div", number, element("span", text or " ", class_="c", data_line=key or None), class_=look
     )
 
 

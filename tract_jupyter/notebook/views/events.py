@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models import counted, exact_time, local_time, one_line, printable
 from tract_jupyter.notebook.views import rows
-from tract_jupyter.notebook.views.html import View, ago, escaped, text_width
+from tract_jupyter.notebook.views.html import View, ago, element, table, text_width
 from tract_jupyter.notebook.views.styles import styled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tract_jupyter.notebook.views.html import Html
     from tract_jupyter.storage import Event
 
 _LONG_HASH = re.compile(r"(?<![0-9a-f])([0-9a-f]{8})[0-9a-f]{4,56}(?![0-9a-f])")
@@ -116,9 +117,9 @@ class EventsView(View):
 
     def to_html(self) -> str:
         """Return a part of a page that stands alone, everything escaped."""
-        title = f"<p><b>Events</b> <small>{escaped(self.headline)}</small></p>"
-        lines = rows.rows(map(self._line, self.events)) if self.events else ""
-        return styled(rows.page(f"{title}{lines}", "Events", "tract-events"))
+        title = element("p", element("b", "Events"), " ", element("small", self.headline))
+        lines = rows.rows(map(self._line, self.events)) if self.events else None
+        return styled(rows.page(title, lines, label="Events", name="tract-events"))
 
     def to_text(self) -> str:
         """Return a line for each."""
@@ -130,18 +131,17 @@ class EventsView(View):
         ]
         return printable("\n".join([f"Events: {self.headline}", *lines]))
 
-    def _line(self, event: Event) -> str:
-        at, exact = event.created_at.isoformat(), escaped(exact_time(event.created_at))
-        moment = f'<time datetime="{at}" title="{exact}">{ago(event.created_at, self.now)}</time>'
+    def _line(self, event: Event) -> Html:
+        at = {"datetime": event.created_at.isoformat(), "title": exact_time(event.created_at)}
         cells = (
             rows.said(_by(event)),
-            f'<span class="cut">{escaped(in_words(event))}</span>',
-            f'<span class="num">{moment}</span>',
+            element("span", in_words(event), class_="cut"),
+            rows.number(element("time", ago(event.created_at, self.now), **at)),
         )
         held = [("what", event.event_type), ("when", exact_time(event.created_at))]
         held += [(key, str(value)) for key, value in event.data.items() if value not in (None, "", {}, [])]
-        shown = [(key, one_line(value, _WORDS)) for key, value in held]
-        return rows.row(cells, rows.table(("", ""), shown, code=frozenset({1})))
+        shown = [(key, element("code", one_line(value, _WORDS))) for key, value in held]
+        return rows.row(cells, table(shown, ("", "")))
 
 
 def _by(event: Event) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeAlias
 from unicodedata import east_asian_width
 
 from markupsafe import Markup
@@ -15,7 +15,7 @@ from markupsafe import Markup
 from tract_jupyter.models import cut, exact_time, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from tract_jupyter.review import DisplayedPiece
@@ -53,9 +53,10 @@ HtmlPart: TypeAlias = "str | HasHtml | Iterable[HtmlPart] | None"
 """The content of an element: safe HTML, a block with `__html__`, text to be escaped, nothing, or several of these."""
 
 
-def element(
-    name: str, /, *content: HtmlPart, **attributes: str | float | bool | tuple[str, ...] | None
-) -> Html:
+Attribute: TypeAlias = "str | float | bool | tuple[str, ...] | None"
+
+
+def element(name: str, /, *content: HtmlPart, **attributes: Attribute) -> Html:
     """Return an element. Plain text in it, and each attribute, is escaped.
 
     An element that can have the focus keeps its keys for itself, see `OWN_KEYS`.
@@ -66,10 +67,25 @@ def element(
         attributes: `class_` becomes `class`, and `_` becomes `-`: `data_testid="x"`. True gives a name without a value,
             None and False leave the attribute out, and so does an empty class. Several classes may be a tuple.
     """
+    made = [_start(name, tuple(attributes.items()))]
+    if name in _SHAPES or name in _EMPTY:
+        return str.__new__(Html, made[0])
+    _add(made, content)
+    made.append(f"</{name}>")
+    return str.__new__(Html, "".join(made))
+
+
+def _start(name: str, attributes: tuple[tuple[str, Attribute], ...]) -> str:
+    """Return the tag that starts an element, or the whole of an empty one."""
+    is_short = len(attributes) == 1 and attributes[0][0] == "class_"
+    return _short_start(name, attributes) if is_short else _make_start(name, attributes)
+
+
+def _make_start(name: str, attributes: tuple[tuple[str, Attribute], ...]) -> str:
     made = [f"<{name}"]
     if name in _FOCUSED:
         made.append(f" {OWN_KEYS}")
-    for key, value in attributes.items():
+    for key, value in attributes:
         text = " ".join(filter(None, value)) if isinstance(value, tuple) else value
         if text is None or text is False or (key == "class_" and not text):
             continue
@@ -77,11 +93,12 @@ def element(
             made.append(f" {OWN_KEYS}")
         label = key.rstrip("_").replace("_", "-")
         made.append(f" {label}" if text is True else f' {label}="{Html.escape(text)}"')
-    made.append(">")
-    if name not in _EMPTY:
-        _add(made, content)
-        made.append(f"</{name}>")
-    return str.__new__(Html, "".join(made))
+    made.append("/>" if name in _SHAPES else ">")
+    return "".join(made)
+
+
+_short_start = lru_cache(maxsize=1_000)(_make_start)
+"""The same, kept: most elements have only a class."""
 
 
 def fragment(*content: HtmlPart) -> Html:
@@ -100,6 +117,7 @@ def _add(made: list[str], content: Iterable[HtmlPart]) -> None:
 
 
 _EMPTY: Final = frozenset({"br", "hr", "img", "input", "wbr"})
+_SHAPES: Final = frozenset({"circle", "path", "rect"})
 _FOCUSED: Final = frozenset({"summary", "button"})
 
 OWN_KEYS = 'data-lm-suppress-shortcuts="true"'
@@ -116,17 +134,17 @@ A formula may be a link whose address is not to be seen, and dollars are prices.
 """
 
 
-def root_html(html: str, look: str = "tract", *, tag: str = "div", attributes: str = "") -> str:
+def root_html(*content: HtmlPart, look: str = "tract", tag: str = "div", **attributes: Attribute) -> Html:
     """Return the root element of an output: every output has one, and all that it shows stands in it.
 
     Args:
-        html: what stands in it, safe.
+        content: what stands in it.
         look: the classes that its style sheet asks for.
         tag: the element.
-        attributes: more attributes, as HTML.
+        attributes: more attributes, as of `element`.
     """
-    more = f" {attributes}" if attributes else ""
-    return f'<{tag} class="{look} {NO_FORMULAS}" {OWN_KEYS}{more}>{html}</{tag}>'
+    own = {"data-lm-suppress-shortcuts": "true"}
+    return element(tag, *content, class_=f"{look} {NO_FORMULAS}", **own, **attributes)
 
 
 def escaped(text: str) -> Html:
@@ -141,16 +159,16 @@ def pieces_html(pieces: Iterable[DisplayedPiece]) -> Html:
     )
 
 
-def heading(text: str, level: int, about: str | Iterable[DisplayedPiece] = "") -> str:
-    """Return a heading with a note behind it, both escaped.
-
-    JupyterLab adds an anchor link to every real `h3`, which
-    would end up in its text.
-    """
+def heading(text: str, level: int, about: str = "") -> Html:
+    """Return a heading with a note behind it. JupyterLab would put a link into a real `h3`."""
+    note = [" ", element("span", about, class_="tract-about")] if about else []
     name = "tract-title" if level == 3 else "tract-heading"  # noqa: PLR2004
-    said = escaped(about) if isinstance(about, str) else pieces_html(about)
-    more = f' <span class="tract-about">{said}</span>' if said else ""
-    return f'<div class="{name}" role="heading" aria-level="{level}">{escaped(text)}{more}</div>'
+    return element("div", text, note, class_=name, role="heading", aria_level=level)
+
+
+def title(text: str, level: int) -> Html:
+    """Return the heading of an output, or of a table in it."""
+    return element("div", text, class_="title", role="heading", aria_level=level)
 
 
 def text_width(text: str) -> int:
@@ -167,9 +185,54 @@ def asset(path: str) -> str:
 
 
 @cache
-def style_tag(*paths: str) -> str:
+def style_tag(*paths: str) -> Html:
     """Return style sheets of this package as one element."""
-    return f"<style>{''.join(map(asset, paths))}</style>"
+    return element("style", Html("".join(map(asset, paths))))
+
+
+class Cell(NamedTuple):
+    """A cell of a table with attributes, as of `element`."""
+
+    content: HtmlPart
+    attributes: Mapping[str, Attribute]
+
+
+def cell(content: HtmlPart, **attributes: Attribute) -> Cell:
+    """Return a cell of a table with attributes."""
+    return Cell(content, attributes)
+
+
+def table(
+    rows: Iterable[Iterable[HtmlPart | Cell]],
+    heads: Iterable[HtmlPart | Cell] = (),
+    *,
+    has_names: bool = False,
+    class_: str = "t",
+) -> Html:
+    """Return a table.
+
+    Args:
+        rows: the cells of each row; a row of safe HTML is an element of its own.
+        heads: the heads of the columns; a table without them has names in its rows.
+        has_names: the first cell of each row is its name.
+        class_: the class of the table.
+    """
+    head = element("thead", element("tr", (_cell("th", one, scope="col") for one in heads))) if heads else ""
+    return element("table", head, element("tbody", (_row(one, has_names) for one in rows)), class_=class_)
+
+
+def _row(cells: Iterable[HtmlPart | Cell], has_names: bool) -> Html:  # noqa: FBT001
+    if isinstance(cells, Html):
+        return cells
+    made = iter(cells)
+    first = _cell("th", next(made, None), scope="row") if has_names else ""
+    return element("tr", first, (_cell("td", one) for one in made))
+
+
+def _cell(tag: str, given: HtmlPart | Cell, **attributes: Attribute) -> Html:
+    if isinstance(given, Cell):
+        return element(tag, given.content, **given.attributes, **attributes)
+    return element(tag, given, **attributes)
 
 
 _TEXT_WIDTH = 80
@@ -187,45 +250,34 @@ class Grid:
     code: frozenset[str] = frozenset()
     right: frozenset[str] = frozenset()
 
-    def to_html(self) -> str:
-        """Return the table as HTML, everything escaped."""
-        title = (
-            f'<div class="title" role="heading" aria-level="4">{escaped(self.title)}</div>'
-            if self.title
-            else ""
-        )
-        head = "".join(f'<th{self._css(h)} scope="col">{escaped(h)}</th>' for h in self.heads)
-        body = "".join(f"<tr>{''.join(map(self._cell, self.heads, row))}</tr>" for row in self.rows)
-        return f'{title}<table class="t"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    def to_html(self) -> Html:
+        """Return the table as HTML."""
+        heads = [cell(head, class_="num" if head in self.right else "") for head in self.heads]
+        rows = (map(self._cell, self.heads, row) for row in self.rows)
+        return fragment(title(self.title, 4) if self.title else "", table(rows, heads))
 
     def to_text(self) -> str:
         """Return the table with aligned columns."""
-        table = [self.heads, *(tuple(cut(cell, _TEXT_WIDTH) for cell in row) for row in self.rows)]
-        widths = [max(len(row[i]) for row in table) for i in range(len(self.heads))]
+        shown = [self.heads, *(tuple(cut(text, _TEXT_WIDTH) for text in row) for row in self.rows)]
+        widths = [max(len(row[i]) for row in shown) for i in range(len(self.heads))]
         lines = [
-            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in table
+            "  ".join(text.ljust(w) for text, w in zip(row, widths, strict=True)).rstrip() for row in shown
         ]
         return "\n".join([*([self.title] if self.title else []), *lines])
 
-    def _css(self, head: str) -> str:
-        return ' class="num"' if head in self.right else ""
-
-    def _cell(self, head: str, cell: str) -> str:
-        text = escaped(cell)
+    def _cell(self, head: str, text: str) -> Cell:
+        css = "num" if head in self.right else ""
         if head in self.code and text:
-            whole = ' class="whole"' if len(cell) <= _WHOLE else ""
-            return f"<td{self._css(head)}><code{whole}>{text}</code></td>"
-        if head in self.right:
-            return f'<td class="num">{text}</td>'
-        is_short = all(len(word) <= _WORD for word in cell.split())
-        return f'<td class="words">{text}</td>' if is_short else f"<td>{text}</td>"
+            return cell(element("code", text, class_="whole" if len(text) <= _WHOLE else ""), class_=css)
+        is_short = all(len(word) <= _WORD for word in text.split())
+        return cell(text, class_=css or ("words" if is_short else ""))
 
 
 class View(ABC):
     """The output of a cell, as a page or as text. IPython asks for both by `_repr_mimebundle_`."""
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/html": self.to_html(), "text/plain": self.to_text()}
+        return {"text/html": str(self.to_html()), "text/plain": self.to_text()}
 
     @abstractmethod
     def to_html(self) -> str:
@@ -245,13 +297,12 @@ class GridView(View):
     grids: tuple[Grid, ...] = field(default_factory=tuple)
 
     def to_html(self) -> str:
-        """Return the view as HTML, everything escaped."""
-        lines = "".join(f"<p>{escaped(line)}</p>" for line in self.lines)
-        grids = "".join(grid.to_html() for grid in self.grids if grid.rows)
+        """Return the view as HTML."""
         from tract_jupyter.notebook.views.styles import output_html  # it reads style sheets with `asset`
 
-        title = f'<div class="title" role="heading" aria-level="3">{escaped(self.title)}</div>'
-        return output_html(f"{title}{lines}{grids}")
+        lines = (element("p", line) for line in self.lines)
+        grids = (grid.to_html() for grid in self.grids if grid.rows)
+        return output_html((title(self.title, 3), lines, grids))
 
     def to_text(self) -> str:
         """Return the view in plain text."""
@@ -277,7 +328,7 @@ def ago(moment: datetime, now: datetime) -> str:
     return moment.astimezone().strftime("%Y-%m-%d")
 
 
-def time_html(moment: datetime) -> str:
+def time_html(moment: datetime) -> Html:
     """Return a time that stays true in a saved page; a live panel makes it relative, with this one on hovering."""
-    exact = escaped(exact_time(moment))
-    return f'<time datetime="{moment.isoformat()}" title="{exact}">{exact}</time>'
+    exact = exact_time(moment)
+    return element("time", exact, datetime=moment.isoformat(), title=exact)

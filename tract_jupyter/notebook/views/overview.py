@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.models import APPROXIMATE, counted, one_line, printable
 from tract_jupyter.notebook.views import rows
-from tract_jupyter.notebook.views.html import View
+from tract_jupyter.notebook.views.html import View, element, table
 from tract_jupyter.notebook.views.styles import styled
 
 if TYPE_CHECKING:
     from tract_jupyter.llm import CostReport
     from tract_jupyter.models import BranchInfo, StatusInfo
+    from tract_jupyter.notebook.views.html import Html, HtmlPart
     from tract_jupyter.tract import Tract
 
 _NAME = 60
@@ -57,10 +58,11 @@ class TractView(View):
 
     def to_html(self) -> str:
         """Return a part of a page that stands alone, everything escaped."""
-        lines = [self._place(), self._waiting(), self._quarantined(), self._model()]
-        lines += [rows.line(rows.said("Scripts"), rows.cut(self.scripts)) if self.scripts else ""]
+        lines: list[HtmlPart] = [self._place(), self._waiting(), self._quarantined(), self._model()]
+        lines += [rows.line(rows.said("Scripts"), rows.cut(self.scripts)) if self.scripts else None]
         lines += [self._operations(), self._branches()]
-        return styled(rows.page(rows.rows(lines), f"tract in {self.status.location}", "tract-overview"))
+        label = f"tract in {self.status.location}"
+        return styled(rows.page(rows.rows(lines), label=label, name="tract-overview"))
 
     def to_text(self) -> str:
         """Return a line for each of them."""
@@ -105,7 +107,7 @@ class TractView(View):
         told = str(cost) if cost.lines else ""
         return f"{told or 'nothing'} of {cost.budget}" if cost.budget is not None else told
 
-    def _place(self) -> str:
+    def _place(self) -> Html:
         status = self.status
         cells = [
             rows.said(self._at),
@@ -118,15 +120,15 @@ class TractView(View):
             cells.append(rows.number(f"{100 * share:.0f} %"))
         return rows.line(*cells)
 
-    def _waiting(self) -> str:
+    def _waiting(self) -> Html | None:
         count = self.status.waiting
         if not count:
-            return ""
+            return None
         what = f"{counted(count, 'question')} {'wait' if count > 1 else 'waits'} for you"
-        return rows.line(rows.icon("wait"), rows.badge(what, "wait"), "<code>%tract inbox</code>")
+        return rows.line(rows.icon("wait"), rows.badge(what, "wait"), element("code", "%tract inbox"))
 
-    def _quarantined(self) -> str:
-        return "".join(rows.line(rows.icon("no"), rows.cut(one)) for one in self._unapproved())
+    def _quarantined(self) -> list[Html]:
+        return [rows.line(rows.icon("no"), rows.cut(one)) for one in self._unapproved()]
 
     def _unapproved(self) -> list[str]:
         status, told = self.status, []
@@ -139,7 +141,7 @@ class TractView(View):
             )
         return told
 
-    def _model(self) -> str:
+    def _model(self) -> Html:
         cells = [rows.said("Model"), rows.cut(self._asked), rows.number(self._spent)]
         budget = self.cost.budget
         if budget is not None and budget.usd:
@@ -147,26 +149,26 @@ class TractView(View):
             cells.append(rows.share_bar(share, f"{100 * share:.0f} % of the spending budget"))
         return rows.line(*cells)
 
-    def _branches(self) -> str:
+    def _branches(self) -> Html:
         names = [one.name for one in sorted(self.branches, key=lambda one: not one.is_current)]
         shown = [
             (
                 "→" if one.is_current else "",
-                one.name,
-                one.commit_hash[:_HASH] if one.commit_hash else "no commits yet",
+                element("code", one.name),
+                element("code", one.commit_hash[:_HASH] if one.commit_hash else "no commits yet"),
             )
             for one in self.branches[:_LISTED]
         ]
-        table = rows.table(("", "Name", "Commit"), shown, code=frozenset({1, 2}))
         more = len(names) - _LISTED
-        rest = f"<p><small>{more:,} more: <code>%tract branch</code></small></p>" if more > 0 else ""
+        command = element("code", "%tract branch")
+        rest = element("p", element("small", f"{more:,} more: ", command)) if more > 0 else None
         cells = (rows.said("Branches"), rows.cut(_some(names)), rows.number(f"{len(names):,}"))
-        return rows.row(cells, table + rest)
+        return rows.row(cells, (table(shown, ("", "Name", "Commit")), rest))
 
-    def _operations(self) -> str:
+    def _operations(self) -> Html | None:
         names = self.status.operations
         cells = (rows.said("Operations"), rows.cut(_some(names)), rows.number(f"{len(names):,}"))
-        return rows.line(*cells) if names else ""
+        return rows.line(*cells) if names else None
 
 
 def _some(names: tuple[str, ...] | list[str]) -> str:

@@ -1,98 +1,221 @@
-"""Lists of rows, each a line that may unfold: how the views of `tract.css` show things. Everything given is HTML."""
+"""Lists of rows, each a line that may unfold: how the views of `tract.css` show things."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, root_html
+from tract_jupyter.models import more_characters, printable
+from tract_jupyter.notebook.views.html import Html, element, fragment, root_html
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from tract_jupyter.notebook.views.html import Attribute, HtmlPart
 
-CHEVRON = '<i class="chev"></i>'
-
-
-def page(body: str, label: str, name: str) -> str:
-    """Return the root of a view; `label` is told to who hears it, `name` is what tests look for."""
-    return root_html(body, tag="section", attributes=f'data-testid="{name}" aria-label="{escaped(label)}"')
+CHEVRON: Final = element("i", class_="chev")
 
 
-def rows(lines: Iterable[str]) -> str:
+def page(*content: HtmlPart, label: str, name: str) -> Html:
+    """Return the root of a view; screen readers say `label`, and tests look for `name`."""
+    return root_html(*content, tag="section", data_testid=name, aria_label=label)
+
+
+def rows(lines: HtmlPart) -> Html:
     """Return lines and rows one below the other, in a frame."""
-    return f'<div class="list">{"".join(lines)}</div>'
+    return element("div", lines, class_="list")
 
 
-def line(*cells: str) -> str:
+def line(*cells: HtmlPart) -> Html:
     """Return a line that does not unfold."""
-    return f'<div class="line">{"".join(cells)}</div>'
+    return element("div", cells, class_="line")
 
 
-def row(cells: Iterable[str], body: str, *, is_open: bool = False) -> str:
-    """Return a line that unfolds to a body, also in a saved notebook."""
-    opened = " open" if is_open else ""
-    return (
-        f'<details class="row"{opened}><summary {OWN_KEYS}>{CHEVRON}{"".join(cells)}</summary>'
-        f'<div class="body">{body}</div></details>'
-    )
+def row(
+    cells: HtmlPart,
+    body: HtmlPart,
+    *,
+    is_open: bool = False,
+    look: str = "",
+    before: HtmlPart = None,
+    **attributes: Attribute,
+) -> Html:
+    """Return a line that unfolds to a body, also in a saved notebook.
+
+    Args:
+        cells: what stands in the line.
+        body: what it unfolds to.
+        is_open: it is unfolded at first.
+        look: more classes.
+        before: what stands before the mark that unfolds it.
+        attributes: of the element, as of `element`.
+    """
+    summary = element("summary", before, CHEVRON, cells)
+    inner = element("div", body, class_="body")
+    return element("details", summary, inner, class_=("row", look), open=is_open, **attributes)
 
 
-def said(text: str) -> str:
-    """Return the words that a line begins with, escaped."""
-    return f'<span class="said-b">{escaped(text)}</span>'
+def fold(
+    name: HtmlPart, content: HtmlPart, *, look: str = "", icon: Html | None = None, **attributes: Attribute
+) -> Html:
+    """Return a part within a body that unfolds. Arguments as of `row`; `icon` takes the place of its mark."""
+    summary = element("summary", icon or CHEVRON, name)
+    return element("details", summary, content, class_=("more", look), **attributes)
 
 
-def named(text: str) -> str:
-    """Return a name in the code font, escaped."""
-    return f'<span class="name">{escaped(text)}</span>'
+def said(text: str) -> Html:
+    """Return the words that a line begins with."""
+    return element("span", text, class_="said-b")
 
 
-def cut(text: str) -> str:
-    """Return the words of a line that give way where there is no room, escaped."""
-    return f'<span class="cut dim">{escaped(text)}</span>'
+def named(text: str) -> Html:
+    """Return a name in the code font."""
+    return element("span", text, class_="name")
 
 
-def number(text: str, more: str = "") -> str:
-    """Return a figure at the end of a line, escaped; `more` classes make columns of them."""
-    return f'<span class="num{f" {more}" if more else ""}">{escaped(text)}</span>'
+def cut(text: str) -> Html:
+    """Return the words of a line that give way where there is no room."""
+    return element("span", text, class_="cut dim")
 
 
-def badge(text: str, kind: str = "") -> str:
-    """Return a word on a colour, escaped; `kind` is `ok`, `wait`, `no`, or empty."""
-    return f'<span class="badge{f" {kind}" if kind else ""}">{escaped(text)}</span>'
+def dim(text: HtmlPart) -> Html:
+    """Return a paragraph that stands back."""
+    return element("p", text, class_="dim")
 
 
-def icon(kind: str) -> str:
+def number(text: HtmlPart, more: str = "", **attributes: Attribute) -> Html:
+    """Return a figure at the end of a line; `more` classes make columns of them."""
+    return element("span", text, class_=("num", more), **attributes)
+
+
+def badge(text: str, kind: str = "") -> Html:
+    """Return a word on a color; `kind` is `ok`, `wait`, `no`, or empty."""
+    return element("span", text, class_=("badge", kind))
+
+
+def icon(kind: str) -> Html:
     """Return an icon of `tract.css`, such as `wait`; the words beside it say the same."""
-    return f'<i class="i i-{kind}"></i>'
+    return element("i", class_=f"i i-{kind}")
 
 
-def share_bar(share: float, label: str) -> str:
+def indent(depth: int) -> Html | None:
+    """Return the space before a line of so many levels; None at the top."""
+    return element("span", class_="in", style=f"width:{20 * depth}px") if depth else None
+
+
+def share_bar(share: float, label: str) -> Html:
     """Return a bar of what is used up, full at a share of 1; from 0.85 on, and beyond 1, it warns."""
-    return meter(share, label, " spent" if share >= _SPENT else "")
+    return meter(share, label, "spent" if share >= _SPENT else "")
 
 
-def meter(share: float, label: str, css: str = "") -> str:
+def meter(share: float, label: str, look: str = "") -> Html:
     """Return a bar that is full at a share of 1."""
     width = 100 * min(max(share, 0.0), 1.0)
-    said_as = escaped(label)
-    return (
-        f'<span class="bar{css}" role="img" aria-label="{said_as}"><i style="width:{width:.1f}%"></i></span>'
-    )
+    filled = element("i", style=f"width:{width:.1f}%")
+    return element("span", filled, class_=("bar", look), role="img", aria_label=label)
 
 
 _SPENT = 0.85
 
 
-def table(heads: Iterable[str], cells: Iterable[Iterable[str]], *, code: frozenset[int] = frozenset()) -> str:
-    """Return a table of plain texts; columns with a number in `code` are set in the code font."""
-    head = "".join(f'<th scope="col">{escaped(name)}</th>' for name in heads)
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td>{f'<code>{escaped(cell)}</code>' if place in code and cell else escaped(cell)}</td>"
-            for place, cell in enumerate(one)
-        )
-        + "</tr>"
-        for one in cells
+def sub(text: str, about: HtmlPart = "") -> Html:
+    """Return the heading of a part of a row, with a note. JupyterLab would put a link into a real heading."""
+    note = [" ", element("small", about)] if about else []
+    return element("div", text, note, class_="sub", role="heading", aria_level=4)
+
+
+def out(text: str, limit: int | None = None) -> Html:
+    """Return a text with its line ends, cut after so many characters."""
+    if limit is None or len(text) <= limit:
+        return element("pre", text, class_="out")
+    return fragment(element("pre", text[:limit], class_="out"), dim(more_characters(text, limit)))
+
+
+def note(title: str, text: str, look: str = "", icon: str = "") -> Html:
+    """Return a note between rows."""
+    head = element(
+        "p", element("i", class_=f"i {icon}") if icon else "", element("b", title), class_="note-head"
     )
-    return f'<table class="t"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return element("div", head, element("p", text) if text else "", class_=("note", look))
+
+
+# --- the row of a timeline
+
+ICONS: Final = {
+    "done": ("i-done", "done"),
+    "running": ("i-run", "running"),
+    "asked": ("i-wait", "waiting"),
+    "idle": ("i-idle", "not begun"),
+    "failed": ("i-no", "failed"),
+    "refused": ("i-no", "rejected"),
+    "not run": ("i-stop", "not run"),
+    "stopped": ("i-stop", "stopped"),
+}
+"""The icon of each state, and the word that says the same."""
+_MARKS: Final = {"i-done": "✓", "i-run": "…", "i-wait": "?", "i-idle": "·", "i-no": "✗", "i-stop": "■"}
+_MINUTE: Final = 60
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a time: `0.1 s`, `42 s`, `2:05 min`."""
+    if seconds < _MINUTE:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), _MINUTE)
+    return f"{minutes:,}:{rest:02} min"
+
+
+class Row(NamedTuple):
+    """A step of a turn, a run or an agent: a line that unfolds, and the same as text.
+
+    Attributes:
+        state: of `ICONS`.
+        what: what happened, in words of ours; empty for a plain call.
+        name: of the tool, for a plain call.
+        brief: what it was called with, in a line.
+        brief_text: the same as text.
+        badge: a word on a color.
+        aside: what stands at the right, before tokens and time: who decided.
+        aside_title: the same in full.
+        took: what it took, where there is room.
+        tokens: of the result.
+        seconds: that it took; None if it is not known.
+        body: what it unfolds to.
+    """
+
+    state: str
+    what: str = ""
+    name: str = ""
+    brief: HtmlPart = ""
+    brief_text: str = ""
+    badge: str = ""
+    aside: str = ""
+    aside_title: str = ""
+    took: str = ""
+    tokens: str = ""
+    seconds: float | None = None
+    body: HtmlPart = ""
+
+    def __html__(self) -> Html:
+        """Return a row of one line that unfolds."""
+        look, word = ICONS[self.state]
+        what = element("span", self.what, class_="said-b cut-b") if self.what else named(self.name)
+        cells = (
+            element("i", class_=f"i {look}"),
+            element("span", word, class_="said"),
+            what,
+            element("code", self.brief, class_="cut"),
+            badge(self.badge) if self.badge else "",
+            number(self.aside, title=self.aside_title) if self.aside else "",
+            number(self.took, "wide-only") if self.took else "",
+            number(self.tokens, "tok wide-only") if self.tokens else "",
+            "" if self.seconds is None else number(seconds_text(self.seconds), "sec"),
+        )
+        return row(cells, self.body)
+
+    def text(self) -> str:
+        """Return it as a line of text."""
+        look, word = ICONS[self.state]
+        seconds = seconds_text(self.seconds) if self.seconds is not None else ""
+        is_told = self.state in {"done", "refused"} or word in self.what.lower()
+        asides = [self.badge or ("" if is_told else word), self.aside, self.took, self.tokens, seconds]
+        title = " ".join(filter(None, [self.what or self.name, self.brief_text]))
+        return printable(
+            "  ".join(filter(None, [f"{_MARKS[look]} {title}", " · ".join(filter(None, asides))]))
+        )

@@ -10,7 +10,7 @@ import re
 from html.parser import HTMLParser
 from typing import Final
 
-from tract_jupyter.notebook.views.html import escaped
+from tract_jupyter.notebook.views.html import Html, element, escaped, fragment
 
 
 def _words(text: str) -> frozenset[str]:
@@ -71,15 +71,15 @@ def needs_scripts(text: str) -> bool:
     return _NEEDS_SCRIPTS.search(text) is not None
 
 
-def sanitized_html(text: str) -> str:
+def sanitized_html(text: str) -> Html:
     """Return HTML without scripts, event handlers, forms and addresses that a page would load."""
     scope = f"o-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:12]}"
     if sum(part.count("<") - 1 for part in text.split(">") if "<" in part) > _MOST_UNCLOSED:
-        return f"<pre>{escaped(text[:_MOST_SHOWN])}</pre>"
+        return element("pre", text[:_MOST_SHOWN])
     reader = _Reader(scope)
     reader.feed(text)
     reader.close()
-    return f'<div class="{scope}">{reader.result()}</div>'
+    return element("div", reader.result(), class_=scope)
 
 
 class _Reader(HTMLParser):
@@ -88,15 +88,15 @@ class _Reader(HTMLParser):
     def __init__(self, scope: str) -> None:
         super().__init__(convert_charrefs=True)
         self._scope = scope
-        self._made: list[str] = []
+        self._made: list[Html] = []
         self._open: list[str] = []
         self._dropped = ""
         self._depth = 0
         self._style: list[str] | None = None
 
-    def result(self) -> str:
+    def result(self) -> Html:
         """Return the written HTML, with every element closed."""
-        return "".join(self._made) + "".join(f"</{tag}>" for tag in reversed(self._open))
+        return fragment(self._made, map(_END.format, reversed(self._open)))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Write a tag that is allowed."""
@@ -108,9 +108,8 @@ class _Reader(HTMLParser):
             self._dropped, self._depth = tag, 1
         elif tag in _TAGS:
             self._close_before(tag)
-            self._made.append(
-                f"<{tag}{''.join(_attribute(tag, name, value or '') for name, value in attrs)}>"
-            )
+            given = fragment(_attribute(tag, name, value or "") for name, value in attrs)
+            self._made.append(_START.format(tag, given))
             if tag not in _EMPTY:
                 self._open.append(tag)
 
@@ -135,7 +134,7 @@ class _Reader(HTMLParser):
         elif tag in self._open:
             while True:
                 last = self._open.pop()
-                self._made.append(f"</{last}>")
+                self._made.append(_END.format(last))
                 if last == tag:
                     break
 
@@ -147,34 +146,40 @@ class _Reader(HTMLParser):
             self._made.append(escaped(data))
 
 
-def _attribute(tag: str, name: str, value: str) -> str:
+_START: Final = Html("<{}{}>")
+_END: Final = Html("</{}>")
+_GIVEN: Final = Html(' {}="{}"')
+
+
+def _attribute(tag: str, name: str, value: str) -> Html:
     if name == "style":
         kept = [one for one in value.split(";") if one.strip() and not _UNSAFE_CSS.search(one)]
-        return f' style="{escaped(_readable(";".join(kept)))}"' if kept else ""
+        return _GIVEN.format(name, _readable(";".join(kept))) if kept else Html()
     if name in {"class", "id"}:
         allowed = _CLASS if name == "class" else _ID
         kept = [one for one in value.split() if allowed.fullmatch(one)]
-        return f' {name}="{escaped(" ".join(kept))}"' if kept else ""
+        return _GIVEN.format(name, " ".join(kept)) if kept else Html()
     if name == "href" and tag == "a":
-        return f' href="{escaped(value)}" rel="noreferrer" target="_blank"' if _LINK.fullmatch(value) else ""
+        link = Html(' href="{}" rel="noreferrer" target="_blank"')
+        return link.format(value) if _LINK.fullmatch(value) else Html()
     if name == "src" and tag == "img":
-        return f' src="{escaped(value)}"' if _IMAGE.fullmatch(value) else ""
-    return f' {name}="{escaped(value)}"' if name in _ATTRIBUTES else ""
+        return _GIVEN.format(name, value) if _IMAGE.fullmatch(value) else Html()
+    return _GIVEN.format(name, value) if name in _ATTRIBUTES else Html()
 
 
-def _style_element(css: str, scope: str) -> str:
+def _style_element(css: str, scope: str) -> Html:
     """Return a style sheet whose rules hold within an output; empty if that cannot be made sure of."""
     css = _COMMENT.sub(" ", css)
     plain = _STRING.sub("", css)
     if "'" in plain or '"' in plain or _UNSAFE_CSS.search(re.sub("[{}]", "", css)):
-        return ""
+        return Html()
     depth = 0
     for one in re.findall("[{}]", plain):
         depth += 1 if one == "{" else -1
         if depth < 0:
-            return ""
+            return Html()
     css = re.sub(r"[^{};]+(?:;[^{};]*)*(?=\})", lambda found: _readable(found[0]), css)
-    return "" if depth else f"<style>.tract.tract .{scope} {{{css}}}</style>"
+    return Html() if depth else element("style", Html(f".tract.tract .{scope} {{{css}}}"))
 
 
 def _readable(declarations: str) -> str:

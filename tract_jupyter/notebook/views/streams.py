@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.models import counted
-from tract_jupyter.notebook.views.html import escaped
+from tract_jupyter.notebook.views.html import element, fragment
+
+if TYPE_CHECKING:
+    from tract_jupyter.notebook.views.html import Html, HtmlPart
 
 MOST_TEXT: Final = 20_000
 """The most visible characters of one stream: half from its beginning, half from its end."""
@@ -106,9 +109,9 @@ def without_codes(text: str) -> str:
     return _STYLES.sub("", _OTHER_CODES.sub("", text))
 
 
-def ansi_html(text: str) -> str:
+def ansi_html(text: str) -> Html:
     """Return a text as HTML: its ANSI colours as styles, all else escaped."""
-    made: list[str] = []
+    made: list[HtmlPart] = []
     style: dict[str, str] = {}
     pieces = _STYLES.split(_OTHER_CODES.sub("", text))
     for number, piece in enumerate(pieces):
@@ -116,8 +119,8 @@ def ansi_html(text: str) -> str:
             _apply(piece, style)
         elif piece:
             css = ";".join(style.values())
-            made.append(f'<span style="{css}">{escaped(piece)}</span>' if css else escaped(piece))
-    return "".join(made)
+            made.append(element("span", piece, style=css) if css else piece)
+    return fragment(made)
 
 
 _SIMPLE: Final = {

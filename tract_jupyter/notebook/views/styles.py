@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tract_jupyter.notebook.views.html import asset, root_html
+from tract_jupyter.notebook.views.html import Html, asset, element, fragment, root_html
+
+if TYPE_CHECKING:
+    from tract_jupyter.notebook.views.html import HtmlPart
 
 LOOK = "views/tract.css"
 """The style sheet of all outputs: tokens, then parts that views are made of."""
 
 
-def styled(page: str, *sheets: str) -> str:
+def styled(page: Html, *sheets: str) -> Html:
     """Return HTML behind the rules that may apply to it.
 
     Args:
@@ -25,12 +28,13 @@ def styled(page: str, *sheets: str) -> str:
     """
     classes = frozenset(name for value in _CLASSES.findall(page) for name in value.split())
     tags, attributes = frozenset(_TAGS.findall(page)), frozenset(_ATTRIBUTES.findall(page))
-    return f"<style>{_needed(classes, tags, attributes, (LOOK, *sheets))}</style>{page}"
+    css = _needed(classes, tags, attributes, (LOOK, *sheets))
+    return fragment(element("style", Html(css)), page)
 
 
-def output_html(html: str, *sheets: str) -> str:
-    """Return an output that stands alone: HTML, safe, in a root of its own, behind the rules that may apply to it."""
-    return styled(root_html(html), *sheets)
+def output_html(content: HtmlPart, *sheets: str) -> Html:
+    """Return an output that stands alone: content in a root of its own, behind the rules that may apply to it."""
+    return styled(root_html(content), *sheets)
 
 
 _CLASSES = re.compile(r"""\sclass=["']([^"'<>]*)["']""")

@@ -1,7 +1,6 @@
 """Primitives of drawings: what histories, graphs of operations and time lines are made of, as SVG.
 
-Each returns a piece of SVG in which everything is escaped. A drawing is a list to a screen reader, and what says
-nothing there is hidden from it.
+A drawing is a list to a screen reader, and what says nothing there is hidden from it.
 """
 
 from __future__ import annotations
@@ -10,67 +9,85 @@ import math
 from typing import TYPE_CHECKING
 
 from tract_jupyter.models import printable
-from tract_jupyter.notebook.views.html import escaped, text_width
+from tract_jupyter.notebook.views.html import element, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tract_jupyter.notebook.views.html import Html, HtmlPart
 
 BASELINE = 4
 """How far below the middle of a line its text stands, in pixels."""
 
 
-def drawing(width: float, height: float, label: str, content: str, *, least: float = 0) -> str:
+def figure(drawing: Html, label: str, name: str | None = None, *, look: str = "") -> Html:
+    """Return a drawing in a region that scrolls; tests look for `name`."""
+    return element(
+        "div",
+        drawing,
+        class_=("tract-canvas", look),
+        data_testid=name,
+        tabindex=0,
+        role="region",
+        aria_label=label,
+    )
+
+
+def drawing(width: float, height: float, label: str, *content: HtmlPart, least: float = 0) -> Html:
     """Return a drawing with a name for screen readers; narrower than `least` pixels it is scrolled, not scaled."""
-    style = f' style="min-width:{least:g}px"' if least else ""
-    return (
-        f'<svg role="list" aria-label="{escaped(label)}" width="{width:g}" height="{height:g}"{style} '
-        f'viewBox="0 0 {width:g} {height:g}" xmlns="http://www.w3.org/2000/svg">{content}</svg>'
+    return element(
+        "svg",
+        content,
+        role="list",
+        aria_label=label,
+        width=f"{width:g}",
+        height=f"{height:g}",
+        style=f"min-width:{least:g}px" if least else None,
+        viewBox=f"0 0 {width:g} {height:g}",
+        xmlns="http://www.w3.org/2000/svg",
     )
 
 
-def item(content: str, spoken: str, hover: str, css: str = "") -> str:
+def item(*content: HtmlPart, spoken: str, hover: str, look: str = "") -> Html:
     """Return a group that is an item of the list: a sentence for screen readers, a text on hovering."""
-    return (
-        f'<g role="listitem"{_class(css)} aria-label="{escaped(spoken)}"><title>{escaped(hover)}</title>'
-        f"{content}</g>"
-    )
+    return element("g", element("title", hover), content, role="listitem", class_=look, aria_label=spoken)
 
 
-def unspoken(content: str, css: str = "") -> str:
+def unspoken(*content: HtmlPart, look: str = "") -> Html:
     """Return a group that screen readers leave out."""
-    return f'<g aria-hidden="true"{_class(css)}>{content}</g>'
+    return element("g", content, aria_hidden="true", class_=look)
 
 
-def text(x: float, middle: float, words: str, css: str = "") -> str:
-    """Return a line of text around a height; nothing if it is empty."""
-    return f'<text{_class(css)} x="{x:g}" y="{middle + BASELINE:g}">{escaped(words)}</text>' if words else ""
+def text(x: float, middle: float, words: str, look: str = "") -> Html | None:
+    """Return a line of text around a height; None if it is empty."""
+    return element("text", words, class_=look, x=f"{x:g}", y=f"{middle + BASELINE:g}") if words else None
 
 
-def box(x: float, y: float, width: float, height: float, css: str = "", *, radius: float = 0) -> str:
+def box(x: float, y: float, width: float, height: float, look: str = "", *, radius: float = 0) -> Html:
     """Return a rectangle."""
-    rounded = f' rx="{radius:g}"' if radius else ""
-    return f'<rect{_class(css)} x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"{rounded}/>'
+    size = {"width": f"{width:g}", "height": f"{height:g}", "rx": f"{radius:g}" if radius else None}
+    return element("rect", class_=look, x=f"{x:g}", y=f"{y:g}", **size)
 
 
-def circle(x: float, y: float, radius: float, css: str = "") -> str:
+def circle(x: float, y: float, radius: float, look: str = "") -> Html:
     """Return a circle."""
-    return f'<circle{_class(css)} cx="{x:g}" cy="{y:g}" r="{radius:g}"/>'
+    return element("circle", class_=look, cx=f"{x:g}", cy=f"{y:g}", r=f"{radius:g}")
 
 
-def path(commands: str, css: str = "") -> str:
+def path(commands: str, look: str = "") -> Html:
     """Return a path of SVG's own commands."""
-    return f'<path{_class(css)} d="{commands}"/>'
+    return element("path", class_=look, d=commands)
 
 
-def arrow_head(x: float, y: float, css: str = "") -> str:
+def arrow_head(x: float, y: float, look: str = "") -> Html:
     """Return the head of an arrow to the right, around a height."""
-    return path(f"M{x:g} {y - 5:g}l6 5l-6 5", css)
+    return path(f"M{x:g} {y - 5:g}l6 5l-6 5", look)
 
 
-def flowing(x: float, y: float, to_x: float, to_y: float, css: str = "") -> str:
+def flowing(x: float, y: float, to_x: float, to_y: float, look: str = "") -> Html:
     """Return a line from left to right that leaves and arrives level."""
     bend = max(abs(to_x - x) / 2, 20)
-    return path(f"M{x:g} {y:g}C{x + bend:g} {y:g} {to_x - bend:g} {to_y:g} {to_x:g} {to_y:g}", css)
+    return path(f"M{x:g} {y:g}C{x + bend:g} {y:g} {to_x - bend:g} {to_y:g} {to_x:g} {to_y:g}", look)
 
 
 def short(name: str, limit: int) -> str:
@@ -100,7 +117,3 @@ def ticks(seconds: float, about: int) -> Iterator[float]:
 def tick_text(moment: float, seconds: float) -> str:
     """Return what stands at a tick of a scale of so many seconds."""
     return "0" if not moment else f"{moment:.3g} s" if seconds >= 1 else f"{moment * 1000:.3g} ms"
-
-
-def _class(css: str) -> str:
-    return f' class="{css}"' if css else ""

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.models import counted, one_line, printable
 from tract_jupyter.notebook.views import rows
-from tract_jupyter.notebook.views.html import View, escaped
+from tract_jupyter.notebook.views.html import View, element
 from tract_jupyter.notebook.views.styles import styled
 from tract_jupyter.toolkit import python_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from tract_jupyter.notebook.views.html import Html
     from tract_jupyter.toolkit import ToolDefinition, ToolExecutor
 
 _NAME = 60
@@ -114,8 +115,9 @@ class ToolsView(View):
         """Return a part of a page that stands alone, everything escaped."""
         is_short = len(self.tools) <= _OPEN
         drawn = [_group_html(group, tools, is_open=is_short) for group, tools in self.groups.items()]
-        title = f"<p><b>Tools</b> <small>{escaped(self.headline)}</small></p>"
-        return styled(rows.page(f"{title}{rows.rows(drawn) if drawn else ''}", "Tools", "tract-tools"))
+        title = element("p", element("b", "Tools"), " ", element("small", self.headline))
+        tools = rows.rows(drawn) if drawn else None
+        return styled(rows.page(title, tools, label="Tools", name="tract-tools"))
 
     def to_text(self) -> str:
         """Return a line for each tool, with its signature."""
@@ -128,25 +130,19 @@ class ToolsView(View):
         return printable("\n".join(lines))
 
 
-def _group_html(group: str, tools: list[ToolRow], *, is_open: bool) -> str:
+def _group_html(group: str, tools: list[ToolRow], *, is_open: bool) -> Html:
     some = ", ".join(tool.call.rpartition(".")[2] for tool in tools)
     cells = (rows.said(one_line(group, _NAME)), rows.cut(some), rows.number(f"{len(tools):,}"))
     return rows.row(cells, rows.rows(map(_tool_html, tools)), is_open=is_open)
 
 
-def _tool_html(tool: ToolRow) -> str:
+def _tool_html(tool: ToolRow) -> Html:
     effect = rows.number if tool.is_read_only and not tool.is_locked else rows.badge
     cells = (
         rows.named(one_line(tool.call.partition(".")[2], _NAME)),
         rows.cut(tool.summary),
         effect(tool.effect),
     )
-    rest = tool.description.strip()[:_WHOLE]
-    return rows.row(
-        cells,
-        f'<pre class="out">{escaped(tool.call + tool.signature)}</pre><p>{_lines(rest)}</p>',
-    )
-
-
-def _lines(text: str) -> str:
-    return escaped(text).replace("\n", "<br>")
+    lines = tool.description.strip()[:_WHOLE].split("\n")
+    about = element("p", lines[:1], ((element("br"), line) for line in lines[1:]))
+    return rows.row(cells, (rows.out(tool.call + tool.signature), about))

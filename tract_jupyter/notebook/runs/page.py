@@ -1,0 +1,80 @@
+"""The page of a run, and the parts that it shares with the pages of a prompt and a profile."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tract_jupyter.notebook.runs.pictures import NodeState
+from tract_jupyter.notebook.runs.stages import is_many, mark, stages_html
+from tract_jupyter.notebook.views import svg
+from tract_jupyter.notebook.views.html import element, fragment, heading, root_html, style_tag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from tract_jupyter.notebook.runs.pictures import OperationNode
+    from tract_jupyter.notebook.views.html import Attribute, Html, HtmlPart
+
+
+def run_page(body: HtmlPart, label: str, name: str, **attributes: Attribute) -> Html:
+    """Return a page that stands alone; screen readers say `label`, and tests look for `name`."""
+    named = {"data_testid": name, **attributes, "aria_label": label}
+    page = root_html(body, look="tract-views tract-run", tag="section", **named)
+    return fragment(style_tag("views/views.css", "views/runs.css"), page)
+
+
+def head_html(title: str, word: str, look: str = "") -> Html:
+    """Return a title with a word on a color."""
+    return element("header", heading(title, 3), element("span", word, class_=("tract-badge", look)))
+
+
+def facts_html(facts: Iterable[tuple[str, HtmlPart]]) -> Html:
+    """Return names with their values, in a line."""
+    shown = (element("span", element("b", name), " ", value) for name, value in facts)
+    return element("p", shown, class_="tract-facts")
+
+
+def section(title: str, about: str, body: HtmlPart, name: str | None, *, is_open: bool) -> Html:
+    """Return a part of a page that unfolds, with a note behind its title."""
+    note = [" ", element("span", about, class_="tract-about")] if about else []
+    summary = element("summary", title, note)
+    return element("details", summary, body, class_="tract-section", data_testid=name, open=is_open)
+
+
+def operations_html(
+    nodes: Sequence[OperationNode],
+    main: NodeState | None,
+    draw: Callable[[], Html],
+    name: str,
+    look: str = "",
+) -> HtmlPart:
+    """Return a graph of operations with its legend; of many, their stages."""
+    if is_many(nodes):
+        graph = element("div", stages_html(nodes, main), class_=look, data_testid=name)
+    else:
+        graph = svg.figure(draw(), "Graph of operations", name, look=f"tract-flow {look}".strip())
+    return graph, _legend_html(nodes)
+
+
+def _legend_html(nodes: Sequence[OperationNode]) -> Html:
+    """Return what the marks of a graph mean, and how many there are of each."""
+    counts = Counter(node.state for node in nodes)
+    entries = [
+        element("span", mark(state), f"{counts[state]:,} {state.value}")
+        for state in NodeState
+        if counts[state]
+    ]
+    notes = ["thick border: required"] if any(node.required for node in nodes) else []
+    notes.append("Hover over an operation for more")
+    return element("p", entries, (element("span", note) for note in notes), class_="tract-legend")
+
+
+def reason_html(sign: Html, what: str, why: str) -> Html:
+    """Return an entry of a list of reasons."""
+    return element("li", sign, element("b", what), f" {why}")
+
+
+def reasons_html(items: HtmlPart, name: str) -> Html:
+    """Return a list of reasons."""
+    return element("ul", items, class_="tract-reasons", data_testid=name)
