@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -430,3 +431,20 @@ def test_only_one_function_escapes_displayed_text():
     """`escaped` marks hidden characters, too."""
     users = [path for path in FILES if "html.escape" in path.read_text(encoding="utf-8")]
     assert [str(path.relative_to(ROOT)) for path in users] == ["notebook/views/html.py"]
+
+
+def test_only_one_module_writes_tags():
+    """Everywhere else `element` does, which escapes. An f-string would take any text for markup."""
+    writers = {
+        str(path.relative_to(ROOT))
+        for path in FILES
+        if path.is_relative_to(ROOT / "notebook")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.JoinedStr) and _writes_tag(node)
+    }
+    assert writers == {"notebook/views/html.py"}
+
+
+def _writes_tag(node):
+    text = "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+    return re.search(r"</|<[a-z][a-z0-9]*( [a-z-]+=|>)|<\{\} ?[a-z-]+=", text)

@@ -39,7 +39,7 @@ class Outline(HTMLParser):
 
 def outline(html):
     parser = Outline()
-    parser.feed(html)
+    parser.feed(str(html))
     parser.close()
     assert not parser.open
     return parser

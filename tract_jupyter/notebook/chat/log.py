@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 from operator import is_
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from tract_jupyter.loop import (
     CallAsked,
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review import Ticket
 
 
+E = TypeVar("E")
 _SAID: Final = 120  # characters of a message that is asked again
 
 
@@ -87,12 +88,11 @@ class TurnLog:
         clock: gives seconds, from any beginning.
         go_on: what is typed to go on with it.
         show_again: what is typed to draw it again.
-
-    Attributes:
-        named: what it is called.
+        named: the word for it.
+        make_opening: makes the parts before the first event, of the text; those of a chat if left out.
+        make_call: makes the part of a call, of an id and the call.
+        finish: completes what `view` returns.
     """
-
-    named: ClassVar[str] = "turn"
 
     source: LogSource
     model: str = ""
@@ -105,6 +105,10 @@ class TurnLog:
     clock: Callable[[], float] = time.monotonic
     go_on: str = GO_ON
     show_again: str = SHOW
+    named: str = "turn"
+    make_opening: Callable[[str], list[Part]] | None = None
+    make_call: Callable[[str, ToolCall], CallPart] = CallPart
+    finish: Callable[[DrawnTurn], DrawnTurn] = lambda turn: turn
     _parts: list[Part] = field(default_factory=list)
     _calls: dict[str, int] = field(default_factory=dict)
     """The place of each call's part."""
@@ -130,41 +134,59 @@ class TurnLog:
     """Seconds in which a question was open here, but for one that is now."""
     _open_since: float | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
+    _handlers: dict[type, list[Callable[[Any], object]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._handlers = {
+            TurnBegan: [self._take_beginning],
+            RequestBegan: [self._take_request],
+            ReplyPiece: [self._take_piece],
+            ReplyStored: [self._take_reply],
+            CallAsked: [self._take_asked],
+            CallBegan: [self._take_call],
+            CallEnded: [self._take_answer],
+            TurnEnded: [self._take_end],
+        }
+
+    def on(self, kind: type[E], handler: Callable[[E], object], *, first: bool = False) -> None:
+        """Have a handler called with each event of a kind: behind the other handlers, or `first`.
+
+        A handler may be for a kind of event that a turn of chat does not have.
+        """
+        handlers = self._handlers.setdefault(kind, [])
+        handlers.insert(0 if first else len(handlers), handler)
+
+    def note(self, title: str, text: str = "", look: str = "", icon: str = "") -> None:
+        """Add a note behind the parts that are there."""
+        with self._lock:
+            self._parts.append(NotePart(f"n{len(self._parts)}", title, text, look, icon))
 
     def begin(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
         """Show what is sent with a message, before it is sent; and count the time from now on."""
         with self._lock:
             self._began = self.clock()
-            if not self._parts:
-                if self.continues:
-                    self._parts.append(NotePart("n0", self.continues, icon="i-back"))
-                sent = parse_message(text)[0]
-                self._parts += [
-                    ContextPart(f"x{number}", one, self.source.count(one.text))
-                    for number, one in enumerate(sent)
-                ]
-                self._parts += [AttachedPart(f"a{number}", one) for number, one in enumerate(attachments)]
+            if self._parts:
+                return
+            if self.make_opening is not None:
+                self._parts += self.make_opening(text)
+                return
+            if self.continues:
+                self.note(self.continues, icon="i-back")
+            sent = parse_message(text)[0]
+            self._parts += [
+                ContextPart(f"x{number}", one, self.source.count(one.text)) for number, one in enumerate(sent)
+            ]
+            self._parts += [AttachedPart(f"a{number}", one) for number, one in enumerate(attachments)]
 
     def ask_again(self, text: str) -> None:
         """Say that a message is asked again, and which."""
-        with self._lock:
-            said = f"“{one_line(parse_message(text)[1], _SAID)}”"
-            self._parts.append(NotePart(f"n{len(self._parts)}", "Asked again", said, icon="i-back"))
+        self.note("Asked again", f"“{one_line(parse_message(text)[1], _SAID)}”", icon="i-back")
 
     def add(self, event: TurnEvent) -> None:
         """Take what happened next."""
         with self._lock:
-            takes: dict[type, Callable[[Any], None]] = {
-                TurnBegan: self._take_beginning,
-                RequestBegan: self._take_request,
-                ReplyPiece: self._take_piece,
-                ReplyStored: self._take_reply,
-                CallAsked: self._take_asked,
-                CallBegan: self._take_call,
-                CallEnded: self._take_answer,
-                TurnEnded: self._take_end,
-            }
-            takes[type(event)](event)
+            for handle in self._handlers[type(event)]:
+                handle(event)
 
     def show(self, ticket: Ticket) -> None:
         """Show a question in its place: that of its call, or under the script that asks it."""
@@ -259,12 +281,13 @@ class TurnLog:
             parts = [*self._parts, *self._growing()]
             waiting = sum(ticket.status.is_open for ticket in self.tickets())
             seconds = self._seconds() if self._ended is None else self._ended.seconds
-            return DrawnTurn(
+            turn = DrawnTurn(
                 self._turn_id, tuple(parts), self._phase, waiting, self._ended, self.model, tuple(self._usages),
                 self._step, self.most_steps, seconds, self.replayed, is_last=self.is_last, waited=self._wait(),
                 go_on=self.go_on, named=self.named, stays=self._stays,
                 continues=self.continues is not None, asks_again=self.asks_again,
             )  # fmt: skip
+            return self.finish(turn)
 
     # ---
 
@@ -326,10 +349,6 @@ class TurnLog:
         self._waits += before + within
         seconds = event.seconds
         return event if seconds is None else replace(event, seconds=max(seconds - _covered(within), 0.0))
-
-    def _made(self, part_id: str, call: ToolCall) -> CallPart:
-        """Return the part of a call that is to be made."""
-        return CallPart(part_id, call)
 
     def _growing(self) -> list[Part]:
         parts: list[Part] = []
@@ -396,9 +415,7 @@ class TurnLog:
                 if done
                 else ""
             )
-            self._parts.append(
-                NotePart(f"n{len(self._parts)}", "Resumed where it was left.", told, icon="i-back")
-            )
+            self.note("Resumed where it was left.", told, icon="i-back")
 
     def _take_request(self, event: RequestBegan) -> None:
         self._step = event.step
@@ -431,7 +448,7 @@ class TurnLog:
             self._parts.append(Prose.of(f"r{number}", event.text, is_cut=bool(event.cut)))
         for place, call in enumerate(event.calls):
             self._calls[call.id] = len(self._parts)
-            self._parts.append(self._made(f"c{number}.{place}", call))
+            self._parts.append(self.make_call(f"c{number}.{place}", call))
         self.model = event.model or self.model
         self._usages.append(event.usage)
         self._phase = "Carrying out its calls" if event.calls else "Answered"
@@ -478,14 +495,8 @@ class TurnLog:
                 if self._stays
                 else f"What was done is kept. {self.go_on} goes on from there."
             )
-            self._parts.append(
-                NotePart(
-                    f"n{len(self._parts)}",
-                    f"The {self.named} did not come to its end.",
-                    f"{event.note.rstrip('.')}. {kept}",
-                    "no",
-                )
-            )
+            title = f"The {self.named} did not come to its end."
+            self.note(title, f"{event.note.rstrip('.')}. {kept}", "no")
 
     def _keep_growing(self) -> None:
         """Have what came of a reply that is not stored stay on display."""

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from tract_jupyter.models import printable, shortened
 from tract_jupyter.notebook.chat.formulas import add_formulas
-from tract_jupyter.notebook.views.html import Html, element, escaped
+from tract_jupyter.notebook.views.html import Html, element, escaped, fragment
 from tract_jupyter.notebook.views.rows import out
 
 if TYPE_CHECKING:
@@ -292,13 +292,15 @@ def _link_close(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> st
         return ""
     target = _target(address)
     is_told = text in {address, unquote(address), target} and "@" not in urlsplit(address).netloc
-    return "</a>" if is_told else f"</a> {element('span', f'({target})', class_='dim')}"
+    host = None if is_told else (" ", element("span", f"({target})", class_="dim"))
+    return str(fragment(Html("</a>"), host))
 
 
 def _heading_open(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
     """Begin a heading that JupyterLab gives no anchor, and that its table of contents leaves out."""
     level = int(tokens[at].tag[1:])
-    return f'<div class="h h{level}" role="heading" aria-level="{min(level + 2, 6)}">'  # numbers alone
+    start = Html('<div class="h h{}" role="heading" aria-level="{}">')
+    return str(start.format(level, min(level + 2, 6)))
 
 
 def _heading_close(*_: Any) -> str:
@@ -308,7 +310,9 @@ def _heading_close(*_: Any) -> str:
 def _cell_open(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
     token = tokens[at]
     aligned = str(token.attrs.get("style", "")).removeprefix("text-align:")
-    return f'<{token.tag} class="{aligned}">' if aligned in {"right", "center"} else f"<{token.tag}>"
+    if aligned not in {"right", "center"}:
+        return str(Html("<{}>").format(token.tag))
+    return str(Html('<{} class="{}">').format(token.tag, aligned))
 
 
 def _code(_renderer: Any, tokens: Sequence[Token], at: int, _options: Any, env: Any, *_: Any) -> str:

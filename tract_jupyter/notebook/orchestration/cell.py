@@ -62,7 +62,7 @@ async def run_cell(notebook: NotebookSession, options: OrchestrateOptions) -> No
         Exception: the run failed, or waits for decisions; its display shows why.
     """
     orchestrator = _orchestrator(notebook, options)
-    log = _begun(notebook, orchestrator, options)
+    log = _begun(notebook, orchestrator, options).log
     notebook.lend_variables()
     acts = _Acts(orchestrator)
     board = TurnBoard(log, display_for(notebook, acts, log))
@@ -102,7 +102,7 @@ def _show_unasked(
         return
     with conversation(orchestrator, result.run) as (own, turn):
         if turn is not None:
-            board.log = run_log(notebook.tract, own, turn)
+            board.log = run_log(notebook.tract, own, turn).log
             board.close()
 
 
@@ -127,22 +127,22 @@ def _begun(
     """Return what is known of a run before its first event."""
     tract = notebook.tract
     asked = AutonomyLevel.AUTONOMOUS if options.autonomy is None else options.autonomy
-    log = None
+    run = None
     if options.resume is not None:
         with conversation(orchestrator, options.resume or None) as (own, turn):
             asked = asked_level(own)
-            log = None if turn is None else run_log(tract, own, turn, to_go_on=True)
-    is_new = log is None
-    log = log or OrchestrationLog(
-        TractSource(tract), model=options.model or "", replayed=replayed_from(tract), tract=tract,
-        reason=options.reason, tokens_before=tract.status().token_count, head=tract.head,
-        branch=tract.current_branch or "",
-    )  # fmt: skip
-    log.named_tract = notebook.config.tract_name
-    log.now = lambda: tract.autonomy.effective(orchestrator.config.autonomy_ceiling, asked)
+            run = None if turn is None else run_log(tract, own, turn, to_go_on=True)
+    is_new = run is None
+    if run is None:
+        source = TractSource(tract)
+        run = OrchestrationLog.of(source, tract, model=options.model or "", replayed=replayed_from(tract))
+        run.reason, run.branch = options.reason, tract.current_branch or ""
+        run.tokens_before, run.head = tract.status().token_count, tract.head
+    run.named_tract = notebook.config.tract_name
+    run.now = lambda: tract.autonomy.effective(orchestrator.config.autonomy_ceiling, asked)
     if is_new:
-        log.level = log.now()
-    return log
+        run.level = run.now()
+    return run
 
 
 class _Acts:

@@ -1,34 +1,37 @@
-"""What happens in a run, taken as it comes, and given as the run stands."""
+"""A run of an orchestrator as a turn: the handlers that its log has besides, and its foot."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Final, cast
 
-from tract_jupyter.models import AutonomyLevel
+from tract_jupyter.loop import CallAsked, CallEnded, RequestBegan, TurnEnded
+from tract_jupyter.models import AutonomyLevel, TurnOutcome, counted
 from tract_jupyter.notebook.chat.log import TurnLog
-from tract_jupyter.notebook.chat.parts import NotePart
-from tract_jupyter.notebook.orchestration.page import DrawnRun
+from tract_jupyter.notebook.chat.turn import DrawnTurn
 from tract_jupyter.notebook.orchestration.parts import MEANS, AssessmentPart, HeadPart, StepPart
 from tract_jupyter.orchestrator import parted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from tract_jupyter.loop import CallAsked, CallEnded, RequestBegan, TurnEnded
-    from tract_jupyter.models import Attachment, ToolCall
-    from tract_jupyter.notebook.chat.parts import CallPart
+    from tract_jupyter.models import ToolCall
+    from tract_jupyter.notebook.chat.log import LogSource
+    from tract_jupyter.notebook.chat.parts import Part
+    from tract_jupyter.notebook.chat.view import Action
     from tract_jupyter.tract import Tract
 
-GO_ON = "%tract_orchestrate --resume"
+GO_ON: Final = "%tract_orchestrate --resume"
+SHOW: Final = "%tract orchestrator show"
 
 
 @dataclass(eq=False)
-class OrchestrationLog(TurnLog):
-    """Takes what happens in a run.
+class OrchestrationLog:
+    """Adds to the log of a turn what a run has besides: its head, why each call is made, the level, the context's size.
 
     Args:
-        tract: the context that is looked after; needed.
+        log: of the turn.
+        tract: the context that is looked after.
         reason: why it was started.
         level: the level that it acts at, when it begins.
         now: gives the level that counts now; None for a run that is over.
@@ -38,11 +41,8 @@ class OrchestrationLog(TurnLog):
         named_tract: the variable that has it.
     """
 
-    named: ClassVar[str] = "run"
-
-    go_on: str = GO_ON
-    show_again: str = "%tract orchestrator show"
-    tract: Tract | None = None
+    log: TurnLog
+    tract: Tract
     reason: str = ""
     level: AutonomyLevel = AutonomyLevel.COLLABORATIVE
     now: Callable[[], AutonomyLevel] | None = None
@@ -52,40 +52,34 @@ class OrchestrationLog(TurnLog):
     branch: str = ""
     named_tract: str = "tract"
 
-    def begin(self, text: str, attachments: Sequence[Attachment] = ()) -> None:  # noqa: ARG002 # it has none
-        """Show what the model is told; and count the time from now on."""
-        with self._lock:
-            self._began = self.clock()
-            if self._parts:
-                return
-            tract = self._looked_after
-            of = " of ".join(filter(None, [self.branch, f"tract {tract.family.agent_id[:12]}"]))
-            self._parts.append(HeadPart("head", of, self.level, self.reason))
-            self._parts.append(AssessmentPart("told", text, self.source.count(text)))
+    @classmethod
+    def of(cls, source: LogSource, tract: Tract, *, model: str = "", replayed: str = "") -> OrchestrationLog:
+        """Return the log of a run without events."""
+        return cls(
+            TurnLog(source, model=model, replayed=replayed, go_on=GO_ON, show_again=SHOW, named="run"), tract
+        )
+
+    def __post_init__(self) -> None:
+        log = self.log
+        log.make_opening, log.make_call, log.finish = self._make_opening, self._make_step, self._finish
+        log.on(RequestBegan, self._check_level, first=True)
+        log.on(CallAsked, self._check_level, first=True)
+        log.on(CallEnded, self._check_level)
+        log.on(CallEnded, self._measure)
+        log.on(TurnEnded, self._measure)
+        log.on(TurnEnded, self._take_size)
 
     def view(self) -> DrawnRun:
-        """Return the run as it stands."""
-        with self._lock:
-            return DrawnRun.of(
-                super().view(), tokens_before=self.tokens_before, tokens_now=self.tokens_now,
-                most_tokens=self._most_tokens, undo=self._undo() if self.has_ended else "",
-            )  # fmt: skip
+        """Return the current state of the run."""
+        return cast("DrawnRun", self.log.view())
 
-    # ---
+    def _make_opening(self, text: str) -> list[Part]:
+        of = " of ".join(filter(None, [self.branch, f"tract {self.tract.family.agent_id[:12]}"]))
+        told = AssessmentPart("told", text, self.log.source.count(text))
+        return [HeadPart("head", of, self.level, self.reason), told]
 
-    @property
-    def _looked_after(self) -> Tract:
-        if self.tract is None:
-            raise TypeError("a run looks after a tract")
-        return self.tract
-
-    @property
-    def _most_tokens(self) -> int | None:
-        budget = self._looked_after.budget
-        return None if budget is None else budget.max_tokens
-
-    def _made(self, part_id: str, call: ToolCall) -> CallPart:
-        tool = self._looked_after.executor.get(call.name)
+    def _make_step(self, part_id: str, call: ToolCall) -> StepPart:
+        tool = self.tract.executor.get(call.name)
         arguments, reasoning, alternatives = parted(tool, call.arguments)
         return StepPart(
             part_id, replace(call, arguments=arguments), reasoning=reasoning, alternatives=alternatives,
@@ -93,49 +87,108 @@ class OrchestrationLog(TurnLog):
         )  # fmt: skip
 
     def _only_reads(self, name: str) -> bool:
-        tool = self._looked_after.executor.get(name)
+        tool = self.tract.executor.get(name)
         return tool is not None and bool(tool.traits.read_only)
 
-    def _measure(self) -> None:
-        if self.now is not None:
-            self.tokens_now = self._looked_after.status().token_count
-
-    def _look_at_level(self) -> None:
-        """Say it where the level is another one than before."""
+    def _check_level(self, _event: object) -> None:
+        """Note a level that is another one than before."""
         level = self.level if self.now is None else self.now()
         if level is not self.level:
             raised = level.rank > self.level.rank
             self.level = level
             title = f"Autonomy was {'raised' if raised else 'lowered'}: {level} from here on."
-            self._parts.append(NotePart(f"n{len(self._parts)}", title, f"{MEANS[level].capitalize()}."))
+            self.log.note(title, f"{MEANS[level].capitalize()}.")
 
-    def _take_request(self, event: RequestBegan) -> None:
-        self._look_at_level()
-        super()._take_request(event)
+    def _measure(self, _event: object) -> None:
+        if self.now is not None:
+            self.tokens_now = self.tract.status().token_count
 
-    def _take_asked(self, event: CallAsked) -> None:
-        self._look_at_level()
-        super()._take_asked(event)
-
-    def _take_answer(self, event: CallEnded) -> None:
-        super()._take_answer(event)
-        self._look_at_level()
-        self._measure()
-
-    def _take_end(self, event: TurnEnded) -> None:
-        super()._take_end(event)
-        self._measure()
+    def _take_size(self, event: TurnEnded) -> None:
         tokens = event.about.get("tokens")
         if isinstance(tokens, int):  # it is drawn from the store
             self.tokens_now = tokens
 
-    def _undo(self) -> str:
-        """Return what takes back what the run changed."""
-        tract = self._looked_after
-        changes = sum(isinstance(part, StepPart) and part.is_change for part in self._parts)
-        is_elsewhere = self.now is None or tract.current_branch != self.branch or tract.head == self.head
+    def _finish(self, turn: DrawnTurn) -> DrawnRun:
+        budget = self.tract.budget
+        return DrawnRun.of(
+            turn, tokens_before=self.tokens_before, tokens_now=self.tokens_now,
+            most_tokens=None if budget is None else budget.max_tokens,
+            undo=self._undo(turn) if turn.is_over else "",
+        )  # fmt: skip
+
+    def _undo(self, turn: DrawnTurn) -> str:
+        """Return what takes back the changes of the run."""
+        changes = sum(isinstance(part, StepPart) and part.is_change for part in turn.parts)
+        is_elsewhere = (
+            self.now is None or self.tract.current_branch != self.branch or self.tract.head == self.head
+        )
         if not changes or is_elsewhere:
             return ""
-        if changes == 1 or self.head is None:
-            return "%tract undo --yes takes it back" if changes == 1 else ""
-        return f"{self.named_tract}.reset({self.head[:8]!r}) takes them back"
+        if changes == 1:
+            return "%tract undo --yes takes it back"
+        return "" if self.head is None else f"{self.named_tract}.reset({self.head[:8]!r}) takes them back"
+
+
+@dataclass(frozen=True)
+class DrawnRun(DrawnTurn):
+    """A run as it stands.
+
+    Attributes:
+        tokens_before: of the context, before the run; None if it is not known.
+        tokens_now: the same now, or at the end; None if it is not known.
+        most_tokens: the budget; None for none.
+        undo: what takes back what it changed; empty if nothing does.
+    """
+
+    tokens_before: int | None = None
+    tokens_now: int | None = None
+    most_tokens: int | None = None
+    undo: str = ""
+
+    @classmethod
+    def of(cls, turn: DrawnTurn, **more: object) -> DrawnRun:
+        """Return a turn as a run."""
+        known = {one.name: getattr(turn, one.name) for one in fields(DrawnTurn)}
+        return cls(**known, **more)  # type: ignore[arg-type] # as they are there
+
+    @property
+    def outcome(self) -> str:
+        """What was done, in a sentence without its full stop."""
+        steps = [part for part in self.parts if isinstance(part, StepPart)]
+        done = sum(one.is_change for one in steps)
+        told = sum(one.is_told for one in steps)
+        refused = sum(one.state == "refused" for one in steps)
+        said = [
+            f"{counted(done, 'change')} made" if done else "Nothing was changed",
+            f"{counted(refused, 'proposal')} rejected" if refused else "",
+            f"{counted(told, 'proposal')} told, and not done, as autonomy was manual" if told else "",
+        ]
+        return "; ".join(filter(None, said))
+
+    @property
+    def summary(self) -> str:
+        """How it ended and what was done, in a line."""
+        _, title, _ = super()._state()
+        return "; ".join(filter(None, [title, self.outcome]))
+
+    def _actions(self) -> tuple[Action, ...]:
+        return ("stop",) if self.ended is None else ()
+
+    def _state(self) -> tuple[str, str, str]:
+        icon, title, more = super()._state()
+        if self.ended is None:
+            return icon, title, more
+        if self.ended.outcome is TurnOutcome.ANSWER:
+            return icon or "i-done", self.outcome, "; ".join(filter(None, [title, self.undo]))
+        return icon, title, "; ".join(filter(None, [self.outcome, more, self.undo]))
+
+    def _numbers(self) -> list[str]:
+        return [self._context(), *super()._numbers()]
+
+    def _context(self) -> str:
+        before, now, most = self.tokens_before, self.tokens_now, self.most_tokens
+        if before is None and now is None:
+            return ""
+        counts = " → ".join(dict.fromkeys(f"{one:,}" for one in (before, now) if one is not None))
+        of = "" if most is None else f" of {most:,}"
+        return f"context {counts}{of} tokens"

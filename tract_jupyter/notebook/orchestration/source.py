@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tract_jupyter.loop import PastTurn
-    from tract_jupyter.notebook.orchestration.page import DrawnRun
+    from tract_jupyter.notebook.orchestration.log import DrawnRun
     from tract_jupyter.orchestrator import Orchestrator
     from tract_jupyter.tract import Tract
 
@@ -56,15 +56,15 @@ def run_log(tract: Tract, own: Any, turn: PastTurn, *, to_go_on: bool = False) -
     """
     about = about_run(own) or {}
     tokens, head = about.get("tokens"), about.get("head")
-    log = OrchestrationLog(
-        TractSource(tract), replayed=replayed_from(tract), tract=tract, reason=str(about.get("reason") or ""),
-        level=_level(about.get("effective") or about.get("autonomy")), branch=str(about.get("branch") or ""),
-        tokens_before=tokens if isinstance(tokens, int) else None, head=head if isinstance(head, str) else None,
-    )  # fmt: skip
+    run = OrchestrationLog.of(TractSource(tract), tract, replayed=replayed_from(tract))
+    run.reason, run.branch = str(about.get("reason") or ""), str(about.get("branch") or "")
+    run.level = _level(about.get("effective") or about.get("autonomy"))
+    run.tokens_before = tokens if isinstance(tokens, int) else None
+    run.head = head if isinstance(head, str) else None
     for event in own.loop.events_of(turn):
         if not (to_go_on and isinstance(event, TurnEnded)):
-            log.add(event)
-    return log
+            run.log.add(event)
+    return run
 
 
 def asked_level(own: Any) -> AutonomyLevel:
