@@ -447,4 +447,4 @@ def test_only_one_module_writes_tags():
 
 def _writes_tag(node):
     text = "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
-    return re.search(r"</|<[a-z][a-z0-9]*( [a-z-]+=|>)|<\{\} ?[a-z-]+=", text)
+    return re.search(r"</|(?<!P)<[a-z][a-z0-9]*( [a-z-]+=|>)|<\{\} ?[a-z-]+=", text)

@@ -255,7 +255,7 @@ class LiveTurn:
             }
             foot = view.foot()
             rest = {
-                "foot": foot.html, "actions": [[one, ACTIONS[one]] for one in foot.actions], "turn": view.turn_id,
+                "foot": str(foot.html), "actions": [[one, ACTIONS[one]] for one in foot.actions], "turn": view.turn_id,
                 "over": view.is_over, "told": self._told, "go_on": view.go_on,
             }  # fmt: skip
             self._widget.show([self._block(block) for block in blocks], rest)
@@ -264,7 +264,7 @@ class LiveTurn:
 
     def _block(self, block: TurnBlock) -> dict[str, Any]:
         if block.ticket is None or block.html:
-            return {"id": block.id, "kind": block.kind, "html": block.html}
+            return {"id": block.id, "kind": block.kind, "html": str(block.html)}
         return {"id": block.id, "kind": "question", "view": self._question(block.ticket)}
 
     def _question(self, ticket: Ticket) -> dict[str, Any]:

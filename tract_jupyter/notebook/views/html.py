@@ -45,7 +45,7 @@ class Html(Markup):
         if hasattr(s, "__html__"):
             return cls(s.__html__())
         text = str(s)
-        is_plain = text.isascii() and text.isprintable()
+        is_plain = text.isascii() and text.replace("\n", "").isprintable()
         return str.__new__(cls, html.escape(text if is_plain else printable(text)))
 
 
@@ -110,7 +110,9 @@ def fragment(*content: HtmlPart) -> Html:
 
 def _add(made: list[str], content: Iterable[HtmlPart]) -> None:
     for one in content:
-        if isinstance(one, str) or hasattr(one, "__html__"):
+        if type(one) is Html:
+            made.append(one)
+        elif isinstance(one, str) or hasattr(one, "__html__"):
             made.append(Html.escape(one))
         elif one is not None:
             _add(made, one)
