@@ -12,7 +12,7 @@ from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.notebook.agents.tree import GO_ON, SHOW, drawn_tree
-from tract_jupyter.notebook.chat.displays import bundle
+from tract_jupyter.notebook.chat.view import bundle
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,8 +3,8 @@
 `cell` carries a turn out, and `board` shows it during that time; `context` is sent with the text. `log` records the
 events of a turn and returns its state: a `turn`, whose `parts` are drawn as `rows` and as the safe HTML
 of `markdown` and its `formulas`, with the `work` of agents that it calls and the `outputs` of its scripts. `source`
-reads turns from the store. `view` is the interface for showing a turn: `widget` for a live page, `displays`
-without widgets. `standing` updates finished turns after changes by other cells.
+reads turns from the store. `view` is the interface for showing a turn, with the displays without widgets; `widget` is
+the live page. `standing` updates finished turns after changes by other cells.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 from .context import cell_context as cell_context
 from .context import file_context as file_context
 from .context import variable_context as variable_context
-from .displays import StaticDisplay as StaticDisplay
 from .log import TurnLog as TurnLog
 from .markdown import MarkdownStream as MarkdownStream
 from .markdown import markdown_html as markdown_html
@@ -16,6 +15,7 @@ from .source import stored_view as stored_view
 from .view import ACTIONS as ACTIONS
 from .view import Act as Act
 from .view import Foot as Foot
+from .view import StaticDisplay as StaticDisplay
 from .view import TurnBlock as TurnBlock
 from .view import TurnDisplay as TurnDisplay
 from .view import TurnView as TurnView

@@ -13,8 +13,8 @@ from tract_jupyter.concurrency import Worker
 from tract_jupyter.exceptions import UndecidedError, in_one_line
 from tract_jupyter.loop import CallBegan, TurnBegan
 from tract_jupyter.models import TurnOutcome
-from tract_jupyter.notebook.chat.displays import StaticDisplay, TextDisplay
 from tract_jupyter.notebook.chat.outputs import TurnOutputs
+from tract_jupyter.notebook.chat.view import StaticDisplay, TextDisplay
 from tract_jupyter.notebook.script_cell import QUEUED, shown_above
 
 if TYPE_CHECKING:

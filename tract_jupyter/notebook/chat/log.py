@@ -393,9 +393,10 @@ class TurnLog:
     def _running_place(self) -> int | None:
         """Return the place of the call that runs, or of the last one."""
         calls = [(place, part) for place, part in enumerate(self._parts) if isinstance(part, CallPart)]
-        running = [place for place, part in calls if part.is_begun and part.ended is None]
-        scripts = [place for place in running if self._parts[place].is_script]  # type: ignore[union-attr] # a call's
-        return next(iter([*scripts[-1:], *running[-1:], *[place for place, _ in calls][-1:]]), None)
+        running = [(place, part) for place, part in calls if part.is_begun and part.ended is None]
+        scripts = [one for one in running if one[1].is_script]
+        last = (scripts or running or calls)[-1:]
+        return last[0][0] if last else None
 
     def _stored(self, ticket: Ticket) -> AskedQuestion | None:
         return None if ticket.status.is_open else self.source.asked(ticket.pending.pending_id)

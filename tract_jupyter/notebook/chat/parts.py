@@ -457,8 +457,8 @@ def _question_block(question: AskedInCall) -> TurnBlock:
     return TurnBlock(block_id, fragment(asked), question.ticket, kind="row")
 
 
-class OtherPart(Protocol):
-    """A part of a turn that is not of chat."""
+class Part(Protocol):
+    """A part of a turn: those above, and any other that a handler of its log adds."""
 
     @property
     def id(self) -> str:
@@ -472,6 +472,3 @@ class OtherPart(Protocol):
     def text(self) -> str:
         """Return it as text."""
         ...
-
-
-Part = OtherPart | ContextPart | Prose | Thought | NotePart | CallPart
