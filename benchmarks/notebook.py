@@ -18,6 +18,7 @@ from tract_jupyter.notebook.chat import Foot, LiveTurn, MarkdownStream, TurnBloc
 from tract_jupyter.notebook.chat.log import TurnLog
 from tract_jupyter.notebook.chat.source import TractSource
 from tract_jupyter.notebook.panels import Panel
+from tract_jupyter.notebook.views import element
 from tract_jupyter.review import Ticket
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class _Growing:
         return [TurnBlock(key, html, kind="prose") for key, html in self.stream.parts()]
 
     def foot(self) -> Foot:
-        return Foot("<span>Answering</span>", ("stop",))
+        return Foot(element("span", "Answering"), ("stop",))
 
     def html(self) -> str:
         return "".join(block.html for block in self.blocks())

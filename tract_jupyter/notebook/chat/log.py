@@ -89,7 +89,7 @@ class TurnLog:
         go_on: what is typed to go on with it.
         show_again: what is typed to draw it again.
         named: the word for it.
-        make_opening: makes the parts before the first event, of the text; those of a chat if left out.
+        make_opening: makes the parts before the first event from the text. A chat's parts are the default.
         make_call: makes the part of a call, of an id and the call.
         finish: completes what `view` returns.
     """

@@ -68,7 +68,7 @@ class Foot:
     """The last line of a turn.
 
     Attributes:
-        html: what the turn is doing or how it ended, and what it took: `<span>`s.
+        html: the state of the turn, its time, tokens and cost, as `<span>` elements.
         actions: what can be done with it now; buttons of a live page, absent in a saved one.
     """
 
@@ -163,7 +163,7 @@ def bundle(view: TurnView) -> dict[str, str]:
 
 
 class TextDisplay:
-    """A turn in a terminal: what is new is printed, and stays.
+    """A turn in a terminal. New text is printed once.
 
     Called in the thread of the cell alone.
     """
@@ -178,7 +178,7 @@ class TextDisplay:
         self._closed = False
 
     def put_up(self) -> None:
-        """Do nothing: what comes is printed."""
+        """Do nothing. `draw` prints the text."""
 
     def draw(self, view: TurnView, *, at_once: bool = False) -> None:  # noqa: ARG002 # each piece is printed
         """Print what is new."""

@@ -1,4 +1,4 @@
-"""A run of an orchestrator as a turn: the handlers that its log has besides, and its foot."""
+"""A run of an orchestrator as a turn: additional handlers for the log, and the foot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHOW: Final = "%tract orchestrator show"
 
 @dataclass(eq=False)
 class OrchestrationLog:
-    """Adds to the log of a turn what a run has besides: its head, why each call is made, the level, the context's size.
+    """Adds the parts of a run to the log of a turn: head, reasons of calls, level and size of the context.
 
     Args:
         log: of the turn.
