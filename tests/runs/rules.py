@@ -1,4 +1,4 @@
-"""The rules of runs, and the page that tells which test holds which: `python -m tests.runs.rules` writes docs/runs.md anew.
+"""The rules of runs. `python -m tests.runs.rules` prints the tests and vectors of each rule.
 
 A test names its rules at the start of its docstring: `R10, R25: ...`. A vector names them in `rules`.
 """
@@ -11,8 +11,6 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "runs.md"
-MARK = "<!-- everything below is written by `python -m tests.runs.rules` -->"
 
 RULES = {
     "R1": "An operation is a black box; outside it are only a status and explicit effects",
@@ -148,12 +146,6 @@ RULES = {
 }  # fmt: skip
 
 
-ABOUT = (
-    "Docstrings and comments name a rule by its code. R: what a run and its operations are. G: what that leaves open. E: commits, profiles, artifacts",
-    "and the basic kinds. X: activation, exposures, blocks, and how replies and templates are read.",
-)
-
-
 def expanded(named: str) -> set[str]:
     """The rules in a text such as `R10, R25, G8 to G10, X01`."""
     found = set(re.findall(r"\b[RGEX]\d+\b", named))
@@ -189,23 +181,15 @@ def by_vectors() -> dict[str, list[str]]:
 
 
 def table() -> str:
-    """The page's table, in the order of the rules."""
+    """Return the rules with their tests and vectors, one per line."""
     tests, vectors = by_tests(), by_vectors()
-    lines = ["", "## Rules and tests", "", *ABOUT, "", "| rule | | tests | vectors |", "|---|---|---|---|"]
+    lines = []
     for rule, text in RULES.items():
-        named = "<br>".join(f"`{name}`" for name in sorted(tests.get(rule, [])))
-        lines.append(f"| {rule} | {text} | {named} | {_ranges(vectors.get(rule, []))} |")
-    return "\n".join(lines) + "\n"
-
-
-def _ranges(ids: list[str]) -> str:
-    return ", ".join(ids[:6]) + (f" and {len(ids) - 6} more" if len(ids) > 6 else "")
-
-
-def page() -> str:
-    """The page as it should be: what people wrote, and the table."""
-    return PAGE.read_text("utf-8").partition(MARK)[0] + MARK + "\n" + table()
+        lines.append(f"{rule}: {text}")
+        lines += [f"    {name}" for name in sorted(tests.get(rule, []))]
+        lines += [f"    vectors: {', '.join(vectors[rule])}"] if rule in vectors else []
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")
+    print(table())

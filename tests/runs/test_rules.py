@@ -1,4 +1,4 @@
-"""The page of rules says which test holds which."""
+"""Each rule of runs has a test."""
 
 from tests.runs import rules
 
@@ -10,5 +10,8 @@ def test_every_rule_has_a_test_that_names_it():
     assert others == {}, "no such rules"
 
 
-def test_the_page_is_up_to_date():
-    assert rules.PAGE.read_text("utf-8") == rules.page(), "python -m tests.runs.rules writes it anew"
+def test_the_printed_table_names_tests_and_vectors():
+    table = rules.table()
+    assert "R4: Prompt effects change the prompt of this one call" in table
+    assert "runs/test_commit.py::test_what_was_sent_stays_what_was_sent" in table
+    assert "TPL-001" in table

@@ -21,7 +21,7 @@ PARAMS = [
     guard.LiquidGuardParams, guard.LlmGuardParams, guard.GuardOutput, tool.ToolParams, compute.ComputeParams,
     dynamic.DynamicParams, rag.RagParams, transform.TransformParams,
 ]  # fmt: skip
-PAGE = (Path(__file__).parents[3] / "docs/runs.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs/runs_fields.md").read_text(encoding="utf-8")
 
 
 def names(data):
