@@ -24,7 +24,7 @@ DOCS: Final = Path(__file__).resolve().parent
 ROOT: Final = DOCS.parent
 
 CONTENTS: Final = {
-    "Notebooks": (
+    "Tutorials": (
         "notebooks/quickstart",
         "notebooks/scripts",
         "notebooks/branches_compression_undo",
@@ -33,18 +33,21 @@ CONTENTS: Final = {
         "notebooks/orchestrator",
         "notebooks/runs",
     ),
-    "Use": (
-        "docs/chat", "docs/loop", "docs/agents", "docs/orchestrator", "docs/policies",
-        "docs/define", "docs/your_tools", "docs/scripts", "docs/models",
-        "docs/runs", "docs/templates", "docs/cassettes", "docs/front_ends", "docs/headless", "docs/guarantees",
+    "How-to guides": (
+        "docs/chat", "docs/review", "docs/undo", "docs/your_tools", "docs/scripts", "docs/models", "docs/headless",
+        "docs/context", "docs/define", "docs/agents", "docs/orchestrator", "docs/policies", "docs/runs", "docs/cassettes",
     ),
-    "Look up": ("docs/api", "docs/rules", "docs/analysis", "docs/glossary", "CHANGELOG"),
-    "Contribute": (
-        "CONTRIBUTING", "docs/architecture", "docs/questions", "docs/context", "docs/operations", "docs/review",
+    "Explanation": ("docs/security", "docs/loop", "docs/faq", "docs/comparison"),
+    "Reference": (
+        "docs/front_ends", "docs/api", "docs/rules", "docs/analysis", "docs/providers", "docs/runs_fields", "docs/templates",
+        "docs/glossary", "CHANGELOG",
+    ),
+    "For contributors": (
+        "CONTRIBUTING", "docs/architecture", "docs/questions", "docs/context_inside", "docs/operations", "docs/review_inside",
         "docs/tools", "docs/runs_inside", "docs/dependencies",
     ),
 }  # fmt: skip
-"""The chapters of the site, with their pages; one that stands nowhere here is an error."""
+"""The chapters of the site and their pages. A page without a chapter is an error."""
 
 
 def staged(folder: Path, executed: Path | None) -> None:

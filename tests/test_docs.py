@@ -51,7 +51,7 @@ PACKAGE = ROOT / "tract_jupyter"
 # pages about the code: what they name must be there
 ABOUT_CODE = [
     *(ROOT / "docs" / f"{name}.md" for name in (
-        "architecture", "context", "glossary", "operations", "questions", "review", "runs_inside", "tools"
+        "architecture", "context_inside", "glossary", "operations", "questions", "review_inside", "runs_inside", "tools"
     )),
     ROOT / "CONTRIBUTING.md",
 ]  # fmt: skip
