@@ -321,7 +321,7 @@ def test_the_quickstart_takes_at_most_five_clicks():
 
 
 def test_the_readme_can_be_read_at_once():
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 100
 
 
 def test_every_page_and_notebook_has_its_chapter_of_the_site():
@@ -339,6 +339,6 @@ def test_every_page_and_notebook_has_its_chapter_of_the_site():
 
 def test_the_readme_has_the_commands_that_ci_runs():
     readme, run = (ROOT / "README.md").read_text(), (ROOT / ".ci" / "run").read_text()
-    for command in ('python -m pip install ".[docs,lab,postgres,test]"', 'python -m pytest -m ""'):
-        assert f"`{command}`" in readme
-        assert command in run.replace("pip install -q", "pip install").splitlines()
+    for command in ('pip install ".[docs,lab,postgres,test]"', 'python -m pytest -m ""'):
+        assert command in readme
+        assert re.search(rf"^(python -m )?{re.escape(command)}$", run.replace("pip install -q", "pip install"), re.MULTILINE)

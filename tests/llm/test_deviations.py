@@ -1,4 +1,4 @@
-"""Servers that speak chat completions in a way of their own; each is named in docs/models.md."""
+"""Servers that speak chat completions in a way of their own; each is named in docs/providers.md."""
 
 from __future__ import annotations
 
