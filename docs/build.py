@@ -35,12 +35,13 @@ CONTENTS: Final = {
     ),
     "How-to guides": (
         "docs/chat", "docs/review", "docs/undo", "docs/your_tools", "docs/scripts", "docs/models", "docs/headless",
-        "docs/context", "docs/define", "docs/agents", "docs/orchestrator", "docs/policies", "docs/runs", "docs/cassettes",
+        "docs/context", "docs/define", "docs/agents", "docs/orchestrator", "docs/policies",
+        "docs/runs", "docs/cassettes",
     ),
     "Explanation": ("docs/security", "docs/loop", "docs/faq", "docs/comparison"),
     "Reference": (
-        "docs/front_ends", "docs/api", "docs/rules", "docs/analysis", "docs/providers", "docs/runs_fields", "docs/templates",
-        "docs/glossary", "CHANGELOG",
+        "docs/front_ends", "docs/api", "docs/rules", "docs/analysis", "docs/providers", "docs/runs_fields",
+        "docs/templates", "docs/glossary", "CHANGELOG",
     ),
     "For contributors": (
         "CONTRIBUTING", "docs/architecture", "docs/questions", "docs/context_inside", "docs/operations", "docs/review_inside",

@@ -341,4 +341,8 @@ def test_the_readme_has_the_commands_that_ci_runs():
     readme, run = (ROOT / "README.md").read_text(), (ROOT / ".ci" / "run").read_text()
     for command in ('pip install ".[docs,lab,postgres,test]"', 'python -m pytest -m ""'):
         assert command in readme
-        assert re.search(rf"^(python -m )?{re.escape(command)}$", run.replace("pip install -q", "pip install"), re.MULTILINE)
+        assert re.search(
+            rf"^(python -m )?{re.escape(command)}$",
+            run.replace("pip install -q", "pip install"),
+            re.MULTILINE,
+        )
