@@ -44,8 +44,8 @@ CONTENTS: Final = {
         "docs/templates", "docs/glossary", "CHANGELOG",
     ),
     "For contributors": (
-        "CONTRIBUTING", "docs/architecture", "docs/questions", "docs/context_inside", "docs/operations", "docs/review_inside",
-        "docs/tools", "docs/runs_inside", "docs/dependencies",
+        "CONTRIBUTING", "docs/architecture", "docs/questions", "docs/context_inside", "docs/operations",
+        "docs/review_inside", "docs/tools", "docs/runs_inside", "docs/dependencies",
     ),
 }  # fmt: skip
 """The chapters of the site and their pages. A page without a chapter is an error."""
