@@ -1,81 +1,81 @@
-"""Every error of the package, drawn as one tree.
+"""All errors of the package, as one tree.
 
 TractError
-├── ContentError              what should be committed is not valid content
-│   └── AttachmentError       a file cannot be attached: what it is, why, what to do
-│       └── WorkspaceError    ... as it is outside of the workspace
+├── ContentError              invalid content for a commit
+│   └── AttachmentError       a file cannot be attached
+│       └── WorkspaceError    ... because it is outside the workspace
 ├── CommitNotFoundError       no commit has this hash or prefix
-├── AmbiguousPrefixError      several commits have it
+├── AmbiguousPrefixError      several commits match the prefix
 ├── EditTargetError           an edit names no commit that can be edited
 ├── BranchError
 │   ├── BranchExistsError
 │   ├── BranchNotFoundError
-│   ├── BranchMovedError      somebody else was faster
+│   ├── BranchMovedError      another process or thread moved it first
 │   ├── UnmergedBranchError   deleting it would lose commits
-│   ├── DetachedHeadError     there is no current branch
+│   ├── DetachedHeadError     HEAD is detached: no current branch
 │   └── InvalidBranchNameError
 ├── HistoryError              merge, rebase, import, compress, undo
-│   ├── MergeConflictError    what both sides changed needs a decision
-│   ├── NothingToMergeError   it is all there already
+│   ├── MergeConflictError    conflicts need a decision
+│   ├── NothingToMergeError   the other branch has nothing new
 │   └── CompressionError      the range cannot be compressed
 ├── BudgetExceededError       the context would be larger than its budget
 ├── SessionError              several tracts in one store, agents and their children
 │   ├── UnknownTractError     no tract or agent has this id
 │   └── TractExistsError      the id is taken
 ├── StoreError                the database itself
-│   ├── StoreLockedError      another process holds it for too long
-│   ├── StoreReadOnlyError    it cannot be written
-│   ├── StoreCorruptError     it is damaged, or no tract store at all
-│   ├── StoreReferenceError   what a row refers to was removed
+│   ├── StoreLockedError      timeout: another process holds the lock
+│   ├── StoreReadOnlyError    it is read-only
+│   ├── StoreCorruptError     it is damaged, or not a tract store
+│   ├── StoreReferenceError   a referenced row was removed
 │   ├── StoreVersionError     another version of tract_jupyter wrote it
 │   └── StoreClosedError      it was closed
 ├── OperationError            dynamic operations; all are `ValueError` too
-│   ├── SpecError             the definition is wrong: where, and what to do
+│   ├── SpecError             the definition is invalid; names the place
 │   ├── OperationExistsError  the name is taken
-│   ├── UnknownOperationError nothing of that name is active
-│   └── ParameterError        fields or arguments do not fit; lists every problem
+│   ├── UnknownOperationError no active operation has this name
+│   └── ParameterError        invalid fields or arguments; lists every problem
 ├── PendingError
-│   ├── PendingStateError     it was decided already, or is not decided yet
-│   │   └── DecidedFirstError somebody else was faster
-│   ├── FingerprintError      what was approved is not what would run
-│   ├── CodeDecisionError     a person has to approve it, not code
-│   ├── RejectedError         what was asked for was turned down; tells by whom and why
-│   ├── UndecidedError        nobody has decided yet; it waits in the inbox
-│   │   ├── NobodyToAskError  no person can be reached
-│   │   └── DecisionTimeoutError  none did in time
-│   ├── GrantError            no standing approval can be given or revoked like this
+│   ├── PendingStateError     the state does not allow this
+│   │   └── DecidedFirstError another decision came first
+│   ├── FingerprintError      the code differs from the approved code
+│   ├── CodeDecisionError     only the user may approve this, not code
+│   ├── RejectedError         the request was rejected; says by whom and why
+│   ├── UndecidedError        no decision yet; the request waits in the inbox
+│   │   ├── NobodyToAskError  no panel or prompt is available
+│   │   └── DecisionTimeoutError  no decision in time
+│   ├── GrantError            invalid change of a standing approval
 │   └── LockFileError         the file of recorded decisions cannot be read or written
 ├── UnknownToolError          no tool has this name
 ├── ToolExecutionError        a tool call failed: tool, arguments, cause
 │   └── ToolDeniedError       ... because it was not allowed
-├── McpError                  talking to an MCP server
+├── McpError                  communication with an MCP server
 │   ├── McpStartError         it cannot be started or reached
-│   ├── McpConnectionError    it ended, or was lost, while a call waited
+│   ├── McpConnectionError    the connection was lost during a call
 │   ├── McpTimeoutError       it did not answer in time; the call was cancelled
-│   └── McpResultError        what it sent cannot be used
-├── ScriptFailedError         a script that cannot be run
-│   ├── ScriptSyntaxError     it is not valid Python: where, and what to do
-│   └── ScriptRaisedError     it did not run to its end; has the result so far
-├── SandboxError              an action failed in the sandbox; nothing of it was kept
+│   └── McpResultError        invalid response
+├── ScriptFailedError         a script cannot run, or failed
+│   ├── ScriptSyntaxError     invalid Python; names the line
+│   └── ScriptRaisedError     it raised an error; has the result so far
+├── SandboxError              an action failed in the sandbox; its changes were discarded
 │   └── NoSandboxError        the sandbox is not installed
-├── LLMError                  asking a language model
-│   ├── LLMConfigError        no client is configured, or it is not a client
+├── LLMError                  requests to a language model
+│   ├── LLMConfigError        no client is configured, or it is invalid
 │   ├── LLMBudgetError        the request could exceed the budget, so it was not sent
-│   ├── LLMResponseError      its response does not have the shape of a reply
-│   └── LLMRequestError       the provider sent no reply; has a code
-├── CassetteError             a cassette cannot be used, or what is asked now is not on it
+│   ├── LLMResponseError      the response is not a valid reply
+│   └── LLMRequestError       the provider sent no complete reply; has a code
+├── CassetteError             a cassette cannot be used, or does not have the request
 ├── OrchestratorError         an orchestrator cannot run, or its settings cannot be used
-├── AgentError                an agent cannot be made, changed or called; has a code, and what would be allowed
+├── AgentError                an agent cannot be made, changed or called; has a code
 ├── RunError                  a main call with its operations
-│   ├── PlanError             operations that cannot be planned; has a code
-│   ├── ProfileError          a profile is wrong; lists every problem
+│   ├── PlanError             operations cannot be planned; has a code
+│   ├── ProfileError          a profile is invalid; lists every problem
 │   ├── RunFailedError        the run failed or was aborted; has the run
-│   ├── TemplateError         a text with placeholders that cannot be read or rendered; has the line
+│   ├── TemplateError         a template cannot be parsed or rendered; has the line
 │   ├── UnknownRunError       no run has this id
 │   └── UnknownProfileError   no profile has this name
-└── TrustError                the user's signing secret cannot be read or made
+└── TrustError                the user's signing secret cannot be read or created
 
-Messages say what happened, why, and what to do.
+Each message states the problem, its reason and a remedy.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ _FOREIGN: Final = (str(Path(__file__).parent), os.path.dirname(os.__file__))  # 
 
 
 def own_lines(error: BaseException) -> list[str]:
-    """Return the frames of cells and actions, without ours and those of libraries."""
+    """Return the traceback lines of cells and actions, without frames of this package and of libraries."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_FOREIGN)]
     own = [f for f in frames if "site-packages" not in f.filename]
     return [f"{_place(f)}, line {f.lineno}: {f.line or ''}" for f in own]
@@ -112,49 +112,50 @@ class TractError(Exception):
     """Base of all errors that this package raises on purpose."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Have it rebuilt from what it holds, as an `__init__` has other arguments than the message."""
-        kept = {name: held for name, held in vars(self).items() if name != "_render_traceback_"}
-        portable = {name: _portable(held) for name, held in kept.items()}
+        """Pickle the attributes: an `__init__` may take other arguments than the message."""
+        portable = {
+            name: _portable(value) for name, value in vars(self).items() if name != "_render_traceback_"
+        }
         return _rebuilt, (type(self), tuple(map(_portable, self.args)), portable)
 
     def _render_traceback_(self) -> list[str]:
-        """Return what IPython shows: the lines of the user's code, then the message, without our frames."""
+        """Return the text that IPython shows: lines of the user's code, then the message."""
         cause = self.__cause__
         before = [*own_lines(cause), f"{type(cause).__name__}: {cause}", ""] if cause is not None else []
         return [printable(line) for line in (*before, *own_lines(self), f"{type(self).__name__}: {self}")]
 
 
-def _rebuilt(kind: type[TractError], args: tuple[Any, ...], held: dict[str, Any]) -> TractError:
+def _rebuilt(kind: type[TractError], args: tuple[Any, ...], attributes: dict[str, Any]) -> TractError:
     error = kind.__new__(kind, *args)
     error.args = args
-    vars(error).update(held)
+    vars(error).update(attributes)
     return error
 
 
-def _portable(held: Any) -> Any:
-    """Return what an error holds, or a text about it if it cannot travel, such as a tract or a pending."""
+def _portable(value: Any) -> Any:
+    """Return a value, or its short text if it cannot be pickled."""
     try:
-        pickle.loads(pickle.dumps(held))  # noqa: S301 # what was dumped just here
-    except Exception:  # noqa: BLE001 # whatever somebody's object raises
-        return brief_repr(held)
-    return held
+        pickle.loads(pickle.dumps(value))  # noqa: S301 # our own bytes
+    except Exception:  # noqa: BLE001 # an object may raise anything
+        return brief_repr(value)
+    return value
 
 
 def in_one_line(error: BaseException, line: str, *, own: bool = False) -> None:
-    """Have IPython show an exception as one line, after those of the user's own code if `own`; its type stays."""
+    """Make IPython show an exception as one line, after lines of the user's code if `own`."""
     error._render_traceback_ = lambda: [*(own_lines(error) if own else ()), printable(line)]  # type: ignore[attr-defined] # IPython's
 
 
 class ContentError(TractError, ValueError):
-    """Content that cannot be committed: unknown type, missing or ill-typed parts, text that is not valid Unicode."""
+    """Invalid content: an unknown type, missing or wrong fields, or text that is not valid Unicode."""
 
 
 class AttachmentError(ContentError):
-    """A file that cannot be attached: not there, no file, too large, or of a type that no model takes."""
+    """A file cannot be attached: it is missing, too large, not a file, or of an unsupported type."""
 
 
 class WorkspaceError(AttachmentError):
-    """A file that may not be read, as it lies outside of the workspace: a matter of permission."""
+    """A file may not be read because it is outside the workspace."""
 
 
 class CommitNotFoundError(TractError, LookupError):
@@ -166,11 +167,11 @@ class AmbiguousPrefixError(TractError, LookupError):
 
 
 class HistoryError(TractError, ValueError):
-    """A history cannot be changed in this way; nothing was."""
+    """This change of the history is not possible. Nothing was changed."""
 
 
 class MergeConflictError(HistoryError):
-    """Both sides of a merge changed the same thing. `conflicts` lists what needs a decision."""
+    """Both sides of a merge changed the same message. `conflicts` lists the decisions to make."""
 
     def __init__(self, message: str, conflicts: Sequence[Any] = ()) -> None:
         super().__init__(message)
@@ -178,7 +179,7 @@ class MergeConflictError(HistoryError):
 
 
 class NothingToMergeError(HistoryError):
-    """The branch has everything of the other one already."""
+    """The current branch already contains the other one."""
 
 
 class CompressionError(HistoryError):
@@ -186,19 +187,19 @@ class CompressionError(HistoryError):
 
 
 class BudgetExceededError(TractError, ValueError):
-    """The context would be larger than its budget; nothing was committed."""
+    """The context would exceed its budget. Nothing was committed."""
 
 
 class SessionError(TractError, ValueError):
-    """The request to a session cannot be carried out; nothing was changed."""
+    """A session cannot do this. Nothing was changed."""
 
 
 class UnknownTractError(SessionError, LookupError):
-    """No tract of the store, and no agent deployed on one, has that id."""
+    """No tract or agent of the store has this id."""
 
 
 class TractExistsError(SessionError):
-    """A tract of the store has that id already."""
+    """A tract of the store already has this id."""
 
 
 class EditTargetError(TractError, ValueError):
@@ -206,15 +207,15 @@ class EditTargetError(TractError, ValueError):
 
 
 class BranchError(TractError, ValueError):
-    """Base of what can be wrong with a branch."""
+    """Base class of errors about branches."""
 
 
 class BranchExistsError(BranchError):
-    """A branch of that name is there already."""
+    """A branch with this name already exists."""
 
 
 class BranchMovedError(BranchError):
-    """The branch was moved by somebody else since it was read; nothing was changed."""
+    """Another process or thread moved the branch. Nothing was changed."""
 
 
 class UnmergedBranchError(BranchError):
@@ -226,7 +227,7 @@ class DetachedHeadError(BranchError):
 
 
 class BranchNotFoundError(BranchError, LookupError):
-    """No branch has that name."""
+    """No branch has this name."""
 
 
 class InvalidBranchNameError(BranchError):
@@ -234,11 +235,11 @@ class InvalidBranchNameError(BranchError):
 
 
 class StoreError(TractError):
-    """The database could not do what was asked; nothing was written."""
+    """The database failed. Nothing was written."""
 
 
 class StoreLockedError(StoreError):
-    """Another process has held the database for longer than we wait."""
+    """The wait for another process's lock timed out."""
 
 
 class StoreReadOnlyError(StoreError):
@@ -250,11 +251,11 @@ class StoreCorruptError(StoreError):
 
 
 class StoreReferenceError(StoreError):
-    """A row refers to something that does not exist (any more)."""
+    """A row refers to a row that does not exist."""
 
 
 class StoreVersionError(StoreError):
-    """Another tract_jupyter wrote the store; this one cannot read it and must not touch it."""
+    """Another version of tract_jupyter wrote the store. This version cannot read it."""
 
 
 class StoreClosedError(StoreError):
@@ -262,16 +263,16 @@ class StoreClosedError(StoreError):
 
 
 class OperationError(TractError, ValueError):
-    """Base of what can be wrong with a dynamic operation."""
+    """Base class of errors about dynamic operations."""
 
 
 class SpecError(OperationError):
-    """An operation's definition is wrong.
+    """The definition of an operation is invalid.
 
     Attributes:
-        line: 1-based line in the text the author wrote, where one is known: of the action's code if `action` is
-            given, else of the whole definition.
-        action: the action that is wrong, where it is one.
+        line: 1-based line in the author's text, if known: of the action's code if `action` is set, else of the
+            definition.
+        action: the invalid action, if the error is in one.
     """
 
     def __init__(self, message: str, *, line: int | None = None, action: str | None = None) -> None:
@@ -285,18 +286,18 @@ class SpecError(OperationError):
 
 
 class OperationExistsError(OperationError):
-    """The operation's name is built in, or an active operation has it."""
+    """The name belongs to a built-in or an active operation."""
 
 
 class UnknownOperationError(OperationError, LookupError):
-    """No active operation has that name."""
+    """No active operation has this name."""
 
 
 class ParameterError(OperationError, TypeError):
     """Values do not fit the declared parameters.
 
     Attributes:
-        problems: one sentence for each thing wrong, all of them at once.
+        problems: one sentence for each problem.
     """
 
     def __init__(self, subject: str, problems: Sequence[str]) -> None:
@@ -307,23 +308,23 @@ class ParameterError(OperationError, TypeError):
 
 
 class PendingError(TractError):
-    """Base of what can be wrong with something that awaits a decision."""
+    """Base class of errors about requests and their decisions."""
 
 
 class PendingStateError(PendingError, RuntimeError):
-    """The pending is not in a state that allows this; the first decision counts."""
+    """The state of the pending does not allow this. The first decision counts."""
 
 
 class DecidedFirstError(PendingStateError):
-    """Somebody else decided it first, or carries it out; the pending shows how."""
+    """Another decision came first, or another process runs the action. The pending has the details."""
 
 
 class FingerprintError(PendingError):
-    """The code that would run is no longer what was approved, so it does not run."""
+    """The code differs from the approved code, so it does not run."""
 
 
 class CodeDecisionError(PendingError):
-    """Code may not approve this here, or only if it says what it approves; nothing was decided."""
+    """Code may not approve this, or must name what it approves. Nothing was decided."""
 
 
 class RejectedError(PendingError):
@@ -335,7 +336,7 @@ class RejectedError(PendingError):
 
 
 class UndecidedError(PendingError):
-    """A decision is needed, and nobody has made it yet. `pending` waits in the inbox."""
+    """The request has no decision yet. `pending` waits in the inbox."""
 
     def __init__(self, message: str, pending: Any = None) -> None:
         super().__init__(message)
@@ -343,19 +344,19 @@ class UndecidedError(PendingError):
 
 
 class NobodyToAskError(UndecidedError):
-    """A decision is needed, and neither a panel nor a prompt reaches a person."""
+    """A decision is needed, but no panel or prompt is available."""
 
 
 class DecisionTimeoutError(UndecidedError):
-    """Nobody decided in time, and the operation says to stop then (`on_timeout="stop"`)."""
+    """No decision came in time, and the operation stops then (`on_timeout="stop"`)."""
 
 
 class GrantError(PendingError):
-    """A standing approval cannot be given or revoked like this; nothing was changed."""
+    """A standing approval cannot be given or revoked like this. Nothing was changed."""
 
 
 class LockFileError(PendingError):
-    """The file of recorded decisions cannot be read or written; nothing in it counts."""
+    """The file of recorded decisions cannot be read or written. None of its decisions applies."""
 
 
 class UnknownToolError(TractError, LookupError):
@@ -367,10 +368,8 @@ class ToolExecutionError(TractError):
 
     Attributes:
         tool: the tool's name.
-        arguments: what it was called with.
-        reason: what went wrong, in words.
-
-    The exception that caused it, if any, is `__cause__`.
+        arguments: the arguments of the call.
+        reason: the reason as text; `__cause__` is the exception behind it, if any.
     """
 
     def __init__(self, tool: str, arguments: Mapping[str, Any], reason: str) -> None:
@@ -381,23 +380,23 @@ class ToolExecutionError(TractError):
 
 
 class ToolDeniedError(ToolExecutionError):
-    """The call was not allowed: the actor has no permission, or a person refused, with `reason`."""
+    """The call was not allowed: no permission, or the user rejected it. See `reason`."""
 
 
 class McpError(TractError):
-    """Base of what can be wrong with an MCP server. An error that a tool itself reports is a `ToolExecutionError`."""
+    """Base class of errors about MCP servers. An error that a tool reports is a `ToolExecutionError`."""
 
 
 class McpStartError(McpError):
-    """The server cannot be started or reached, or was not ready in time; it was ended again."""
+    """The server cannot be started or reached, or was not ready in time. It was stopped."""
 
 
 class McpConnectionError(McpError):
-    """The connection was lost while a call waited, which may have had its effect. The next call opens a new one."""
+    """The connection was lost during a call, which may have had an effect. The next call reconnects."""
 
 
 class McpTimeoutError(McpError):
-    """The server did not answer in time, so the call was cancelled; the connection can be used on."""
+    """The server did not answer in time. The call was cancelled; the connection stays usable."""
 
 
 class McpResultError(McpError):
@@ -409,7 +408,7 @@ class ScriptFailedError(TractError):
 
 
 class ScriptSyntaxError(ScriptFailedError, ValueError):
-    """The code is not valid Python. `line` is that of the script, from 1; None if no line is to blame."""
+    """The code is not valid Python. `line` is the 1-based line of the script, or None if unknown."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -417,7 +416,7 @@ class ScriptSyntaxError(ScriptFailedError, ValueError):
 
     @classmethod
     def of(cls, error: BaseException) -> ScriptSyntaxError:
-        """Return the parser's message as a sentence with the line."""
+        """Return the parser's message as an error with the line."""
         if not isinstance(error, SyntaxError):
             return cls(f"the script cannot be parsed: {error or type(error).__name__}")
         line, text = error.lineno, (error.text or "").strip()
@@ -429,7 +428,7 @@ class ScriptSyntaxError(ScriptFailedError, ValueError):
 
 
 class ScriptRaisedError(ScriptFailedError):
-    """A script did not run to its end. `result` has what it did until then, `traceback` its own lines."""
+    """A script raised an error. `result` has its work so far, `traceback` the lines of the script."""
 
     def __init__(self, message: str, result: Any, traceback_text: str = "") -> None:
         super().__init__(message)
@@ -441,9 +440,9 @@ class ScriptRaisedError(ScriptFailedError):
 
 
 class SandboxError(TractError):
-    """An action that runs in the sandbox failed; what it had changed was thrown away.
+    """An action failed in the sandbox. Its changes were discarded.
 
-    `traceback` has the action's own lines.
+    `traceback` has the lines of the action.
     """
 
     def __init__(self, message: str, traceback_text: str = "") -> None:
@@ -455,11 +454,11 @@ class SandboxError(TractError):
 
 
 class NoSandboxError(SandboxError):
-    """The sandbox is not installed in this environment; `pip install 'tract_jupyter[sandbox]'`."""
+    """The sandbox is not installed. Install it with `pip install 'tract_jupyter[sandbox]'`."""
 
 
 class LLMError(TractError):
-    """Base of what can be wrong with asking a language model. What a client raises itself stays as it is."""
+    """Base class of errors about requests to a language model. A client's own exceptions are not wrapped."""
 
 
 class LLMConfigError(LLMError):
@@ -467,33 +466,33 @@ class LLMConfigError(LLMError):
 
 
 class LLMBudgetError(LLMError):
-    """The request could exceed what the session may spend, so it was not sent; the message says how to go on.
+    """The request could exceed the session's budget, so it was not sent. The message says how to continue.
 
     Attributes:
-        failed_tries: what tries before it have used, where it was not sent again; as of `LLMRequestError`.
+        failed_tries: the usage of earlier attempts, if this was a retry; as in `LLMRequestError`.
     """
 
     failed_tries: Sequence[Mapping[str, Any]] = ()
 
 
 class LLMResponseError(LLMError):
-    """The client's response does not have the shape of a reply; nothing was committed."""
+    """The client's response is not a valid reply. Nothing was committed."""
 
 
 class LLMRequestError(LLMError):
-    """The provider sent no reply, or not the whole of it.
+    """The provider sent no reply, or an incomplete one.
 
     Attributes:
         code: `rate_limited`, `timeout`, `provider_error` or `cancelled`.
-        status: the HTTP status, if there was an answer.
-        retry_after: seconds that the provider asks to wait, if it does.
-        is_transient: whether asking again may help.
-        reason: what was wrong, where the provider says it: `context_too_long`, `authentication`, `not_found`,
-            `overloaded`, `out_of_credit` or `invalid_request`; None if it does not.
-        partial: what had come of the reply, in the shape of one, with `finish_reason` None; None if nothing had.
-        reported: what the provider reported of its tokens, as `usage` and `provider_usage` of a response have it; None
-            if it said nothing.
-        failed_tries: the same of each try before, where the request was sent several times.
+        status: the HTTP status, if there was a response.
+        retry_after: seconds to wait, if the provider names them.
+        is_transient: True if a retry may succeed.
+        reason: the provider's reason: `context_too_long`, `authentication`, `not_found`, `overloaded`,
+            `out_of_credit` or `invalid_request`; None if unknown.
+        partial: the received part of the reply, as a response with `finish_reason` None; None if there is none.
+        reported: the usage that the provider reported, as `usage` and `provider_usage` of a response; None if it
+            reported none.
+        failed_tries: the same for each earlier attempt, if the request was retried.
     """
 
     def __init__(
@@ -518,10 +517,10 @@ class LLMRequestError(LLMError):
 
 
 class CassetteError(TractError):
-    """A cassette cannot be written or read, or what is asked now is not what it has.
+    """A cassette cannot be written or read, or it does not have the request.
 
     Attributes:
-        differences: in which fields what is asked differs from what was recorded, each with both values.
+        differences: the fields in which the request differs from the recorded one, each with both values.
     """
 
     def __init__(self, message: str, *, differences: Sequence[str] = ()) -> None:
@@ -530,15 +529,15 @@ class CassetteError(TractError):
 
 
 class OrchestratorError(TractError, ValueError):
-    """An orchestrator cannot run: no model is configured, it runs already; or its settings cannot be used."""
+    """An orchestrator cannot run: it has no model, it is already running, or its settings are invalid."""
 
 
 class AgentError(TractError, ValueError):
-    """An agent cannot be made, changed or called. Its text may tell what a model said: it is fit to be shown.
+    """An agent cannot be made, changed or called. The message may quote a model; it is safe to display.
 
     Attributes:
-        code: what is wrong, in a word: `bad_name`, `unknown_tool`, `limit`, ...
-        allowed: what would be right, where that is a list.
+        code: the kind of problem: `bad_name`, `unknown_tool`, `limit`, ...
+        allowed: the valid values, if they are a list.
     """
 
     def __init__(self, code: str, message: str, allowed: Sequence[str] = ()) -> None:
@@ -548,11 +547,11 @@ class AgentError(TractError, ValueError):
 
 
 class RunError(TractError):
-    """Base of what can be wrong with a run: a main call with the operations before and after it."""
+    """Base class of errors about runs: a model request with operations before and after it."""
 
 
 class PlanError(RunError):
-    """Operations that cannot be planned: `code` is a `runs.terms.PlanErrorCode`, `operations` those concerned."""
+    """Operations cannot be planned. `code` is a `runs.terms.PlanErrorCode`; `operations` names the affected ones."""
 
     def __init__(self, code: str, message: str, operations: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -561,13 +560,12 @@ class PlanError(RunError):
 
 
 def _without_field(where: str, message: str) -> str:
-    """Return the place without its field, if the message begins with that."""
     place, comma, field = where.rpartition(", ")
     return place if comma and message.startswith(f"{field} ") else where
 
 
 class ProfileError(RunError):
-    """A profile cannot be saved as it is. `problems` holds all that is wrong, as `(rule, where, message)`."""
+    """A profile is invalid. `problems` lists all problems as `(rule, place, message)`."""
 
     def __init__(self, problems: Sequence[tuple[str, str, str]]) -> None:
         super().__init__(
@@ -577,7 +575,7 @@ class ProfileError(RunError):
 
 
 class RunFailedError(RunError):
-    """The run failed or was aborted; `run` has what was done until then."""
+    """The run failed or was aborted. `run` has its state at that point."""
 
     def __init__(self, message: str, run: Any) -> None:
         super().__init__(message)
@@ -585,7 +583,7 @@ class RunFailedError(RunError):
 
 
 class TemplateError(RunError):
-    """A text with placeholders cannot be read or rendered. `line` counts from 1; None if no line is to blame."""
+    """A template cannot be parsed or rendered. `line` is 1-based, or None if unknown."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message if line is None else f"line {line}: {message}")
@@ -593,7 +591,7 @@ class TemplateError(RunError):
         self.line = line
 
     def at(self, line: int) -> TemplateError:
-        """Return this error with the line, unless it has one."""
+        """Return this error with a line, if it has none."""
         return self if self.line is not None else TemplateError(self.message, line)
 
 
@@ -606,17 +604,17 @@ class UnknownProfileError(RunError):
 
 
 class TrustError(TractError):
-    """The secret that signs approvals is unreadable; nothing can be trusted or signed."""
+    """The secret that signs approvals cannot be read. Nothing can be signed or verified."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return ` Did you mean 'x'?` with the known name closest to `name`, or an empty string.
+    """Return ` Did you mean 'x'?` with the closest known name, or an empty string.
 
-    A slip of the finger leaves the first letter or the last: `nope` is no misspelt `open`.
+    Only names with the same first or last letter count: `nope` is not a misspelling of `open`.
     """
     ends = name[:1].lower(), name[-1:].lower()
     alike = [one for one in known if one[:1].lower() == ends[0] or one[-1:].lower() == ends[1]]
-    import difflib  # only an error needs it
+    import difflib  # only errors need it
 
     lower = {one.lower(): one for one in alike}
     close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
