@@ -6,7 +6,7 @@
   stands for), `compile` (the messages that a model is sent), `toolsets` (the tools that it is offered), `tokens`.
 * Where one is: `refs`, `tags`, `identity`, `log`, `diff`, `undo`.
 * Rewriting: `merge` and `rebase`, which compare two branches (`ancestry`, `sides`); `splice`, `compress` with
-  `summaries`, `tool_turns`, `gc`. Children, and what they are given: `spawn`.
+  `summaries`, `tool_turns`, `gc`. Children and agents: `spawn`; what they inherit: `inheritance`, `curation`.
 * `files`: attachments, read from within a workspace, and kept once.
 * `verification`: is the store what it says it is?
 

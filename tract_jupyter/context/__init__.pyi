@@ -28,11 +28,6 @@ from .repository import Repository as Repository
 from .sides import Heads as Heads
 from .sides import SideBySide as SideBySide
 from .spawn import Family as Family
-from .spawn import as_content as as_content
-from .spawn import check_outcome as check_outcome
-from .spawn import origin_metadata as origin_metadata
-from .spawn import outcome_of as outcome_of
-from .spawn import source_of as source_of
 from .summaries import MAX_RETRIES as MAX_RETRIES
 from .summaries import AnswerShortener as AnswerShortener
 from .summaries import ModelText as ModelText

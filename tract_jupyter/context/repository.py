@@ -17,22 +17,15 @@ from tract_jupyter.context.timeline import Timelines
 from tract_jupyter.context.tokens import Corrections, checked_counter
 from tract_jupyter.context.toolsets import Toolsets
 from tract_jupyter.context.writer import Writer
-from tract_jupyter.exceptions import ContentError, EditTargetError
 from tract_jupyter.models import (
-    CompiledContext,
     ContentTypes,
-    brief_repr,
     check_budget,
     check_limit,
     check_text,
     check_words,
-    commit_text,
-    told_text,
 )
 from tract_jupyter.storage import (
     AGENT_HEAD,
-    APPEND,
-    EDIT,
     HEAD,
     CommitRows,
     CompileRows,
@@ -56,7 +49,7 @@ if TYPE_CHECKING:
     from tract_jupyter.context.tags import Tags
     from tract_jupyter.context.tool_turns import ToolTurns
     from tract_jupyter.context.undo import Undo
-    from tract_jupyter.models import CommitInfo, DiffResult, TokenBudget, TokenCounter
+    from tract_jupyter.models import TokenBudget, TokenCounter
     from tract_jupyter.storage import Database, Event
 
 
@@ -160,55 +153,6 @@ class Repository:
             check_words(check_text(event_type, "event_type"))
         with self.database.read() as connection:
             return self.events.newest(connection, event_type, limit)
-
-    def show(self, name: str) -> str:
-        """Return one commit as text, as `git show` does it.
-
-        Raises:
-            CommitNotFoundError: `name` names nothing.
-        """
-        info = self.commits.get(name)
-        text = told_text(self.commits.entry(name).content) if info.operation in {APPEND, EDIT} else ""
-        return commit_text(info, text, self.tags.of(name))
-
-    def diff(self, a: str | None, b: str | None) -> DiffResult:
-        """Compare the contexts at two commits; arguments as of `Tract.diff`.
-
-        Raises:
-            CommitNotFoundError: a name names nothing.
-        """
-        from tract_jupyter.context.diff import diff_contexts
-
-        new = self.compiler.compile(at_commit=b)
-        before = a if a is not None else new.head and self.commits.entry(new.head).parent_hash
-        old = self.compiler.compile(at_commit=before) if before else CompiledContext.empty(new.token_source)
-        return diff_contexts(old, new)
-
-    def restore(self, name: str, version: int, message: str | None) -> CommitInfo:
-        """Edit a message back to one of its versions; arguments as of `Tract.restore`.
-
-        Raises:
-            ContentError: the version is no whole number.
-            CommitNotFoundError: `name` names nothing.
-            EditTargetError: it has no such version, or is not in the history of the current branch.
-            DetachedHeadError: there is no current branch.
-        """
-        if type(version) is not int:
-            raise ContentError(f"version is a whole number, and 0 the original; not {brief_repr(version)}")
-        versions = self.history.versions(name)
-        if not -len(versions) <= version < len(versions):
-            raise EditTargetError(
-                f"{name!r} has {len(versions)} versions, 0 to {len(versions) - 1}; got {version}"
-            )
-        wanted = self.commits.entry(versions[version].commit_hash)
-        return self.commits.commit(
-            wanted.content,
-            operation=EDIT,
-            edit_target=versions[0].commit_hash,
-            message=message or f"restore version {version} of {versions[0].short_hash}",
-            metadata=wanted.metadata,
-            generation_config=wanted.generation_config,
-        )
 
     # --- made when first used
 

@@ -1,47 +1,32 @@
-"""Parents and children: what a tract gives to a child, how a child takes it, and agents on branches.
+"""`Family`: the parents and children of a tract, and agents on its branches.
 
-A spawned child has a tract of its own. Commits are hashed with their tract, so what it inherits has other hashes.
-
-An agent on a branch shares its parent's tract, and what it inherits may be curated: dropping a message is an
-annotation; putting a summary in the place of messages, or messages in another order, rewrites the branch from the first
-commit that is concerned; the commits before it stay the same.
+A spawned child has its own tract. Commits are hashed with their tract, so inherited commits get other hashes. An agent
+on a branch shares the tract of its parent, and its inheritance may be curated (`curation`).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.context.ancestry import retained
-from tract_jupyter.context.commits import annotation, draft
+from tract_jupyter.context.commits import draft
+from tract_jupyter.context.curation import curated
+from tract_jupyter.context.inheritance import ParentHistory, Selector, snapshot
 from tract_jupyter.context.refs import DEFAULT_BRANCH, check_name
-from tract_jupyter.context.summaries import Source, inherited, writer_options
-from tract_jupyter.context.timeline import Timeline
 from tract_jupyter.context.writer import Plan
 from tract_jupyter.exceptions import (
     BranchExistsError,
-    CommitNotFoundError,
-    CompressionError,
     SessionError,
     UnknownTractError,
 )
 from tract_jupyter.models import (
-    COMPRESSED_FROM,
-    CommitInfo,
-    CompressGroup,
     Inheritance,
-    Priority,
     agent_id,
     brief_repr,
-    canonical_json,
     listed,
 )
 from tract_jupyter.storage import (
     AGENT_HEAD,
-    APPEND,
-    MERGE,
     Draft,
     Entry,
     EventRows,
@@ -54,385 +39,12 @@ from tract_jupyter.storage import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pydantic import BaseModel
     from sqlalchemy import Connection
 
     from tract_jupyter.context.repository import Repository
-    from tract_jupyter.models import CompiledContext, Curation, Message, SpawnInfo, Summarizer, TokenCounter
-    from tract_jupyter.storage import Lineage
+    from tract_jupyter.models import Curation, SpawnInfo
 
     Item = Entry | Draft
-
-
-class Snapshot(NamedTuple):
-    """The text, and how many messages are not in it."""
-
-    text: str
-    left_out: int
-
-
-def snapshot(
-    messages: Sequence[Message], title: str, count: Callable[[str], int], max_tokens: int | None
-) -> Snapshot:
-    """Write messages as one text, each under a heading with its number and role.
-
-    Args:
-        messages: at least one.
-        title: the first line.
-        count: counts the tokens of the text.
-        max_tokens: how many it may have. Whole messages are left out, the oldest first and pinned ones last, and the
-            text says how many.
-
-    Raises:
-        SessionError: not even one message fits.
-    """
-    parts = [_part(number, message) for number, message in enumerate(messages, 1)]
-    if max_tokens is None:
-        return Snapshot(_text(title, parts, ()), 0)
-    order = _least_wanted_first(messages)
-
-    def size(left_out: int) -> int:
-        return count(_text(title, parts, order[:left_out]))
-
-    least = _smallest(len(messages), lambda left_out: size(left_out) <= max_tokens)
-    if least is None:
-        raise SessionError(
-            f"max_tokens={max_tokens} has no room for a single message; give at least {size(len(messages) - 1)}"
-        )
-    return Snapshot(_text(title, parts, order[:least]), least)
-
-
-def _smallest(limit: int, fits: Callable[[int], bool]) -> int | None:
-    """Return the smallest number below `limit` that fits, by halving; None if the largest does not."""
-    if fits(0):  # asked on its own, as the text that says what is left out may be longer than that
-        return 0
-    low, high = 1, limit - 1
-    if high < low or not fits(high):
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        if fits(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-def _least_wanted_first(messages: Sequence[Message]) -> list[int]:
-    return sorted(range(len(messages)), key=lambda place: messages[place].priority is Priority.PINNED)
-
-
-def _text(title: str, parts: Sequence[str], left_out: Collection[int]) -> str:
-    gone = set(left_out)
-    note = f"({len(gone)} of {len(parts)} messages are left out for want of room.)"
-    kept = [part for place, part in enumerate(parts) if place not in gone]
-    return "\n\n".join([title, *([note] if gone else []), *kept])
-
-
-def _part(number: int, message: Message) -> str:
-    who = f"{message.role} {message.name}" if message.name else message.role
-    answer = f" (answer to {message.tool_call_id})" if message.tool_call_id else ""
-    failed = " (failed)" if message.is_error else ""
-    calls = [
-        f"calls {call.name}({canonical_json(call.arguments)}) as {call.id}" for call in message.tool_calls
-    ]
-    text = [message.told] if message.told else []
-    return "\n".join([f"## {number}. {who}{answer}{failed}", *text, *calls])
-
-
-_TRACT, _HEAD, _BRANCH = "collapse_source_tract_id", "collapse_source_head", "collapse_source_branch"
-
-
-class Origin(NamedTuple):
-    """The child that a commit came from."""
-
-    tract_id: str
-    branch: str | None
-
-
-def check_outcome(content: object, summarizer: Summarizer | None) -> None:
-    """Check that there is one way to the child's outcome.
-
-    Raises:
-        SessionError: there is none, both are given, or the summarizer is no function.
-    """
-    if (content is None) == (summarizer is None):
-        raise SessionError(
-            "a collapse needs what the child found out: give content, or a summarizer, not both; or configure a model, "
-            "which writes it"
-        )
-    if not (summarizer is None or callable(summarizer)):
-        raise SessionError(
-            f"a summarizer is a function that writes the outcome, not {brief_repr(summarizer)}"
-        )
-
-
-def outcome_of(context: CompiledContext, source: Source) -> str:
-    """Have the outcome of a child written, from all that it said.
-
-    Raises:
-        SessionError: no text was good; nothing was changed.
-    """
-    group = CompressGroup((context.head or "",), tuple(context.messages))
-    try:
-        return source.texts([group])[0]
-    except CompressionError as error:
-        raise SessionError(f"the outcome of the child is empty, or not good: {error}") from error
-
-
-def as_content(given: str | dict[str, Any] | BaseModel) -> dict[str, Any] | BaseModel:
-    """Return the outcome as a content; a text becomes an output.
-
-    Raises:
-        SessionError: it is empty.
-    """
-    if isinstance(given, str) and not given.strip():
-        raise SessionError("the outcome of the child is empty; nothing was changed")
-    return {"content_type": "output", "text": given} if isinstance(given, str) else given
-
-
-def origin_metadata(child: Family, context: CompiledContext) -> dict[str, Any]:
-    """Return the metadata of the parent's commit that says where it came from."""
-    branch = {} if child.branch is None else {_BRANCH: child.branch}
-    return {_TRACT: child.tract_id, _HEAD: context.head, **branch}
-
-
-def source_of(metadata: dict[str, Any]) -> Origin | None:
-    """Return the child that a commit came from; None if it is no outcome of one."""
-    tract_id, branch = metadata.get(_TRACT), metadata.get(_BRANCH)
-    return None if tract_id is None else Origin(tract_id, branch)
-
-
-Selector: TypeAlias = Callable[[CommitInfo], object] | Collection[str]
-"""The messages that are asked for: a function that says so of each, or names of tags and commits."""
-
-
-class ParentHistory:
-    """The history that one commit stands for, read once.
-
-    Args:
-        lineage: its history.
-        added: the tags that were added to commits later.
-    """
-
-    def __init__(self, lineage: Lineage[Entry], added: dict[str, tuple[str, ...]]) -> None:
-        self.rows = lineage.rows
-        self.merged = lineage.merged
-        self.timeline = Timeline([row.step() for row in self.rows], lineage.merged)
-        self.added = added
-        self._by_hash = {row.commit_hash: row for row in self.rows}
-        self._retention = retained(self.rows)
-
-    @property
-    def head(self) -> Entry:
-        """The newest commit."""
-        return self.rows[-1]
-
-    @property
-    def messages(self) -> Sequence[Message]:
-        """The context."""
-        return self.timeline.context().messages
-
-    def priority(self, entry: Entry) -> Priority:
-        """Return the priority in effect."""
-        return self.timeline.priority(self.timeline.steps[self.timeline.place[entry.commit_hash]])
-
-    def criteria(self, message: Message) -> dict[str, Any] | None:
-        """Return the criteria of what a summary must keep of a message; only important ones have them."""
-        return self._retention.get(message.commit_hash) if message.priority is Priority.IMPORTANT else None
-
-    def with_tools(self, drafts: list[Draft]) -> list[Draft]:
-        """Return the drafts, the last of them linked to the tools that are in effect here."""
-        tools = self.timeline.tools_hash
-        if not drafts or tools is None:
-            return drafts
-        return [*drafts[:-1], drafts[-1]._replace(tools_hash=tools)]
-
-    def tags(self) -> dict[str, set[str]]:
-        """Return the tags of each message, with those of its edits."""
-        found: defaultdict[str, set[str]] = defaultdict(set)
-        for row in self.rows:
-            of = row.edit_target or row.commit_hash
-            found[of].update(row.tags, self.added.get(row.commit_hash, ()))
-        return found
-
-    def message(self, name: str, resolve: Callable[[str], str]) -> str:
-        """Return the message that a name stands for; the name of an edit stands for what it edits.
-
-        Raises:
-            CommitNotFoundError: it is no message of this history.
-        """
-        entry = self._by_hash.get(resolve(name))
-        target = self._by_hash.get(entry.edit_target) if entry and entry.edit_target else entry
-        if target is None or target.operation != APPEND:
-            raise CommitNotFoundError(f"{name!r} is no message of this history; log() lists them")
-        return target.commit_hash
-
-    def everything(self) -> list[Entry]:
-        """Return all commits that count for the context. Merges are left out: what they brought stands in its place."""
-        return [row for row in self.rows if row.operation != MERGE]
-
-    def selected(self, select: Selector, resolve: Callable[[str], str]) -> list[Entry]:
-        """Return the messages that are asked for, with their edits and annotations.
-
-        Args:
-            select: a function that says whether a message is wanted, or names: of tags, or else of commits.
-            resolve: gives the hash of a commit by its name.
-
-        Raises:
-            SessionError: nothing is selected.
-            CommitNotFoundError: a name is neither a tag nor a message.
-        """
-        chosen = self._fitting(select) if callable(select) else self._named(select, resolve)
-        if not chosen:
-            raise SessionError(
-                "nothing was selected, so the child would start with nothing; select some message"
-            )
-        return [row for row in self.everything() if (row.edit_target or row.commit_hash) in chosen]
-
-    def _fitting(self, fits: Callable[[CommitInfo], object]) -> set[str]:
-        tags = self.tags()
-        infos = [
-            row.info(self.priority(row))._replace(tags=tuple(sorted(tags[row.commit_hash])))
-            for row in self.rows
-            if row.operation == APPEND
-        ]
-        return {info.commit_hash for info in infos if fits(info)}
-
-    def _named(self, names: Collection[str], resolve: Callable[[str], str]) -> set[str]:
-        tags = self.tags()
-        chosen: set[str] = set()
-        for name in [names] if isinstance(names, str) else names:
-            tagged = {commit_hash for commit_hash, of in tags.items() if name in of}
-            chosen |= tagged or {self.message(name, resolve)}
-        return {name for name in chosen if self._by_hash[name].operation == APPEND}
-
-
-class Curated(NamedTuple):
-    """The commits to be placed on `base`; None for before the first commit."""
-
-    base: Entry | None
-    drafts: list[Draft]
-
-
-def curated(
-    history: ParentHistory, curation: Curation, resolve: Callable[[str], str], counter: TokenCounter
-) -> Curated:
-    """Apply a curation to a history, without writing anything.
-
-    Raises:
-        SessionError: a step of it cannot be done.
-        CompressionError: the summary is not a text, or lacks what must be kept.
-        CommitNotFoundError: it names what is no message of the history.
-    """
-    skipped = _skipped(history, curation, resolve)
-    notes = [annotation(target, Priority.SKIP, reason, None) for target, reason in skipped.items()]
-    items: list[Item] = [*history.rows, *notes]
-    if curation.compact_before is not None:
-        items = _compacted(history, curation, skipped, items, resolve, counter)
-    if curation.reorder:
-        items = _reordered(items, [history.message(name, resolve) for name in curation.reorder])
-    return _from_first_change(history, items)
-
-
-def _skipped(history: ParentHistory, curation: Curation, resolve: Callable[[str], str]) -> dict[str, str]:
-    """Return the messages to skip that are not skipped yet, and why."""
-    wanted, tags = set(curation.keep_tags), history.tags()
-    unknown = wanted.difference(*tags.values()) if wanted else set()
-    if unknown:
-        raise SessionError(f"no message has the tag {', '.join(sorted(unknown))}; tags.list() lists the tags")
-    dropped = {history.message(name, resolve) for name in curation.drop}
-    found = {}
-    for message in history.messages:
-        name = message.commit_hash
-        if name in dropped:
-            found[name] = "dropped"
-        elif wanted and message.priority is not Priority.PINNED and not wanted & tags[name]:
-            found[name] = f"not tagged {' or '.join(sorted(wanted))}"
-    return found
-
-
-def _compacted(
-    history: ParentHistory,
-    curation: Curation,
-    skipped: dict[str, str],
-    items: list[Item],
-    resolve: Callable[[str], str],
-    counter: TokenCounter,
-) -> list[Item]:
-    place = history.timeline.place
-    end = place[history.message(curation.compact_before or "", resolve)]
-    before = [
-        message
-        for message in history.messages
-        if place[message.commit_hash] < end and message.commit_hash not in skipped
-    ]
-    summed = [message for message in before if message.priority is not Priority.PINNED]
-    if not summed:
-        return items
-    names = [message.commit_hash for message in summed]
-    summary = _summary(history, curation, summed, counter)
-    kept = {message.commit_hash for message in before} - set(names)
-    gone = {
-        row.commit_hash
-        for row in history.rows[:end]
-        if row.operation == APPEND and row.commit_hash not in kept
-    }
-    first = items.index(history.rows[place[names[0]]])
-    return [
-        item
-        for item in [*items[:first], summary, *items[first:]]
-        if (item.edit_target or _name(item)) not in gone
-    ]
-
-
-def _summary(
-    history: ParentHistory, curation: Curation, messages: Sequence[Message], counter: TokenCounter
-) -> Draft:
-    """Return a summary as a compression would write it, so that `expand` gives the messages back."""
-    commits = tuple(message.commit_hash for message in messages)
-    criteria = tuple(found for message in messages if (found := history.criteria(message)) is not None)
-    group = CompressGroup(commits, tuple(messages), criteria)
-    given = curation.summary
-    source = Source(summarizer=given, count=counter.count_text) if callable(given) else Source(content=given)
-    (text,) = source.texts([group])
-    content = {"content_type": "dialogue", "role": "assistant", "text": text}
-    priority, retention = inherited(group)
-    origin = {"head": history.head.commit_hash, "commits": list(commits)}
-    options = writer_options(text, {COMPRESSED_FROM: origin})
-    return draft(content, counter, priority=priority, retention=retention, **options)
-
-
-def _reordered(items: list[Item], first: list[str]) -> list[Item]:
-    """Return the messages in their new order, then all changes to them."""
-    messages = {_name(item) or id(item): item for item in items if item.operation == APPEND}
-    missing = [name for name in first if name not in messages]
-    if missing:
-        raise SessionError(
-            f"{missing[0][:8]} is no message any more after the steps before; leave it out of reorder"
-        )
-    order = list(dict.fromkeys([*first, *messages]))
-    if order == list(messages):
-        return items
-    changes = [item for item in items if item.operation not in {APPEND, MERGE}]
-    return [*(messages[key] for key in order), *changes]
-
-
-def _from_first_change(history: ParentHistory, items: list[Item]) -> Curated:
-    rows = history.rows
-    if items[: len(rows)] == rows:
-        return Curated(rows[-1], [item for item in items[len(rows) :] if isinstance(item, Draft)])
-    same = 0
-    while same < len(items) and items[same] is rows[same] and rows[same].commit_hash not in history.merged:
-        same += 1
-    rest = [Draft.of(item) if isinstance(item, Entry) else item for item in items[same:]]
-    drafts = [item for item in rest if item.operation != MERGE]
-    return Curated(rows[same - 1] if same else None, history.with_tools(drafts))
-
-
-def _name(item: Item) -> str | None:
-    """Return the hash of a commit; None for one that is yet to be."""
-    return item.commit_hash if isinstance(item, Entry) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from tract_jupyter.context.commits import with_calls
 from tract_jupyter.context.repository import Repository
-from tract_jupyter.models import CommitOperation, Priority, Retention, check_budget
+from tract_jupyter.exceptions import ContentError, EditTargetError
+from tract_jupyter.models import (
+    CommitOperation,
+    CompiledContext,
+    Priority,
+    Retention,
+    brief_repr,
+    check_budget,
+    commit_text,
+    told_text,
+)
+from tract_jupyter.storage import APPEND, EDIT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -30,7 +41,6 @@ if TYPE_CHECKING:
         Attachment,
         BranchInfo,
         CommitInfo,
-        CompiledContext,
         CompressPlan,
         DiffResult,
         ExpandResult,
@@ -305,7 +315,23 @@ class VersionedContext:
             EditTargetError: it has no such version, or is not in the history of the current branch.
             DetachedHeadError: there is no current branch.
         """
-        return self._repository.restore(commit_hash, version, message)
+        if type(version) is not int:
+            raise ContentError(f"version is a whole number, and 0 the original; not {brief_repr(version)}")
+        versions = self._repository.history.versions(commit_hash)
+        if not -len(versions) <= version < len(versions):
+            raise EditTargetError(
+                f"{commit_hash!r} has {len(versions)} versions, 0 to {len(versions) - 1}; got {version}"
+            )
+        commits = self._repository.commits
+        restored = commits.entry(versions[version].commit_hash)
+        return commits.commit(
+            restored.content,
+            operation=EDIT,
+            edit_target=versions[0].commit_hash,
+            message=message or f"restore version {version} of {versions[0].short_hash}",
+            metadata=restored.metadata,
+            generation_config=restored.generation_config,
+        )
 
     def batch(self) -> AbstractContextManager[None]:
         """Write all commits of a `with` block in one transaction: fast, and all of them or none.
@@ -487,7 +513,10 @@ class VersionedContext:
         Raises:
             CommitNotFoundError: `commit_hash` names nothing.
         """
-        return self._repository.show(commit_hash)
+        commits = self._repository.commits
+        info = commits.get(commit_hash)
+        text = told_text(commits.entry(commit_hash).content) if info.operation in {APPEND, EDIT} else ""
+        return commit_text(info, text, self.tags.of(commit_hash))
 
     def resolve_commit(self, name: str) -> str:
         """Return the full hash that a hash, prefix, branch, `HEAD` or `ORIG_HEAD` stands for.
@@ -508,7 +537,13 @@ class VersionedContext:
         Raises:
             CommitNotFoundError: a name names nothing.
         """
-        return self._repository.diff(commit_a, commit_b)
+        from tract_jupyter.context.diff import diff_contexts
+
+        compiler, commits = self._repository.compiler, self._repository.commits
+        new = compiler.compile(at_commit=commit_b)
+        before = commit_a if commit_a is not None else new.head and commits.entry(new.head).parent_hash
+        old = compiler.compile(at_commit=before) if before else CompiledContext.empty(new.token_source)
+        return diff_contexts(old, new)
 
     def events(self, event_type: str | None = None, *, limit: int = 100) -> list[Event]:
         """Return what happened, newest first.
