@@ -1,9 +1,9 @@
-"""Operations a model may propose, a person reviews and a notebook runs; with the LLM's context under version control.
+"""A language model's context under version control, and operations that a model proposes and the user reviews.
 
 `%load_ext tract_jupyter` puts `tract` and `tools` into a notebook. `Tract.open(path)` does the same work in a script.
 
-* `tract`: one context, all in one object; `hooked_context` has its verbs that may be decided about first, `parts`
-  what it is made of. `session`: several tracts in one store.
+* `tract`: one context in one object. `hooked_context` has its methods that a handler may decide about first, `parts`
+  declares its parts. `session`: several tracts in one store; `open_tracts` opens each of them once.
 * `exceptions`: every error of the package. `concurrency`: `StopSignal`, which stops what runs.
 
 Everything else is in packages, whose docstrings say what their modules do.

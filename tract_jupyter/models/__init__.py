@@ -1,7 +1,7 @@
 """Values: what is committed, compiled, described and decided. Plain data without side effects.
 
 * What a commit holds: `content`. What is known of a commit: `commit`; of a whole tract: `status`. What a model is
-  sent: `context`; how large that may become: `budget`.
+  sent: `context`, in the shapes of providers: `provider_messages`; how large that may become: `budget`.
 * Named, typed values and their forms, as JSON Schema, as Python types, as text: `schema`.
 * What a message of the user carries beside its text: `attachment`.
 * What a merge, a compression or a diff finds: `merge`, `compression`, `diff`. Tool calls in the providers' shapes:
