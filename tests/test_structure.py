@@ -27,7 +27,13 @@ LAYERS = [
 BOTTOM = LAYERS[-1]
 # these need only the bottom; `context` and what is above may use them
 ASIDE = {"analysis", "llm", "prompts", "sandbox"}
-COMPOSED = {"tract", "hooked_context", "parts", "open_tracts", "session"}  # they put the parts together for the user
+COMPOSED = {
+    "tract",
+    "hooked_context",
+    "parts",
+    "open_tracts",
+    "session",
+}  # they put the parts together for the user
 PARTS = set().union(*LAYERS) | ASIDE | COMPOSED
 NOTEBOOK_ONLY = {"IPython", "ipykernel", "ipywidgets", "anywidget"}
 
