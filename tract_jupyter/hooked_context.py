@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from tract_jupyter.context import VersionedContext
-from tract_jupyter.parts import Parts, arguments_of, bound_to
+from tract_jupyter.parts import Parts, arguments_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -84,16 +84,14 @@ class HookedContext(VersionedContext):
         return self._parts.tool_results.commit(answer)
 
     @arguments_of(tool_result)
-    def propose_tool_result(
-        self, tool_call_id: str, tool_name: str, content: str | dict[str, Any], **arguments: Any
-    ) -> PendingToolResult:
+    def propose_tool_result(self, **arguments: Any) -> PendingToolResult:
         """Return the pending whose approval does what `tool_result` would; the arguments are the same.
 
         It is in the inbox until it is decided.
         """
         from tract_jupyter.review.builtin import ToolAnswer
 
-        return self._parts.tool_results.propose(ToolAnswer.of(tool_call_id, tool_name, content, **arguments))
+        return self._parts.tool_results.propose(ToolAnswer.of(**arguments))
 
     # --- joining histories, and making them smaller
 
@@ -147,7 +145,7 @@ class HookedContext(VersionedContext):
         """
         return self._parts.history_verbs.merge.run(locals())
 
-    @bound_to(merge)
+    @arguments_of(merge)
     def propose_merge(self, **arguments: Any) -> PendingMerge:
         """Return the pending whose approval does what `merge` would; the arguments are the same.
 
@@ -179,7 +177,7 @@ class HookedContext(VersionedContext):
         """
         return self._parts.history_verbs.rebase.run(locals())
 
-    @bound_to(rebase)
+    @arguments_of(rebase)
     def propose_rebase(self, **arguments: Any) -> PendingRebase:
         """Return the pending whose approval does what `rebase` would; the arguments are the same.
 
@@ -250,7 +248,7 @@ class HookedContext(VersionedContext):
         """
         return self._parts.history_verbs.compress.run(locals())
 
-    @bound_to(compress)
+    @arguments_of(compress)
     def propose_compress(self, **arguments: Any) -> PendingCompress:
         """Return the pending whose approval does what `compress` would; the arguments are the same.
 
@@ -289,7 +287,7 @@ class HookedContext(VersionedContext):
         """
         return self._parts.history_verbs.gc.run(locals())
 
-    @bound_to(gc, without=["dry_run"])
+    @arguments_of(gc, without=["dry_run"])
     def propose_gc(self, **arguments: Any) -> PendingGC:
         """Return the pending whose approval does what `gc` would; the arguments are the same, but for `dry_run`.
 
@@ -419,7 +417,7 @@ class HookedContext(VersionedContext):
             return await awaited(lambda: self.generate(**arguments), stop)
 
     @arguments_of(generate, without=["trigger", "profile", "on_event", "run", "limits", "on_turn"])
-    def propose_generate(self, **arguments: Any) -> PendingGeneration:
+    def propose_generate(self, *, tools: Any, **arguments: Any) -> PendingGeneration:
         """Ask the model, and return the pending whose approval commits the reply; arguments as for `generate`.
 
         No operations run and no calls are made, so that it takes neither `trigger` and `profile` nor `on_event`, `run`,
@@ -432,6 +430,8 @@ class HookedContext(VersionedContext):
         """
         from tract_jupyter.loop import ReplyRequest
 
+        if tools is not None:
+            arguments["tools"] = tools
         return self._parts.generation.propose(ReplyRequest.of(arguments))
 
     def chat(

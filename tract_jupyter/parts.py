@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, signature
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
@@ -86,54 +86,36 @@ def expose(declared: part[Made]) -> part[Made]:
 def arguments_of(
     method: Callable[Concatenate[Any, Arguments], object], *, without: Collection[str] = ()
 ) -> Callable[[Callable[..., Returned]], Callable[Concatenate[Any, Arguments], Returned]]:
-    """Give a method the signature of another one, for type checkers, completers and `help`.
+    """Give a method the signature of another one, and pass it all arguments by name, with their defaults.
 
     Args:
-        method: the other one.
-        without: those that this one does not have. A type checker does not see that, so they are refused when it runs.
+        method: declares the arguments.
+        without: names of arguments that the decorated method does not take. Type checkers do not know about them, so
+            such an argument raises a `TypeError` at run time.
     """
+    declared = signature(method)
+    parameters = [one for one in declared.parameters.values() if one.name not in without]
+    accepted = declared.replace(parameters=parameters)
+    options = next((one.name for one in parameters if one.kind is Parameter.VAR_KEYWORD), "")
 
-    def give(other: Callable[..., Returned]) -> Callable[Concatenate[Any, Arguments], Returned]:
+    def decorate(other: Callable[..., Returned]) -> Callable[Concatenate[Any, Arguments], Returned]:
         @wraps(other)
-        def checked(*args: Any, **arguments: Any) -> Returned:
+        def call(*args: Any, **arguments: Any) -> Returned:
             for name in without:
                 if name in arguments:
                     raise TypeError(
                         f"{other.__name__}() has no argument {name!r}, which {method.__name__}() has"
                     )
-            return other(*args, **arguments)
+            bound = accepted.bind(*args, **arguments)
+            bound.apply_defaults()
+            more = bound.arguments.pop(options, {})
+            return other(**bound.arguments, **more)
 
-        taken = signature(method)
-        parameters = [one for one in taken.parameters.values() if one.name not in without]
-        result = signature(other).return_annotation
-        given = checked if without else other
-        given.__signature__ = taken.replace(parameters=parameters, return_annotation=result)  # type: ignore[attr-defined]
-        return given
+        annotation = signature(other).return_annotation
+        call.__signature__ = accepted.replace(return_annotation=annotation)  # type: ignore[attr-defined]
+        return call
 
-    return give
-
-
-def bound_to(
-    method: Callable[Concatenate[Any, Arguments], object], *, without: Collection[str] = ()
-) -> Callable[[Callable[..., Returned]], Callable[Concatenate[Any, Arguments], Returned]]:
-    """Give a method the signature of another one, and pass it all arguments by name, with their defaults.
-
-    Args:
-        method: the other one.
-        without: as for `arguments_of`; the method gets their defaults.
-    """
-    taken = signature(method)
-
-    def give(other: Callable[..., Returned]) -> Callable[Concatenate[Any, Arguments], Returned]:
-        @wraps(other)
-        def bound(owner: object, *args: Any, **arguments: Any) -> Returned:
-            given = taken.bind(owner, *args, **arguments)
-            given.apply_defaults()
-            return other(**given.arguments)
-
-        return arguments_of(method, without=without)(bound)
-
-    return give
+    return decorate
 
 
 class Parts:
