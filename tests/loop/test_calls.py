@@ -9,11 +9,12 @@ import threading
 import pytest
 
 from tests.loop.conftest import told
+from tests.review.fakes import FakeChannel, click
 from tests.review.scripted import call, reply
 from tract_jupyter.models import Allowance
 from tract_jupyter.prompts import BEGUN_BEFORE
 from tract_jupyter.review import Channel
-from tract_jupyter.toolkit import Permission
+from tract_jupyter.toolkit import Permission, ToolDefinition
 
 LOOK = call("look", {"city": "Rome"}, "c1")
 SEND, NOTE = call("send", {"to": "Bo"}, "c2"), call("note", {"text": "n"}, "c3")
@@ -49,6 +50,40 @@ def test_a_refusal_tells_its_reason_and_a_change_what_was_changed(talk, script, 
     assert refused == "not run: the person refused it: not him"
     assert noted.startswith("(no output)")
     assert 'text = "m" (you wrote "n")' in noted
+
+
+@pytest.mark.parametrize("path", ["loop", "direct"])
+@pytest.mark.parametrize("is_changed", [False, True], ids=["same version", "new version"])
+def test_an_approval_covers_the_version_that_changed_arguments_name(
+    talk, script, person, done, path, is_changed
+):
+    versions = {"a": "1", "b": "1"}
+
+    def retire(name: str) -> str:
+        """Retire something."""
+        done.append(name)
+        return f"{name} is retired"
+
+    def bind(values):
+        return f"{values['name']} {versions[values['name']]}"
+
+    def approve(ticket):
+        click(ticket, "approve", edits={"name": "b"})
+        talk.reviewer.carry_out(ticket)
+        if is_changed:
+            versions["b"] = "2"
+
+    talk.executor.add(ToolDefinition.from_function(retire, binds=bind))
+    talk.reviewer.channel = FakeChannel(approve)
+    if path == "loop":
+        client = script(reply(None, call("retire", {"name": "a"}, "c1")), "ok")
+        talk.chat("Go.")
+        (answer,) = told(client)
+    else:
+        result = talk.toolset(actor="agent:7").execute("retire", {"name": "a"})
+        answer = str(result.output or result.error)
+    assert done == ([] if is_changed else ["b"])
+    assert ("changed or removed since" if is_changed else "b is retired") in answer
 
 
 def test_why_a_script_was_refused_is_told_once_and_within_the_turn(talk, script, person):

@@ -201,3 +201,8 @@ def test_the_approval_of_a_policys_call_is_about_what_the_tool_binds(t):
         pending.approve()
     t.policies.propose("tidy", "retire", {"name": "b"}).approve()
     assert done == ["a", "b"]
+    t.policies.propose("tidy", "retire", {"name": "b"}).approve(edits={"name": "a"})
+    pending = t.policies.propose("tidy", "retire", {"name": "a"})
+    pending.modify_params({"name": "b"})
+    pending.approve()
+    assert done == ["a", "b", "a", "b"]

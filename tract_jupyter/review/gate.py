@@ -380,17 +380,19 @@ def _has_expired(pending: Pending, at: datetime) -> bool:
     return pending.expires_at is not None and pending.expires_at <= at
 
 
-_STATE = ("status", "rejection_reason", "error", "executed_at", "result", "rounds", "decision", "unfinished")
+_STATE = frozenset({
+    "status", "rejection_reason", "error", "executed_at", "result", "rounds", "decision", "unfinished",
+    "_approved_hash",
+})  # fmt: skip
 
 
 def _way_back(pending: Pending) -> Callable[[], None]:
     """Return what restores a pending's present state if the transaction of a decision is rolled back."""
-    before = {name: getattr(pending, name) for name in _STATE}
+    before = {name: value for name, value in vars(pending).items() if name in _STATE}
     fields = copy.deepcopy(pending.fields)
 
     def go_back() -> None:
-        for name, value in before.items():
-            setattr(pending, name, value)
+        vars(pending).update(before)
         pending.fields = fields
         pending.note = (
             "The batch that it was decided in was rolled back, and the decision with it. What it did outside of the "

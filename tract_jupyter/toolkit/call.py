@@ -156,7 +156,6 @@ class Call:
             CallRefused: the user did not approve it, or the tool has changed since.
         """
         tool, reviewer = self.tool, self._executor.reviewer
-        asked = tool.hash_for(self.values)
         pending = self.request()
         try:
             if not reviewer.granted(pending):
@@ -169,9 +168,10 @@ class Call:
             raise CallRefused(undecided(str(error))) from error
         if pending.status is not PendingStatus.APPROVED:
             raise CallRefused(refusal(pending))
-        if tool.hash_for(self.values) != asked:
+        self.values, approval = dict(pending.call_arguments), pending.approval
+        if tool.hash_for(self.values) != approval.definition_hash:
             raise CallRefused(CHANGED_SINCE.format(tool=tool.name))
-        self.values, self._choice = dict(pending.call_arguments), pending.choice
+        self._choice = approval.choice
         self._check_level()  # it may have changed while the request waited
 
     def make(self, cassette: Cassette | None) -> ToolResult:

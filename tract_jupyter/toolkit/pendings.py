@@ -27,10 +27,11 @@ from tract_jupyter.review import (
     value_rows,
 )
 from tract_jupyter.review.builtin import BuiltinPending, Field
+from tract_jupyter.storage import whole_context
 from tract_jupyter.toolkit.definitions import CallDetails
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from tract_jupyter.models.schema import ParameterSet
     from tract_jupyter.operations import DynamicPending
@@ -169,8 +170,22 @@ class ToolQuestion(FieldPending):
 
     @property
     def approval(self) -> Approval:
-        """The approval of the call, for the tool that was asked about; for a question that was approved."""
-        return Approval(self.definition_hash, self.choice)
+        """The approval of the call, for a request that the user approved."""
+        return Approval(self.approved_hash, self.choice)
+
+    @property
+    def approved_hash(self) -> str:
+        """The hash that an approval covers: see `ToolDefinition.hash_for`."""
+        return self.definition_hash
+
+    def _hash_for_edited(self, values: dict[str, Any]) -> str:
+        """Return the hash that an approval with changed arguments covers.
+
+        It is the old one if the tool has changed since the request. Then `check_current` refuses the call.
+        """
+        tool, shown = self.current_tool, self.approved_hash
+        is_unchanged = tool is not None and tool.hash_for(self.call_arguments) == shown
+        return tool.hash_for(values) if tool is not None and is_unchanged else shown
 
     @property
     def offered_actions(self) -> frozenset[str]:
@@ -314,7 +329,8 @@ class ToolPending(BuiltinPending, ToolQuestion):
         return self.call_arguments
 
     def _with_values(self, values: dict[str, Any]) -> dict[str, Any]:
-        return {**self.fields, self.arguments_field: values}
+        bound = {"definition_hash": self._hash_for_edited(values)}
+        return {**self.fields, **bound, self.arguments_field: values}
 
 
 class Alternative(NamedTuple):
@@ -374,6 +390,7 @@ class PendingToolCall(ToolQuestion):
         self.tool = tool
         self.field_parameters = parameters
         self.definition_hash = definition_hash
+        self._approved_hash = definition_hash
         self._check = check
         self._description = description
         self._why = why
@@ -402,6 +419,25 @@ class PendingToolCall(ToolQuestion):
         before = Alternative(other.tool_name, dict(other.call_arguments), other.reasoning)
         self.reasoning = other.instead.why
         self.alternatives = (before, *(one for one in other.alternatives if one is not other.instead))
+
+    @property
+    def approved_hash(self) -> str:
+        """The hash that an approval covers. With changed arguments, it can differ from `definition_hash`."""
+        return self._approved_hash
+
+    @whole_context
+    def _changed(self, fields: dict[str, Any], *, keep: bool) -> Iterator[None]:
+        before = self._approved_hash
+        changed = before if fields is self.fields else self._hash_for_edited(fields)
+        with super()._changed(fields, keep=keep):
+            self._approved_hash = changed
+            try:
+                yield
+            except BaseException:
+                self._approved_hash = before
+                raise
+        if not keep:
+            self._approved_hash = before
 
     @property
     def offered_actions(self) -> frozenset[str]:

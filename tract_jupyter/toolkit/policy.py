@@ -55,7 +55,7 @@ class PendingPolicy(ToolPending):
         self, params: Annotated[dict[str, Any], "New values; those that are not named stay as they are."]
     ) -> dict[str, Any]:
         """Change what the tool would be called with, and return all of it."""
-        self.action_params = self.field_parameters.validate({**self.action_params, **params})
+        self.fields = self._with_values(self.field_parameters.validate({**self.action_params, **params}))
         return dict(self.action_params)
 
     @property
