@@ -58,7 +58,7 @@ class Turn:
         return '"status": "completed"' in self.told.get(call, "")
 
 
-NOBODY: Final = "nobody can be asked"
+NOBODY: Final = "no user is available"
 REFUSED: Final = "I turned down "
 """How a person's refusal begins, as models are told of it."""
 

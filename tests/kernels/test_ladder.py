@@ -89,7 +89,7 @@ def test_without_input_it_is_refused_at_once_and_stays_in_the_inbox(kernel, outc
         started = time.monotonic()
         cell = kernel.end(kernel.begin(code, stdin=False))
         assert time.monotonic() - started < 10
-        assert "needs a decision, and nobody can be asked here" in cell.error
+        assert "needs a decision, but no user is available here" in cell.error
         assert "%tract inbox" in cell.error
     assert kernel.panels == []
     kernel.run("'the kernel runs on'")
@@ -115,7 +115,7 @@ def test_a_recorded_decision_counts_once_where_nobody_can_be_asked(kernel, outco
     newest, first = outcome.store.review.decisions(limit=2)
     assert [(d.action, d.channel) for d in (first, newest)] == [("go", "prompt"), ("go", "recorded")]
     again = kernel.end(kernel.begin(code, stdin=False))
-    assert "needs a decision, and nobody can be asked here" in again.error
+    assert "needs a decision, but no user is available here" in again.error
     assert (outcome.effects, len(outcome.store.review.inbox())) == (["1", "1"], 1)
 
 

@@ -260,7 +260,7 @@ def test_what_was_recorded_in_a_notebook_counts_where_that_is(start, headless, m
 
 
 def test_without_a_lock_file_it_says_how_to_record(headless):
-    with pytest.raises(CellExecutionError, match="nobody can be asked here") as caught:
+    with pytest.raises(CellExecutionError, match="no user is available here") as caught:
         headless(DEFINE)
     assert "tract.lock.json has no entry" in str(caught.value)
     assert "%tract record" in str(caught.value)
@@ -345,5 +345,5 @@ def test_a_terminal_asks_nobody_else(shell, tmp_path):
     shell.run("p = tract.fire('x', review=True); tract.reviewer.keep(p); p.go()")
     assert "2 decisions" in shell.run("%tract record").text
     result = shell.run("tract.reviewer.decide_now(tract.fire('x', review=True))")
-    assert "nobody can be asked here" in result.error
+    assert "no user is available here" in result.error
     assert "record" not in result.error

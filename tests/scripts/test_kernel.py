@@ -285,7 +285,7 @@ def test_what_writes_is_asked_about_and_a_refusal_can_be_caught(tract):
     content = {"content_type": "dialogue", "role": "user", "text": "x"}
     code = f"try:\n    tools.commit(content={content})\nexcept ToolDenied as error:\n    print(error.reason)"
     result = tract.scripts.run(code)
-    assert "nobody can be asked" in result.stdout
+    assert "no user is available" in result.stdout
     assert tract.head is None
     assert result.calls[0].success is False
 

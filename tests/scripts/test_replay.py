@@ -128,7 +128,7 @@ def test_where_nobody_can_be_asked_only_that_call_is_asked_about_again(opened):
     ask_about = lambda tool, _: Permission.ASK if tool.name == "put" else Permission.ALLOW  # noqa: E731
     first.tract.executor.permission = ask_about
     code = "tools.look(n=1)\ntools.put(n=2)"
-    assert "nobody can be asked" in first.run(code).error.message
+    assert "no user is available" in first.run(code).error.message
     second = opened()
     second.tract.executor.permission = ask_about
     channel = second.tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"))

@@ -86,7 +86,7 @@ def test_a_rejected_script_does_not_run(tract, call, tmp_path):
 def test_nobody_to_ask_means_no(tract, call):
     result = call("notebook_execute", code="1", backend="kernel")
     assert not result.success
-    assert "nobody can be asked" in result.error
+    assert "no user is available" in result.error
 
 
 OTHER_NAMES = """notebook_execute:stream Notebook_Execute tools.notebook_execute notebook-execute

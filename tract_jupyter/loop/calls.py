@@ -364,8 +364,8 @@ class StepCalls:
         for call, question in to_ask:
             machinery.asked[call.asked.id] = OpenQuestion(question, call.prepared, call.replaced)
             if machinery.observer is not None:
-                twin = machinery.reviewer.twin(question)  # a process that has ended may have asked it before
-                machinery.observer.asked(call.asked.id, (twin or question).pending_id)
+                duplicate = machinery.reviewer.find_duplicate(question)  # of a process that has ended
+                machinery.observer.asked(call.asked.id, (duplicate or question).pending_id)
         asked = [question for _, question in to_ask]
         try:
             with machinery.meter.waiting(), checking(self._check_stop):

@@ -480,5 +480,5 @@ class ToolLoop:
         if anew is None:
             return None
         own_id = anew.pending_id
-        same = toolset.reviewer.twin(anew)
+        same = toolset.reviewer.find_duplicate(anew)
         return same if same is not None or anew.pending_id == own_id else anew  # it took the question over

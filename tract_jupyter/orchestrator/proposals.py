@@ -105,9 +105,9 @@ class ProposalReviewer:
         """Have a question decided without asking, where the reviewer of the tract has it so."""
         return self._reviewer.granted(pending)
 
-    def twin(self, pending: Any) -> Any | None:
+    def find_duplicate(self, pending: Any) -> Any | None:
         """Return the open question that asks the very same; None if there is none."""
-        return self._reviewer.twin(pending)
+        return self._reviewer.find_duplicate(pending)
 
     def catch_up(self, pending: Any) -> str:
         """Follow what was decided elsewhere."""

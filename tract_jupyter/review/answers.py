@@ -118,7 +118,7 @@ def replay(ticket: Ticket, recorded: RecordedDecisions) -> str:
         entry = recorded.take(pending.identity)
         if entry is None:
             why = f"{note} {recorded.why_not(pending)}".strip()
-            ticket.new_round(f"It stays open, since nobody can be asked here, and {why}.")
+            ticket.new_round(f"It stays open, because no user is available here and {why}.")
             return f". Recorded decisions: {why}. To record one, decide it in a live notebook, then '%tract record'"
         answer = Answer(entry.action, entry.arguments, ticket.round_id, decided_by=entry.decided_by)
         note = dispatch(ticket, answer, RECORDED)

@@ -204,13 +204,13 @@ class Firing:
         joins: bool,
     ) -> _Asked:
         """Ask, unless the very same is open: then ask that again. Return what is open."""
-        twin = self._reviewer.twin(pending) if joins else None
-        if twin is None:
+        duplicate = self._reviewer.find_duplicate(pending) if joins else None
+        if duplicate is None:
             ask(pending)
             return pending
-        twin.unguarded = pending.unguarded or twin.unguarded
-        again(twin)
-        return twin
+        duplicate.unguarded = pending.unguarded or duplicate.unguarded
+        again(duplicate)
+        return duplicate
 
     def _choose(self, pending: Pending, choice: ActionChoice) -> None:
         """Do what was chosen; what stays open with that, or fails, waits in the inbox."""

@@ -1,8 +1,8 @@
-"""Asking a person: the one implementation of it.
+"""Asks the user about pendings, and carries out the answers.
 
-`show` puts a request up and returns; the answer is carried out when it comes (*click later*). `decide` awaits it, and
-`decide_now` blocks for it. All three share the ticket, whose first answer of a round counts. What another process
-decides in its inbox is seen too, and carried out here.
+`show` displays a request and returns; a later click carries out the answer. `decide` awaits the answer, and
+`decide_now` blocks for it. All three share one ticket per request: the first answer of a round counts. The reviewer
+also notices decisions of other processes, and carries them out here.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ if TYPE_CHECKING:
     from tract_jupyter.review.recorded import RecordedDecisions
     from tract_jupyter.storage import StoredPending
 
-    Claimed = TypeVar("Claimed", bound=Pending)
+    Asked = TypeVar("Asked", bound=Pending)
 
 _STORE_POLL_SECONDS = 0.5
-_FEW = 64  # kept pendings of which it costs nothing to have some that are decided
+_FEW = 64  # kept pendings before the first removal of decided ones
 _PENDING = PendingStatus.PENDING.value
 _LEFT: Final = "The page was closed, so the cell that asked this has ended. Decide here, then run it again."
-_LEASE_SECONDS = 6.0  # for how long others take it that this process waits, unless it says so again
-_RULES = frozenset({"handler", "model"})  # channels over which no person decides, and no code of theirs
+_LEASE_SECONDS = 6.0  # a waiting process renews its lease within this time
+_RULES = frozenset({"handler", "model"})  # channels without a user and without the user's code
 
 
 class _ThreadSleep:
-    """The sleep of a thread that waits for answers. It is a queue in C, which an interrupt leaves whole."""
+    """The sleep of a thread that waits for answers. It uses a queue in C, which an interrupt cannot damage."""
 
     def __init__(self) -> None:
         self._came: SimpleQueue[None] = SimpleQueue()
@@ -97,17 +97,17 @@ class _TaskSleep:
 
 
 class Reviewer:
-    """The one way to ask a person: shows pendings, and has their answers carried out.
+    """Shows pendings to the user, and carries out the answers. Nothing else asks a user.
 
     Attributes:
-        channel: how to reach the person; a notebook puts its own here.
-        timeout: seconds that a decision may take, where what is asked does not say; None for any time.
-        on_timeout: what it means then if that time is over: see `Pending`.
-        ledger: what was asked and decided.
+        channel: reaches the user. A notebook sets its own.
+        timeout: seconds to wait for a decision if the pending sets no limit; None for no limit.
+        on_timeout: the effect of that limit: see `Pending`.
+        ledger: stores requests and decisions.
 
     Args:
-        ledger: where questions are stored.
-        gate: has answers carried out.
+        ledger: see the attribute.
+        gate: carries out answers.
         grants: the standing approvals.
     """
 
@@ -132,9 +132,10 @@ class Reviewer:
     # --- without asking
 
     def granted(self, pending: Pending) -> bool:
-        """Approve it, if a person has done so before: by a grant, or for a cell whose kernel ended before it ran.
+        """Approve a pending that an earlier approval covers.
 
-        Where a handler that would decide first is not approved here, nothing of before counts.
+        That is a standing approval, or one for a cell whose kernel ended before the cell ran. Neither counts if a
+        handler that would decide first is not approved here.
         """
         if pending.unguarded:
             return False
@@ -147,7 +148,7 @@ class Reviewer:
         return self._approved_before(pending)
 
     def _approved_before(self, pending: Pending) -> bool:
-        """Approve it as a person did whose approval nobody has begun to carry out. False if there is none."""
+        """Use an approval of the same request that was never carried out. False if there is none."""
         if pending.resumable or pending.unguarded:
             return False
         before = self.ledger.approved_before(pending)
@@ -160,76 +161,73 @@ class Reviewer:
         return True
 
     def keep(self, pending: Pending, *, unshown: bool = False) -> None:
-        """Put it into the inbox, without showing it; `unshown` if it is code's, and no question to anybody yet."""
+        """Put a pending into the inbox without showing it. `unshown`: code made it, and no user was asked yet."""
         pending.is_unshown = unshown
         self.ledger.ask(pending, pending.review_request())
         with self._lock:
-            if len(self._kept) >= self._most_kept:  # what is decided goes, each time that they have doubled
+            if (
+                len(self._kept) >= self._most_kept
+            ):  # remove decided pendings each time that the number doubles
                 self._kept = {key: one for key, one in self._kept.items() if one.status.is_open}
                 self._most_kept = 2 * len(self._kept) + _FEW
             self._kept[pending.pending_id] = pending
 
-    def twin(self, pending: Claimed) -> Claimed | None:
-        """Return what this process asked, if it asks the very same for the same asker and is open; None otherwise.
+    def find_duplicate(self, pending: Asked) -> Asked | None:
+        """Return the identical open request of the same actor, or None.
 
-        Of a process that has ended `pending` takes the question over: with that it is the open one, under its id. So it
-        is with one that is left alone elsewhere, if any process can carry it out.
-
-        What somebody waits for is that caller's own question, and so is one whose time a caller has limited.
+        A request that a user is being asked about, or that has a time limit, belongs to its caller and never matches.
+        If an identical request was left by a process that has ended, `pending` takes over its id and is not a
+        duplicate. The same holds for a request elsewhere that any process can carry out.
         """
-        found = self._same_one(pending)
-        return None if found is pending else found
+        duplicate = self._find(pending)
+        return None if duplicate is pending else duplicate
 
     @whole_context
-    def claimed(self, pending: Claimed) -> Iterator[Claimed]:
-        """Give what is to be asked: the open one, as `twin` finds it, or `pending`. Nobody else gets it meanwhile.
+    def claim(self, pending: Asked) -> Iterator[Asked]:
+        """Yield the request to ask: the open duplicate, or `pending`. No other code can claim it within the block.
 
-        It is for what is done once for each caller, such as a call: if two waited for one question, both would do it.
+        Use it for work that each caller does once, such as a call. If two callers waited for one request, both would
+        do the work.
         """
         can_wait = self.channel.can_reach() and not self.ledger.in_transaction
-        own = pending.pending_id
-        self._claim(own)  # nobody is to join it before it is waited for
-        claimed = {own}
+        claimed = {pending.pending_id}
+        self._try_claim(pending.pending_id)  # before other code can find the request
         try:
-            same = self._same_one(pending, keeps=claimed, wait=_LEASE_SECONDS if can_wait else 0)
-            found = pending if same is None else same
-            self._move_here(found.pending_id)
-            yield found
+            found = self._find(pending, claims=True, wait=_LEASE_SECONDS if can_wait else 0)
+            request = found or pending
+            claimed.add(request.pending_id)
+            self._move_to_current_cell(request.pending_id)
+            yield request
         finally:
             with self._lock:
                 self._claimed -= claimed
 
-    def _same_one(
-        self, pending: Claimed, *, keeps: set[str] | None = None, wait: float = 0
-    ) -> Claimed | None:
-        """Find what asks the very same; `pending` itself, if it took that over.
+    def _find(self, pending: Asked, *, claims: bool = False, wait: float = 0) -> Asked | None:
+        """Return the open duplicate, or `pending` if it took over the duplicate's id.
 
         Args:
-            pending: what is about to be asked.
-            keeps: what is found stays claimed, and its id is put there.
-            wait: the seconds that whoever claims it will wait from now on.
+            pending: the new request.
+            claims: keep the claim on the result.
+            wait: the lease of a process that claims the result, in seconds.
         """
         if pending.expires_at is not None:
             return None
         for stored in self.ledger.same(pending):
-            pending_id = stored.pending_id
-            if is_waited_for(stored) or not self._claim(pending_id):
+            if is_waited_for(stored) or not self._try_claim(stored.pending_id):
                 continue
             found = None
             try:
-                found = self._joined(pending, stored, is_claimed=keeps is not None, wait=wait)
+                found = self._join(pending, stored, claims=claims, wait=wait)
             finally:
-                if found is None or keeps is None:
+                if found is None or not claims:
                     with self._lock:
-                        self._claimed.discard(pending_id)
+                        self._claimed.discard(stored.pending_id)
             if found is not None:
-                if keeps is not None:
-                    keeps.add(pending_id)
                 return found
         return None
 
-    def _claim(self, pending_id: str) -> bool:
-        """Have nobody else join it. False if somebody waits for it here, or is about to."""
+    def _try_claim(self, pending_id: str) -> bool:
+        """Claim a request. False if code of this process waits for it, or is about to."""
         with self._lock:
             ticket = self._tickets.get(pending_id)
             if pending_id in self._claimed or (ticket is not None and ticket.waiting):
@@ -237,35 +235,31 @@ class Reviewer:
             self._claimed.add(pending_id)
         return True
 
-    def _joined(
-        self, pending: Claimed, stored: StoredPending, *, is_claimed: bool, wait: float
-    ) -> Claimed | None:
-        # what asks the same is of the same class
-        found = cast("Claimed | None", self.asked_here(stored.pending_id))
-        if found is not None and found.origin is None and not pending.is_renewed:
-            if found is pending or not _asks_the_same(found, pending):
+    def _join(self, pending: Asked, stored: StoredPending, *, claims: bool, wait: float) -> Asked | None:
+        # identical requests have the same class
+        open_here = cast("Asked | None", self.asked_here(stored.pending_id))
+        if open_here is not None and open_here.origin is None and not pending.is_renewed:
+            if open_here is pending or not _asks_the_same(open_here, pending):
                 return None
-            is_limited = found.expires_at is not None
-            if is_limited and not self._limits(found):
+            is_limited = open_here.expires_at is not None
+            limit = (open_here.timeout, open_here.on_timeout)
+            if is_limited and limit != (self.timeout, self.on_timeout):
                 return None
-            # a limited time begins anew; and what is claimed no other tract of this process takes over
-            is_asked_anew = is_claimed or is_limited
-            return found if not is_asked_anew or self.ledger.take_over(found, stored, wait=wait) else None
-        is_left = found is not pending and _is_left(stored, pending) and self.ledger.vouches(stored)
+            # a time limit starts again, and no other tract of this process takes over a claimed request
+            must_take_over = claims or is_limited
+            is_ours = not must_take_over or self.ledger.take_over(open_here, stored, wait=wait)
+            return open_here if is_ours else None
+        is_left = open_here is not pending and _is_left(stored, pending) and self.ledger.vouches(stored)
         if not is_left or not self.ledger.take_over(pending, stored, wait=wait):
             return None
-        self._move_here(pending.pending_id)
+        self._move_to_current_cell(pending.pending_id)
         with self._lock:
             self._tickets.pop(pending.pending_id, None)
             self._kept.pop(pending.pending_id, None)
         return pending
 
-    def _limits(self, pending: Pending) -> bool:
-        """Return True if the time that a pending has is that of everything that is asked here."""
-        return (pending.timeout, pending.on_timeout) == (self.timeout, self.on_timeout)
-
-    def _move_here(self, pending_id: str) -> None:
-        """Have what is on display shown in the current cell the next time."""
+    def _move_to_current_cell(self, pending_id: str) -> None:
+        """Show a request that is on display in the current cell the next time."""
         with self._lock:
             ticket = self._tickets.get(pending_id)
         if ticket is not None and ticket.is_shown:
@@ -273,7 +267,7 @@ class Reviewer:
             ticket.is_shown = False
 
     def asked_here(self, pending_id: str) -> Pending | None:
-        """Return the very pending, if this process asked about it and it is open."""
+        """Return the open pending of this process with that id, or None."""
         with self._lock:
             ticket, kept = self._tickets.get(pending_id), self._kept.get(pending_id)
         found = kept if ticket is None else ticket.pending
@@ -282,14 +276,14 @@ class Reviewer:
     # --- asking
 
     def show(self, pending: Pending) -> Ticket:
-        """Store the request and put it up; whoever answers first, now or later, decides.
+        """Store the request and display it. The first answer decides, now or later.
 
-        Where nothing can be clicked later, at a terminal, it is asked at once, and may be left for later. Where nobody
-        can be asked, a recorded decision settles it.
+        A terminal has nothing to click, so it prompts at once; the user may leave the request for later. If no user is
+        available, a recorded decision settles it.
 
         Raises:
             LockFileError: recorded decisions count here, and cannot be read.
-            PendingStateError: it is decided already.
+            PendingStateError: the pending is already decided.
         """
         ticket = self._ticket(pending)
         self._replay(ticket)
@@ -298,7 +292,7 @@ class Reviewer:
         return ticket
 
     def show_again(self, pending: Pending) -> Ticket:
-        """Put a request of the inbox on display; one that this process showed before moves to the current cell."""
+        """Display a request of the inbox. A request that is on display moves to the current cell."""
         ticket = self._ticket(pending)
         self.channel.forget(ticket)
         ticket.is_shown = False
@@ -307,12 +301,12 @@ class Reviewer:
         return ticket
 
     async def decide(self, pending: Pending) -> Decision:
-        """Ask, wait without blocking the event loop, and return the decision that settled it.
+        """Ask, wait without blocking the event loop, and return the final decision.
 
         Raises:
             LockFileError: recorded decisions count here, and cannot be read.
-            NobodyToAskError: no person can be reached, and none recorded a decision; the pending stays in the inbox.
-            DecisionTimeoutError: nobody decided in time, and the pending says to stop then.
+            NobodyToAskError: no user is available, and no decision is recorded. The pending stays in the inbox.
+            DecisionTimeoutError: the time limit passed, and `on_timeout` is `stop`.
         """
         __tracebackhide__ = True
         sleep = _TaskSleep()
@@ -322,7 +316,7 @@ class Reviewer:
         return _outcome(ticket)
 
     def decide_now(self, pending: Pending) -> Decision:
-        """Ask and block this thread until it is decided; otherwise like `decide`."""
+        """Do what `decide` does, and block this thread until the decision."""
         __tracebackhide__ = True
         sleep = _ThreadSleep()
         with self.channel.interruptible(), self._waiting(pending, sleep.end) as ticket:
@@ -331,14 +325,14 @@ class Reviewer:
         return _outcome(ticket)
 
     def decide_together(self, pendings: Sequence[Pending]) -> tuple[list[Pending], UndecidedError | None]:
-        """Ask about several things in one list, and block this thread until each of them is decided.
+        """Ask about several pendings in one list, and block this thread until each is decided.
 
         Raises:
             LockFileError: recorded decisions count here, and cannot be read.
 
         Returns:
-            What was asked, in order: the open question in the place of one that asks the very same. And why some
-            were left open, if nobody decided them; they stay in the inbox.
+            The requests in order, with an open duplicate instead of a new request. And the reason if some stay
+            undecided; these stay in the inbox.
         """
         __tracebackhide__ = True
         left: UndecidedError | None = None
@@ -348,7 +342,7 @@ class Reviewer:
             waiting: list[Iterator[float]] = []
             with self.channel.together():
                 for pending in pendings:
-                    asked.append(stack.enter_context(self.claimed(pending)))
+                    asked.append(stack.enter_context(self.claim(pending)))
                     try:
                         ticket = stack.enter_context(self._waiting(asked[-1], sleep.end))
                     except UndecidedError as error:
@@ -369,13 +363,13 @@ class Reviewer:
         return asked, left
 
     def catch_up(self, pending: Pending) -> str:
-        """Follow what another process decided; see `Gate.catch_up`."""
+        """Apply decisions of other processes; see `Gate.catch_up`."""
         return self._gate.catch_up(pending)
 
     def taken_up(self, pending: Pending) -> Ticket:
-        """Store the request, unless it is stored already, and return its ticket, without showing it.
+        """Store the request if necessary, and return its ticket without showing it.
 
-        What code has changed since it was shown is in a new round.
+        If code changed the pending after it was shown, the ticket has a new round.
         """
         ticket = self._ticket(pending)
         with ticket.hold() as free:
@@ -385,8 +379,8 @@ class Reviewer:
         return ticket
 
     def answer(self, ticket: Ticket, answer: Answer, channel: str) -> bool:
-        """Take an answer, and carry it out here and now. False if it came too late."""
-        with uninterrupted():  # carried out here, and not in a task of its own
+        """Take an answer and carry it out before returning. False if it came too late."""
+        with uninterrupted():  # carried out here, not in a separate task
             ticket.waiting += 1
             try:
                 taken = ticket.submit(answer, channel)
@@ -396,7 +390,7 @@ class Reviewer:
         return taken
 
     def ask_by_typing(self, ticket: Ticket) -> bool:
-        """Ask until it is decided or left for later, whether a panel is live or not. False where nobody can type."""
+        """Prompt until the user decides or leaves the request for later. False if the front end takes no input."""
         while not ticket.settled.is_set():
             is_over = self._prompt_watch(ticket)
             answer = self.channel.prompt(ticket, may_wait=True, is_over=is_over)
@@ -409,8 +403,8 @@ class Reviewer:
         return True
 
     def carry_out(self, ticket: Ticket) -> None:
-        """Carry out the answer of a ticket, if it has one that nobody else took."""
-        with uninterrupted():  # what the answer is about can be stopped
+        """Carry out the answer of a ticket, if it has one that no other thread took."""
+        with uninterrupted():  # the approved action itself can be interrupted
             taken = ticket.take()
             if taken is None:
                 return
@@ -423,16 +417,16 @@ class Reviewer:
     # ---
 
     def _check_code(self, pending: Pending, how: DecisionContext) -> None:
-        """Check that code may approve it here.
+        """Check that code may approve a pending here.
 
         Raises:
-            CodeDecisionError: a person has to, or the code has to say what it approves.
+            CodeDecisionError: only the user may approve, or the code must name the fingerprint first.
         """
         if pending.unguarded and how.channel in _RULES:
             raise CodeDecisionError(
                 f"no handler and no model approves {pending.title!r}. {pending.unguarded}"
             )
-        ticket = self._tickets.get(pending.pending_id)  # without the lock, which whoever shows it holds
+        ticket = self._tickets.get(pending.pending_id)  # without the lock, which the displaying thread holds
         is_shown = (
             ticket is not None and ticket.is_shown and ticket.request.fingerprint == pending.fingerprint
         )
@@ -441,15 +435,15 @@ class Reviewer:
             raise CodeDecisionError(why_not)
 
     def _ticket(self, pending: Pending, wait: float = 0) -> Ticket:
-        """Return the ticket of a pending, to be waited for from now on; two threads that ask for one share it.
+        """Return the ticket of a pending. Two threads that ask about one pending share it.
 
-        What is asked is stored before the lock is taken: whoever holds a store in memory may want the lock.
+        The request is stored before the lock is taken, because a thread that holds a store in memory may want the lock.
         """
         ticket = self._known_ticket(pending)
         if ticket is not None:
             return ticket
         if not pending.status.is_open:
-            raise PendingStateError(f"{pending!r} is decided already; there is nothing to ask")
+            raise PendingStateError(f"{pending!r} is already decided")
         if pending.timeout is None and self.timeout is not None:
             pending.timeout, pending.on_timeout = self.timeout, self.on_timeout
         pending.is_unshown = False
@@ -464,11 +458,11 @@ class Reviewer:
         with self._lock:
             ticket = self._tickets.get(pending.pending_id)
         if ticket is not None and ticket.pending.runs_elsewhere and not pending.runs_elsewhere:
-            return None  # whoever waited for it has ended, and it can be carried out here now
+            return None  # the process that waited has ended, so this one can carry it out
         return ticket
 
     def _put_up(self, ticket: Ticket) -> bool:
-        """Show it, unless it is on display already."""
+        """Show the request if it is not on display."""
         with self._lock:
             if ticket.is_shown:
                 return False
@@ -479,7 +473,7 @@ class Reviewer:
             return True
 
     def _replay(self, ticket: Ticket) -> str:
-        """Have recorded decisions settle it, where they count; returns why they did not, and what to do."""
+        """Apply recorded decisions, if they count here. Return why the request is still open, and the remedy."""
         recorded = (
             None if self.channel.can_reach() or ticket.pending.runs_elsewhere else self.channel.recorded()
         )
@@ -493,7 +487,7 @@ class Reviewer:
         return why_not
 
     def _catch_up_before(self, ticket: Ticket) -> None:
-        """Have an approval of the very same settle it that came while this was being asked, and would be lost."""
+        """Use an approval of the same request that came while this one was being stored."""
         if ticket.is_shown or ticket.settled.is_set():
             return
         with ticket.hold() as free:
@@ -515,13 +509,13 @@ class Reviewer:
         self._catch_up_before(ticket)
         if self.ledger.in_transaction and not ticket.settled.is_set():
             raise UndecidedError(
-                f"{pending.title!r} needs a decision, and nobody can be waited for within batch(), which keeps others "
-                "from writing. Ask before the batch, or after it", pending
+                f"{pending.title!r} needs a decision, but batch() blocks other writers, so it cannot wait. "
+                "Ask before or after the batch", pending
             )  # fmt: skip
         if not self.channel.can_reach() and not ticket.settled.is_set():
             others = f". {pending.not_granted.rstrip('.')}" if pending.not_granted else ""
             raise NobodyToAskError(
-                f"{pending.title!r} needs a decision, and nobody can be asked here (no panel, no input). It waits in "
+                f"{pending.title!r} needs a decision, but no user is available here (no panel, no input). It waits in "
                 f"the inbox: '%tract inbox' in a notebook on this store shows it, and "
                 f"'{how_to_decide(pending.pending_id)}' decides it{why_not}{others}", pending
             )  # fmt: skip
@@ -545,12 +539,12 @@ class Reviewer:
                 self._on_answer(ticket)
 
     def _steps(self, ticket: Ticket, *, blocks: bool = False) -> Iterator[float]:
-        """Do the work that is due, and yield the seconds to sleep, until the request is settled.
+        """Do the due work and yield the seconds to sleep, until the request is settled.
 
         Args:
             ticket: the request.
-            blocks: whether the kernel's main thread sleeps. Then the kernel cannot answer a reopened page, so the wait
-                ends if the page is closed.
+            blocks: the kernel's main thread sleeps. Then the kernel cannot serve a reopened page, so closing the page
+                ends the wait.
         """
         started = polled = leased = time.monotonic()
         self.ledger.wait(ticket.pending.pending_id, _LEASE_SECONDS)
@@ -588,7 +582,7 @@ class Reviewer:
         )
 
     def _prompt(self, ticket: Ticket, started: float) -> None:
-        """Ask by typing, until a late panel, another process or the end of the time takes the place of the prompt."""
+        """Prompt until the user answers, a panel appears, another process decides, or the time is over."""
         changed = self._prompt_watch(ticket)
         timeout = ticket.pending.timeout
 
@@ -632,13 +626,13 @@ class Reviewer:
             self.ask_by_typing(ticket)
 
     def _check_time(self, ticket: Ticket, waited: float) -> None:
-        """See whether the time for a decision is over, and do what the pending says then."""
+        """Apply `on_timeout` if the time for a decision is over."""
         pending = ticket.pending
         if pending.timeout is None or waited < pending.timeout or ticket.settled.is_set():
             return
         if pending.on_timeout == "stop":
             raise DecisionTimeoutError(
-                f"nobody decided about {pending.title!r} within {pending.timeout:g} s, so the wait ended; it stays in "
+                f"no decision about {pending.title!r} within {pending.timeout:g} s, so the wait ended. It stays in "
                 "'%tract inbox'", pending
             )  # fmt: skip
         if pending.on_timeout == "deny":
@@ -646,7 +640,7 @@ class Reviewer:
                 said = self._expired(pending) if free else BUSY
             if said != BUSY:
                 told = f"In another process: {said}."
-                self._finish_round(ticket, told if said else f"Nobody decided within {pending.timeout:g} s.")
+                self._finish_round(ticket, told if said else f"No decision within {pending.timeout:g} s.")
 
     def _expired(self, pending: Pending) -> str:
         try:
@@ -655,7 +649,7 @@ class Reviewer:
             return BUSY  # in this process; the wait ends with that
 
     def _look(self) -> bool:
-        """See whether others decided what is on display here; whether to go on looking."""
+        """Check the store for decisions about displayed requests. True while requests are on display."""
         with self._lock:
             open_ones = {
                 ticket.pending.pending_id: ticket for ticket in self._tickets.values() if ticket.is_shown
@@ -668,7 +662,7 @@ class Reviewer:
             return self._is_watching
 
     def _look_at_store(self, ticket: Ticket) -> None:
-        """See whether another process or code decided it. The store says nothing new while this one carries it out."""
+        """Apply a decision of another process or of code. Skips a request that this process is carrying out."""
         pending = ticket.pending
         with ticket.hold() as free, capturing(ticket):
             if not free or ticket.settled.is_set() or pending.deciding_thread is not None:
@@ -693,7 +687,7 @@ def _is_main_thread() -> bool:
 
 
 def _fingerprint(pending: Pending) -> str:
-    """Return its fingerprint; empty if code put something into it that has none."""
+    """Return the fingerprint; empty if code put a value without JSON form into the fields."""
     try:
         return pending.fingerprint
     except ContentError:
@@ -701,7 +695,7 @@ def _fingerprint(pending: Pending) -> str:
 
 
 def _asks_the_same(one: Pending, other: Pending) -> bool:
-    """Return True if two pendings, whose identity is the same, are one question of one asker."""
+    """Return True if two pendings with the same identity are one request of one actor."""
     is_open = one.status is PendingStatus.PENDING and one.deciding_thread is None
     return (
         is_open and one.operation == other.operation and _asker(one) == _asker(other) and one.repeats(other)
@@ -709,13 +703,13 @@ def _asks_the_same(one: Pending, other: Pending) -> bool:
 
 
 def _asker(one: Pending | StoredPending) -> tuple[str, str | None, str]:
-    """Return who asks, and on which branch: each run is one, as it waits for its own answer."""
+    """Return the actor and the branch. Each run counts separately, because it waits for its answer."""
     by = one.triggered_by or ""
     return one.actor, one.branch, by if by.startswith(RUN) else ""
 
 
 def _is_left(stored: StoredPending, other: Pending) -> bool:
-    """Return True if the same question lies in the store, and its process cannot, or need not, go on with it."""
+    """Return True if an identical stored request has no live process, or any process can carry it out."""
     if (stored.status, stored.operation, _asker(stored)) != (_PENDING, other.operation, _asker(other)):
         return False
     is_ours = stored.origin == this_process() or has_ended(stored.origin)

@@ -99,7 +99,7 @@ class _ScriptTools:
         is_asked = bool(doubt) or pending.subject is None
         if is_asked or not reviewer.granted(pending):
             is_asked = True
-            with reviewer.claimed(pending) as asked:
+            with reviewer.claim(pending) as asked:
                 pending = asked
                 # a request that is still open, under its old id, was never approved: nothing of it ran
                 pending.caution = "" if doubt == BEGUN_BEFORE and pending.pending_id != own else doubt

@@ -159,7 +159,7 @@ class Call:
         pending = self.request()
         try:
             if not reviewer.granted(pending):
-                with reviewer.claimed(pending) as same:  # the very same request, if it is open
+                with reviewer.claim(pending) as same:  # the very same request, if it is open
                     same.unguarded = pending.unguarded
                     with waiting(same):
                         reviewer.decide_now(same)

@@ -43,8 +43,8 @@ class Asking(Protocol):
         """Approve a request if a standing approval or an earlier decision of the user covers it."""
         ...
 
-    def twin(self, pending: Any) -> Any | None:
-        """Return the open question that asks the very same; None if there is none."""
+    def find_duplicate(self, pending: Any) -> Any | None:
+        """Return the identical open request, or None."""
         ...
 
     def decide_together(self, pendings: Sequence[Any]) -> tuple[list[Any], Exception | None]:
