@@ -129,7 +129,7 @@ def test_of_two_who_take_over_what_was_not_run_one_runs_it(place, out):
         for t, ticket in panels:
             press(t, ticket, "write")
         assert out.read_text() == "x"
-        assert "decided this first" in other.reviewer.channel.notes[-1]
+        assert "another decision came first" in other.reviewer.channel.notes[-1]
 
 
 RACE = """

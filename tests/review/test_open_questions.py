@@ -228,7 +228,7 @@ def test_what_another_process_left_in_the_inbox_is_the_open_one(one, other, aske
     assert waiting(other) == [second.pending_id] == [first.pending_id]
     assert other.reviewer.ledger.vouches(other.review.inbox()[0])
     first.reject("no")
-    with pytest.raises(PendingStateError, match="somebody else decided this first"):
+    with pytest.raises(PendingStateError, match="another decision came first"):
         second.approve()
     assert (second.status, waiting(other)) == ("rejected", [])
 

@@ -152,7 +152,7 @@ def test_what_changed_where_it_was_asked_is_not_what_was_decided(first, second, 
     press(second, other, "approve")
     first.reviewer.channel.look()
     assert (ran, ticket.status) == ([], PendingStatus.PENDING)
-    assert "it is not what was decided" in last_note(first)
+    assert "the decision was about another version" in last_note(first)
 
 
 def test_what_was_removed_where_it_was_asked_does_not_run(first, second, ticket, ran):
@@ -360,7 +360,7 @@ def test_a_click_here_wins_over_one_there_that_comes_later(first, second, ticket
     press(first, ticket, "reject", reason="mine")
     assert click(other, "approve")
     second.reviewer.channel.run_due()
-    assert "somebody else decided this first" in last_note(second)
+    assert "another decision came first" in last_note(second)
     assert (ran, other.status) == ([], PendingStatus.REJECTED)
 
 

@@ -397,7 +397,7 @@ def test_what_changed_after_it_was_shown_does_not_run(tract, ask):
     tract.reviewer.channel.run_due()
     assert (ran, pending.status) == ([], PendingStatus.PENDING)
     request, _ = tract.reviewer.channel.shown[-1]
-    assert "it changed after it was shown" in request.note
+    assert "the request changed after it was shown" in request.note
     assert "99" in request.tables[0].rows[0].value
     assert decisions(tract) == []
     click(ticket, "approve")  # now that it is what was shown
@@ -684,7 +684,7 @@ def test_whoever_is_second_runs_nothing_however_often_they_click(two, out):
     click(mine, "write")
     second.reviewer.channel.run_due()
     first.reviewer.channel.run_due()
-    assert first.reviewer.channel.notes[-1].startswith("somebody else decided this first: ")
+    assert first.reviewer.channel.notes[-1].startswith("another decision came first: ")
     click(mine, "write")
     first.reviewer.channel.run_due()
     assert out.read_text() == "x"

@@ -1,8 +1,8 @@
-"""The gate: every decision about a pending goes through here, whoever makes it and over whichever channel.
+"""The gate: every decision about a pending goes through here, over every channel.
 
-What is decided is stored first, with who, how and about exactly what; then it is carried out; then what came of it is
-stored. So a crash leaves one of three things in the store: undecided, decided and not run, or begun with its end
-unknown. The last two are offered again to a person, and never run again by themselves.
+The gate stores the decision first, with decider, channel and exact subject. Then it carries the decision out, and
+stores the outcome. After a crash the store has one of three states: undecided, decided but not run, or begun with an
+unknown end. The user is asked again about the last two. They never run again by themselves.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _STOPPED = frozenset(
     {PendingStatus.REJECTED.value, PendingStatus.PASSED_THROUGH.value, PendingStatus.EXPIRED.value}
 )
 BUSY = "another process carries it out"
-_NOT_YET = "it was handed to the process that asked, and nothing came of it yet; look again in '%tract inbox'"
+_NOT_YET = "the process that asked has not carried it out yet. Look again in '%tract inbox'"
 
 
 class _NotRunError(PendingStateError):
@@ -102,9 +102,7 @@ class Gate:
                 decision = self._decide(pending, action, arguments)
                 result = None if decision is None else self._run(pending, decision, run)
             if decision is None:
-                raise DecidedFirstError(
-                    f"somebody else decided this first: {self.catch_up(pending) or _NOT_YET}"
-                )
+                raise DecidedFirstError(f"another decision came first: {self.catch_up(pending) or _NOT_YET}")
             self._on_end(pending, decision)
         return result
 
@@ -132,13 +130,13 @@ class Gate:
         return "; ".join(said)
 
     def expire(self, pending: Pending) -> str:
-        """Record that nobody decided in time, which is nobody's no.
+        """Mark the request as expired. Expiry is not a rejection.
 
         Returns:
-            What happened instead, in words, as `catch_up` does; empty if it has expired.
+            The other outcome in words, as from `catch_up`; empty if the request expired.
 
         Raises:
-            DecidedFirstError: somebody decides it at this moment.
+            DecidedFirstError: another thread decides it at this moment.
         """
         with uninterrupted():
             with self._alone(pending):
@@ -189,7 +187,7 @@ class Gate:
         if action not in _ALWAYS:
             if _has_expired(pending, datetime.now(UTC)):
                 self._expire(pending)
-                raise PendingStateError(f"{pending!r} has expired: nobody decided in time; ask for it again")
+                raise PendingStateError(f"{pending!r} has expired. Ask for it again")
             if now.needs_leave:
                 self.check_code(pending, now)
             asked = self._check(pending, action, arguments, now.shown)
@@ -231,7 +229,7 @@ class Gate:
                 raise
             question = None
         if shown is not None and (question is None or question.fingerprint != shown):
-            raise FingerprintError("it changed after it was shown; look at it again")
+            raise FingerprintError("the request changed after it was shown. Read it again")
         return question
 
     def _check_stored(self, pending: Pending, stored: StoredDecision) -> None:
@@ -253,7 +251,7 @@ class Gate:
             self._check(pending, stored.action, stored.arguments, None)
             with pending.edited(stored.action, stored.arguments, keep=False):
                 if pending.fingerprint != stored.fingerprint:
-                    raise _NotRunError("it is not what was decided; look at it again")
+                    raise _NotRunError("the decision was about another version. Read it again")
         except TractError as error:  # whatever it is: nothing has run
             raise _NotRunError(str(error)) from error
 

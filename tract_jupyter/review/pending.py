@@ -1,10 +1,10 @@
-"""`Pending`: one thing that awaits a decision: what it asks, what an approval binds to, what can be done about it.
+"""`Pending`: a request that awaits a decision, with its fields, its actions and the subject of an approval.
 
-The same pending can be decided four ways with the same effect and the same row in the store: by Python
-(`p.approve()`), by a dict (`p.apply_decision({"action": "approve"})`), by a model that is given `p.to_tools()`, and by
-a click in a panel.
+There are four ways to decide a pending, with the same effect and the same row in the store: Python (`p.approve()`), a
+dict (`p.apply_decision({"action": "approve"})`), a model with the tools `p.to_tools()`, and a click in a panel.
 
-An action decides, or changes what is decided about: its outermost call goes through the gate, which stores it.
+An action decides the pending or changes its fields. The outermost call of an action goes through the gate, which
+stores it.
 """
 
 from __future__ import annotations
@@ -91,18 +91,18 @@ _FEWEST_DIGITS = 8  # of a fingerprint that stands for all of it
 
 
 class Pending:
-    """A thing that awaits a decision: what is asked, and where it stands.
+    """A request that awaits a decision.
 
     Args:
         operation: the operation's name.
-        tract: the tract it belongs to.
-        fields: what it is about; validated by whoever makes it.
-        execute_fn: what `approve` runs, given the pending; its result becomes `result`.
-        triggered_by: what set it off, for the log.
-        actor: who set it off: `user` or `agent:<id>`.
-        timeout: seconds that a decision may take, None for any time.
-        on_timeout: what it means if that time is over: `wait` on, `deny` (it expires), or `stop` waiting with an error,
-            while it stays in the inbox.
+        tract: the owner.
+        fields: the values of the request, validated by the caller.
+        execute_fn: `approve` calls it with the pending and stores its result in `result`.
+        triggered_by: the cause, for the log.
+        actor: `user` or `agent:<id>`.
+        timeout: seconds to wait for a decision; None for no limit.
+        on_timeout: the effect of the limit: `wait` (none), `deny` (the request expires), or `stop` (waiting raises an
+            error, and the request stays in the inbox).
     """
 
     _public_actions: ClassVar[frozenset[str]]
@@ -111,25 +111,25 @@ class Pending:
     in_view: ClassVar[frozenset[str] | None] = None
     """The fields that `code_blocks` and `tables` show in full; None for all. The others are shown in a table behind."""
     machinery: ClassVar[frozenset[str]] = frozenset()
-    """The fields that only doing it needs, and that nobody decides about: shown, but folded."""
+    """The technical fields. They are shown folded."""
 
     without_button: ClassVar[frozenset[str]] = frozenset()
-    """The actions that a person is not offered: values that can be changed before approving say the same."""
+    """The actions without a button, because the user can change values before approving instead."""
 
     preparing: ClassVar[frozenset[str]] = frozenset()
-    """The actions that change what is decided about and decide nothing, where others do what there is to do."""
+    """The actions that change the fields and decide nothing."""
 
     runs_elsewhere: bool = False
-    """True if a decision is only stored here, and the process that asked carries it out."""
+    """True if this process only stores the decision, and the process that asked carries it out."""
     is_renewed: bool = False
-    """True if, asked again, the newer one replaces the open one: it holds more than the question."""
+    """True if a newer identical request replaces the open one, because it holds newer state."""
 
     operation: str
     tract: Any
     pending_id: str
     created_at: datetime
     is_unshown: bool
-    """True if it is in the inbox only because code made it, and nobody was asked about it."""
+    """True if code put it into the inbox, and no user was asked yet."""
     branch: str | None
     """The branch that was current when it was asked; None if there was none."""
     status: PendingStatus
@@ -149,19 +149,19 @@ class Pending:
     decision: Decision | None
     """The last decision on it."""
     unfinished: StoredDecision | None
-    """An approval that was not carried out to its end, as the process that had it ended; asked about again."""
+    """An approval whose process ended before the action did. The user is asked again."""
     note: str
-    """A note for the person who decided."""
+    """A note for the user who decided."""
     doubt: str
-    """The reason to doubt its stored form, where it was made again from the store."""
+    """The reason to distrust the stored form of a rebuilt pending."""
     unguarded: str
-    """The reason why a person is asked instead of a handler: that one is not approved here."""
+    """The reason to ask the user instead of a handler that is not approved here."""
     origin: str | None
-    """The asker, if that was not this process: another one, or whoever wrote it into the store."""
+    """The process that asked; None for this one."""
     caution: str
     """The reason to look twice: the call that asks this may have run before, or its reply is not signed."""
     not_granted: str
-    """A note that a standing approval would cover it, but for somebody else."""
+    """A note about a standing approval of another actor that would cover the request."""
     advice: str
     """What a model said that reviewed it first and left it to a person, quoted and marked as a model's words."""
     origins: tuple[ValueRow, ...]
@@ -218,7 +218,7 @@ class Pending:
         cls._public_actions = offered(cls)
 
     def adopt(self, stored: StoredPending, decision: Decision | None) -> None:
-        """Take over what another process made of it."""
+        """Take over the state that another process stored."""
         self.status = PendingStatus(stored.status)
         self.fields, self.error, self.executed_at = stored.fields, stored.error, stored.executed_at
         self.decision = decision or self.decision
@@ -233,7 +233,7 @@ class Pending:
         return self.run_approved()
 
     @action
-    def reject(self, reason: Annotated[str, "Reason (shown to whoever asked)"] = "") -> None:
+    def reject(self, reason: Annotated[str, "Reason (shown to the caller)"] = "") -> None:
         """Reject, with a reason."""
         self._require_open("reject")
         self.status = PendingStatus.REJECTED
@@ -249,15 +249,15 @@ class Pending:
             self.through_gate("pass_through", {}, self._passed)
 
     def named(self, fingerprint: str) -> Self:
-        """Say in code which text it is that you have read, and return the pending, to be approved.
+        """Confirm the version that you have read, and return the pending for its approval.
 
-        In a notebook, code must do so before it approves a definition that was not shown there.
+        In a notebook, code must do this before it approves a definition that was not shown there.
 
         Args:
-            fingerprint: its fingerprint, or 8 digits or more of its beginning.
+            fingerprint: the fingerprint, or at least its first 8 digits.
 
         Raises:
-            FingerprintError: it has another one.
+            FingerprintError: the pending has another fingerprint.
         """
         if len(fingerprint) < _FEWEST_DIGITS or not self.fingerprint.startswith(fingerprint):
             raise FingerprintError(
@@ -269,7 +269,7 @@ class Pending:
 
     @reading
     def get_state(self) -> dict[str, Any]:
-        """Return everything about it, nothing cut."""
+        """Return the whole state, without cuts."""
         return introspection.state(self)
 
     def apply_decision(self, decision: Mapping[str, Any]) -> Any:
@@ -288,7 +288,7 @@ class Pending:
             return self.execute_tool(decision["action"], decision.get("args") or {})
 
     def execute_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Carry out an offered action by name, as a model's tool call names it."""
+        """Carry out an offered action by name, as in a model's tool call."""
         if not isinstance(name, str) or name not in self.offered_actions:
             known = ", ".join(sorted(self.offered_actions))
             raise SpecError(f"{self.operation!r} offers no action {name!r}.{nearest(str(name), self.offered_actions)} "
@@ -301,7 +301,7 @@ class Pending:
             return self.carry_out_action(name, values)
 
     def on_terms(self, terms: Mapping[str, Any]) -> AbstractContextManager[None]:
-        """Have an action of its own decided on terms that `approve` could have: `edits`, `scope` and the others.
+        """Decide an operation's action on the terms of `approve`: `edits`, `scope` and the others.
 
         Raises:
             ParameterError: `approve` has no such terms.
@@ -316,12 +316,12 @@ class Pending:
         return getattr(self, name)(**arguments)
 
     def through_gate(self, name: str, arguments: dict[str, Any], run: Callable[[], Any]) -> Any:
-        """Do something about it through the gate."""
+        """Run an action through the gate."""
         __tracebackhide__ = True
         return self.tract.review.gate.carry_out(self, name, arguments, run)
 
     def __await__(self) -> Generator[Any, None, Pending]:
-        """Ask a person, and wait. `await pending` gives the decided pending."""
+        """Ask the user and wait. `await pending` returns the decided pending."""
         return self._decided().__await__()
 
     def consult(
@@ -332,17 +332,16 @@ class Pending:
         system_prompt: str | None = None,
         max_turns: int = 3,
     ) -> Consultation:
-        """Have a model decide: it is given the fields and the actions, and its tool calls are carried out.
+        """Let a model decide. It gets the fields and the actions, and its tool calls are carried out.
 
-        A mistake of the model (no call, an action that is not offered, arguments that do not fit, an action that
-        raises) is told to it and counts as a turn. After the last turn the pending stays open, as the result says.
-        A standing approval is nothing that a model can give.
+        A mistake (no call, an unknown action, wrong arguments, an action that raises) is reported to the model and
+        counts as a turn. After the last turn the pending stays open. A model cannot give a standing approval.
 
         Args:
-            instruction: what it should look after.
-            client: the model to ask; the tract's if left out.
-            system_prompt: instead of the usual words about its task.
-            max_turns: how many replies it has.
+            instruction: the criteria for the decision.
+            client: the model; the default is the tract's.
+            system_prompt: replaces the default prompt.
+            max_turns: the maximum number of replies.
 
         Raises:
             LLMError: there is no client, or it gave back no reply.
@@ -359,13 +358,13 @@ class Pending:
         )
 
     def review(self, prompt_fn: Callable[[str], str] | None = None) -> PendingStatus:
-        """Ask at the terminal until it is decided, or left for later with an empty answer; then it is in the inbox.
+        """Ask at the terminal until the user decides. An empty answer leaves the request in the inbox.
 
-        The questions are those of a notebook's prompt: values can be changed first (`edit`), and an approval can stand
-        (`session`, `always`), where a panel offers that.
+        The prompt is the same as in a notebook: the user can change values first (`edit`), and give a standing approval
+        (`session`, `always`) if a panel would offer it.
 
         Args:
-            prompt_fn: asks one question and returns what was typed; `input` if left out.
+            prompt_fn: prints a question and returns the typed text; the default is `input`.
         """
         status = ask_until_decided(self, prompt_fn or input)  # looked up now: a kernel has one of its own
         if status.is_open:
@@ -382,7 +381,7 @@ class Pending:
 
     @property
     def question(self) -> Question:
-        """The question as it is now, frozen: computed once, and again when the fields have changed.
+        """A snapshot of the request. It is computed again if the fields change.
 
         Raises:
             ContentError: a field has no JSON form, so what is approved could not be pinned down.
@@ -393,7 +392,7 @@ class Pending:
         return self._question
 
     def freeze(self) -> Question:
-        """Compute the question anew, whatever was computed before."""
+        """Compute the question without the cache."""
         self._question = self._frozen(canonical_json(self.fields))
         return self._question
 
@@ -405,25 +404,25 @@ class Pending:
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint that an approval of this, as it is now, binds to: 64 hex digits."""
+        """The fingerprint that an approval binds to now: 64 hex digits."""
         return self.question.fingerprint
 
     @property
     def identity(self) -> str:
-        """The fingerprint without what the author calls volatile: what a recorded decision is found by."""
+        """The fingerprint without volatile fields. Recorded decisions are found by it."""
         return self.question.identity
 
     def binding(self) -> Subject:
-        """Return what an approval binds to: all of the fields, or the definition that is read from them."""
+        """Return the subject of an approval: all fields, or the definition in them."""
         return Subject("pending", self.operation, "", self.fields)
 
     @property
     def subject(self) -> Subject | None:
-        """The subject that a standing approval could have; None if it is asked about each time."""
+        """The subject of a standing approval; None if the user is asked each time."""
         return None
 
     def repeats(self, other: Pending | StoredPending) -> bool:
-        """Return True if it asks the very same as another question of the same identity, which may lie in the store."""
+        """Return True if it is the same request as another pending or stored row with the same identity."""
         try:
             return self.fingerprint == other.fingerprint
         except ContentError:  # something was put into one of them that is not JSON
@@ -431,12 +430,12 @@ class Pending:
 
     @property
     def resumable(self) -> bool:
-        """True if another process could carry it out; not if what it runs lives in this one."""
+        """True if another process can carry it out, because the code does not live in this one."""
         return False
 
     @property
     def is_named(self) -> bool:
-        """True if the code that decides has said that it decides about this fingerprint, as it is now."""
+        """True if `named` confirmed the present fingerprint."""
         return self._named == self.fingerprint
 
     @property
@@ -446,13 +445,13 @@ class Pending:
 
     @property
     def expires_at(self) -> datetime | None:
-        """The time after which it cannot be approved any more; None for never."""
+        """The time at which the request expires; None for never."""
         if self.timeout is None or self.on_timeout != "deny":
             return None
         return self.created_at + timedelta(seconds=self.timeout)
 
     def runs_nothing(self, action: str) -> bool:  # noqa: ARG002
-        """Return True if an action leaves undone what another one would do."""
+        """Return True if an action approves without running what another action would run."""
         return False
 
     def edited(
@@ -462,12 +461,12 @@ class Pending:
         *,
         keep: bool = True,  # noqa: ARG002
     ) -> AbstractContextManager[None]:
-        """Change the fields as an approval says; back again if the block raises, or with `keep=False`."""
+        """Apply the `edits` of an approval. Restore the fields if the block raises, or with `keep=False`."""
         return nullcontext()
 
     @whole_context
     def _changed(self, fields: dict[str, Any], *, keep: bool) -> Iterator[None]:
-        """Put other fields in the place of its own; see `edited`."""
+        """Replace the fields; see `edited`."""
         before, self.fields = self.fields, fields
         try:
             yield
@@ -478,11 +477,11 @@ class Pending:
             self.fields = before
 
     def is_instant(self, action: str) -> bool:
-        """Return True if an action only decides, so that there is nothing to carry out."""
+        """Return True if an action only decides and runs nothing."""
         return action in {"reject", "pass_through"} or (action == "approve" and self._execute_fn is None)
 
     def check_fields(self) -> None:
-        """Check that the fields are of their types, whatever was put into them.
+        """Check the types of the fields.
 
         Raises:
             TractError: one is not; nothing is shown or decided then.
@@ -494,7 +493,7 @@ class Pending:
             )
 
     def check_current(self) -> None:
-        """Check that what it would run is still what is active.
+        """Check that the code it would run is still active.
 
         Raises:
             FingerprintError: it was replaced or removed since.
@@ -504,11 +503,11 @@ class Pending:
 
     @property
     def offered_actions(self) -> frozenset[str]:
-        """The names of all that can be done about it, or read of it."""
+        """The names of the available actions and readings."""
         return self._public_actions
 
     def owner_of_action(self, name: str) -> type[Pending]:  # noqa: ARG002
-        """Return the class whose method of that name declares its parameters and purpose."""
+        """Return the class that declares the action."""
         return type(self)
 
     # --- what a reviewer is shown
@@ -520,7 +519,7 @@ class Pending:
 
     @property
     def is_destructive(self) -> bool:
-        """True if what it takes away may be gone for good."""
+        """True if it may delete something permanently."""
         return False
 
     @property
@@ -533,15 +532,15 @@ class Pending:
         return ()
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """Return the values that it would run on."""
+        """Return the input values."""
         return introspection.field_tables(self)
 
     def choices(self) -> tuple[TextChoice, ...]:
-        """Return the places for which one of two texts is to be taken, each by the value of its name."""
+        """Return the choices between two texts, by name."""
         return ()
 
     def more_tables(self) -> tuple[ValueTable, ...]:
-        """Return what else an approval binds to, and `tables` does not show."""
+        """Return the fields that an approval binds to and `tables` does not show."""
         return introspection.rest_tables(self)
 
     def summary(self) -> str:
@@ -549,26 +548,26 @@ class Pending:
         return (type(self).__doc__ or "").strip()
 
     def why(self) -> str:
-        """Explain why a person is asked."""
+        """Return the reason for asking the user."""
         return f"asked by {self.triggered_by}" if self.triggered_by else ""
 
     def editable(self) -> Parameters | None:
-        """Return the fields that may be changed before approving, with the present values as defaults."""
+        """Return the fields that the user may change, with the present values as defaults."""
         return None
 
     def asking_block(self) -> CodeBlock | None:
-        """Return the line of code that asked, where that says something."""
+        """Return the line of code that asked, if it is known."""
         return self._asking if self._place is None else self._place.block()
 
     def asked_earlier(self, block: CodeBlock | None) -> None:
-        """Take over the line that asked: made again from the store, this object has another maker."""
+        """Set the line of code that asked. A rebuilt pending does not know it."""
         self._place, self._asking = None, block
 
     def review_request(self, note: str = "") -> ReviewRequest:
-        """Return everything that is shown, as data.
+        """Return the request as data for display.
 
         Args:
-            note: what came of the last answer; the pending's own note if left out.
+            note: the outcome of the last answer; the default is the pending's note.
 
         Raises:
             TractError: a field is not of its type, so that it cannot be shown.
@@ -611,7 +610,7 @@ class Pending:
     # --- introspection
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a model needs to decide, with long values cut."""
+        """Return the request for a model, with long values cut."""
         return introspection.to_dict(self)
 
     def to_tools(self) -> list[dict[str, Any]]:
@@ -633,7 +632,7 @@ class Pending:
     # --- for subclasses
 
     def run_approved(self) -> Any:
-        """Do what approval does: run what there is to run."""
+        """Mark as approved and run the code."""
         self._require_open("approve")
         self.status = PendingStatus.APPROVED
         if self._execute_fn is not None:
@@ -647,7 +646,7 @@ class Pending:
         return self.result
 
     def fail(self, error: BaseException) -> None:
-        """Keep the error. What had been decided and done before it stays so."""
+        """Store the error. Earlier decisions and effects stay."""
         if self.error is None or self.status.is_open:
             text = "".join(traceback.format_exception_only(error)).strip()
             self.error = text.encode("utf-8", "backslashreplace").decode()  # a surrogate cannot be stored

@@ -90,7 +90,7 @@ function render({ model, el }) {
   const reject = ELEMENT("button", { type: "button", class: "reject", id: `${id}-reject`, "aria-expanded": "false" });
   const left = ELEMENT("span", { class: "left dim cut", id: `${id}-left`, "aria-live": "polite" });
   const bulk = ELEMENT("div", { class: "bulk" }, all, count, approve, reject, left);
-  const reason = ELEMENT("input", { type: "text", id: `${id}-reason`, name: "reason", "aria-label": "Reason", placeholder: "Reason (shown to whoever asked)" });
+  const reason = ELEMENT("input", { type: "text", id: `${id}-reason`, name: "reason", "aria-label": "Reason", placeholder: "Reason (shown to the caller)" });
   const send = ELEMENT("button", { type: "submit", class: "reject-all" });
   const asking = ELEMENT("form", { class: "ask one", "aria-label": "Reject selected" }, reason, send);
   const list = ELEMENT("div", { class: "list" });
