@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from tract_jupyter.loop.journal import CallJournal, KnownCall
     from tract_jupyter.loop.meter import TurnMeter
     from tract_jupyter.loop.offered import OfferedTools
-    from tract_jupyter.toolkit import Approval, Asking, Toolset
+    from tract_jupyter.toolkit import Asking, Toolset
 
 CarryOut = Callable[[ToolCall, Callable[[], ToolResult]], ToolResult]
 """A user's function that takes the place of making a call: given the call, and what makes it as usual."""
@@ -103,12 +103,11 @@ class _Ended(Exception):  # noqa: N818 # it ends a wait, and is no error
 
 
 @dataclass(eq=False)
-class _Call:
+class _StepCall:
     """One call of a step, and how far it has come."""
 
     asked: ToolCall
     prepared: Call | None = None
-    approval: Approval | None = None
     chosen_at: Any = None
     """The question at which another call was chosen that is not prepared yet."""
     replaced: str = ""
@@ -139,7 +138,7 @@ class OpenQuestion(NamedTuple):
     Attributes:
         question: the pending.
         prepared: the call: the model's, or the user's choice instead.
-        replaced: see `_Call`.
+        replaced: see `_StepCall`.
     """
 
     question: Any
@@ -208,7 +207,7 @@ class StepCalls:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self._calls = [_Call(call) for call in self.calls]
+        self._calls = [_StepCall(call) for call in self.calls]
 
     def answers(self) -> Iterator[list[tuple[ToolCall, CallAnswer]]]:
         """Carry the calls out, and yield their answers in order, some at a time; not those that wait."""
@@ -227,12 +226,12 @@ class StepCalls:
             self.is_over = group[-1] is self._calls[-1] and not self.waits
             yield [(call.asked, call.answer) for call in group if call.answer is not None]
 
-    def _groups(self) -> Iterator[list[_Call]]:
+    def _groups(self) -> Iterator[list[_StepCall]]:
         """Yield the calls in order: each that may change something by itself, what is between them together.
 
         What has a lane is together with what follows it and has one.
         """
-        group: list[_Call] = []
+        group: list[_StepCall] = []
         kind: object = None
         for call in self._calls:
             is_write = call.answer is None and not call.waits and not call.reads
@@ -298,13 +297,13 @@ class StepCalls:
             planned = (*planned, found.tool.name)
             call.prepared = found
 
-    def _doubt(self, call: _Call) -> str:
+    def _doubt(self, call: _StepCall) -> str:
         """Return why a person has to be asked about a call, whatever was allowed before; empty if there is no doubt."""
         if not self.is_signed:
             return UNSIGNED
         return BEGUN_BEFORE if call.asked.id in self.known else ""
 
-    def _turned_down(self, call: _Call, planned: int) -> CallAnswer | None:
+    def _turned_down(self, call: _StepCall, planned: int) -> CallAnswer | None:
         """Return the answer of a call that cannot be made, whatever its tool says."""
         machinery, asked = self.machinery, call.asked
         why = why_unreadable(asked.arguments)
@@ -332,7 +331,7 @@ class StepCalls:
                 self._ask_together(to_ask)
             calls = [call for call in calls if call.chosen_at is not None and self._take_instead(call)]
 
-    def _open_question(self, call: _Call) -> Any | None:
+    def _open_question(self, call: _StepCall) -> Any | None:
         """Return the question about a call that the user has to decide; None if it is decided, or needs none."""
         if call.prepared is None or call.prepared.question is None:
             return None
@@ -359,7 +358,7 @@ class StepCalls:
             finally:
                 machinery.meter.add_costs(lines)
 
-    def _ask_together(self, to_ask: list[tuple[_Call, Any]]) -> None:
+    def _ask_together(self, to_ask: list[tuple[_StepCall, Any]]) -> None:
         machinery = self.machinery
         for call, question in to_ask:
             machinery.asked[call.asked.id] = OpenQuestion(question, call.prepared, call.replaced)
@@ -378,7 +377,7 @@ class StepCalls:
             machinery.asked[call.asked.id] = OpenQuestion(question, call.prepared, call.replaced)
             self._decided(call, question)
 
-    def _give_up(self, call: _Call, question: Any) -> None:
+    def _give_up(self, call: _StepCall, question: Any) -> None:
         """Answer a call that the turn was stopped before; an approval until then is not carried out."""
         why = self.machinery.stop.reason
         waiting = self.machinery.asked.pop(call.asked.id, None)
@@ -387,7 +386,7 @@ class StepCalls:
         _withdraw(question, why)
         call.answer = CallAnswer(refused(refusal(question)) if is_refused else not_run(why), is_error=True)
 
-    def _decided(self, call: _Call, question: Any) -> None:
+    def _decided(self, call: _StepCall, question: Any) -> None:
         """Note the decision about a call, or about the call that was chosen in its place."""
         if question.status is PendingStatus.PENDING or call.prepared is None:
             call.waits = True
@@ -412,9 +411,9 @@ class StepCalls:
         call.note = ". ".join(filter(None, (call.replaced, changed)))
         call.decision = "modified" if call.note else "approved"
         call.prepared.values = approved
-        call.approval = question.approval
+        call.prepared.approval = question.approval
 
-    def _take_instead(self, call: _Call) -> bool:
+    def _take_instead(self, call: _StepCall) -> bool:
         """Take the call that was chosen in the place of this one. True if it has to be decided about in its turn.
 
         The choice approves nothing: that call was not on display as a request, with its traits and its details.
@@ -440,9 +439,9 @@ class StepCalls:
 
     # --- carrying out
 
-    def _write_in_lanes(self, calls: list[_Call]) -> None:
+    def _write_in_lanes(self, calls: list[_StepCall]) -> None:
         """Make calls of several lanes, each lane in a thread, in its order; all have ended afterwards, or were left."""
-        lanes: dict[str, list[_Call]] = {}
+        lanes: dict[str, list[_StepCall]] = {}
         for call in calls:
             lanes.setdefault(call.lane, []).append(call)
         threads, self._among = [], len(lanes)
@@ -467,7 +466,7 @@ class StepCalls:
         if self._miss is not None:
             raise self._miss
 
-    def _work_lane(self, calls: list[_Call]) -> None:
+    def _work_lane(self, calls: list[_StepCall]) -> None:
         """Make the calls of a lane; whatever is raised, somebody waits for their answers."""
         for call in calls:
             try:
@@ -479,7 +478,7 @@ class StepCalls:
             except BaseException as error:  # noqa: BLE001
                 call.answer = answer_of(failed(call.asked.name, error))
 
-    def _write(self, call: _Call) -> None:
+    def _write(self, call: _StepCall) -> None:
         """Make a call that may change something, here and now."""
         machinery = self.machinery
         why = self._why_not()
@@ -496,9 +495,9 @@ class StepCalls:
         machinery.journal.end(self.commit, call.asked.id, answer)
         call.answer = answer
 
-    def _read(self, calls: list[_Call]) -> None:
+    def _read(self, calls: list[_StepCall]) -> None:
         """Make calls that only read, side by side, each in a thread, as many at once as may be."""
-        came: SimpleQueue[_Call | None] = SimpleQueue()
+        came: SimpleQueue[_StepCall | None] = SimpleQueue()
         waiting, lock = iter(calls), threading.Lock()
 
         def work() -> None:
@@ -527,14 +526,14 @@ class StepCalls:
         if left:
             self._leave(calls)
 
-    def _next(self, came: SimpleQueue[_Call | None]) -> bool:
+    def _next(self, came: SimpleQueue[_StepCall | None]) -> bool:
         """Wait for the next call to end; False if the rest is not waited for any more."""
         try:
             return came.get(timeout=self.machinery.meter.seconds_left) is not None
         except Empty:
             return False
 
-    def _read_one(self, call: _Call, *, keeps: bool) -> None:
+    def _read_one(self, call: _StepCall, *, keeps: bool) -> None:
         """Make a call in a thread; whatever is raised, somebody waits for its answer."""
         try:
             self._read_and_keep(call, keeps=keeps)
@@ -545,7 +544,7 @@ class StepCalls:
         except BaseException as error:  # noqa: BLE001
             call.answer = answer_of(failed(call.asked.name, error))
 
-    def _read_and_keep(self, call: _Call, *, keeps: bool) -> None:
+    def _read_and_keep(self, call: _StepCall, *, keeps: bool) -> None:
         why = self._why_not()
         with self._lock:
             if self._is_left(call):
@@ -559,11 +558,11 @@ class StepCalls:
                 self.machinery.journal.end(self.commit, call.asked.id, answer)
             call.answer = answer
 
-    def _is_left(self, call: _Call) -> bool:
+    def _is_left(self, call: _StepCall) -> bool:
         """Return True if the turn does not wait for a call any more."""
         return self._closed or call.answer is not None
 
-    def _leave(self, calls: Iterable[_Call]) -> None:
+    def _leave(self, calls: Iterable[_StepCall]) -> None:
         """Answer the calls that the turn no longer waits for. Their results are not used."""
         limit = self.machinery.meter.why_no_call()
         is_late = bool(limit) and not self.machinery.stop.is_set()
@@ -575,13 +574,13 @@ class StepCalls:
                     told = ended_reading(why) if call.is_begun else not_run(why)
                     call.answer = CallAnswer(told, is_error=True)
 
-    def _made(self, call: _Call) -> CallAnswer:
+    def _made(self, call: _StepCall) -> CallAnswer:
         machinery, prepared = self.machinery, call.prepared
         if prepared is None:
             raise TypeError("a call is made after it was prepared")
 
         def make() -> ToolResult:
-            return machinery.toolset.carry_out(prepared.tool.name, prepared.values, approval=call.approval)
+            return prepared.execute(prepared.values)
 
         made: list[None] = []
         ended: list[None] = []
