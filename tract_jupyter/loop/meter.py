@@ -170,7 +170,7 @@ class Meter:
         )
 
     def set_aside(self, amounts: Mapping[str, float]) -> None:
-        """Set something aside, or, if it is negative, give it back."""
+        """Reserve amounts, or release them if they are negative."""
         with _LOCK:
             for measure, number in amounts.items():
                 self.aside[measure] += number
@@ -199,11 +199,11 @@ class Reservation:
 
 
 def reserve(meters: tuple[Meter, ...], among: int = 1) -> Reservation:
-    """Set aside the most that a call may take: what each meter has left.
+    """Reserve the maximum that a call may use: the rest on each meter.
 
     Args:
         meters: the meters that the call is charged to.
-        among: how many calls begin side by side. Each gets a part of a meter that they share.
+        among: the number of parallel calls. Each gets a part of a shared meter.
 
     Raises:
         AgentError: a meter has nothing left.
@@ -224,19 +224,20 @@ def reserve(meters: tuple[Meter, ...], among: int = 1) -> Reservation:
 class TurnMeter(Meter):
     """The meter of one turn.
 
-    The tool calls of an agent's turn also count for the turn that called the agent, whose clock stops with it.
+    The tool calls of an agent's turn also count for the turn that called the agent, whose clock pauses with it.
 
     Args:
         limits: the allowance of the turn.
-        price: what a request cost.
-        agent: the agent whose turn it is; empty for the user's chat. The steps of agents that it calls count as its
-            own, and what it took before it was interrupted does not count, since that is charged already.
+        price: returns the cost of a request.
+        agent: the agent that the turn belongs to; empty for the user's chat. The steps of agents that it calls count as
+            its own. Its use before an interruption does not count, because it is charged already.
         caller: the meter of the turn that called the agent; None if the user's code did.
 
     Attributes:
-        usage: the sum of what the provider reported; with `estimated_tokens`, of requests of which it reported nothing,
-            beside the others, and with `cost` only if that of each request is known.
-        clock: measures the turn's seconds.
+        usage: the sum of the reported usage. It has `estimated_tokens` for requests without a report, and `cost` only
+            if
+            the cost of each request is known.
+        clock: measures the seconds of the turn.
     """
 
     def __init__(
