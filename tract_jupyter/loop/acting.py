@@ -201,7 +201,7 @@ class ActingTurn(StoredTurn):
     def _make(self, calls: Sequence[ToolCall], keys: Sequence[str]) -> TurnEnding | None:
         """Execute the calls of a step. The result is as for `_carry_out`."""
         if self._said is None:
-            raise ContentError("there is no message whose calls could be carried out")
+            raise ContentError("There is no message with calls to execute.")
         commit = self._said.commit_hash
         model = str(self._said.generation_config.get("model") or "")
         self._step = step = StepCalls(commit, calls, self._known, self.machinery, self._is_signed, model)

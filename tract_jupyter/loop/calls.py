@@ -579,7 +579,7 @@ class StepCalls:
     def _made(self, call: _StepCall) -> CallAnswer:
         machinery, prepared = self.machinery, call.prepared
         if prepared is None:
-            raise TypeError("a call is made after it was prepared")
+            raise TypeError("Prepare a call before it runs.")
 
         def make() -> ToolResult:
             return prepared.execute(prepared.values)

@@ -317,9 +317,7 @@ class Generation:
             here = self.check_place()
         context = None if here.commit_hash is None else self._repository.compiler.of(here.commit_hash)
         if not context:
-            raise ContentError(
-                "the context is empty; commit what the model should reply to first, as user(text)"
-            )
+            raise ContentError("The context is empty. Commit a message first, as user(text).")
         return here.branch or "", context
 
     def with_said(self, text: str) -> tuple[str, CompiledContext]:
@@ -351,13 +349,13 @@ class Generation:
         """Return the position for the next reply, if there can be one."""
         if self._repository.database.in_transaction:
             raise LLMError(
-                "a model cannot be asked within batch(): every other writer of the store would wait for its reply; "
-                "ask it before or after the block"
+                "A model cannot be asked within batch(), because all other writers of the store would wait for the "
+                "reply. Ask it before or after the block."
             )
         here = self._repository.refs.position  # both of one look: another thread may switch
         if here.branch is None:
             raise DetachedHeadError(
-                "HEAD names a commit, so a reply has no branch to go to; switch to one first"
+                "HEAD is detached, so there is no branch for a reply. Switch to a branch first."
             )
         return here
 
@@ -365,10 +363,10 @@ class Generation:
         """Check the request before it is sent, for problems that would otherwise appear after it."""
         if asked.validator is not None and not callable(asked.validator):
             raise ContentError(
-                f"a validator is a function that is given the text, not {brief_repr(asked.validator)}"
+                f"Invalid validator {brief_repr(asked.validator)}. Use a function that takes the text."
             )
         if check_limit(asked.max_retries) != asked.max_retries:
-            raise ContentError(f"max_retries is a number from 0 on, not {asked.max_retries}")
+            raise ContentError(f"Invalid max_retries {asked.max_retries}. Use 0 or more.")
         if asked.retry_prompt is not None:
             check_text(asked.retry_prompt, "retry_prompt")
         options, _ = self._all_options(asked)
@@ -432,14 +430,13 @@ class Generation:
         branch, current = fields["branch"], here.branch
         if current != branch:
             raise BranchMovedError(
-                f"the model was asked on branch {branch!r}, and the current one is {current!r}; nothing was "
-                f"committed. switch({branch!r}), then approve the reply"
+                f"The request was sent on branch {branch!r}, but the current branch is {current!r}, so nothing was "
+                f"committed. Call switch({branch!r}), then approve the reply."
             )
         if not self.turns.is_still_said(fields["head"], here.commit_hash):
             raise BranchMovedError(
-                f"what the model was asked is not in the context of {branch!r} any more, as that was undone, reset "
-                "or compressed meanwhile; nothing was committed. Bring it back (undo() or redo()), then approve "
-                "the reply"
+                f"The message that the reply answers is no longer on branch {branch!r} (undo, reset or compress "
+                "removed it), so nothing was committed. Restore it with undo() or redo(), then approve the reply."
             )
         self._correct(fields)
         if fields["hide_retries"]:

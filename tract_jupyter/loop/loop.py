@@ -71,14 +71,16 @@ class TurnRequest:
             ContentError: the limits, `on_delta` or `on_turn` have the wrong type.
         """
         if self.limits is not None and not isinstance(self.limits, Allowance):
-            raise ContentError(f"limits is made with Allowance(steps=10, ...), not {brief_repr(self.limits)}")
+            raise ContentError(
+                f"limits is made with Allowance(steps=10, ...), not {brief_repr(self.limits)}."
+            )
         if self.on_delta is not None and not callable(self.on_delta):
             raise ContentError(
-                f"on_delta is a function that is given each piece of a reply, not {brief_repr(self.on_delta)}"
+                f"on_delta is a function that takes the pieces of a reply, not {brief_repr(self.on_delta)}."
             )
         if self.on_turn is not None and not callable(self.on_turn):
             raise ContentError(
-                f"on_turn is a function that is given each event of a turn, not {brief_repr(self.on_turn)}"
+                f"on_turn is a function that takes the events of a turn, not {brief_repr(self.on_turn)}."
             )
 
 
@@ -254,8 +256,8 @@ class ToolLoop:
         """
         if not check_text(text, "what the user says").strip():
             raise ContentError(
-                "what the user says is empty, so nothing was committed or sent; generate() has the context answered as "
-                "it stands, and chat(None) goes on with a turn that was left"
+                "The message is empty, so nothing was committed or sent. Use generate() to answer the current context, "
+                "or chat(None) to continue an interrupted turn."
             )
         generation, repository = self._generation, self._store.repository
         here = generation.check_ready()
@@ -355,8 +357,8 @@ class ToolLoop:
         profile = find_profile(name)
         if profile is None:
             raise ContentError(
-                f"the turn was left with the tools of the profile {brief_repr(name)}, which is not known here, so "
-                "nothing was sent; go on with chat(None, tools=...), and with tools=[] where the model is to have none"
+                f"The interrupted turn had the tools of the profile {brief_repr(name)}, which is not known here, so "
+                "nothing was sent; continue with chat(None, tools=...), or with tools=[] for no tools."
             )
         return replace(asked, tools=profile)
 

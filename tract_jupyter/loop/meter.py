@@ -150,8 +150,8 @@ class Meter:
             raise AgentError(
                 "limit",
                 f"the price of {self.unpriced!r} is not known, so the budget of {self.name} in USD cannot hold for it. "
-                f"A person can say what a million tokens cost, tract.models.price({self.unpriced!r}, input=1, "
-                "output=5), and give the budget anew: tract.agents.limits, or agent_update",
+                f"The user can set the price per million tokens, tract.models.price({self.unpriced!r}, input=1, "
+                "output=5), then set the budget again: tract.agents.limits, or agent_update",
             )
         if share > 0:
             return
@@ -160,12 +160,12 @@ class Meter:
         if taken < limit and self.aside[measure]:
             raise AgentError(
                 "limit",
-                f"the budget of {self.name} ({of} used) has nothing to give now: the rest is set aside for calls "
-                "under way. Call again when they have ended",
+                f"the budget of {self.name} ({of} used) has nothing available: the rest is reserved for running "
+                "calls. Call again when they have ended",
             )
         raise AgentError(
             "limit",
-            f"the budget of {self.name} is used up: {of}. A person can give more: tract.agents.limits, or agent_update "
+            f"the budget of {self.name} is used up: {of}. The user can raise it: tract.agents.limits, or agent_update "
             "with another budget",
         )
 
@@ -250,8 +250,8 @@ class TurnMeter(Meter):
     ) -> None:
         if limits.usd is not None and price is None:
             raise ContentError(
-                "a limit of money needs prices, and none are known here; give a limit of tokens instead, "
-                "such as Allowance(tokens=100_000)"
+                "A limit of money needs prices, and none are known here. Use a limit of tokens, such as "
+                "Allowance(tokens=100_000)."
             )
         super().__init__(limits, f"the agent {agent!r}" if agent else "this turn", is_shared=True)
         self.is_of_agent = bool(agent)

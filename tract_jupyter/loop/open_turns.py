@@ -112,8 +112,8 @@ class Lease:
             held = self._rows.of(connection, self.run_id)
             if held is not None and _is_held(held):
                 raise RunError(
-                    f"run {self.run_id} is being run by {_holder(held)}; wait for its end, or resume it once that "
-                    "process has ended"
+                    f"run {self.run_id} is being run by {_holder(held)}; wait for its end, or resume the run after "
+                    "that process has ended"
                 )
             if self.branch is not None:
                 self._look_at_branch(connection, self.branch)
@@ -127,8 +127,8 @@ class Lease:
         for other in self._rows.on_branch(connection, branch):
             if other.run_id != self.run_id and _is_held(other):
                 raise RunError(
-                    f"{_holder(other)} answers on branch {branch!r} (run {other.run_id[:8]}), and two at once would "
-                    "not see what the other does; wait for its end, stop it, or use another branch"
+                    f"{_holder(other)} answers on branch {branch!r} (run {other.run_id[:8]}), and two parallel turns "
+                    "would not see each other's messages. Wait for its end, stop it, or use another branch."
                 )
             if other.question is not None:
                 self.open.append(other)

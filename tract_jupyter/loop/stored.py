@@ -306,7 +306,7 @@ def _told_end(data: Mapping[str, Any]) -> TurnEnded:
     try:
         outcome = TurnOutcome(str(data.get("outcome")))
     except ValueError as error:
-        raise StoreCorruptError("the row of a turn's end names no outcome") from error
+        raise StoreCorruptError("The row for the end of a turn has no valid outcome.") from error
     seconds = data.get("seconds")
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     about = data.get("about")

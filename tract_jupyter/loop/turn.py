@@ -148,7 +148,7 @@ class TurnStore:
         messages = () if here is None else self.repository.compiler.of(here).messages
         said = [one for one in messages if one.role != "system"]
         if not said:
-            raise ContentError("there is no turn to go on with; chat(text) begins one")
+            raise ContentError("There is no turn to continue. chat(text) starts one.")
         last = said[-1]
         if last.role != "assistant" or last.tool_calls or last.commit_hash is None:
             return None
@@ -325,9 +325,9 @@ class StoredTurn:
         if not end.is_set():
             return ""
         if self.stop.is_set():
-            return "stop came too late: the reply could not be ended on its way, and is here as a whole"
+            return "stop came too late: the reply could not be interrupted and is complete"
         limit = f"the limit of {self.meter.limits.seconds:g} seconds was exceeded"
-        return f"{limit}: the reply could not be ended on its way, and is here as a whole"
+        return f"{limit}: the reply could not be interrupted and is complete"
 
     @property
     def _late(self) -> str:
