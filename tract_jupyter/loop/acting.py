@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.context import Repository
-    from tract_jupyter.loop.calls import AfterStep, Machinery
+    from tract_jupyter.loop.calls import AfterStep, CallDependencies
     from tract_jupyter.loop.journal import CallJournal, KnownCall
     from tract_jupyter.models import CommitInfo, LLMClient, ToolCall
     from tract_jupyter.review import Firing
@@ -121,7 +121,7 @@ class ActingTurn(StoredTurn):
         after_step: gets the calls of each finished step. If it returns a text, the turn ends with this reason.
     """
 
-    machinery: Machinery
+    machinery: CallDependencies
     answers: AnswerStore
     sizes: tuple[int, int]
     after_step: AfterStep | None = None

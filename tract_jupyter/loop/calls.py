@@ -149,7 +149,7 @@ class OpenQuestion(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Machinery:
+class CallDependencies:
     """The dependencies of the calls of a turn.
 
     Attributes:
@@ -198,7 +198,7 @@ class StepCalls:
     commit: str
     calls: Sequence[ToolCall]
     known: Mapping[str, KnownCall]
-    machinery: Machinery
+    machinery: CallDependencies
     is_signed: bool = True
     model: str = ""
     limit: str = ""

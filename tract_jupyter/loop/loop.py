@@ -307,7 +307,7 @@ class ToolLoop:
             return turn.run() if observer is None else observer.observe(turn)
         self._had[self._store.repository.refs.position.branch] = toolset
         from tract_jupyter.loop.acting import ActingTurn
-        from tract_jupyter.loop.calls import Machinery
+        from tract_jupyter.loop.calls import CallDependencies
         from tract_jupyter.loop.offered import OfferedTools
 
         offered = OfferedTools.of(self._store.repository, toolset, is_anew=self._is_anew)
@@ -316,7 +316,7 @@ class ToolLoop:
         refs = self._store.repository.refs
         tools_head = refs.own_head(follows=True)
         branch = tools_head.branch
-        machinery = Machinery(
+        machinery = CallDependencies(
             toolset, answers.journal, meter, stop, offered,
             self._asked.setdefault(branch, {}), lambda: refs.with_head(tools_head), self.carry_out,
             self.parallel, observer,
