@@ -49,9 +49,8 @@ class OpenAIClient(HTTPClient):
     """A client of OpenAI's chat completions and of the many compatible servers; see `models.LLMClient`.
 
     Threads may share it. `base_url` ends with the version, such as `http://localhost:11434/v1` for Ollama. The default
-    key
-    is in the environment variable `OPENAI_API_KEY`. `chat` has one option of its own: `resend_reasoning` is True if the
-    server needs the text of the reasoning back. The arguments are those of every `HTTPClient`.
+    key is in the environment variable `OPENAI_API_KEY`. `chat` has one option of its own: `resend_reasoning` is True if
+    the server needs the text of the reasoning back. The arguments are those of every `HTTPClient`.
     """
 
     dialect: ClassVar[Dialect] = "chat"

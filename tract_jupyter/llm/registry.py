@@ -266,8 +266,7 @@ class Models(Mapping[str, ModelConnection]):
             model: another model of the same client, by the client's name for it; for another client, `use`.
             operation: `chat` for replies, `compress` for summaries, `merge` for guidance on conflicts, `tool_result`
                 for shorter tool results, `consult` for a model that decides about a pending, `review` for a look at
-                calls
-                before the user sees them, `orchestrate` for callers of `client_for`.
+                calls before the user sees them, `orchestrate` for callers of `client_for`.
             temperature: the variation of the replies, from 0 on.
             max_tokens: the maximum length of a reply, from 1 on.
 

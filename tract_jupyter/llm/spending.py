@@ -340,14 +340,10 @@ class Spending:
         """Send a request if the budget allows it, and count its usage. Each request of a tract uses this method.
 
         Before each try, the maximum cost is estimated: the messages and tools as they are sent, with the returned
-        reasoning,
-        plus the output limit (or `ASSUMED_OUTPUT`) for each requested reply. Together with the session's spending and
-        the
-        maximum cost of other running requests, it must be within the budget. Afterwards, the provider's report replaces
-        the
-        estimate. A request that was cancelled or broke off counts with an estimate; a refused one does not count.
-        Failed tries
-        count if the provider reported tokens.
+        reasoning, plus the output limit (or `ASSUMED_OUTPUT`) for each requested reply. Together with the session's
+        spending and the maximum cost of other running requests, it must be within the budget. Afterwards, the
+        provider's report replaces the estimate. A request that was cancelled or broke off counts with an estimate; a
+        refused one does not count. Failed tries count if the provider reported tokens.
 
         Args:
             client: the client.
@@ -358,12 +354,11 @@ class Spending:
 
         Returns:
             The reply. Its usage has `cost` in US dollars, if known, and `failed_tries`, a list of the usage of failed
-            tries.
+                tries.
 
         Raises:
             LLMBudgetError: the request could exceed the budget, or its price is unknown and the budget is in US
-                dollars. It
-                was not sent.
+                dollars. It was not sent.
         """
         request = _Request(client, messages, options, asked, operation)
         if self.account.budget is None:

@@ -108,13 +108,11 @@ class RequestWorkers:
     """Sends requests from the workers of an executor. Threads may share it.
 
     A lost worker counts as a lost connection: the request is sent again, as often as the client would. Stop does not
-    reach
-    a worker: a queued request is withdrawn, a running one is not awaited.
+    reach a worker: a queued request is withdrawn, a running one is not awaited.
 
     Args:
         executor: a `ProcessPoolExecutor`, Dask's `client.get_executor()`, ipyparallel's `view.executor`. It belongs to
-            the
-            caller, who shuts it down.
+            the caller, who shuts it down.
         undo: the line that sends requests from this process again, for messages.
     """
 

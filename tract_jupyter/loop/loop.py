@@ -95,8 +95,7 @@ class ToolLoop:
         carry_out: a function that replaces the execution of a call: `carry_out(call, make)`. `make()` runs the call as
             usual and returns its `ToolResult`. Further calls of `make` return the same result and run nothing.
         after_step: a function that gets the calls of each finished step, as a list of `EndedCall`. If it returns a
-            text,
-            the turn ends with this reason.
+            text, the turn ends with this reason.
         about_end: a function whose result, JSON data, is stored with the end of each turn; see `TurnEnded`.
         instructions: writes the instructions for scripts, for the profile and the user's message.
         parallel: the maximum number of parallel calls that only read.
@@ -156,12 +155,9 @@ class ToolLoop:
         """Stop the running turns, from any thread.
 
         The request to the model ends at once. The received part of the reply is stored and marked as cut. Scripts end,
-        and
-        calls that only read are abandoned. A call that changes something has a second to end. Then it is abandoned as
-        well,
-        and its answer says that its end is unknown. (A turn in the main thread waits for it.) Calls that have not
-        started
-        get an answer that says so, and no further request is sent.
+        and calls that only read are abandoned. A call that changes something has a second to end. Then it is abandoned
+        as well, and its answer says that its end is unknown. (A turn in the main thread waits for it.) Calls that have
+        not started get an answer that says so, and no further request is sent.
         """
         for signal in list(self._running):
             signal.set(BY_PERSON)
@@ -422,10 +418,8 @@ class ToolLoop:
         """Prepare the conversation for a new message of the user.
 
         Answer the calls that wait for approval. If the model can write scripts, commit the instructions once, before
-        the
-        first message. The text stays the same for the whole conversation, so providers can cache it. Report changed
-        tools,
-        because the tool list itself stays the same.
+        the first message. The text stays the same for the whole conversation, so providers can cache it. Report changed
+        tools, because the tool list itself stays the same.
 
         Args:
             asked: the settings of the turn.

@@ -95,8 +95,7 @@ class Meter:
     """The used part of an allowance, and the part reserved for running calls. Threads may share it.
 
     Before an agent is called, the maximum that it may use is reserved on each meter that it is charged to. After the
-    call,
-    its use is charged instead. So parallel calls cannot exceed the allowance together.
+    call, its use is charged instead. So parallel calls cannot exceed the allowance together.
 
     Args:
         limits: the allowance.
@@ -235,8 +234,7 @@ class TurnMeter(Meter):
 
     Attributes:
         usage: the sum of the reported usage. It has `estimated_tokens` for requests without a report, and `cost` only
-            if
-            the cost of each request is known.
+            if the cost of each request is known.
         clock: measures the seconds of the turn.
     """
 

@@ -34,8 +34,7 @@ class CommitInfo(NamedTuple):
     """One commit.
 
     `token_count` counts its text alone. `context_tokens` and `context_messages` describe the whole compiled context at
-    this
-    commit. `priority` is the effective one at the position from which the commit was read.
+    this commit. `priority` is the effective one at the position from which the commit was read.
     """
 
     commit_hash: str

@@ -41,9 +41,8 @@ class Price:
     """The cost and the savings of a compression. All counts are tokens.
 
     Providers cache a prompt up to the first token that differs from the last request, and bill cached tokens at a
-    fraction
-    of the input price. A compression makes every request shorter, but the provider must read everything after the first
-    summary again once.
+    fraction of the input price. A compression makes every request shorter, but the provider must read everything after
+    the first summary again once.
     """
 
     saved_per_call: int

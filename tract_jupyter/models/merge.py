@@ -21,8 +21,7 @@ class ConflictKind(StrEnum):
     """A kind of conflict about a message that both sides have.
 
     `both_edit`: both edited it differently. `skip_vs_edit`: one skipped it, the other edited it. `edit_plus_append`:
-    one
-    edited it while the other appended after the old text; a warning.
+    one edited it while the other appended after the old text; a warning.
     """
 
     BOTH_EDIT = "both_edit"

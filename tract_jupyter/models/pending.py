@@ -9,8 +9,7 @@ class PendingStatus(StrEnum):
     """pending → approved, rejected, passed_through, expired, failed.
 
     `approved` without an execution time means approved, but not run yet. `failed` means that the approved action raised
-    an
-    error; the error is stored, and the action can be tried again. `expired` means that the timeout passed without a
+    an error; the error is stored, and the action can be tried again. `expired` means that the timeout passed without a
     decision.
     """
 

@@ -40,8 +40,7 @@ class ChatResponse:
         text: the last text; empty if the reply only calls tools.
         commit_info: the assistant's message; the user's, if the turn was stopped before there was any.
         usage: the reported tokens of all requests of the turn; empty if the provider reports none. `estimated_tokens`
-            counts
-            requests without a report, or with zeros.
+            counts requests without a report, or with zeros.
         generation_config: the model and the parameters.
         tool_calls: the calls without an answer. They wait for a decision, or, if the turn got schemas alone, for
             `tool_result`.

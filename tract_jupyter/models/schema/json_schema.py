@@ -116,8 +116,7 @@ class JsonSchema:
     """A checked schema.
 
     A number such as 1.0 is not an integer here, and formats are not checked, as in the standard. Patterns are matched
-    in
-    linear time. A pattern with lookaround or a back reference is not checked.
+    in linear time. A pattern with lookaround or a back reference is not checked.
 
     Args:
         schema: of draft 2020-12, unless its `$schema` names draft 4, 6, 7 or 2019-09.

@@ -84,8 +84,7 @@ class ParameterSet(ABC):
     Attributes:
         subject: the owner of the parameters; errors begin with it.
         arguments: the parameters by their names in Python, which may differ from the validated names. Required ones
-            come
-            first, because Python requires it.
+            come first, because Python requires it.
     """
 
     subject: str
@@ -198,8 +197,7 @@ class Parameters(ParameterSet):
         parameters: the parameters in the author's order. In the signature, required ones come first, because Python
             requires it.
         are_checked: True if they are parts of other sets. Each displayed request creates a form, and most forms
-            validate
-            nothing.
+            validate nothing.
 
     Raises:
         SpecError: a default does not match its type, or a type cannot be checked.

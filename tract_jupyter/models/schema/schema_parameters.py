@@ -41,11 +41,9 @@ class SchemaParameters(ParameterSet):
     """Parameters of a JSON Schema; see `JsonSchema` for how it is read.
 
     They accept the same values as the schema, with two exceptions. An unknown name is refused, unless the schema
-    describes
-    other names or names none. None for an optional parameter means that it is omitted. A default is used if the schema
-    accepts it. Required parameters can be given by position, the others only by name, because the order of properties
-    has
-    no meaning.
+    describes other names or names none. None for an optional parameter means that it is omitted. A default is used if
+    the schema accepts it. Required parameters can be given by position, the others only by name, because the order of
+    properties has no meaning.
 
     Args:
         subject: the owner of the parameters; errors begin with it.

@@ -4,8 +4,7 @@ A specification may come from a model, so its type names are parsed into a synta
 Nothing is evaluated.
 
 A type from a schema is wider than the schema if Python cannot express it, and hardly ever narrower. The size of the
-type
-is bounded, because references can make a short schema endless; the rest is `Any`.
+type is bounded, because references can make a short schema endless; the rest is `Any`.
 """
 
 from __future__ import annotations
