@@ -282,9 +282,7 @@ def test_killed_after_each_transaction(killed, first):
             try:
                 tract.chat(None)
             except Exception as error:  # nothing was said yet, or all is said
-                assert "there is no turn to go on with" in str(error) or "ends with nothing" in str(error), (
-                    error
-                )
+                assert "no turn to continue" in str(error) or "ends with nothing" in str(error), error
             after = texts(folder)
             assert after[: len(before)] == before
             assert strays(folder) == []

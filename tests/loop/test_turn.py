@@ -71,7 +71,7 @@ def test_async_is_the_same(talk, script, done):
 
 
 def test_a_turn_that_has_its_answer_is_over(talk, script):
-    with pytest.raises(ContentError, match=r"chat\(text\) begins one"):
+    with pytest.raises(ContentError, match=r"chat\(text\) starts one"):
         script() and talk.chat(None)
     script("Fine.")
     talk.chat("How is it?")

@@ -577,7 +577,7 @@ def test_a_reply_to_what_is_not_there_any_more_is_not_committed(talk, how, gone)
             return super().chat(messages, **options)
 
     talk.configure_llm(Meanwhile())
-    with pytest.raises((BranchMovedError, RunFailedError), match="not in the context of 'main' any more"):
+    with pytest.raises((BranchMovedError, RunFailedError), match="no longer on branch 'main'"):
         talk.chat("Which?", **HOW[how])
     assert texts(talk) == (["All of it."] if gone == "compressed" else ["First.", "reply 1"])
     (waiting,) = talk.review.inbox()

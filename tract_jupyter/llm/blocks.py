@@ -1,9 +1,9 @@
-"""Provider blocks: what a reply was made of, kept raw with its commit, and sent back as long as it may be.
+"""Provider blocks: the raw form of a reply, stored with its commit, and sent back as long as the provider accepts it.
 
-Providers bind what a model thought to all that was sent before it: instructions, tools, messages. Behind a change it is
-refused (Anthropic) or passed over (OpenAI), for ever, and so is what was thought after it until then. So each reply's
-blocks carry the hash of the prefix that they were made under, as it was really sent, and a request has them only where
-that prefix is the same again. https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
+Providers bind a model's reasoning to everything that was sent before it: instructions, tools, messages. After a change,
+reasoning that depends on the old prefix is refused (Anthropic) or ignored (OpenAI) forever. So each reply's blocks have
+the hash of their prefix as it was sent, and a request has blocks only if the prefix is the same again.
+https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _REFUSED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ProviderBlocks:
-    """What a provider's message was made of: raw, complete and in order.
+    """The raw blocks of a provider's message, complete and in order.
 
     Attributes:
-        dialect: the dialect they are written in.
-        model: the model that was asked, by the name it was asked by; only that one may read them.
+        dialect: the dialect of the blocks.
+        model: the requested name of the model. Only this model may read them.
         blocks: content blocks of Anthropic, output items of Responses, or the one message of chat completions.
-        prefix: the hash of what was sent before them; empty if they are bound to nothing.
-        is_first: whether the provider has refused the blocks before these, so that they are not sent any more.
+        prefix: the hash of the request before them; empty if they are not bound to it.
+        is_first: True if the provider has refused all earlier blocks, so these are no longer sent.
     """
 
     dialect: Dialect
@@ -82,9 +82,9 @@ def _read(blocks: object) -> Sequence[Any]:
 
 
 def provider_fields(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is kept of a reply besides text and calls: `reasoning`, `reasoning_field`, `provider_blocks`.
+    """Return the stored fields of a reply besides text and calls: `reasoning`, `reasoning_field`, `provider_blocks`.
 
-    The blocks are one JSON text, so that the order of their keys and the form of their numbers stay as they came.
+    The blocks are one JSON text, which preserves the order of keys and the form of numbers.
     """
     names = ("reasoning", "reasoning_field")
     thought = {
@@ -114,13 +114,13 @@ def _storable(text: str) -> str:
 
 
 class SentBlocks:
-    """The blocks that one request sends back, chosen while it is written: what comes before them has to be the same.
+    """Selects the blocks that a request sends back, while the request is built: their prefix must be the same.
 
     Args:
-        messages: all that are sent.
-        dialect: in which the request is written.
-        model: which is asked; the blocks of others are left out.
-        leaves_out: whether none are sent, as the provider has refused them.
+        messages: all messages of the request.
+        dialect: the dialect of the request.
+        model: the requested model. Blocks of other models are omitted.
+        leaves_out: True to omit all blocks, because the provider has refused them.
     """
 
     def __init__(
@@ -141,17 +141,17 @@ class SentBlocks:
         """The names of properties that this request replaces, as the provider refuses them."""
 
     def add(self, *parts: Any) -> None:
-        """Note what is sent, in its order; chat completions bind nothing, and need not."""
+        """Add a sent part to the prefix, in order. Chat completions bind nothing, so they skip this."""
         self._noted += parts
 
     def of(
         self, message: Mapping[str, Any], says_same: Callable[[tuple[dict[str, Any], ...]], bool]
     ) -> tuple[dict[str, Any], ...]:
-        """Return the blocks to send for the next reply; none if it has none that may be sent here.
+        """Return the blocks to send for the next reply; empty if none can be sent.
 
         Args:
-            message: the reply. Each is asked about once, in order.
-            says_same: whether blocks say what the message says, which may have been edited.
+            message: the reply. Call this once for each reply, in order.
+            says_same: returns True if blocks match the message, which may have been edited.
         """
         self._number += 1
         found = None if self._leaves_out or self._number < self._first else ProviderBlocks.of(message)
@@ -164,7 +164,7 @@ class SentBlocks:
 
     @property
     def prefix(self) -> str:
-        """The hash of what was noted so far; empty if nothing was. Most requests need none."""
+        """The hash of the prefix so far; empty if there is none. Most requests do not need it."""
         if self._dialect == "chat":
             return ""
         for part in self._noted:
@@ -199,14 +199,14 @@ def _is_first(message: Mapping[str, Any], dialect: Dialect, model: str) -> bool:
 def thought_before(
     came: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]], thoughts: Collection[str]
 ) -> bool:
-    """Return True if all was thought before the first block that is not sent as it came: a call with another id, say.
+    """Return True if all reasoning comes before the first block that is sent with a change, such as another call id.
 
-    What was thought behind it is bound to it as it came, so that these blocks cannot be sent.
+    Reasoning after that block is bound to its original form, so these blocks cannot be sent.
 
     Args:
-        came: the blocks of a reply.
-        sent: the same as they would be sent.
-        thoughts: the types of blocks that are bound to what stands before them.
+        came: the original blocks of a reply.
+        sent: the same blocks as they would be sent.
+        thoughts: the types of blocks that are bound to their prefix.
     """
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(came, sent, strict=False)))
     return not any(block.get("type") in thoughts for block in came[same:])

@@ -77,10 +77,10 @@ class ModelCall:
         self.check()
 
     def result_of(self, future: Future[T]) -> T:
-        """Return what somebody else works out, as soon as it is there.
+        """Return the result of another thread's work when it is available.
 
         Raises:
-            LLMRequestError: the call was ended before; the other is told, and not waited for.
+            LLMRequestError: the call was ended first. The work gets a signal and is not awaited.
         """
         over = threading.Event()
         with self._lock:
@@ -115,7 +115,7 @@ def _shut(one: socket.socket) -> None:
 
 
 def sent_of(context: CompiledContext) -> list[dict[str, Any]]:
-    """Return the messages of a context as a model is sent them: blank texts of the system are left out."""
+    """Return the messages of a context as they are sent to a model, without blank system messages."""
     said = sent_messages(context.messages)
     return [one for one in said if one["role"] != "system" or one["content"].strip()]
 
@@ -126,17 +126,17 @@ def ask_model(
     fields: Mapping[str, Any],
     on_delta: Callable[[Delta], object] | None = None,
 ) -> dict[str, Any]:
-    """Ask for a reply, and return the fields that it fills.
+    """Ask for a reply, and return its fields.
 
     Args:
-        client: who is asked.
+        client: the client.
         sent: the messages, in OpenAI's shape.
-        fields: `retry_history`, what is sent after it; `tools`; `options`.
-        on_delta: is given the reply piece by piece, if the client can stream: its `chat` has such a parameter.
+        fields: `retry_history`, which is sent after them; `tools`; `options`.
+        on_delta: gets the pieces of the reply, if the client can stream: its `chat` has this parameter.
 
     Raises:
-        LLMResponseError: no reply can be read from what the client gave, or it was ended before it said anything.
-        LLMRequestError: the signal of this code was given; `code` is `cancelled`.
+        LLMResponseError: the client's response is not readable, or ended before it had content.
+        LLMRequestError: the signal of this code was set; `code` is `cancelled`.
     """
     ModelCall().check()  # a client that cannot be ended is not asked again
     messages = [*sent, *openai_messages(_said_since(fields["retry_history"]))]
@@ -291,7 +291,7 @@ def can_stream(client: LLMClient) -> bool:
 
 
 def _said_since(retry_history: list[dict[str, Any]]) -> list[Message]:
-    """Return the replies that were not good, each with what the model was told about it."""
+    """Return the rejected replies, each with the message to the model about it."""
     said = []
     for failed in retry_history:
         calls = tuple(ToolCall.from_dict(call) for call in failed["tool_calls"])

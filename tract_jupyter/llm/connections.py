@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ModelConnection:
-    """The connection that the name of a model stands for.
+    """The connection of a model name.
 
     Attributes:
-        name: what it is called: registered, or as `PROVIDER/NAME`; empty for an object without a name.
-        base_url: the address; None for an object of the user's.
+        name: the registered name, or `PROVIDER/NAME`; empty for an object without a name.
+        base_url: the address; None for a user's object.
         model: the provider's name of the model, unless a request names another one.
-        key: where the key comes from; None if it needs none, or is an object.
-        client: the user's own object; None if the client is made from the other attributes.
-        options: further options of a client that is made.
-        provider: the provider, where the name says it; empty otherwise.
-        dialect: how the address is talked to.
+        key: the source of the key; None if it needs none, or is an object.
+        client: the user's own object; None if the client is created from the other attributes.
+        options: further options of a created client.
+        provider: the provider, if the name has one; else empty.
+        dialect: the dialect of the address.
     """
 
     name: str
@@ -109,7 +109,7 @@ class ModelConnection:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """Another key for one model. It is bound to that model, so that no profile can send a key elsewhere."""
+    """Another key for one model. It is bound to that model, so no profile can send it elsewhere."""
 
     name: str
     connection: str
@@ -117,7 +117,7 @@ class Credential:
 
 
 def key_text(key: KeySource | None) -> str:
-    """Return where a key comes from, and whether it is set."""
+    """Describe the source of a key, and say if it is set."""
     if key is None:
         return "no key"
     if key.given is not None:

@@ -1,4 +1,4 @@
-"""What can go wrong with a request: what the provider says of it, in whichever words, and what to do."""
+"""Errors of requests: the provider's report in any wording, and the remedy."""
 
 from __future__ import annotations
 
@@ -98,14 +98,14 @@ _LONGEST_ANSWER: Final = 500  # characters of it in a message
 
 
 class Failures:
-    """Makes the errors of one client.
+    """Creates the errors of one client.
 
     Args:
         place: the provider's address, for messages.
-        secrets: texts that no message may hold, also if the provider repeats them.
-        about_key: what to do where the provider does not take the key.
-        about_url: what to look at where nothing is found at the address.
-        hints: what to do where the provider's text matches a pattern.
+        secrets: texts that no message may contain, even if the provider repeats them.
+        about_key: the remedy if the provider refuses the key.
+        about_url: the advice if the address does not exist.
+        hints: remedies by a pattern of the provider's text.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Failures:
         self._begun = re.compile(rf"(?:{'|'.join(sorted(begins))})\S*") if begins else None
 
     def error(self, why: str, advice: str = "Ask again", **details: Any) -> LLMRequestError:
-        """Return an error that says what happened, why, and what to do."""
+        """Return an error with problem, reason and remedy."""
         return LLMRequestError(self._masked(f"{self._place} gave no reply: {why}. {advice}"), **details)
 
     def refused(self, response: httpx.Response, body: bytes) -> LLMRequestError:
@@ -195,7 +195,7 @@ class Failures:
 
     @contextmanager
     def named(self, call: ModelCall) -> Iterator[None]:
-        """Have what httpx raises be errors of ours; after a call was ended it is that, whatever broke."""
+        """Convert exceptions of httpx. After a cancelled call, every exception means that."""
         import httpx
 
         try:
@@ -251,7 +251,7 @@ def _kind(told: Mapping[str, Any], text: str, status: int | None) -> _Kind:
 
 
 def _forms(secret: str) -> tuple[str, ...]:
-    """Return what a provider may repeat of a secret: of `Bearer KEY` also the key alone, each also as in an address."""
+    """Yield the forms of a secret that a provider may repeat: for `Bearer KEY` also the key, each also URL-encoded."""
     words = secret.split()
     plain = (secret.strip(), words[1]) if len(words) == 2 else (secret.strip(),)  # noqa: PLR2004 # a scheme and a key
     return (*plain, *(quote(one, safe="") for one in plain))

@@ -75,21 +75,20 @@ class HTTPClient(ABC):
     """A client that asks a model over HTTP; see `models.LLMClient`. Threads may share it.
 
     Args:
-        model: the model that is asked unless a call names another one.
-        base_url: where the provider is; the address of the dialect's own provider if left out. What requests would add
-            to it may be there already.
-        api_key: the key, by default that of the environment variable of the dialect's provider; an empty text for none.
-        timeout: seconds without a sign of the provider after which a call fails.
-        max_retries: how often a request is sent again after a refusal (429), a failure of the provider (5xx) or of the
-            connection; with a pause that the provider names (Retry-After), or that grows.
+        model: the default model of requests.
+        base_url: the provider's address; by default the dialect's own provider. It may include the path of requests.
+        api_key: the key, by default from the environment variable of the dialect's provider; an empty text for none.
+        timeout: seconds without data from the provider until a request fails.
+        max_retries: the number of retries after a refusal (429), a provider's failure (5xx) or a lost connection. The
+            pause is the provider's (Retry-After), or grows.
         backoff: seconds of the first pause; each further one is twice as long, at most 8 s.
         headers: more headers to send.
-        transport: an `httpx.BaseTransport` to send by, instead of the network.
-        about_key: what an error advises where the provider does not take the key: where it comes from.
-        about_model: what an error advises where no model is named.
+        transport: an `httpx.BaseTransport` to use instead of the network.
+        about_key: the remedy for a refused key: where the key comes from.
+        about_model: the remedy for a missing model name.
 
     Raises:
-        LLMConfigError: an argument cannot be used.
+        LLMConfigError: an argument is invalid.
     """
 
     dialect: ClassVar[Dialect]
@@ -162,7 +161,7 @@ class HTTPClient(ABC):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The key, and what else is secret in the headers; for what must not show them."""
+        """The key, and other secrets in the headers, for code that must not show them."""
         return tuple(
             value.removeprefix("Bearer ")
             for name, value in self._headers.items()
@@ -214,20 +213,19 @@ class HTTPClient(ABC):
         before_retry: BeforeRetry | None = None,
         **options: Any,
     ) -> dict[str, Any]:
-        """Return the reply in OpenAI's shape, with what the provider put into it.
+        """Return the reply in OpenAI's shape, with the provider's own fields.
 
         Args:
-            messages: what to reply to, in OpenAI's shape; see docs/models.md for what a message may hold besides.
-            on_delta: called with each piece of the reply as it comes.
-            abort: the signal that ends the call; the signal of `concurrency.stopped_by` if left out.
-            before_retry: called before a request is sent again, with what the try before has used; what it raises ends
-                the call.
-            **options: `model`, `temperature`, `max_tokens`, `tools`, ..., as chat completions name them, or as the
-                provider does.
+            messages: the messages in OpenAI's shape; see docs/models.md for further fields.
+            on_delta: called with each piece of the reply when it arrives.
+            abort: the signal that ends the call; by default the signal of `concurrency.stopped_by`.
+            before_retry: called before a retry, with the usage of the failed try. Its exception ends the call.
+            **options: `model`, `temperature`, `max_tokens`, `tools`, ..., with the names of chat completions or of the
+                provider.
 
         Raises:
-            LLMRequestError: there is no reply; `code` tells why, and `partial` has what had come of it.
-            LLMConfigError: no model is named, or the request has no form in the provider's dialect.
+            LLMRequestError: there is no reply; `code` has the reason, and `partial` the received part.
+            LLMConfigError: no model is named, or the provider's dialect cannot express the request.
         """
         if on_delta is None:
             request = self._prepared(messages, options, stream=False)
@@ -279,7 +277,7 @@ class HTTPClient(ABC):
     # --- ending
 
     def cancel(self) -> None:
-        """End all calls that are under way, in whichever thread; they raise `LLMRequestError`, code `cancelled`."""
+        """End all running calls, in all threads. They raise `LLMRequestError` with code `cancelled`."""
         with self._lock:
             calls = list(self._calls)
         for call in calls:
@@ -566,10 +564,10 @@ def _may_pass(error: BaseException) -> bool:
 
 
 class Tries:
-    """The tries of one request that failed, and of which the provider reported tokens: they are billed.
+    """The failed tries of one request whose tokens the provider reported, because they are billed.
 
     Args:
-        before_retry: is given each before the next try, which it may refuse.
+        before_retry: gets each of them before the next try, which it may refuse.
     """
 
     def __init__(self, before_retry: BeforeRetry | None) -> None:

@@ -26,7 +26,7 @@ _VARIABLE: Final = re.compile(r"(?!AKIA)[A-Z_][A-Z0-9_]{0,63}")
 
 
 class Secret(str):
-    """A key as text, which is masked wherever its repr is shown, as in the frames of a verbose traceback."""
+    """A key as text. Its repr is masked, for example in the frames of a verbose traceback."""
 
     __slots__ = ()
 
@@ -96,13 +96,13 @@ def is_address(url: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class KeySource:
-    """The places that a key may come from, in this order; never shows the key itself.
+    """The possible places of a key, in this order. It never shows the key itself.
 
     Attributes:
-        given: the key, if it was given in this process.
-        variables: environment variables; the first that is set counts.
-        service, user: the entry of the system's keyring; empty if it is not looked into.
-        needed: whether the model is not asked without a key.
+        given: the key, if it was set in this process.
+        variables: environment variables; the first one that is set counts.
+        service, user: the entry of the system's keyring; empty to skip the keyring.
+        needed: True if the model must have a key.
     """
 
     variables: tuple[str, ...] = ()
@@ -113,10 +113,10 @@ class KeySource:
 
     @classmethod
     def of(cls, key_env: object, key_ring: object) -> KeySource | None:
-        """Read the arguments of `Models.add`; None if neither is given.
+        """Read the arguments of `Models.add`; None if both are missing.
 
         Raises:
-            LLMConfigError: the argument is invalid. It is not repeated, since it may be the key itself.
+            LLMConfigError: the argument is invalid. The message does not repeat it, because it may be the key itself.
         """
         if key_env is not None and key_ring is not None:
             raise LLMConfigError("a key comes from one place: give key_env or key_ring, not both")
@@ -156,7 +156,7 @@ class KeySource:
         return self._found() is not None
 
     def found_in(self) -> str:
-        """Return where the key is, within a sentence; where it may be, if there is none."""
+        """Return the place of the key as part of a sentence; if there is none, its possible places."""
         found = self._found()
         return self.told if found is None else _told(found[1])
 

@@ -1,6 +1,6 @@
-"""The parts of messages and replies that OpenAI's chat shape, their form between packages, does not have.
+"""The parts of messages and replies that OpenAI's chat shape, the form between packages, does not have.
 
-Each dialect translates into this form and back. What the form has no place for is kept as the provider sent it.
+Each dialect translates into this form and back. Other parts are stored as the provider sent them.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ INVALID_JSON: Final = "INVALID_JSON"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens of one request, the same for each provider. None means that the provider does not say; never 0.
+    """The tokens of one request, with the same names for each provider. None means unknown; never 0.
 
     Attributes:
-        input_tokens: all of the prompt, with what was read from the cache and written to it.
-        cached_tokens: of these, read from the provider's cache.
-        cache_write_tokens: of these, written to it.
-        output_tokens: all of the reply, with the reasoning.
-        reasoning_tokens: of these, the reasoning.
-        raw: what the provider said.
+        input_tokens: the whole prompt, including cache reads and writes.
+        cached_tokens: the part that was read from the provider's cache.
+        cache_write_tokens: the part that was written to it.
+        output_tokens: the whole reply, with the reasoning.
+        reasoning_tokens: the reasoning.
+        raw: the provider's report.
     """
 
     input_tokens: int | None = None
@@ -91,7 +91,7 @@ class Usage:
 
     @classmethod
     def of_anthropic(cls, usage: Mapping[str, Any]) -> Usage:
-        """Read the usage of Anthropic's Messages, whose `input_tokens` are without those of the cache."""
+        """Read the usage of Anthropic's Messages, whose `input_tokens` exclude cached tokens."""
         read, written = (
             _count(usage, "cache_read_input_tokens"),
             _count(usage, "cache_creation_input_tokens"),
@@ -120,7 +120,7 @@ class Usage:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the value of a response's `usage`: names of chat completions, without what is not known."""
+        """Return the `usage` of a response: the known counts, with names of chat completions."""
         given = {"cached_tokens": self.cached_tokens, "cache_write_tokens": self.cache_write_tokens}
         made = {"reasoning_tokens": self.reasoning_tokens}
         both = (self.input_tokens, self.output_tokens)
@@ -171,7 +171,7 @@ def _count(usage: Mapping[str, Any], name: str) -> int | None:
 
 
 def is_count(number: object) -> TypeGuard[int]:
-    """Return True for a number of tokens: what a server says may be anything."""
+    """Return True for a valid number of tokens. A server may report anything."""
     return isinstance(number, int) and not isinstance(number, bool) and number >= 0
 
 
@@ -199,14 +199,14 @@ class WrittenReply:
     """A reply as a dialect read it.
 
     Attributes:
-        text: what the model says; None if it says nothing.
-        calls: the tools that it calls; ids may be missing.
-        reasoning: what it thought, as far as the provider shows it.
-        reasoning_field: the name under which the provider sent that.
-        refusal: what it said when it declined.
-        finish_reason: why it ended; None if it did not come to its end, or if the provider does not say why.
+        text: the text; None if there is none.
+        calls: the tool calls; ids may be missing.
+        reasoning: the reasoning, as far as the provider shows it.
+        reasoning_field: the provider's name for it.
+        refusal: the text of a refusal.
+        finish_reason: the reason for the end; None if the reply is incomplete or the provider gives none.
         provider_finish_reason: the same, in the provider's word.
-        blocks: what is kept beside; None if the message says all of it.
+        blocks: the provider blocks to store; None if the message contains everything.
         outer: `id`, `created`, `model`, `usage`, ... of the response.
     """
 
@@ -262,12 +262,12 @@ _FINISH: Final[tuple[tuple[FinishReason, re.Pattern[str]], ...]] = (
 
 
 def finish_of(said: str | None, *, calls: bool, refusal: bool = False) -> FinishReason | None:
-    """Return why a complete reply ended; None if the provider does not say. Such a reply may be whole or cut.
+    """Return the reason for the end of a reply; None if the provider gives none. Such a reply may be complete or cut.
 
     Args:
         said: the provider's word.
-        calls: whether it calls tools; providers differ in what they say then.
-        refusal: whether the model said that it declines.
+        calls: True if the reply has tool calls, because providers then differ.
+        refusal: True if the model declined.
     """
     word = (said or "").casefold()
     known = next((reason for reason, pattern in _FINISH if pattern.search(word)), None)
@@ -325,9 +325,9 @@ def _another(first: str, taken: set[str]) -> str:
 
 
 def with_own_ids(messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the messages with ids of calls that are unique and that every provider takes; answers follow.
+    """Yield the messages with call ids that are unique and valid for every provider; answers get the same ids.
 
-    The same messages always get the same ids, so that what was sent before is sent again unchanged.
+    The same messages always get the same ids, so a prefix that was sent before stays the same.
     """
     taken: set[str] = set()
     open_calls: dict[
@@ -357,7 +357,7 @@ def _clean(given: str) -> str:
 
 
 def dicts(given: object) -> list[dict[str, Any]]:
-    """Return the dicts of a list: what a provider sends may be anything."""
+    """Return the dicts in a list. A provider may send anything."""
     return [one for one in given if isinstance(one, dict)] if isinstance(given, list | tuple) else []
 
 

@@ -46,12 +46,11 @@ _WANT_REASONING: Final = ("deepseek.com", "moonshot.ai", "moonshot.cn")
 
 
 class OpenAIClient(HTTPClient):
-    """A client of OpenAI's chat completions and of the many servers that speak them; see `models.LLMClient`.
+    """A client of OpenAI's chat completions and of the many compatible servers; see `models.LLMClient`.
 
-    Threads may share it. `base_url` ends with the version, such as `http://localhost:11434/v1` for Ollama. The key is
-    that of the environment variable `OPENAI_API_KEY` if none is given. One option of `chat` is its own:
-    `resend_reasoning` says whether the server wants the text of the reasoning back. The arguments are those of every
-    `HTTPClient`.
+    Threads may share it. `base_url` ends with the version, such as `http://localhost:11434/v1` for Ollama. The default
+    key is in the environment variable `OPENAI_API_KEY`. `chat` has one option of its own: `resend_reasoning` is True if
+    the server needs the text of the reasoning back. The arguments are those of every `HTTPClient`.
     """
 
     dialect: ClassVar[Dialect] = "chat"
@@ -196,14 +195,14 @@ def _first_choice(reply: dict[str, Any]) -> dict[str, Any]:
 def _written(
     raw: dict[str, Any], said: str | None, outer: dict[str, Any], model: str, *, is_whole: bool = True
 ) -> WrittenReply:
-    """Return the reply that a provider's message is, whole or put together from a stream.
+    """Return the reply of a provider's message, complete or assembled from a stream.
 
     Args:
         raw: the message.
         said: the provider's reason for the end.
         outer: the response without its choices.
-        model: the model that was asked.
-        is_whole: whether the provider has said that nothing follows.
+        model: the requested model.
+        is_whole: True if the provider has sent the end.
     """
     given = dicts(raw.get("tool_calls"))
     calls = _calls(given, said if is_whole else None)

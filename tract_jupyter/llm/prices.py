@@ -1,6 +1,6 @@
-"""What requests cost, in US dollars: by prices of the user's own, or by the tables of genai-prices, offline.
+"""The cost of requests in US dollars: from the user's own prices, or from the tables of genai-prices, offline.
 
-What is not known is None and never 0. Each request is priced by itself, as long prompts may fall into a dearer tier.
+An unknown cost is None, never 0. Each request is priced alone, because long prompts may have a higher price.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class ModelPrice:
     """The price of a model in US dollars for a million tokens.
 
     Attributes:
-        input: of the prompt.
-        output: of the reply, with the reasoning.
-        cached: of what is read from the provider's cache; as `input` if None.
-        cache_write: of what is written to it; as `input` if None.
+        input: for the prompt.
+        output: for the reply, with the reasoning.
+        cached: for cache reads; None means `input`.
+        cache_write: for cache writes; None means `input`.
     """
 
     input: Decimal
@@ -60,7 +60,7 @@ class ModelPrice:
     cache_write: Decimal | None = None
 
     def of(self, usage: Usage) -> Decimal:
-        """Return what a request costs whose tokens are known."""
+        """Return the cost of a request with known tokens."""
         read, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
         fresh = max((usage.input_tokens or 0) - read - written, 0)
         cached = self.input if self.cached is None else self.cached
@@ -71,15 +71,14 @@ class ModelPrice:
 
 @dataclass(frozen=True, slots=True)
 class AskedModel:
-    """The model that a request goes to, as far as its price is concerned.
+    """The model of a request, for its price.
 
     Attributes:
-        shown: what it is called in texts.
-        model: the provider's name of it; empty if nobody named one.
-        names: all that it is called: registered, with the provider, without; a price of the user's is looked for in
-            this order.
-        provider: the provider's name in the tables of prices; empty if it has none.
-        base_url: its address; says who the provider is where nobody named one.
+        shown: its name in texts.
+        model: the provider's name of it; empty if none was given.
+        names: its names: registered, with the provider, without. The user's prices are looked up in this order.
+        provider: the provider's name in the price tables; empty if it has none.
+        base_url: its address, which identifies the provider if no name does.
     """
 
     shown: str
@@ -90,7 +89,7 @@ class AskedModel:
 
 
 class Prices:
-    """The prices of models: the user's own, and the tables of genai-prices where there is none."""
+    """The prices of models: the user's own, else the tables of genai-prices."""
 
     def __init__(self) -> None:
         self.own: dict[str, ModelPrice] = {}
@@ -123,14 +122,14 @@ class Prices:
         tier: object = None,
         at: datetime | None = None,
     ) -> Cost | None:
-        """Return what a request costs; None if its tokens or the price of its model are not known.
+        """Return the cost of a request; None if its tokens or the price of its model are unknown.
 
         Args:
-            asked: the model that it went to.
+            asked: the requested model.
             usage: its tokens.
-            replied: the model that the reply names.
-            tier: the `service_tier` that the reply names; the tables have the usual one only.
-            at: when it was made; now if None.
+            replied: the model in the reply.
+            tier: the `service_tier` in the reply; the tables have only the usual one.
+            at: the time of the request; None for now.
         """
         is_known = usage.input_tokens is not None and usage.output_tokens is not None
         for name in (*asked.names, replied):

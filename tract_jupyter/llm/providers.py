@@ -28,15 +28,15 @@ class Provider:
     """A provider whose models are written as `NAME/MODEL`.
 
     Attributes:
-        name: what such a name begins with.
+        name: the prefix of such a name.
         base_url: its address, with the version.
-        dialect: how it is talked to.
-        own_dialect: how it is talked to at its own address, where that is another dialect.
-        key_variables: the environment variables that may have its key.
-        url_variables: those that may have another address.
-        needs_key: whether it is not asked without a key.
-        prices: its name in the tables of prices; empty if its models have none.
-        example: a model of it that is not about to be shut down, for examples.
+        dialect: its dialect.
+        own_dialect: the dialect at its own address, if it differs.
+        key_variables: the environment variables for its key.
+        url_variables: the environment variables for another address.
+        needs_key: True if requests need a key.
+        prices: its name in the price tables; empty if its models have no prices.
+        example: a model with a long lifetime, for examples.
     """
 
     name: str

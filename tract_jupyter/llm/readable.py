@@ -1,9 +1,9 @@
-"""A client whose replies can always be kept and sent again: what was written wrong is a call that can be answered.
+"""A client whose replies can always be stored and sent again: malformed calls become calls that can be answered.
 
-Models name tools that no API allows, write arguments that are no JSON, leave ids out or give them twice, and are cut in
-the middle of a call. A provider refuses all of that in the next request. So each call of a reply gets an id that no
-other call of the conversation has, a name that may be sent, and arguments that are an object; what could not be read
-stands in that object under `INVALID_JSON`, with why. Such a call is never made.
+Models use invalid tool names, write arguments that are not JSON, omit or repeat ids, and stop in the middle of a call.
+A provider refuses all of that in the next request. So each call of a reply gets a unique id, a valid name, and an
+object as arguments. Unreadable arguments are in that object under `INVALID_JSON`, with the reason. Such a call never
+runs.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ def used_ids(messages: list[dict[str, Any]]) -> set[str]:
 
 
 def readable(response: dict[str, Any], ids: set[str], offered: Collection[str]) -> dict[str, Any]:
-    """Return a reply whose calls can be kept and sent again; what is no reply at all stays as it is.
+    """Return a reply whose calls can be stored and sent again. A response without a reply stays the same.
 
     Args:
         response: in the shape of a chat completion.
-        ids: those of earlier calls; the new ones are added.
-        offered: the names of the tools; a name that had to be changed is never one of them.
+        ids: the ids of earlier calls; new ones are added.
+        offered: the names of the tools. A changed name is never one of them.
     """
     choice = _first_choice(response)
     message = choice.get("message")
@@ -95,7 +95,7 @@ def readable(response: dict[str, Any], ids: set[str], offered: Collection[str]) 
 
 
 def why_unreadable(arguments: Mapping[str, Any]) -> str:
-    """Return what was wrong with a call's arguments; empty if they could be read."""
+    """Return the reason why a call's arguments are unreadable; else an empty text."""
     return str(arguments[REASON]) if set(arguments) == {INVALID_JSON, REASON} else ""
 
 

@@ -49,8 +49,10 @@ class RecordedEntry:
         entry: RecordedEntry | None = self
         count = self.count
         while entry is not None and count:
-            parts.append(entry.line["messages"][: max(0, count - entry.kept)])
-            count, entry = min(count, entry.kept), entry.before
+            if count > entry.kept:
+                parts.append(entry.line["messages"][: count - entry.kept])
+                count = entry.kept
+            entry = entry.before
         return [message for part in reversed(parts) for message in part]
 
 

@@ -1,7 +1,7 @@
 """Recording a cassette: a file of JSON lines, one for each request, tool call and drawn value, without keys.
 
-The first line says where the recording began, the last one how many requests and calls the file has. A request repeats
-most messages of the one before it, and often its options: the file refers to these instead.
+The first line has the start of the recording, the last one the numbers of requests and calls. A request repeats most
+messages of the previous one, and often its options, so the file refers to these instead.
 """
 
 from __future__ import annotations
@@ -95,12 +95,12 @@ def partial_of(path: Path) -> Path:
 class Recorder:
     """Records a cassette, and writes it when the recording ends. Threads may share it.
 
-    What a user's tool or model does by itself is not recorded, because a replay does not call it.
+    Requests within a user's tool or model are not recorded, because a replay does not call it.
 
     Args:
         path: the cassette.
-        place: where the recording begins.
-        redaction: gives the filter that removes secrets, at any time.
+        place: the start of the recording.
+        redaction: returns the filter that removes secrets, at any time.
         by: the program that records.
         at: the current time.
         replace: overwrite an existing cassette.

@@ -17,7 +17,7 @@ _SHORTEST: Final = 8  # what is shorter stands for a key that is none, such as "
 
 
 class Redaction:
-    """Takes secrets out of what is written: known ones, and what looks like one.
+    """Removes secrets from a text: known ones, and texts that look like one.
 
     Args:
         known: secrets by value.

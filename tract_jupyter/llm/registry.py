@@ -260,18 +260,18 @@ class Models(Mapping[str, ModelConnection]):
         temperature: float | None = None,
         max_tokens: int | None = None,
     ) -> dict[str, Any]:
-        """Choose what one kind of request is sent with, from now on; what is left out is the client's own choice.
+        """Set the options of one kind of request, from now on. Omitted options are the client's choice.
 
         Args:
-            model: another model of the same client, by the name that the client knows it by; for another client, `use`.
+            model: another model of the same client, by the client's name for it; for another client, `use`.
             operation: `chat` for replies, `compress` for summaries, `merge` for guidance on conflicts, `tool_result`
-                for shorter answers of tools, `consult` where a model decides about a pending; `review` for a
-                look at calls before a person is asked; `orchestrate` for callers of `client_for`.
-            temperature: from 0 on; how much the replies vary.
-            max_tokens: how long a reply may be, from 1 on.
+                for shorter tool results, `consult` for a model that decides about a pending, `review` for a look at
+                calls before the user sees them, `orchestrate` for callers of `client_for`.
+            temperature: the variation of the replies, from 0 on.
+            max_tokens: the maximum length of a reply, from 1 on.
 
         Returns:
-            The options that such requests have now. Those of a call, as in `generate(model=...)`, come first.
+            The current options of such requests. Options of a call, as in `generate(model=...)`, take precedence.
 
         Raises:
             ContentError: there is no such kind of request.
@@ -391,14 +391,14 @@ class Models(Mapping[str, ModelConnection]):
     def price(
         self, name: str, *, input: float, output: float, cached: float | None = None, cache_write: float | None = None  # noqa: A002 # the usual words
     ) -> ModelPrice:  # fmt: skip
-        """Say what a model costs, in US dollars for a million tokens; it counts from now on, before any table.
+        """Set the price of a model, in US dollars per million tokens. It overrides the price tables from now on.
 
         Args:
-            name: as it is registered, as `PROVIDER/NAME`, or as the provider calls it.
-            input: of the prompt.
-            output: of the reply, with the reasoning.
-            cached: of what the provider reads from its cache; as `input` if left out.
-            cache_write: of what it writes to its cache; as `input` if left out.
+            name: the registered name, `PROVIDER/NAME`, or the provider's name.
+            input: for the prompt.
+            output: for the reply, with the reasoning.
+            cached: for cache reads; by default as `input`.
+            cache_write: for cache writes; by default as `input`.
 
         Raises:
             LLMConfigError: a price is not a number from 0 on.
@@ -561,10 +561,10 @@ class Models(Mapping[str, ModelConnection]):
         return self._known(found.connection), found
 
     def client(self, name: str | None, credential: str | None = None) -> LLMClient:
-        """Return the client of a model, with its key. Nothing is asked yet.
+        """Return the client of a model, with its key. No request is sent yet.
 
         Raises:
-            LLMConfigError: as of `resolve`, or a key is not there.
+            LLMConfigError: as for `resolve`, or a key is missing.
         """
         connection, other = self.resolve(name, credential)
         return self._metered(connection, "chat", self.clients.of(connection, other))

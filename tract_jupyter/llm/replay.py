@@ -210,8 +210,10 @@ class Player:
             del pairs["model"]
         found = {name: both for name, both in pairs.items() if not self._is_same(*both)}
         recorded = entry.messages()
-        if len(recorded) != len(messages) or not all(map(self._is_same, recorded, messages)):
-            found["messages"] = (recorded, list(messages))
+        now = list(messages)
+        is_same = recorded == now or (len(recorded) == len(now) and all(map(self._is_same, recorded, now)))
+        if not is_same:
+            found["messages"] = (recorded, now)
         return found
 
     def _is_same(self, recorded: Any, now: Any) -> bool:

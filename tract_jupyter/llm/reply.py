@@ -1,4 +1,4 @@
-"""A model's reply and its tool calls: the one reader of what a client returns."""
+"""A model's reply and its tool calls: the only reader of client responses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FINISH = "finish_reason"
 
 
 class RawCall(NamedTuple):
-    """A tool call as the model wrote it, right or wrong; what is wrong with it is reported back to the model."""
+    """A tool call as the model wrote it. Its errors are reported back to the model."""
 
     given: dict[str, Any]
     id: str
@@ -163,7 +163,7 @@ class Reply:
 
     @property
     def provider_blocks(self) -> ProviderBlocks | None:
-        """What the provider's message was made of, where that is more than this."""
+        """The blocks of the provider's message, if they contain more than this."""
         return ProviderBlocks.of(_message(self.response))
 
     def to_message(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the requests of a session have used and cost, and the budget that refuses one that could exceed it."""
+"""The usage and cost of a session's requests, and the budget that refuses requests."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ class PromptCutWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class CostLine:
-    """What requests to one model for one purpose have used and cost.
+    """The usage and cost of the requests to one model for one purpose.
 
     Attributes:
-        model: the model, as `PROVIDER/NAME`, or as it is registered.
-        operation: what it was asked for: `chat`, `compress`, ...
-        requests: how many.
-        input_tokens: of all prompts, with what came from the provider's cache.
-        cached_tokens: of these, read from the cache.
-        output_tokens: of all replies.
+        model: the model, as `PROVIDER/NAME`, or its registered name.
+        operation: the purpose: `chat`, `compress`, ...
+        requests: the number of requests.
+        input_tokens: the tokens of all prompts, including cached ones.
+        cached_tokens: the part of them that was read from the cache.
+        output_tokens: the tokens of all replies.
         cost: None if the price is unknown.
-        is_estimate: whether some of the tokens are estimates, as the provider said nothing.
+        is_estimate: True if some tokens are estimates, because the provider reported none.
     """
 
     model: str
@@ -93,11 +93,11 @@ class CostLine:
 
 @dataclass(frozen=True, slots=True)
 class CostReport:
-    """What requests have used and cost, by model and purpose; those with an unknown price in lines of their own.
+    """The usage and cost of requests, by model and purpose. Requests with an unknown price have their own lines.
 
     Attributes:
         lines: one for each model and purpose.
-        budget: what may be spent; None if there is no limit.
+        budget: the budget; None if there is no limit.
     """
 
     lines: tuple[CostLine, ...] = ()
@@ -161,7 +161,7 @@ def _sum(costs: Iterable[Cost]) -> Cost:
 
 
 def reported_cost(model: str, usage: Mapping[str, Any]) -> float | None:  # noqa: ARG001 # as limits of money want it
-    """Return what a reply cost in US dollars, as `Spending.ask` has noted in its usage; None if that is not known."""
+    """Return the cost of a reply in US dollars, which `Spending.ask` adds to its usage; None if unknown."""
     told = usage.get("cost")
     usd = None if told is None else dollars(told)
     return None if usd is None else float(usd)
@@ -172,7 +172,7 @@ _TOLD: Final[ContextVar[tuple[list[CostLine], ...]]] = ContextVar("tract_costs_t
 
 @contextmanager
 def costs_of_block() -> Iterator[list[CostLine]]:
-    """Yield the costs of the requests that are made meanwhile in this context, or in copies of it: a line for each."""
+    """Yield the costs of the requests in this block, and in copies of its context: a line for each."""
     lines: list[CostLine] = []
     token = _TOLD.set((*_TOLD.get(), lines))
     try:
@@ -182,11 +182,11 @@ def costs_of_block() -> Iterator[list[CostLine]]:
 
 
 class Account:
-    """What the requests of one session have used and cost, and its budget. Its tracts share it, and threads may.
+    """The usage and cost of a session's requests, and its budget. Its tracts share it, and threads may.
 
     Attributes:
-        prices: what models cost.
-        budget: what may be spent; None if there is no limit.
+        prices: the prices of models.
+        budget: the budget; None if there is no limit.
     """
 
     def __init__(self) -> None:
@@ -197,12 +197,12 @@ class Account:
         self._reserved: list[CostLine] = []
 
     def report(self) -> CostReport:
-        """Return what was used and spent so far."""
+        """Return the usage and cost so far."""
         with self._lock:
             return CostReport(tuple(self._lines.values()), self.budget)
 
     def add(self, line: CostLine) -> None:
-        """Note what a request has used."""
+        """Count the usage of a request."""
         for told in _TOLD.get():
             told.append(line)
         key = (line.model, line.operation, line.cost is None)
@@ -211,17 +211,18 @@ class Account:
 
     @contextmanager
     def reserving(self, line: CostLine, *, is_assumed: bool) -> Iterator[Callable[[CostLine], None]]:
-        """Count what a request may cost at most while it is under way.
+        """Reserve the maximum cost of a request while it runs.
 
         Args:
-            line: what it may cost.
-            is_assumed: whether the length of its reply is an assumption.
+            line: the maximum cost.
+            is_assumed: True if the length of the reply is an assumption.
 
         Yields:
-            What is called before it is sent again, with what the try before has used; it raises the same error.
+            A function to call before a retry, with the usage of the failed try. It raises the same error.
 
         Raises:
-            LLMBudgetError: it could exceed the budget, or its price is unknown and the budget is in US dollars.
+            LLMBudgetError: the request could exceed the budget, or its price is unknown and the budget is in US
+                dollars.
         """
         failed: list[CostLine] = []
 
@@ -319,7 +320,7 @@ class Spending:
 
     Args:
         count: counts the tokens of a text.
-        account: of the session; one of its own if left out.
+        account: the session's account; by default a new one.
     """
 
     def __init__(self, count: Callable[[str], int] | None = None, account: Account | None = None) -> None:
@@ -336,29 +337,28 @@ class Spending:
         asked: AskedModel,
         operation: str,
     ) -> dict[str, Any]:
-        """Send a request if the budget allows it, and note what it used: each request of a tract comes through here.
+        """Send a request if the budget allows it, and count its usage. Each request of a tract uses this method.
 
-        Before it is sent, and before it is sent again, its messages and tools are counted as they go out, with the
-        reasoning that goes back, and its limit of output is added for each reply that it asks for, or `ASSUMED_OUTPUT`;
-        with what the session has spent, and with what other requests under way may cost, that must be within the
-        budget. Afterwards what the provider reports takes the place of the estimate. A request that was ended on the
-        way, or broke off, is noted with an estimate, one that the provider refused is not; tries that failed, and of
-        which the provider reported tokens, are noted each.
+        Before each try, the maximum cost is estimated: the messages and tools as they are sent, with the returned
+        reasoning, plus the output limit (or `ASSUMED_OUTPUT`) for each requested reply. Together with the session's
+        spending and the maximum cost of other running requests, it must be within the budget. Afterwards, the
+        provider's report replaces the estimate. A request that was cancelled or broke off counts with an estimate; a
+        refused one does not count. Failed tries count if the provider reported tokens.
 
         Args:
-            client: who is asked.
-            messages: what to reply to.
-            options: those of the client; `on_delta` is called as always.
+            client: the client.
+            messages: the messages.
+            options: options of the client; `on_delta` is called as always.
             asked: the model, for its price.
-            operation: what it is asked for.
+            operation: the purpose.
 
         Returns:
-            The reply; its usage has the cost in US dollars as `cost`, if that is known, and what tries that failed
-            before it have used as `failed_tries`, a list of such dicts.
+            The reply. Its usage has `cost` in US dollars, if known, and `failed_tries`, a list of the usage of failed
+                tries.
 
         Raises:
-            LLMBudgetError: it could exceed the budget, or its price is unknown and the budget is in US dollars; it was
-                not sent.
+            LLMBudgetError: the request could exceed the budget, or its price is unknown and the budget is in US
+                dollars. It was not sent.
         """
         request = _Request(client, messages, options, asked, operation)
         if self.account.budget is None:

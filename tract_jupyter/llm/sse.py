@@ -1,4 +1,4 @@
-"""Reading a reply as it comes: server-sent events, and what a dialect puts together from them.
+"""Streamed replies: server-sent events, and the reply that a dialect assembles from them.
 
 Reference: https://html.spec.whatwg.org/multipage/server-sent-events.html.
 """
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def events(parts: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
     """Yield the events of a stream: the name, empty if it has none, and the data.
 
-    Lines end with LF, CR LF or CR; comments and other fields are skipped. What comes after the last empty line is
-    yielded as well: some servers leave that line out.
+    Lines end with LF, CR LF or CR; comments and other fields are skipped. Data after the last empty line is yielded as
+    well, because some servers omit that line.
     """
     name, data = "", list[bytes]()
     for line in _lines(parts):
@@ -68,10 +68,10 @@ class Assembly(Protocol):
     """True once nothing more can follow."""
 
     def add(self, event: dict[str, Any]) -> Iterable[Delta]:
-        """Add an event, and return what is new of the reply.
+        """Add an event, and return the new pieces of the reply.
 
         Raises:
-            LLMRequestError: it tells of an error.
+            LLMRequestError: the event reports an error.
         """
         ...
 
@@ -80,11 +80,11 @@ class Assembly(Protocol):
         ...
 
     def usage(self) -> object:
-        """Return what the provider has reported of tokens so far, in its own words; None if it said nothing."""
+        """Return the provider's usage report so far, in its own terms; None if there is none."""
         ...
 
     def partial(self) -> dict[str, Any] | None:
-        """Return what has come, as a reply without `finish_reason`; None if nothing has."""
+        """Return the received part of the reply, without `finish_reason`; None if there is none."""
         ...
 
 
@@ -127,7 +127,7 @@ class WholeCharacters:
 
 
 def deltas_of(reply: dict[str, Any]) -> Iterator[Delta]:
-    """Yield what a whole reply would have been streamed as."""
+    """Yield the pieces that a stream of this complete reply would have."""
     message = reply["choices"][0]["message"]
     if message.get("reasoning"):
         yield Delta("reasoning", message["reasoning"])
@@ -153,10 +153,10 @@ class ReplyStream:
 
     @property
     def reply(self) -> dict[str, Any]:
-        """The whole reply, as `chat` returns it; what was not read yet is read now.
+        """The complete reply, as `chat` returns it. Reads the rest of the stream.
 
         Raises:
-            LLMRequestError: it did not come to its end.
+            LLMRequestError: the stream broke off.
         """
         for _ in self:
             pass

@@ -1,8 +1,8 @@
-"""Requests that other processes or machines make: the workers of an executor.
+"""Requests from other processes or machines: the workers of an executor.
 
-A request is sent there with the address that its model's name stands for, never with the key: a worker has it from
-where this process has it, the environment or the keyring. (A client of the user's own is sent as a copy, with what it
-holds.) Budget, bill, cassette and Stop stay here. What cannot be sent is asked here, with a warning.
+A worker gets the address of the model, but never the key: it reads the key from the same place as this process, the
+environment or the keyring. (A user's own client is sent as a copy, with its attributes.) Budget, costs, cassette and
+Stop stay in this process. If a request cannot be sent to a worker, this process sends it, with a warning.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class AskedHereWarning(UserWarning):
 
 
 class _NotSentError(Exception):
-    """A request cannot be made by a worker; nothing was asked."""
+    """A worker cannot make the request; nothing was sent."""
 
 
 @dataclass(frozen=True)
 class Sealed:
-    """What goes to a worker, or comes back, as bytes: clusters log the arguments of what fails."""
+    """Data to or from a worker, as bytes, because clusters log the arguments of failed tasks."""
 
     data: bytes
 
@@ -61,7 +61,7 @@ class _Sent:
 
 
 def ask_from_worker(_number: str, request: Sealed) -> Sealed:
-    """Make a request: what runs in a worker. It raises nothing, since clusters log that with what led to it."""
+    """Make a request in a worker. It raises nothing, because clusters log exceptions with their context."""
     try:
         sent: _Sent = pickle.loads(request.data)  # noqa: S301 # as the executor itself does
         client = _client_of(sent.connection)
@@ -105,15 +105,15 @@ def _words(error: BaseException) -> str:
 
 
 class RequestWorkers:
-    """Has requests made by the workers of an executor. Threads may share it.
+    """Sends requests from the workers of an executor. Threads may share it.
 
-    A worker that is lost is as a connection that is lost: the request is sent again, as often as the client would. A
-    worker hears nothing of Stop: what it has not begun is taken back, and what it has begun is not waited for.
+    A lost worker counts as a lost connection: the request is sent again, as often as the client would. Stop does not
+    reach a worker: a queued request is withdrawn, a running one is not awaited.
 
     Args:
-        executor: a `ProcessPoolExecutor`, Dask's `client.get_executor()`, ipyparallel's `view.executor`; it is the
-            caller's, and not shut down here.
-        undo: the line that has requests made by this process again, for messages.
+        executor: a `ProcessPoolExecutor`, Dask's `client.get_executor()`, ipyparallel's `view.executor`. It belongs to
+            the caller, who shuts it down.
+        undo: the line that sends requests from this process again, for messages.
     """
 
     def __init__(self, executor: Executor, undo: str) -> None:
@@ -123,10 +123,10 @@ class RequestWorkers:
         self._told: set[tuple[str, str]] = set()
 
     def client(self, connection: ModelConnection, here: LLMClient) -> LLMClient:
-        """Return the client whose requests are made by workers.
+        """Return a client whose requests are sent from workers.
 
         Args:
-            connection: what is asked.
+            connection: the model's connection.
             here: its client in this process.
         """
         return _FromWorkers(self, connection, here)
@@ -167,7 +167,7 @@ class RequestWorkers:
 
 
 class _FromWorkers:
-    """A client whose requests are made by workers; the arguments are those of `RequestWorkers.client`."""
+    """A client whose requests are sent from workers. The arguments are as for `RequestWorkers.client`."""
 
     def __init__(self, workers: RequestWorkers, connection: ModelConnection, here: LLMClient) -> None:
         self._workers = workers

@@ -1,16 +1,16 @@
-"""The tool loop: a model acts until it has an answer, or something ends its turn; each step is stored first.
+"""The tool loop: a model acts until it has an answer or its turn ends. Each step is stored before the next one.
 
-`loop` is the part `Tract.loop`: the tools that are offered, the limits of a turn, stop and pause. `turn` has the loop
-itself, and the turn of a model without tools, which needs nothing else of this package; `acting` is the turn of a model
-that acts. `generation` makes one request and commits the reply; `open_turns` says who answers on a branch, and what a
-turn without a reply leaves behind. `meter` counts what a turn, an agent or all agents take of an allowance,
-`repetition` notices a model that repeats itself. `offered` keeps the tool list of a conversation. `calls` carries the
-calls of one step out: asked about together, reads side by side, writes in order. `answers` writes their answers for the
-model. `journal` remembers, until the answers are committed, which calls began and which have ended. `threads` awaits a
-turn. `events` reports what happens in a turn, `stored` reads the same from the store.
+`loop` is the part `Tract.loop`: offered tools, limits of a turn, stop and pause. `turn` has the loop itself, and the
+turn of a model without tools, which needs nothing else of this package. `acting` is the turn of a model that acts.
+`generation` makes one request and commits the reply. `open_turns` allows one answer at a time on a branch, and handles
+turns without a reply. `meter` counts the use of a turn, an agent or all agents against an allowance. `repetition`
+detects a model that repeats itself. `offered` stores the tool list of a conversation. `calls` executes the calls of
+one step: one approval list, parallel reads, ordered writes. `answers` writes their answers for the model. `journal`
+records started and ended calls until the answers are committed. `threads` awaits a turn. `events` reports the events
+of a turn, `stored` reads them from the store.
 
-A turn of another kind, such as one that an outside agent carries out, has its place in `ToolLoop.turn`, beside
-`StoredTurn` and `ActingTurn`: it stores its replies and calls as they do, and returns a `ChatResponse`.
+A turn of another kind, such as an outside agent's, belongs in `ToolLoop.turn`, next to `StoredTurn` and `ActingTurn`.
+It stores its replies and calls in the same way, and returns a `ChatResponse`.
 Knows `toolkit`, `review`, `context`, `storage`, `llm`, `prompts`.
 """
 

@@ -1,7 +1,7 @@
-"""One turn of a model that acts: the calls of each reply are carried out, until a reply calls nothing.
+"""A turn of a model that acts: the loop executes the calls of each reply, until a reply has none.
 
-Each reply is committed before its calls are carried out, and each answer as soon as it arrives. The loop itself is
-`StoredTurn.run`, in `turn`.
+Each reply is committed before its calls run, and each answer as soon as it arrives. The loop itself is
+`StoredTurn.run` in `turn`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.context import Repository
-    from tract_jupyter.loop.calls import AfterStep, Machinery
+    from tract_jupyter.loop.calls import AfterStep, CallDependencies
     from tract_jupyter.loop.journal import CallJournal, KnownCall
     from tract_jupyter.models import CommitInfo, LLMClient, ToolCall
     from tract_jupyter.review import Firing
     from tract_jupyter.review.builtin import ToolResults
 
 CALLS = "calls"
-"""The key of an answer's metadata that says how many calls it took, where that is not one: those of a script too."""
+"""Metadata key of an answer: its number of calls, if that is not one. A script's calls count."""
 _LIMIT_EVENT = "turn.limit"
 _REPETITION = (
     "stopped, since the model kept making the same calls with the same outcome; say what it should do instead, or "
@@ -45,7 +45,7 @@ _WAITING = (
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerStore:
-    """Where the answers of calls are kept: in the history, and until they can be committed in the journal."""
+    """Stores the answers of calls: in the history, and in the journal until they are committed."""
 
     repository: Repository
     firing: Firing
@@ -53,9 +53,9 @@ class AnswerStore:
     journal: CallJournal
 
     def under_way(self) -> Iterator[CommitInfo]:
-        """Yield the replies and answers of the turn that the context ends within, newest first.
+        """Yield the replies and answers of the unfinished turn at the end of the context, newest first.
 
-        A turn that a limit has ended begins anew where it was left.
+        If a limit ended a turn, the turn that resumes it starts a new count.
         """
         here = self.repository.refs.position.commit_hash
         messages = () if here is None else self.repository.compiler.of(here).messages
@@ -78,7 +78,7 @@ class AnswerStore:
                 answers.clear()
 
     def note_limit(self) -> None:
-        """Note that a limit has ended the turn here."""
+        """Record that a limit ended the turn at this commit."""
         here = self.repository.refs.position.commit_hash
         with self.repository.database.write() as connection:
             self.repository.events.append(connection, _LIMIT_EVENT, "user", {"commit": here})
@@ -86,12 +86,12 @@ class AnswerStore:
     def answer(
         self, answers: Iterable[tuple[ToolCall, CallAnswer]], size: int, over: str = ""
     ) -> list[CommitInfo]:
-        """Commit answers, in one transaction where nobody decides about them first.
+        """Commit answers, in one transaction unless a handler decides about them first.
 
         Args:
-            answers: each with its call.
-            size: how many characters of each the model is shown.
-            over: the message whose last answers they are: the journal forgets its calls. Empty if some are open.
+            answers: pairs of a call and its answer.
+            size: the number of characters of each answer that the model sees.
+            over: the message that has all its answers now, so the journal forgets its calls; empty if some are open.
         """
         is_watched = self.firing.bus.listens("tool_result")
         made: list[CommitInfo] = []
@@ -112,16 +112,16 @@ class AnswerStore:
 
 @dataclass(eq=False, kw_only=True)
 class ActingTurn(StoredTurn):
-    """One turn of a model whose calls are carried out.
+    """One turn of a model whose calls the loop executes.
 
     Args:
-        machinery: what they are carried out with.
-        answers: where their answers are kept.
-        sizes: how many characters of one answer, and of all of a step, the model is shown.
-        after_step: is told of each step that is over; a text that it returns ends the turn, and says why.
+        machinery: the dependencies of the calls.
+        answers: stores their answers.
+        sizes: the number of characters that the model sees of one answer, and of all answers of a step.
+        after_step: gets the calls of each finished step. If it returns a text, the turn ends with this reason.
     """
 
-    machinery: Machinery
+    machinery: CallDependencies
     answers: AnswerStore
     sizes: tuple[int, int]
     after_step: AfterStep | None = None
@@ -144,7 +144,7 @@ class ActingTurn(StoredTurn):
         self.answers.note_limit()
 
     def _count_what_was_taken(self) -> None:
-        """Count what the turn took before it was left: by a crash, Stop, or as it waited for a decision."""
+        """Count the use of this turn before a crash, Stop or a wait for a decision."""
         for info in self.answers.under_way():
             if info.content_type == "tool_io":
                 self.meter.add_calls(info.metadata.get(CALLS, 1))
@@ -158,7 +158,7 @@ class ActingTurn(StoredTurn):
     # --- the steps of `StoredTurn._go_on`
 
     def _unanswered_calls(self) -> Sequence[ToolCall]:
-        """Return the calls that have no answer yet, of the message that the context ends with."""
+        """Return the unanswered calls of the last message in the context."""
         self._said, calls = self.store.open_step()
         if self._said is not None and calls:
             journal, commit = self.answers.journal, self._said.commit_hash
@@ -166,7 +166,7 @@ class ActingTurn(StoredTurn):
         return calls
 
     def _ask(self) -> Sequence[ToolCall]:
-        """Make a request, whose reply is committed, and return what it calls."""
+        """Make a request, commit its reply, and return the calls of the reply."""
         toolset = self.machinery.toolset
         request = self.request
         acts = {ACTS: toolset.actor, OFFERED: toolset.profile.name}
@@ -180,10 +180,10 @@ class ActingTurn(StoredTurn):
         return response.tool_calls
 
     def _carry_out(self, calls: Sequence[ToolCall]) -> TurnEnding | None:
-        """Carry out the calls of a step, and commit their answers. Steps that only repeat earlier ones are refused.
+        """Execute the calls of a step and commit their answers. Refuse a step that only repeats earlier ones.
 
         Returns:
-            How that ended the turn: calls wait for the user, a limit was reached, the model repeats itself; else None.
+            The end of the turn if calls wait for the user, a limit was reached or the model repeats itself; else None.
         """
         toolset = self.machinery.toolset
         keys = [toolset.key_of(call.name, call.arguments) for call in calls]
@@ -199,9 +199,9 @@ class ActingTurn(StoredTurn):
         return None
 
     def _make(self, calls: Sequence[ToolCall], keys: Sequence[str]) -> TurnEnding | None:
-        """Make the calls of a step; returns as `_carry_out`."""
+        """Execute the calls of a step. The result is as for `_carry_out`."""
         if self._said is None:
-            raise ContentError("there is no message whose calls could be carried out")
+            raise ContentError("There is no message with calls to execute.")
         commit = self._said.commit_hash
         model = str(self._said.generation_config.get("model") or "")
         self._step = step = StepCalls(commit, calls, self._known, self.machinery, self._is_signed, model)
@@ -245,7 +245,7 @@ class ActingTurn(StoredTurn):
         return True
 
     def _close(self, why: str = "") -> None:
-        """Answer what is open, and withdraw what was asked about it."""
+        """Answer the open calls, and withdraw the requests about them."""
         said, calls = self.store.open_step()
         if said is None or not calls:
             return
@@ -262,7 +262,7 @@ class ActingTurn(StoredTurn):
             self.observer.step_over(said.commit_hash)
 
     def _open_calls(self, ending: TurnEnding) -> tuple[ToolCall, ...]:
-        """Return the calls that wait for a person."""
+        """Return the calls that wait for the user."""
         if ending.outcome is not TurnOutcome.WAITING:
             return ()
         return tuple(self.store.open_step()[1])

@@ -1,4 +1,4 @@
-"""What a model is told about a call: cleaned, bounded, and never empty."""
+"""Answers of calls as the model sees them: cleaned, bounded, and never empty."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit import ToolResult
 
 LARGEST: Final = 20_000_000
-"""Bytes of a result that is kept whole."""
+"""Maximum size in bytes of a result that is stored in full."""
 _LONGEST_ERROR: Final = 1_500
 _LEAST: Final = 500
 _MEASURED: Final = frozenset({"seconds", "tokens_saved"})
@@ -32,12 +32,12 @@ class CallAnswer(NamedTuple):
     """The answer to one call.
 
     Attributes:
-        text: the whole text.
-        is_error: whether it tells of a failure.
-        note: what a person changed of the call.
-        made: how many calls were made for it: 0 if it was not carried out; a script's calls are more.
-        timeless: the text without what a run measured, such as its seconds; empty if that is all of it.
-        images: the images that the model gets with it.
+        text: the full text.
+        is_error: True if the call failed.
+        note: a description of the user's changes to the call.
+        made: the number of calls: 0 if the tool did not run, more than 1 for a script's calls.
+        timeless: the text without measurements such as seconds; empty if there are none.
+        images: the images for the model.
     """
 
     text: str
@@ -49,12 +49,12 @@ class CallAnswer(NamedTuple):
 
     @property
     def outcome(self) -> str:
-        """What makes a difference to the same call made again."""
+        """A hash of the outcome, to compare it with a repeated call's."""
         return digest([self.timeless or self.text, self.is_error])
 
 
 class ShownAnswer(NamedTuple):
-    """An answer as the model is shown it; `whole` is what it was before it was cut or cleaned, None if it was not."""
+    """An answer as the model sees it. `whole` is the text before it was cut or cleaned; None if it was not."""
 
     text: str
     is_error: bool
@@ -62,7 +62,7 @@ class ShownAnswer(NamedTuple):
 
 
 def answer_of(result: ToolResult) -> CallAnswer:
-    """Return the answer that a tool's result makes."""
+    """Convert a tool's result into an answer."""
     shown = for_model(result, LARGEST)
     if not shown.success:
         text = (
@@ -73,14 +73,14 @@ def answer_of(result: ToolResult) -> CallAnswer:
 
 
 def _timeless(output: Any) -> str:
-    """Return the text of what a script printed, without what differs each time that it runs; empty for the rest."""
+    """Return a script's output without its measurements; empty for other results."""
     if not isinstance(output, dict) or not isinstance(output.get("output"), str):
         return ""
     return _as_text({name: value for name, value in output.items() if name not in _MEASURED})
 
 
 def _as_text(output: Any) -> str:
-    """Return the text of a result. What a script or a program printed, under `output`, is shown as it was printed."""
+    """Return the text of a result. Printed output, under `output`, stays as it was printed."""
     if output is None:
         return ""
     if isinstance(output, dict) and isinstance(output.get("output"), str) and len(output) > 1:
@@ -90,7 +90,7 @@ def _as_text(output: Any) -> str:
 
 
 def shown_answer(answer: CallAnswer, tool_call_id: str, size: int) -> ShownAnswer:
-    """Return an answer as it is committed, with about `size` characters at most."""
+    """Return an answer as it is committed, with at most about `size` characters."""
     whole = answer.text.encode("utf-8", "replace").decode()
     text = clean(whole)
     kept = whole if text != whole else None
@@ -102,19 +102,19 @@ def shown_answer(answer: CallAnswer, tool_call_id: str, size: int) -> ShownAnswe
 
 
 def clean(text: str) -> str:
-    """Return a text without escape sequences, controls (also of direction) and half characters."""
+    """Remove escape sequences, control characters (including bidirectional ones) and lone surrogates from a text."""
     if text.isprintable():  # most are
         return text
     return _CONTROLS.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n")))
 
 
 def size_for(calls: int, one: int, step: int) -> int:
-    """Return how many characters of each answer of a step are shown."""
+    """Return the number of characters of each answer of a step that the model sees."""
     return min(one, max(_LEAST, step // max(calls, 1)))
 
 
 def changes(given: Mapping[str, Any], approved: Mapping[str, Any]) -> str:
-    """Return what the model is told about arguments that a person changed; empty if none were."""
+    """Describe the user's changes to arguments for the model; empty if there are none."""
     names = [name for name in {**given, **approved} if given.get(name) != approved.get(name)]
     if not names:
         return ""

@@ -1,8 +1,9 @@
-"""Carrying out the calls of one step: asked about together, reads side by side, writes in order (or in lanes).
+"""Execution of the tool calls of one step: one approval list, parallel reads, ordered writes (or lanes).
 
-A call that changes something is noted in the journal before it is begun. If the process ends before its end is known,
-a person is asked again, whatever was allowed before; a call that has ended is never made again. A person is also asked
-about the calls of a stored reply that are not as they were signed: the store alone has nothing made.
+The journal records each call that changes something before the call starts. If the process dies before the call ends,
+the user must approve the call again, even if it was allowed before. A call that has ended never runs again.
+The user must also approve the calls of a stored reply if their signatures do not match, because anyone who can write
+to the store could have added them.
 """
 
 from __future__ import annotations
@@ -61,28 +62,28 @@ if TYPE_CHECKING:
     from tract_jupyter.loop.journal import CallJournal, KnownCall
     from tract_jupyter.loop.meter import TurnMeter
     from tract_jupyter.loop.offered import OfferedTools
-    from tract_jupyter.toolkit import Approval, Asking, Toolset
+    from tract_jupyter.toolkit import Asking, Toolset
 
 CarryOut = Callable[[ToolCall, Callable[[], ToolResult]], ToolResult]
-"""A user's function that takes the place of making a call: given the call, and what makes it as usual."""
+"""A user's function that replaces the execution of a call. It gets the call, and a function that runs it as usual."""
 _LONGEST_NAME = 64
 _PATIENCE = 2.0
 """Seconds that an interrupted step waits for these calls to end."""
 _MOST_CHOICES = 8
-"""How many times another call may be chosen in the place of one call, each time instead of the last choice."""
+"""The maximum number of times that the user may replace one call by an alternative."""
 
 
 class EndedCall(NamedTuple):
     """A call that has its answer.
 
     Attributes:
-        call: as the model made it.
-        tool: the tool that was called, which a person may have chosen instead; empty if nothing was.
-        arguments: what it was called with.
-        reads: whether that tool only reads.
-        made: whether it was carried out.
-        decision: `approved`, `modified` or `rejected`; empty if nobody was asked.
-        answer: what came of it.
+        call: the call, as the model wrote it.
+        tool: the tool that ran, which the user may have chosen as an alternative; empty if none ran.
+        arguments: the arguments of that tool.
+        reads: True if the tool only reads.
+        made: True if the tool ran.
+        decision: `approved`, `modified` or `rejected`; empty if no approval was needed.
+        answer: the answer.
     """
 
     call: ToolCall
@@ -95,22 +96,21 @@ class EndedCall(NamedTuple):
 
 
 AfterStep = Callable[[list[EndedCall]], str]
-"""A function that is told of each step that is over; a text that it returns ends the turn, and says why."""
+"""A function that gets the calls of each finished step. If it returns a text, the turn ends with this reason."""
 
 
 class _Ended(Exception):  # noqa: N818 # it ends a wait, and is no error
-    """The turn was stopped: whoever asks a person, or runs a script, is to end."""
+    """The turn was stopped. Raised to end a wait for the user, or a script."""
 
 
 @dataclass(eq=False)
-class _Call:
-    """One call of a step, and how far it has come."""
+class _StepCall:
+    """One call of a step, and its progress."""
 
     asked: ToolCall
     prepared: Call | None = None
-    approval: Approval | None = None
     chosen_at: Any = None
-    """The question at which another call was chosen that is not prepared yet."""
+    """The request in which the user chose an alternative that is not prepared yet."""
     replaced: str = ""
     """The text for the model about a call that the user replaced."""
     choices: int = 0
@@ -123,23 +123,24 @@ class _Call:
 
     @property
     def reads(self) -> bool:
+        """Return True if the tool only reads."""
         return self.prepared is not None and self.prepared.tool.traits.read_only
 
     @property
     def lane(self) -> str:
-        """What it waits for, of calls that change something; empty if it waits for all of them."""
+        """The lane of a call that changes something. It is empty if the call waits for all others."""
         if self.prepared is None or self.prepared.tool.lane is None:
             return ""
         return self.prepared.tool.lane(self.prepared.values)
 
 
 class OpenQuestion(NamedTuple):
-    """A question about a call that waits for a decision.
+    """An open request about a call.
 
     Attributes:
         question: the pending.
-        prepared: the call: the model's, or the user's choice instead.
-        replaced: see `_Call`.
+        prepared: the prepared call: the model's, or the alternative that the user chose.
+        replaced: the text for the model about the replaced call.
     """
 
     question: Any
@@ -148,16 +149,16 @@ class OpenQuestion(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Machinery:
-    """What the calls of a turn are carried out with.
+class CallDependencies:
+    """The dependencies of the calls of a turn.
 
     Attributes:
-        offered: what the model was sent.
-        asked: the questions of this process about calls that wait, by the ids of the calls; of this branch.
-        at_tools: has what tools do happen where HEAD is for them.
-        carry_out: a user's function in the place of making a call.
-        parallel: how many calls that only read may run at once.
-        observer: is told of each call; None if nobody looks on.
+        offered: the tools that the model was offered.
+        asked: the open requests of this process about calls of this branch, by call id.
+        at_tools: enters the context in which tools see their own HEAD.
+        carry_out: a user's function that replaces the execution of a call.
+        parallel: the maximum number of parallel calls that only read.
+        observer: gets the events of each call; None for no observer.
     """
 
     toolset: Toolset
@@ -173,7 +174,7 @@ class Machinery:
 
     @property
     def reviewer(self) -> Asking:
-        """What has persons decide about calls: of the tract that the tools belong to."""
+        """The reviewer of the tract that the tools belong to."""
         return self.toolset.reviewer
 
 
@@ -183,21 +184,21 @@ class StepCalls:
 
     Args:
         commit: the message.
-        calls: those that have no answer yet, in order.
-        known: what the journal says of them.
-        machinery: what they are carried out with.
-        is_signed: False if they are of a stored reply that does not make them as it was signed.
-        model: that makes them, as its provider calls it.
+        calls: the calls without an answer, in order.
+        known: the journal's entries about them.
+        machinery: their dependencies.
+        is_signed: False if a stored reply does not match the signature of its calls.
+        model: the provider's name of the model that made the calls.
 
     Attributes:
-        limit: the limit that kept a call from being made; empty if none did.
-        is_over: whether the answers that were yielded last leave no call open.
+        limit: the limit that prevented a call; empty if none did.
+        is_over: True if all calls are answered after the last yield.
     """
 
     commit: str
     calls: Sequence[ToolCall]
     known: Mapping[str, KnownCall]
-    machinery: Machinery
+    machinery: CallDependencies
     is_signed: bool = True
     model: str = ""
     limit: str = ""
@@ -208,10 +209,10 @@ class StepCalls:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self._calls = [_Call(call) for call in self.calls]
+        self._calls = [_StepCall(call) for call in self.calls]
 
     def answers(self) -> Iterator[list[tuple[ToolCall, CallAnswer]]]:
-        """Carry the calls out, and yield their answers in order, some at a time; not those that wait."""
+        """Execute the calls and yield their answers in order, in groups. Calls that wait for approval have none."""
         with self.machinery.at_tools():
             self._prepare()
             self._ask()
@@ -227,12 +228,12 @@ class StepCalls:
             self.is_over = group[-1] is self._calls[-1] and not self.waits
             yield [(call.asked, call.answer) for call in group if call.answer is not None]
 
-    def _groups(self) -> Iterator[list[_Call]]:
-        """Yield the calls in order: each that may change something by itself, what is between them together.
+    def _groups(self) -> Iterator[list[_StepCall]]:
+        """Yield the calls in order: each write alone, the reads between two writes together.
 
-        What has a lane is together with what follows it and has one.
+        Consecutive writes with a lane form one group.
         """
-        group: list[_Call] = []
+        group: list[_StepCall] = []
         kind: object = None
         for call in self._calls:
             is_write = call.answer is None and not call.waits and not call.reads
@@ -247,11 +248,11 @@ class StepCalls:
 
     @property
     def waits(self) -> bool:
-        """True if a person has to decide about some of them."""
+        """True if the user has to decide about some of the calls."""
         return any(call.waits for call in self._calls)
 
     def ended_call(self, asked: ToolCall) -> EndedCall:
-        """Return what came of a call that has its answer."""
+        """Return the summary of an answered call."""
         call = next(one for one in self._calls if one.asked.id == asked.id)
         prepared, answer = call.prepared, call.answer or CallAnswer("")
         made = answer.made > 0 if call.reads else call.is_begun
@@ -260,7 +261,7 @@ class StepCalls:
         return EndedCall(asked, prepared.tool.name, prepared.values, call.reads, made, call.decision, answer)
 
     def close(self, why: str) -> list[tuple[ToolCall, CallAnswer]]:
-        """Return the answer of each call. A call without one gets the reason. Open questions are withdrawn."""
+        """Return the answer of each call. A call without one gets the reason. Open requests are withdrawn."""
         with self._lock:
             self._closed = True
         ended = []
@@ -298,14 +299,14 @@ class StepCalls:
             planned = (*planned, found.tool.name)
             call.prepared = found
 
-    def _doubt(self, call: _Call) -> str:
-        """Return why a person has to be asked about a call, whatever was allowed before; empty if there is no doubt."""
+    def _doubt(self, call: _StepCall) -> str:
+        """Return the reason to ask the user despite earlier approvals; empty if there is none."""
         if not self.is_signed:
             return UNSIGNED
         return BEGUN_BEFORE if call.asked.id in self.known else ""
 
-    def _turned_down(self, call: _Call, planned: int) -> CallAnswer | None:
-        """Return the answer of a call that cannot be made, whatever its tool says."""
+    def _turned_down(self, call: _StepCall, planned: int) -> CallAnswer | None:
+        """Return the answer of a call that cannot run, regardless of its tool; None if it can."""
         machinery, asked = self.machinery, call.asked
         why = why_unreadable(asked.arguments)
         if why:
@@ -322,7 +323,7 @@ class StepCalls:
         return None
 
     def _ask(self) -> None:
-        """Ask the user about all calls that need it, in one list; then about the calls chosen in their place."""
+        """Ask the user about all calls that need approval, in one list; then about the chosen alternatives."""
         calls = self._calls
         while calls:
             to_ask = [
@@ -332,8 +333,8 @@ class StepCalls:
                 self._ask_together(to_ask)
             calls = [call for call in calls if call.chosen_at is not None and self._take_instead(call)]
 
-    def _open_question(self, call: _Call) -> Any | None:
-        """Return the question about a call that the user has to decide; None if it is decided, or needs none."""
+    def _open_question(self, call: _StepCall) -> Any | None:
+        """Return the open request about a call; None if it is decided, or needs no approval."""
         if call.prepared is None or call.prepared.question is None:
             return None
         question, earlier = call.prepared.question, self.machinery.asked.get(call.asked.id)
@@ -348,7 +349,7 @@ class StepCalls:
         return question
 
     def _settled(self, question: Any) -> bool:
-        """Return True if it is decided without asking a person; False also if the turn was stopped meanwhile."""
+        """Return True if a standing approval decides the request. Return False if the turn was stopped meanwhile."""
         machinery = self.machinery
         with costs_of_block() as lines:
             try:
@@ -359,7 +360,7 @@ class StepCalls:
             finally:
                 machinery.meter.add_costs(lines)
 
-    def _ask_together(self, to_ask: list[tuple[_Call, Any]]) -> None:
+    def _ask_together(self, to_ask: list[tuple[_StepCall, Any]]) -> None:
         machinery = self.machinery
         for call, question in to_ask:
             machinery.asked[call.asked.id] = OpenQuestion(question, call.prepared, call.replaced)
@@ -378,8 +379,8 @@ class StepCalls:
             machinery.asked[call.asked.id] = OpenQuestion(question, call.prepared, call.replaced)
             self._decided(call, question)
 
-    def _give_up(self, call: _Call, question: Any) -> None:
-        """Answer a call that the turn was stopped before; an approval until then is not carried out."""
+    def _give_up(self, call: _StepCall, question: Any) -> None:
+        """Answer a call of a stopped turn. An approved call does not run."""
         why = self.machinery.stop.reason
         waiting = self.machinery.asked.pop(call.asked.id, None)
         question = question if waiting is None else waiting.question
@@ -387,8 +388,8 @@ class StepCalls:
         _withdraw(question, why)
         call.answer = CallAnswer(refused(refusal(question)) if is_refused else not_run(why), is_error=True)
 
-    def _decided(self, call: _Call, question: Any) -> None:
-        """Note the decision about a call, or about the call that was chosen in its place."""
+    def _decided(self, call: _StepCall, question: Any) -> None:
+        """Apply the decision about a call, or about the alternative that replaced it."""
         if question.status is PendingStatus.PENDING or call.prepared is None:
             call.waits = True
             return
@@ -412,12 +413,12 @@ class StepCalls:
         call.note = ". ".join(filter(None, (call.replaced, changed)))
         call.decision = "modified" if call.note else "approved"
         call.prepared.values = approved
-        call.approval = question.approval
+        call.prepared.approval = question.approval
 
-    def _take_instead(self, call: _Call) -> bool:
-        """Take the call that was chosen in the place of this one. True if it has to be decided about in its turn.
+    def _take_instead(self, call: _StepCall) -> bool:
+        """Prepare the alternative that the user chose. Return True if it needs its own approval.
 
-        The choice approves nothing: that call was not on display as a request, with its traits and its details.
+        The choice alone is no approval: the user has not seen the request for that call, with its traits and details.
         """
         question, call.chosen_at = call.chosen_at, None
         instead: Alternative = question.instead
@@ -440,9 +441,9 @@ class StepCalls:
 
     # --- carrying out
 
-    def _write_in_lanes(self, calls: list[_Call]) -> None:
-        """Make calls of several lanes, each lane in a thread, in its order; all have ended afterwards, or were left."""
-        lanes: dict[str, list[_Call]] = {}
+    def _write_in_lanes(self, calls: list[_StepCall]) -> None:
+        """Run each lane in its own thread, in order, and wait until all calls end or are abandoned."""
+        lanes: dict[str, list[_StepCall]] = {}
         for call in calls:
             lanes.setdefault(call.lane, []).append(call)
         threads, self._among = [], len(lanes)
@@ -467,8 +468,8 @@ class StepCalls:
         if self._miss is not None:
             raise self._miss
 
-    def _work_lane(self, calls: list[_Call]) -> None:
-        """Make the calls of a lane; whatever is raised, somebody waits for their answers."""
+    def _work_lane(self, calls: list[_StepCall]) -> None:
+        """Run the calls of a lane. Turn every exception into an answer, because the step waits for it."""
         for call in calls:
             try:
                 self._write(call)
@@ -479,8 +480,8 @@ class StepCalls:
             except BaseException as error:  # noqa: BLE001
                 call.answer = answer_of(failed(call.asked.name, error))
 
-    def _write(self, call: _Call) -> None:
-        """Make a call that may change something, here and now."""
+    def _write(self, call: _StepCall) -> None:
+        """Run a call that may change something, in this thread."""
         machinery = self.machinery
         why = self._why_not()
         if why:
@@ -496,9 +497,9 @@ class StepCalls:
         machinery.journal.end(self.commit, call.asked.id, answer)
         call.answer = answer
 
-    def _read(self, calls: list[_Call]) -> None:
-        """Make calls that only read, side by side, each in a thread, as many at once as may be."""
-        came: SimpleQueue[_Call | None] = SimpleQueue()
+    def _read(self, calls: list[_StepCall]) -> None:
+        """Run calls that only read, in parallel threads."""
+        came: SimpleQueue[_StepCall | None] = SimpleQueue()
         waiting, lock = iter(calls), threading.Lock()
 
         def work() -> None:
@@ -527,15 +528,15 @@ class StepCalls:
         if left:
             self._leave(calls)
 
-    def _next(self, came: SimpleQueue[_Call | None]) -> bool:
-        """Wait for the next call to end; False if the rest is not waited for any more."""
+    def _next(self, came: SimpleQueue[_StepCall | None]) -> bool:
+        """Wait for the next call to end. Return False if the step no longer waits."""
         try:
             return came.get(timeout=self.machinery.meter.seconds_left) is not None
         except Empty:
             return False
 
-    def _read_one(self, call: _Call, *, keeps: bool) -> None:
-        """Make a call in a thread; whatever is raised, somebody waits for its answer."""
+    def _read_one(self, call: _StepCall, *, keeps: bool) -> None:
+        """Run a call in a thread. Turn every exception into an answer, because the step waits for it."""
         try:
             self._read_and_keep(call, keeps=keeps)
         except CassetteError as error:
@@ -545,7 +546,7 @@ class StepCalls:
         except BaseException as error:  # noqa: BLE001
             call.answer = answer_of(failed(call.asked.name, error))
 
-    def _read_and_keep(self, call: _Call, *, keeps: bool) -> None:
+    def _read_and_keep(self, call: _StepCall, *, keeps: bool) -> None:
         why = self._why_not()
         with self._lock:
             if self._is_left(call):
@@ -559,12 +560,12 @@ class StepCalls:
                 self.machinery.journal.end(self.commit, call.asked.id, answer)
             call.answer = answer
 
-    def _is_left(self, call: _Call) -> bool:
-        """Return True if the turn does not wait for a call any more."""
+    def _is_left(self, call: _StepCall) -> bool:
+        """Return True if the step no longer waits for a call."""
         return self._closed or call.answer is not None
 
-    def _leave(self, calls: Iterable[_Call]) -> None:
-        """Answer the calls that the turn no longer waits for. Their results are not used."""
+    def _leave(self, calls: Iterable[_StepCall]) -> None:
+        """Answer the calls that the step no longer waits for. Their results are not used."""
         limit = self.machinery.meter.why_no_call()
         is_late = bool(limit) and not self.machinery.stop.is_set()
         self.limit = limit if is_late else self.limit
@@ -575,13 +576,13 @@ class StepCalls:
                     told = ended_reading(why) if call.is_begun else not_run(why)
                     call.answer = CallAnswer(told, is_error=True)
 
-    def _made(self, call: _Call) -> CallAnswer:
+    def _made(self, call: _StepCall) -> CallAnswer:
         machinery, prepared = self.machinery, call.prepared
         if prepared is None:
-            raise TypeError("a call is made after it was prepared")
+            raise TypeError("Prepare a call before it runs.")
 
         def make() -> ToolResult:
-            return machinery.toolset.carry_out(prepared.tool.name, prepared.values, approval=call.approval)
+            return prepared.execute(prepared.values)
 
         made: list[None] = []
         ended: list[None] = []
@@ -626,7 +627,7 @@ class StepCalls:
         return not_run(limit) if limit else ""
 
     def _take(self) -> str:
-        """Count a call, also one that a script makes, and return why it may not be made."""
+        """Count a call, which may be a script's, and return the reason if it may not run."""
         if self.machinery.stop.is_set():
             return not_run(self.machinery.stop.reason)
         limit = self.machinery.meter.take_call()
@@ -637,13 +638,13 @@ class StepCalls:
 def left_answer(
     known: KnownCall | None, question: Any | None, catch_up: Callable[[Any], object], *, reads: bool
 ) -> CallAnswer:
-    """Return the answer of a call that was left open, and is not made any more, as the person says something else.
+    """Return the answer of an open call that does not run, because the user sent another message.
 
     Args:
-        known: what the journal says of it.
-        question: what was asked about it in this process. It is withdrawn.
-        catch_up: has the question follow what was decided elsewhere.
-        reads: whether it only reads. The journal does not say of such a call that it began.
+        known: the journal's entry about the call.
+        question: this process's request about the call. It is withdrawn.
+        catch_up: updates the request with decisions of other processes.
+        reads: True if the call only reads. The journal does not record the start of such a call.
     """
     if known is not None and known.answer is not None:
         return known.answer
@@ -665,7 +666,7 @@ def _withdraw(question: Any, why: str) -> None:
 
 
 def _once(call: ToolCall, make: Callable[[], ToolResult]) -> Callable[[], ToolResult]:
-    """Return what makes a call the first time, and gives that result from then on: an approval is for one call."""
+    """Return a function that runs the call once, and then returns the same result. An approval covers one call."""
     lock, results = threading.Lock(), list[ToolResult]()
 
     def make_once() -> ToolResult:
@@ -679,7 +680,7 @@ def _once(call: ToolCall, make: Callable[[], ToolResult]) -> Callable[[], ToolRe
 
 
 def _replaced(carry_out: CarryOut, call: ToolCall, make: Callable[[], ToolResult]) -> ToolResult:
-    """Have a user's function make a call; what it raises, or gives in another form, is the result all the same."""
+    """Run a call through a user's function, and convert its exceptions and other return values into a result."""
     try:
         given: Any = carry_out(call, _once(call, make))
     except BaseException as error:  # it may raise anything

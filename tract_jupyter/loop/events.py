@@ -1,8 +1,8 @@
-"""What happens in a turn, told while it goes on; and the same of a turn that is over, read from the store.
+"""Events of a turn: reported while it runs, and read from the store later.
 
-Whoever looks on is given values in their order, on the turn's thread or another. The history says what was said, called
-and answered. What it does not say (how long a call took, who was asked about it, what a script called, how the turn
-ended) is kept in rows of events, if somebody looked on.
+An observer gets the events in order, on the turn's thread or another. The history has the messages, calls and answers.
+Other facts (duration of a call, its request, a script's calls, the end of the turn) are in event rows, which are
+written if the turn has an observer.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit import Alternative, CallNotes
 
 BEGIN_EVENT: Final = "turn.began"
-"""The row of the beginning of a turn that somebody looked on: of its question, and the tools that its model has."""
+"""The row for the start of an observed turn: its question, and the tools of its model."""
 STEP_EVENT: Final = "turn.step"
-"""The row of a step that somebody looked on."""
+"""The row for a step of an observed turn."""
 RESUME_EVENT: Final = "turn.resumed"
-"""The row that says where a turn was gone on with."""
+"""The row that says where a turn was resumed."""
 END_EVENT: Final = "turn.ended"
-"""The row of the end of a turn that somebody looked on."""
+"""The row for the end of an observed turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnBegan:
-    """A turn began, or goes on where it was left.
+    """A turn starts or is resumed.
 
     Attributes:
-        question: the commit with what the user said last; empty if nothing was said.
-        text: what the user said.
-        at: when.
-        is_resumed: it goes on.
-        attachments: what goes with it.
+        question: the commit of the user's last message; empty if there is none.
+        text: the text of that message.
+        at: its time.
+        is_resumed: True if the turn is resumed.
+        attachments: the files of the message.
     """
 
     question: str
@@ -59,14 +59,14 @@ class TurnBegan:
 
 @dataclass(frozen=True, slots=True)
 class RequestBegan:
-    """The model is asked; `step` counts the requests of the turn from 1."""
+    """A request to the model starts. `step` counts the requests of the turn from 1."""
 
     step: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyPiece:
-    """A piece of the reply came, as `on_delta` is given it."""
+    """A piece of the reply arrived, as for `on_delta`."""
 
     delta: Delta
 
@@ -77,12 +77,12 @@ class ReplyStored:
 
     Attributes:
         commit: its hash.
-        text: what it says.
-        reasoning: what the model thought before, as far as the provider tells.
-        calls: what it calls.
-        model: who replied; empty if nobody said.
-        usage: the tokens, and the `cost` where it is known, as `ChatResponse.usage`; of this request alone.
-        cut: why it is not whole; empty if it is.
+        text: its text.
+        reasoning: the model's reasoning, as far as the provider reports it.
+        calls: its tool calls.
+        model: the model; empty if unknown.
+        usage: the tokens, and the `cost` if it is known, of this request alone; see `ChatResponse.usage`.
+        cut: the reason if the reply is incomplete; else empty.
     """
 
     commit: str
@@ -96,7 +96,7 @@ class ReplyStored:
 
 @dataclass(frozen=True, slots=True)
 class CallAsked:
-    """A person is asked about a call, in the pending of that id."""
+    """The user is asked about a call, in the pending with that id."""
 
     call_id: str
     pending_id: str
@@ -104,7 +104,7 @@ class CallAsked:
 
 @dataclass(frozen=True, slots=True)
 class CallBegan:
-    """A call is carried out from now on."""
+    """A call starts."""
 
     call_id: str
 
@@ -114,18 +114,18 @@ class CallEnded:
     """A call has its answer, which is committed.
 
     Attributes:
-        call_id: of the call.
-        text: what the model is told, as it stands in the history.
-        is_error: whether that tells of a failure.
-        made: how many calls were made for it: 0 if it was not carried out; those of a script count.
-        tokens: of the answer.
-        seconds: how long it took, without waiting for a person beforehand; None if nobody knows.
-        decision: who decided about it before; None if nobody was asked.
-        asked: the pendings that its script asked, in order.
-        script: what a script did, as `ScriptResult.to_note`; None for other calls, and if nobody knows.
+        call_id: the id of the call.
+        text: the answer in the history.
+        is_error: True if the call failed.
+        made: the number of calls: 0 if the tool did not run. A script's calls count.
+        tokens: the tokens of the answer.
+        seconds: the duration without the wait for approval; None if unknown.
+        decision: the decision before the call; None if no approval was needed.
+        asked: the requests of its script, in order.
+        script: the result of a script, as `ScriptResult.to_note`; None for other calls, or if unknown.
         commit: the hash of the answer.
-        pending: that in which a person was asked before it was carried out; empty if nobody was.
-        instead: the `name` and `arguments` of the call that the user chose in its place; None for none.
+        pending: the id of the request about the call; empty if there was none.
+        instead: `name` and `arguments` of the alternative that the user chose; None for none.
     """
 
     call_id: str
@@ -144,13 +144,13 @@ class CallEnded:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnded:
-    """The turn is over, for now.
+    """The turn ended, at least for now.
 
     Attributes:
-        outcome: how it ended; None if nobody knows: its process ended, or another one works on it.
-        note: what that means and how to go on, in a sentence; of an error what it says.
-        seconds: how long it took from its beginning, or from where it was resumed; None if nobody knows.
-        about: what `ToolLoop.about_end` gave.
+        outcome: the outcome; None if unknown, because the process died or another one works on the turn.
+        note: the reason and the way to continue, in a sentence; for an error its message.
+        seconds: the duration since the start or the resumption; None if unknown.
+        about: the result of `ToolLoop.about_end`.
     """
 
     outcome: TurnOutcome | None
@@ -165,12 +165,12 @@ TurnEvent: TypeAlias = (
 
 
 class TurnObserver:
-    """Tells somebody what happens in one turn, and keeps what the history does not say.
+    """Reports the events of one turn, and stores the facts that the history does not have.
 
     Args:
-        repository: where the turn is stored.
-        tell: is given each event.
-        offered: the name of the tool profile that the model has; empty for no tools.
+        repository: stores the turn.
+        tell: gets each event.
+        offered: the name of the model's tool profile; empty for no tools.
         about_end: see `ToolLoop`.
     """
 
@@ -195,10 +195,10 @@ class TurnObserver:
         self._step_calls: dict[str, dict[str, Any]] = {}
 
     def observe(self, turn: StoredTurn) -> ChatResponse:
-        """Have a turn carried out, and tell how it begins and ends.
+        """Run a turn, and report its start and end.
 
         Raises:
-            TractError: as `StoredTurn.run` does.
+            TractError: as for `StoredTurn.run`.
         """
         on_delta = turn.on_delta
 
@@ -219,7 +219,7 @@ class TurnObserver:
         return response
 
     def _began_at_question(self) -> None:
-        """Tell that the turn began, of what the context ends with."""
+        """Report the start of the turn, with the question at the end of the context."""
         from tract_jupyter.loop.stored import question_of
 
         found = question_of(self._repository)
@@ -232,22 +232,22 @@ class TurnObserver:
         self._tell(found)
 
     def request(self) -> None:
-        """Tell that the model is asked."""
+        """Report a request to the model."""
         self._step += 1
         self._tell(RequestBegan(self._step))
 
     def replied(self, info: CommitInfo) -> None:
-        """Tell of a reply that is committed."""
+        """Report a committed reply."""
         from tract_jupyter.loop.stored import reply_event, said_here
 
         self._tell(reply_event(said_here(self._repository, info.commit_hash)))
 
     def asked(self, call_id: str, pending_id: str) -> None:
-        """Tell that a person is asked about a call."""
+        """Report a request to the user about a call."""
         self._tell(CallAsked(call_id, pending_id))
 
     def decided(self, call_id: str, question: Any, instead: Alternative | None = None) -> None:
-        """Note the decision about a call, or about the call that was chosen in its place."""
+        """Record the decision about a call, or about the alternative that replaced it."""
         if question.decision is not None:
             self._decisions[call_id] = (question.pending_id, question.decision)
         if instead is not None:
@@ -255,7 +255,7 @@ class TurnObserver:
 
     @contextmanager
     def making(self, call_id: str, notes: CallNotes) -> Iterator[None]:
-        """Tell that a call is carried out from now on; what is noted of it will be told at its end."""
+        """Report the start of a call. Its notes are reported at its end."""
         self._notes[call_id] = notes
         self._tell(CallBegan(call_id))
         began = time.monotonic()
@@ -265,7 +265,7 @@ class TurnObserver:
             self._took[call_id] = time.monotonic() - began
 
     def answered(self, call_id: str, answer: CallAnswer, info: CommitInfo) -> None:
-        """Tell that a call has its answer."""
+        """Report the answer of a call."""
         from tract_jupyter.loop.stored import said_here
 
         message = said_here(self._repository, info.commit_hash).message
@@ -289,11 +289,7 @@ class TurnObserver:
         self._tell(told)
 
     def step_over(self, commit: str) -> None:
-        """Keep what the history does not say of a step's calls.
-
-        Raises:
-            StoreError: that cannot be stored.
-        """
+        """Store the facts about a step's calls that the history does not have."""
         calls, self._step_calls = self._step_calls, {}
         if calls:
             self._keep(STEP_EVENT, {"message": commit, "calls": calls})

@@ -1,4 +1,4 @@
-"""Asking a language model, and committing what it replies."""
+"""Requests to a language model, and commits of its replies."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 _UNSAID: Final = "f" * 64
-"""The commit of a message that is not committed."""
+"""The hash that stands for a message without a commit."""
 
 _GENERATE: Final = "generate"
 """The name of the built-in operation whose pending, `PendingGeneration`, is a reply."""
@@ -55,7 +55,7 @@ _GENERATE: Final = "generate"
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyRequest:
-    """A request for a reply; the fields are arguments of `Tract.generate` and `Tract.propose_generate`."""
+    """A request for a reply. The fields are arguments of `Tract.generate` and `Tract.propose_generate`."""
 
     validator: Validator | None = None
     max_retries: int = 3
@@ -64,28 +64,28 @@ class ReplyRequest:
     message: str | None = None
     metadata: dict[str, Any] | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    """For the client."""
+    """Options of the client."""
     through: Callable[[LLMClient], LLMClient] = lambda client: client
     """Wraps the client; not stored."""
     on_delta: Callable[[Delta], object] | None = None
-    """Is given each piece of the reply as it comes; not stored."""
+    """Gets each piece of the reply when it arrives; not stored."""
 
     @classmethod
     def of(cls, arguments: dict[str, Any]) -> ReplyRequest:
-        """Make it of the arguments of `Tract.propose_generate`; what is none of its own is an option of the client."""
+        """Create a request from the arguments of `Tract.propose_generate`. Unknown names are options of the client."""
         own = {one.name for one in fields(cls)} - {"options", "through"}
         options = {name: value for name, value in arguments.items() if name not in own}
         return cls(**{name: value for name, value in arguments.items() if name in own}, options=options)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All but the validator and the client's options, as they are stored."""
+        """The stored settings: all except the validator and the client's options."""
         names = ("max_retries", "retry_prompt", "hide_retries", "message", "metadata")
         return {name: getattr(self, name) for name in names}
 
     @property
     def validator_name(self) -> str | None:
-        """The name under which the validator is stored; None if there is none."""
+        """The stored name of the validator; None if there is none."""
         return (
             None
             if self.validator is None
@@ -94,17 +94,17 @@ class ReplyRequest:
 
 
 class Generation:
-    """Asks the model of one tract for replies.
+    """Requests replies from the model of one tract.
 
     Args:
-        tract: where its pendings belong.
-        repository: where replies are committed.
-        firing: has pendings decided.
-        reviewer: keeps them in the inbox.
+        tract: owns the pendings.
+        repository: stores the replies.
+        firing: lets handlers decide about pendings.
+        reviewer: keeps pendings in the inbox.
         models: the models of the tract.
-        rebuild: makes a stored pending again.
-        waits: whether what answers a message of the user waits for a person, besides replies in the inbox.
-        journal: gives what signs the calls that the tool loop carries out.
+        rebuild: recreates a stored pending.
+        waits: returns True if an answer to a user message, other than a reply in the inbox, waits for approval.
+        journal: returns the journal that signs the calls of the tool loop.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Generation:
         """Ask the model, and return the pending whose approval commits the reply.
 
         Raises:
-            TractError: as of `Tract.generate`, until the reply is there.
+            TractError: as for `Tract.generate`, up to the reply.
         """
         self.check_ready()
         with self.turns.answering():
@@ -154,12 +154,12 @@ class Generation:
     def carry_out(
         self, asked: ReplyRequest, keep: Callable[[dict[str, Any]], Any] | None = None, **how: Any
     ) -> ChatResponse:
-        """Ask, have the reply decided about where anybody does so, and commit it.
+        """Ask the model, let handlers decide about the reply, and commit it.
 
         Args:
-            asked: how the model is asked.
-            keep: commits the reply, in another way than usual: of a run.
-            how: more of `_asked`.
+            asked: the request.
+            keep: commits the reply instead of `commit_reply`, for a run.
+            how: more arguments of `_asked`.
         """
         pending = None if asked.validator is not None or keep or how else self._waiting_reply(asked)
         if pending is not None:
@@ -189,10 +189,10 @@ class Generation:
         """Ask the model, and return the fields of its reply.
 
         Args:
-            asked: how the model is asked.
-            prompt: what is sent instead of the context, in OpenAI's shape.
-            replaces: the commit whose place the reply takes.
-            on_delta: is given what comes, piece by piece, of a model that can stream.
+            asked: the request.
+            prompt: messages to send instead of the context, in OpenAI's shape.
+            replaces: the commit that the reply replaces.
+            on_delta: gets the pieces of the reply, if the model can stream.
         """
         client = asked.through(self._models.client_for("chat"))
         branch, context = self.to_be_answered(self._repository.refs.position)
@@ -214,7 +214,7 @@ class Generation:
         fields: dict[str, Any],
         keep: Callable[[dict[str, Any]], Any] | None = None,
     ) -> PendingGeneration:
-        """Return the pending of a reply that came just now, with what the validator says of it."""
+        """Return the pending of a new reply, with the validator's diagnosis."""
         pending = self.restored(fields, asked.validator, keep, asked.through)
         with self._saved(pending):
             pending.look()
@@ -228,7 +228,7 @@ class Generation:
         prompt: list[dict[str, Any]] | None = None,
         replaces: str | None = None,
     ) -> dict[str, Any]:
-        """Return the fields of a reply that say what the model is asked; arguments as of `_asked`."""
+        """Return the fields that describe the request of a reply. The arguments are as for `_asked`."""
         options, tools = self._all_options(asked)
         offered = (
             tools if tools is not None else list(self._repository.toolsets.offered) or list(context.tools)
@@ -242,7 +242,7 @@ class Generation:
         }
 
     def _all_options(self, asked: ReplyRequest) -> tuple[dict[str, Any], Any]:
-        """Return the options of the client, and the tools that it offers the model, if the caller names any."""
+        """Return the options of the client, and the tools if the caller names any."""
         everything = {**self._models.options("chat"), **asked.options}
         tools = everything.pop("tools", None)
         return everything, tools
@@ -260,7 +260,7 @@ class Generation:
         return False
 
     def _waiting_reply(self, asked: ReplyRequest) -> PendingGeneration | None:
-        """Return the reply in the inbox that the model gave when it was asked the very same."""
+        """Return the reply in the inbox to the identical request."""
         waiting = self._ledger.of_operation(_GENERATE)
         if not waiting:
             return None
@@ -276,7 +276,7 @@ class Generation:
         return None
 
     def _taken_up(self, pending: PendingGeneration) -> ChatResponse:
-        """Have a reply decided about that is in the inbox, as one that came just now; what was proposed stays there."""
+        """Decide about a reply from the inbox like about a new one. A proposed reply stays in the inbox."""
         from tract_jupyter.review import outcome
 
         left_open()
@@ -290,7 +290,7 @@ class Generation:
             return self._firing.result(pending, joins=False)  # type: ignore[no-any-return]
 
     def _correct(self, fields: dict[str, Any]) -> None:
-        """Have what the provider counted correct the estimates, in the transaction that stores the reply."""
+        """Correct the token estimates with the provider's counts, in the transaction that stores the reply."""
         if self._repository.commits.counter.name == APPROXIMATE and fields["usage"]:
             count = self._repository.commits.counter.count_text
             if fields["prompt"] is None:
@@ -312,18 +312,16 @@ class Generation:
             self._repository.corrections.note(model, estimated, fields["usage"])
 
     def to_be_answered(self, here: Position | None = None) -> tuple[str, CompiledContext]:
-        """Return the current branch and its context; or those of a place that was looked at just now."""
+        """Return the branch and context of a position; by default of the current one."""
         if here is None or here.branch is None:
             here = self.check_place()
         context = None if here.commit_hash is None else self._repository.compiler.of(here.commit_hash)
         if not context:
-            raise ContentError(
-                "the context is empty; commit what the model should reply to first, as user(text)"
-            )
+            raise ContentError("The context is empty. Commit a message first, as user(text).")
         return here.branch or "", context
 
     def with_said(self, text: str) -> tuple[str, CompiledContext]:
-        """Return the current branch and its context, as if the user had said something more; nothing is committed."""
+        """Return the current branch and its context with one more user message, without committing it."""
         from tract_jupyter.models import CompiledContext, Message
 
         if not text.strip():
@@ -339,36 +337,36 @@ class Generation:
         )
 
     def attached_tokens(self, attachments: Sequence[Attachment]) -> int:
-        """Return the tokens of files that go with a message."""
+        """Return the tokens of attached files."""
         return self._repository.files.tokens(attachments, self._repository.counter.count_text)
 
     def check_ready(self) -> Position:
-        """Return the place of the next reply, after checking the model and the branch."""
+        """Check the model and the branch, and return the position for the next reply."""
         self._models.check()
         return self.check_place()
 
     def check_place(self) -> Position:
-        """Return where a reply goes, if it can."""
+        """Return the position for the next reply, if there can be one."""
         if self._repository.database.in_transaction:
             raise LLMError(
-                "a model cannot be asked within batch(): every other writer of the store would wait for its reply; "
-                "ask it before or after the block"
+                "A model cannot be asked within batch(), because all other writers of the store would wait for the "
+                "reply. Ask it before or after the block."
             )
         here = self._repository.refs.position  # both of one look: another thread may switch
         if here.branch is None:
             raise DetachedHeadError(
-                "HEAD names a commit, so a reply has no branch to go to; switch to one first"
+                "HEAD is detached, so there is no branch for a reply. Switch to a branch first."
             )
         return here
 
     def _check(self, asked: ReplyRequest) -> None:
-        """Check before anything is sent what would be refused after it."""
+        """Check the request before it is sent, for problems that would otherwise appear after it."""
         if asked.validator is not None and not callable(asked.validator):
             raise ContentError(
-                f"a validator is a function that is given the text, not {brief_repr(asked.validator)}"
+                f"Invalid validator {brief_repr(asked.validator)}. Use a function that takes the text."
             )
         if check_limit(asked.max_retries) != asked.max_retries:
-            raise ContentError(f"max_retries is a number from 0 on, not {asked.max_retries}")
+            raise ContentError(f"Invalid max_retries {asked.max_retries}. Use 0 or more.")
         if asked.retry_prompt is not None:
             check_text(asked.retry_prompt, "retry_prompt")
         options, _ = self._all_options(asked)
@@ -385,7 +383,7 @@ class Generation:
         keep: Callable[[dict[str, Any]], Any] | None = None,
         through: Callable[[LLMClient], LLMClient] = lambda client: client,
     ) -> PendingGeneration:
-        """Make the pending of a reply from its fields; `keep` commits it in another way than usual."""
+        """Create the pending of a reply from its fields. `keep` replaces `commit_reply`."""
         from tract_jupyter.review.builtin import PendingGeneration
 
         return PendingGeneration(
@@ -398,7 +396,7 @@ class Generation:
 
     @contextmanager
     def _saved(self, pending: PendingGeneration) -> Iterator[None]:
-        """Put a reply into the inbox if anything fails before it is decided: it was paid for."""
+        """Put a reply into the inbox if an error occurs before the decision, because it is paid for."""
         as_given = dict(pending.fields)
         try:
             yield
@@ -418,29 +416,27 @@ class Generation:
             raise
 
     def commit_reply(self, fields: dict[str, Any]) -> ChatResponse:
-        """Commit a reply, and before it those that were not good, where they are to be seen.
+        """Commit a reply, after the rejected ones if they are to be visible.
 
         Raises:
-            BranchMovedError: the current branch is another one than the model was asked on, or has not any more what
-                the model was asked.
+            BranchMovedError: another branch is current, or the branch no longer has the message that the reply answers.
         """
         with self._repository.writer.batch():
             return self.commit_in_batch(fields)
 
     def commit_in_batch(self, fields: dict[str, Any]) -> ChatResponse:
-        """Commit a reply as `commit_reply` does, in a batch of the caller's."""
+        """Commit a reply as `commit_reply` does, in the caller's batch."""
         here = self._repository.writer.position
         branch, current = fields["branch"], here.branch
         if current != branch:
             raise BranchMovedError(
-                f"the model was asked on branch {branch!r}, and the current one is {current!r}; nothing was "
-                f"committed. switch({branch!r}), then approve the reply"
+                f"The request was sent on branch {branch!r}, but the current branch is {current!r}, so nothing was "
+                f"committed. Call switch({branch!r}), then approve the reply."
             )
         if not self.turns.is_still_said(fields["head"], here.commit_hash):
             raise BranchMovedError(
-                f"what the model was asked is not in the context of {branch!r} any more, as that was undone, reset "
-                "or compressed meanwhile; nothing was committed. Bring it back (undo() or redo()), then approve "
-                "the reply"
+                f"The message that the reply answers is no longer on branch {branch!r} (undo, reset or compress "
+                "removed it), so nothing was committed. Restore it with undo() or redo(), then approve the reply."
             )
         self._correct(fields)
         if fields["hide_retries"]:
@@ -487,7 +483,7 @@ class Generation:
 def _both(
     one: Callable[[Delta], object] | None, other: Callable[[Delta], object] | None
 ) -> Callable[[Delta], object] | None:
-    """Return what gives a piece of a reply to both."""
+    """Combine two callbacks for the pieces of a reply."""
     if one is None or other is None:
         return one or other
     first, second = one, other
@@ -500,7 +496,7 @@ def _both(
 
 
 def _with_retries(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a reply, with what those before it have used that were not good and have no commit."""
+    """Add the usage of rejected replies, which have no commit, to the fields of a reply."""
     usage = fields["usage"]
     used = [failed["usage"] for failed in fields["retry_history"] if failed.get("usage")]
     if not usage or not used:
@@ -509,6 +505,6 @@ def _with_retries(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _used(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a reply's commit keeps of the tokens that it took; nothing if the provider said nothing."""
+    """Return the usage that a reply's commit stores; empty if the provider reported none."""
     usage = said.get("usage")
     return {"usage": usage} if usage else {}

@@ -1,8 +1,8 @@
-"""The journal of a step's calls: what the reply calls, which were begun, and what came of those that have ended.
+"""The journal of a step's calls: the calls of the reply, the started ones, and the answers of the ended ones.
 
-Only what the store would not tell otherwise is written: that nobody has changed the calls of a reply, that a call which
-changes something is begun, and what came of a call whose answer cannot be committed yet. The rows lie where the calls
-of scripts lie, are signed like them, and go with the last answer. A row that this user did not sign tells nothing.
+It stores only facts that the history does not have: a signature of the reply's calls, the start of a call that changes
+something, and the answer of a call that cannot be committed yet. The rows are in the table of script calls, are signed
+like these, and are deleted with the last answer. Rows without a valid signature of this user are ignored.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 _KIND: Final = "turn_calls"
 _TURN: Final = "turn"
-"""Stands in the place of a script notebook's id."""
+"""Used instead of the id of a script notebook."""
 _REPLY: Final = -1
-"""The position of the row with the calls of the message itself; what is known of each comes after it, as it came."""
+"""The position of the row with the calls of the message. Rows about single calls follow it in time order."""
 
 
 class KnownCall(NamedTuple):
-    """What is known of a call: that it was begun; and its answer, once it has ended."""
+    """A call that has started, with its answer if it has ended."""
 
     answer: CallAnswer | None = None
 
@@ -46,11 +46,7 @@ class CallJournal:
         self._signer = signer
 
     def of(self, commit: str) -> dict[str, KnownCall]:
-        """Return what is known of the calls of a message, by their ids.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """Return the entries about the calls of a message, by call id."""
         known: dict[str, KnownCall] = {}
         for row in self._signed_rows(commit):
             if row.position > _REPLY:
@@ -59,26 +55,20 @@ class CallJournal:
         return known
 
     def is_signed(self, commit: str, calls: Iterable[ToolCall]) -> bool:
-        """Return True if these calls of a stored message are what was signed: each once, in that order.
+        """Return True if the calls of a stored message are the signed ones, each at most once and in the same order.
 
         Args:
             commit: the message.
-            calls: those that have no answer yet.
-
-        Raises:
-            StoreError: the store cannot be read.
+            calls: its calls without an answer.
         """
         rows = [row for row in self._signed_rows(commit) if row.position == _REPLY]
         signed = iter([one for row in rows for one in json.loads(row.calls_json)])
         return all(_digest(call) in signed for call in calls)  # each is looked for behind the one before
 
     def sign(self, commit: str, calls: Iterable[ToolCall]) -> None:
-        """Sign the calls of a message, in the transaction that commits it, so that a resumed turn knows them.
+        """Sign the calls of a message, so a resumed turn can trust them. Call it within the message's transaction.
 
-        Where nothing can be signed, a resumed turn asks about them.
-
-        Raises:
-            StoreError: that cannot be stored.
+        If this process cannot sign, a resumed turn asks the user about the calls.
         """
         with suppress(TrustError):
             row = self._row(commit, _REPLY, [_digest(call) for call in calls])
@@ -86,27 +76,19 @@ class CallJournal:
                 self._rows.add(connection, commit, _TURN, row)
 
     def begin(self, commit: str, call_id: str) -> None:
-        """Note that a call is about to be made.
+        """Record that a call is about to start.
 
         Raises:
-            StoreError: that cannot be stored, so the call must not be made.
+            StoreError: the record cannot be stored, so the call must not start.
         """
         self._note(commit, [call_id, None])
 
     def end(self, commit: str, call_id: str, answer: CallAnswer) -> None:
-        """Note what came of a call.
-
-        Raises:
-            StoreError: that cannot be stored.
-        """
+        """Record the answer of a call."""
         self._note(commit, [call_id, answer._replace(images=())])  # the text describes them
 
     def forget(self, commit: str) -> None:
-        """Forget the calls of a message, whose answers are committed.
-
-        Raises:
-            StoreError: that cannot be stored.
-        """
+        """Delete the records about a message after its answers are committed."""
         with self._database.write() as connection:
             self._rows.remove_where(connection, run_id=self._run_id(commit))
 

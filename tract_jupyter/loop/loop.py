@@ -1,4 +1,4 @@
-"""`Tract.loop`: what a model that acts is offered, what a turn may take, and how it is stopped."""
+"""`Tract.loop`: the tools that a model is offered, the limits of a turn, and how to stop it."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit import Asking, ToolExecutor, ToolProfile, Toolset
 
 INSTRUCTIONS: Final = "instructions_for"
-"""The key of the metadata of what a model is told about scripts: the tool profile that it is about."""
+"""Metadata key of the instructions for scripts: their tool profile."""
 _PATIENCE: Final = 5.0
-"""Seconds that closing waits for the turns that are under way."""
+"""Seconds that `close` waits for running turns."""
 _USUAL_STEPS: Final = 50
 _given: ContextVar[StopSignal | None] = ContextVar("tract_loop_signal", default=None)
 
@@ -46,15 +46,15 @@ Tools: TypeAlias = "str | ToolProfile | Toolset | Sequence[dict[str, Any]] | Non
 
 @dataclass(frozen=True, kw_only=True)
 class TurnRequest:
-    """How one turn is carried out, as a caller says it; None for what the loop says.
+    """A caller's settings for one turn; None for the loop's.
 
     Attributes:
-        reply: asks for a reply, without the tools of the loop.
-        tools: what the model may call; schemas are shown to it, and the caller answers what it calls.
-        limits: what the turn may take.
-        on_delta: is given each piece of a reply as it comes.
-        on_turn: is given each event of the turn as it happens, on this thread or another.
-        whole: as of `ToolLoop`; True also if the loop says so.
+        reply: the request for a reply, without the tools of the loop.
+        tools: the tools of the model. If they are schemas, the caller answers the calls.
+        limits: the limits of the turn.
+        on_delta: gets each piece of a reply when it arrives.
+        on_turn: gets each event of the turn when it happens, on this thread or another.
+        whole: as for `ToolLoop`; True also if the loop's is.
     """
 
     reply: ReplyRequest = field(default_factory=ReplyRequest)
@@ -65,53 +65,54 @@ class TurnRequest:
     whole: bool = False
 
     def __post_init__(self) -> None:
-        """Check what a person wrote.
+        """Check the user's values.
 
         Raises:
-            ContentError: the limits, `on_delta` or `on_turn` are something else.
+            ContentError: the limits, `on_delta` or `on_turn` have the wrong type.
         """
         if self.limits is not None and not isinstance(self.limits, Allowance):
-            raise ContentError(f"limits is made with Allowance(steps=10, ...), not {brief_repr(self.limits)}")
+            raise ContentError(
+                f"limits is made with Allowance(steps=10, ...), not {brief_repr(self.limits)}."
+            )
         if self.on_delta is not None and not callable(self.on_delta):
             raise ContentError(
-                f"on_delta is a function that is given each piece of a reply, not {brief_repr(self.on_delta)}"
+                f"on_delta is a function that takes the pieces of a reply, not {brief_repr(self.on_delta)}."
             )
         if self.on_turn is not None and not callable(self.on_turn):
             raise ContentError(
-                f"on_turn is a function that is given each event of a turn, not {brief_repr(self.on_turn)}"
+                f"on_turn is a function that takes the events of a turn, not {brief_repr(self.on_turn)}."
             )
 
 
 class ToolLoop:
-    """The loop of one tract: it offers tools to the model and carries out what it calls, until the turn ends.
+    """The loop of one tract: it offers tools to the model and executes its calls, until the turn ends.
 
     Attributes:
-        tools: what `chat` and `generate` offer where they name nothing: a profile or its name, or a toolset; None for
-            no tools.
-        limits: what a turn may take, where its caller names no limits.
-        price: says what a request cost, for a limit of money; by default what the prices of `t.models` made of it.
-        ask: a function that is asked in the place of the model: `ask(messages, **options)`, as `LLMClient.chat`.
-        carry_out: a function in the place of making a call: `carry_out(call, make)`, where `make()` makes it as usual
-            and returns its `ToolResult`; called again, it returns the same, and nothing is made twice.
-        after_step: a function that is told of each step that is over, as a list of what came of its calls; a text that
-            it returns ends the turn, and says why.
-        about_end: a function whose result, JSON data, is kept with the end of each turn; see `TurnEnded`.
-        instructions: writes what a model is told about scripts, given its profile and what the user says.
-        parallel: how many calls of a step that only read may run at once.
-        result_size: how many characters of one result the model is shown; the whole is kept, and `read_result` reads
-            on.
-        step_size: how many characters of all results of a step it is shown.
-        make_meter: makes what measures a turn, of its limits and what a request costs.
-        whole: whether a cut reply is replaced by another request with a higher limit.
+        tools: the default tools of `chat` and `generate`: a profile or its name, or a toolset; None for no tools.
+        limits: the default limits of a turn.
+        price: returns the cost of a request, for a limit of money; by default from the prices of `t.models`.
+        ask: a function that replies instead of the model: `ask(messages, **options)`, as `LLMClient.chat`.
+        carry_out: a function that replaces the execution of a call: `carry_out(call, make)`. `make()` runs the call as
+            usual and returns its `ToolResult`. Further calls of `make` return the same result and run nothing.
+        after_step: a function that gets the calls of each finished step, as a list of `EndedCall`. If it returns a
+            text, the turn ends with this reason.
+        about_end: a function whose result, JSON data, is stored with the end of each turn; see `TurnEnded`.
+        instructions: writes the instructions for scripts, for the profile and the user's message.
+        parallel: the maximum number of parallel calls that only read.
+        result_size: the number of characters of one result that the model sees. The full result is stored, and
+            `read_result` reads the rest.
+        step_size: the number of characters of all results of a step that it sees.
+        make_meter: creates the meter of a turn, for its limits and the price function.
+        whole: True to replace a cut reply by another request with a higher limit.
 
     Args:
-        executor: gives what runs tools.
-        review: gives where the questions about calls are.
-        generation: asks the model, and commits its replies.
-        store: where turns are kept.
-        answers: gives where the answers of calls are kept.
+        executor: returns the tool executor.
+        review: returns the part that has the requests about calls.
+        generation: requests replies, and commits them.
+        store: stores turns.
+        answers: returns the store of the calls' answers.
         instructions: see above.
-        cassette: gives what requests go through, those that `ask` answers, too.
+        cassette: returns the cassette for requests, including the ones to `ask`.
     """
 
     def __init__(
@@ -151,30 +152,30 @@ class ToolLoop:
         self._had: dict[str | None, Toolset] = {}  # by branch: the tools of its last turn in this process
 
     def stop(self) -> None:
-        """Stop the turns that are under way, from any thread.
+        """Stop the running turns, from any thread.
 
-        The model's call ends at once, and what had come of its reply is kept, marked as cut. Scripts are ended, and
-        calls that only read are left. One that changes something has a second to end; then it is left as
-        well, and its answer says that nobody knows its end. (Where the turn is in the main thread it is waited for.)
-        What was not begun is answered with that, and no further request is made.
+        The request to the model ends at once. The received part of the reply is stored and marked as cut. Scripts end,
+        and calls that only read are abandoned. A call that changes something has a second to end. Then it is abandoned
+        as well, and its answer says that its end is unknown. (A turn in the main thread waits for it.) Calls that have
+        not started get an answer that says so, and no further request is sent.
         """
         for signal in list(self._running):
             signal.set(BY_PERSON)
 
     def pause(self) -> None:
-        """Have the turns that are under way end before their next request; calls are carried out until then."""
+        """End the running turns before their next request. Calls run until then."""
         for signal in list(self._running):
             signal.pause()
 
     def offer_anew(self) -> None:
-        """Have the next turn offer the tools as they are now, in the place of the list that the conversation keeps.
+        """Offer the current tools in the next turn, instead of the stored list of the conversation.
 
-        What that takes from the model, and from the provider's cache, is what `t.costs.of_rewrite()` says before.
+        `t.costs.of_rewrite()` estimates the cost: the model's reasoning and the provider's cache are lost.
         """
         self._is_anew = True
 
     def close(self) -> None:
-        """Stop the turns that are under way and wait for their end, five seconds at most; not for one that calls it."""
+        """Stop the running turns, and wait up to five seconds for their end. A turn does not wait for itself."""
         for signal in list(self._running):
             from tract_jupyter.prompts import TRACT_CLOSED
 
@@ -185,7 +186,7 @@ class ToolLoop:
 
     @contextmanager
     def signal(self) -> Iterator[StopSignal]:
-        """Yield what `stop` and `pause` give to a turn, from its first moment on; within one, that of this turn."""
+        """Yield the signal that `stop` and `pause` set for a turn. Within a turn, it is the turn's signal."""
         given = _given.get()
         if given is not None and given in self._running:
             yield given
@@ -201,7 +202,7 @@ class ToolLoop:
 
     @contextmanager
     def under_way(self) -> Iterator[None]:
-        """Have `stop`, `pause` and `close` know of a turn from the moment that its caller wants it."""
+        """Register a turn, so `stop`, `pause` and `close` reach it."""
         with self.signal():
             with self._ended:
                 self._turns += 1
@@ -213,7 +214,7 @@ class ToolLoop:
                     self._ended.notify_all()
 
     def toolset(self, tools: Tools = None) -> Toolset | None:
-        """Return what a turn offers, with the tool that reads on in long results; None for no tools.
+        """Return the tools of a turn, including the tool that reads the rest of long results; None for no tools.
 
         Raises:
             ContentError: there is no such profile.
@@ -237,13 +238,13 @@ class ToolLoop:
     def asking(
         self, asked: TurnRequest, text: str, name: str | None, attachments: Sequence[Attachable]
     ) -> Iterator[OpenTurn]:
-        """Commit the message of the user, and hold the branch until the reply is stored; see `Tract.chat`.
+        """Commit the user's message, and hold the branch until the reply is stored; see `Tract.chat`.
 
         Args:
-            asked: how the turn is carried out.
+            asked: the settings of the turn.
             text: the user's message.
-            name: who, among several.
-            attachments: files that go with it.
+            name: the name of the user, among several.
+            attachments: files to send with the message.
 
         Raises:
             AttachmentError: a file cannot be attached.
@@ -251,8 +252,8 @@ class ToolLoop:
         """
         if not check_text(text, "what the user says").strip():
             raise ContentError(
-                "what the user says is empty, so nothing was committed or sent; generate() has the context answered as "
-                "it stands, and chat(None) goes on with a turn that was left"
+                "The message is empty, so nothing was committed or sent. Use generate() to answer the current context, "
+                "or chat(None) to continue an interrupted turn."
             )
         generation, repository = self._generation, self._store.repository
         here = generation.check_ready()
@@ -268,16 +269,16 @@ class ToolLoop:
             yield turn
 
     def turn(self, asked: TurnRequest, step: Step | None = None) -> ChatResponse:
-        """Carry a turn out, from its beginning or from where it was left; within `under_way`.
+        """Run a turn from its start, or resume it; within `under_way`.
 
         Args:
-            asked: how.
+            asked: the settings of the turn.
             step: makes one request of the turn, as a run does. The default sends it to the model.
 
         Raises:
-            StoppedEarlyError: it was stopped before there was any reply.
+            StoppedEarlyError: the turn was stopped before there was any reply.
             ContentError: a limit cannot hold, or there is no such profile.
-            TractError: a request failed; what was stored until then counts, and the next turn goes on from there.
+            TractError: a request failed. Everything until then is stored, and the next turn continues from there.
         """
         toolset = self.toolset(asked.tools)
         limits = asked.limits or self.limits
@@ -302,7 +303,7 @@ class ToolLoop:
             return turn.run() if observer is None else observer.observe(turn)
         self._had[self._store.repository.refs.position.branch] = toolset
         from tract_jupyter.loop.acting import ActingTurn
-        from tract_jupyter.loop.calls import Machinery
+        from tract_jupyter.loop.calls import CallDependencies
         from tract_jupyter.loop.offered import OfferedTools
 
         offered = OfferedTools.of(self._store.repository, toolset, is_anew=self._is_anew)
@@ -311,7 +312,7 @@ class ToolLoop:
         refs = self._store.repository.refs
         tools_head = refs.own_head(follows=True)
         branch = tools_head.branch
-        machinery = Machinery(
+        machinery = CallDependencies(
             toolset, answers.journal, meter, stop, offered,
             self._asked.setdefault(branch, {}), lambda: refs.with_head(tools_head), self.carry_out,
             self.parallel, observer,
@@ -329,14 +330,14 @@ class ToolLoop:
         return replace(response, note="; ".join(filter(None, (response.note, moved))))
 
     def going_on(self, asked: TurnRequest, *, is_set_aside: bool) -> TurnRequest:
-        """Return how a turn that was left goes on: where nothing is said about tools, with those that it had.
+        """Return the settings for resuming a turn. The default tools are the turn's last ones.
 
         Args:
-            asked: how, as its caller says it.
-            is_set_aside: what was said has no reply yet, and is in no history.
+            asked: the caller's settings.
+            is_set_aside: True if the user's last message has no reply and is not sent.
 
         Raises:
-            ContentError: they were of a profile that nobody knows here.
+            ContentError: the turn's tool profile is not known here.
         """
         if asked.tools is not None or self.tools is not None:
             return asked
@@ -352,20 +353,20 @@ class ToolLoop:
         profile = find_profile(name)
         if profile is None:
             raise ContentError(
-                f"the turn was left with the tools of the profile {brief_repr(name)}, which is not known here, so "
-                "nothing was sent; go on with chat(None, tools=...), and with tools=[] where the model is to have none"
+                f"The interrupted turn had the tools of the profile {brief_repr(name)}, which is not known here, so "
+                "nothing was sent; continue with chat(None, tools=...), or with tools=[] for no tools."
             )
         return replace(asked, tools=profile)
 
     def last_response(self) -> ChatResponse | None:
-        """Return the reply that the current branch ends with, if it calls nothing that is open: its turn is over."""
+        """Return the last reply of the current branch if its turn is over; None if a call is open."""
         return self._store.last_reply()
 
     def turns(self, head: str | None = None) -> list[PastTurn]:
-        """Return the turns of a history, the oldest first.
+        """Return the turns of a history, oldest first.
 
         Args:
-            head: a commit, or a branch, that the history ends with; the current branch if left out.
+            head: the last commit of the history, or a branch; by default the current branch.
 
         Raises:
             CommitNotFoundError: there is no such commit.
@@ -379,11 +380,10 @@ class ToolLoop:
         return past_turns(repository, here)
 
     def events_of(self, turn: PastTurn) -> list[TurnEvent]:
-        """Return what happened in a turn, as the store tells it.
+        """Return the events of a turn from the store.
 
-        They are the events that `on_turn` was given, without pieces of replies and beginnings of calls. What the
-        history does not say (how long a call took, who decided about it, how the turn ended) is there if somebody
-        looked on.
+        They are the events that `on_turn` got, except pieces of replies and starts of calls. Facts outside the history
+        (durations, decisions, the end of the turn) are there only if the turn had an observer.
 
         Raises:
             StoreError: the store cannot be read.
@@ -393,7 +393,7 @@ class ToolLoop:
         return turn_events(self._store.repository, self._review().ledger, turn)
 
     def offered_in(self, turn: PastTurn) -> str | None:
-        """Return the name of the tool profile that a turn's model had last; empty for no tools, None if nobody knows.
+        """Return the name of the turn's last tool profile; empty for no tools, None if unknown.
 
         Raises:
             StoreError: the store cannot be read.
@@ -403,26 +403,26 @@ class ToolLoop:
         return offered_in(self._store.repository, turn)
 
     def shown(self, text: str, call_id: str, calls: int) -> ShownAnswer:
-        """Return the answer to a call as the model is shown it: cleaned, and cut where it is long.
+        """Return the answer to a call as the model sees it: cleaned, and cut if it is long.
 
         Args:
-            text: the whole of it.
-            call_id: of the call.
-            calls: how many calls its step has.
+            text: the full answer.
+            call_id: the id of the call.
+            calls: the number of calls in its step.
         """
         from tract_jupyter.loop.answers import CallAnswer, shown_answer, size_for
 
         return shown_answer(CallAnswer(text), call_id, size_for(calls, self.result_size, self.step_size))
 
     def _before_saying(self, asked: TurnRequest, text: str) -> None:
-        """Make ready for something new that the user says.
+        """Prepare the conversation for a new message of the user.
 
-        Calls that wait for a decision are answered. A model that is to write scripts is told once how, before the first
-        thing that is said; the text stays as it is for the rest of the conversation, and so does what providers cache.
-        What has become of the tools since is told too, as their list stays.
+        Answer the calls that wait for approval. If the model can write scripts, commit the instructions once, before
+        the first message. The text stays the same for the whole conversation, so providers can cache it. Report changed
+        tools, because the tool list itself stays the same.
 
         Args:
-            asked: how the turn is carried out.
+            asked: the settings of the turn.
             text: the user's message.
         """
         toolset = self.toolset(asked.tools)
@@ -471,7 +471,7 @@ class ToolLoop:
         return self._review().reviewer if toolset is None else toolset.reviewer
 
     def _question_of(self, call: ToolCall, toolset: Toolset | None) -> Any | None:
-        """Return what was asked about a call, also by a process that has ended meanwhile; None if nothing was."""
+        """Return the request about a call, which may be a dead process's; None if there is none."""
         here = self._store.repository.refs.position.branch
         waiting = self._asked.get(here, {}).pop(call.id, None)
         if waiting is not None or toolset is None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tract_jupyter.llm import CostLine
 
 Price = Callable[[str, Mapping[str, Any]], float | None]
-"""A function that says what a request cost in USD, given the model and the reported usage; None if nobody knows."""
+"""A function that returns the cost of a request in USD, for the model and the reported usage; None if unknown."""
 
 
 MEASURES: Final = tuple(one.name for one in fields(Allowance))
@@ -42,7 +42,7 @@ class Clock:
     """A clock that pauses while a request waits for the user. Threads may share it.
 
     Attributes:
-        before: seconds that it begins with.
+        before: the seconds at its start.
     """
 
     def __init__(self, before: float = 0.0) -> None:
@@ -94,13 +94,13 @@ class Clock:
 class Meter:
     """The used part of an allowance, and the part reserved for running calls. Threads may share it.
 
-    Before an agent is called, the most that it may take is set aside on each meter that it will be charged to.
-    Afterwards, its use is charged instead. So parallel calls cannot exceed the allowance together.
+    Before an agent is called, the maximum that it may use is reserved on each meter that it is charged to. After the
+    call, its use is charged instead. So parallel calls cannot exceed the allowance together.
 
     Args:
         limits: the allowance.
-        name: whose it is, in errors.
-        is_shared: whether calls side by side each get a part of it; else the first call gets all.
+        name: its owner, for errors.
+        is_shared: True if parallel calls each get a part of it; else the first call gets all.
 
     Attributes:
         spent: the use, by measure.
@@ -117,7 +117,7 @@ class Meter:
 
     @property
     def limits(self) -> Allowance:
-        """The allowance. If it is set again, an unknown price is forgotten."""
+        """The allowance. Setting it also clears `unpriced`."""
         return self._limits
 
     @limits.setter
@@ -135,7 +135,7 @@ class Meter:
         return None if limit is None else limit - self.taken(measure) - self.aside[measure]
 
     def share(self, measure: str, among: int) -> float | None:
-        """Return how much one of several calls side by side may take; None for any number, 0 or less for nothing."""
+        """Return the part that one of several parallel calls may use; None for no limit, 0 or less for nothing."""
         left = self.left(measure)
         if left is None or left <= 0:
             return left
@@ -149,8 +149,8 @@ class Meter:
             raise AgentError(
                 "limit",
                 f"the price of {self.unpriced!r} is not known, so the budget of {self.name} in USD cannot hold for it. "
-                f"A person can say what a million tokens cost, tract.models.price({self.unpriced!r}, input=1, "
-                "output=5), and give the budget anew: tract.agents.limits, or agent_update",
+                f"The user can set the price per million tokens, tract.models.price({self.unpriced!r}, input=1, "
+                "output=5), then set the budget again: tract.agents.limits, or agent_update",
             )
         if share > 0:
             return
@@ -159,17 +159,17 @@ class Meter:
         if taken < limit and self.aside[measure]:
             raise AgentError(
                 "limit",
-                f"the budget of {self.name} ({of} used) has nothing to give now: the rest is set aside for calls "
-                "under way. Call again when they have ended",
+                f"the budget of {self.name} ({of} used) has nothing available: the rest is reserved for running "
+                "calls. Call again when they have ended",
             )
         raise AgentError(
             "limit",
-            f"the budget of {self.name} is used up: {of}. A person can give more: tract.agents.limits, or agent_update "
+            f"the budget of {self.name} is used up: {of}. The user can raise it: tract.agents.limits, or agent_update "
             "with another budget",
         )
 
     def set_aside(self, amounts: Mapping[str, float]) -> None:
-        """Set something aside, or, if it is negative, give it back."""
+        """Reserve amounts, or release them if they are negative."""
         with _LOCK:
             for measure, number in amounts.items():
                 self.aside[measure] += number
@@ -198,11 +198,11 @@ class Reservation:
 
 
 def reserve(meters: tuple[Meter, ...], among: int = 1) -> Reservation:
-    """Set aside the most that a call may take: what each meter has left.
+    """Reserve the maximum that a call may use: the rest on each meter.
 
     Args:
         meters: the meters that the call is charged to.
-        among: how many calls begin side by side. Each gets a part of a meter that they share.
+        among: the number of parallel calls. Each gets a part of a shared meter.
 
     Raises:
         AgentError: a meter has nothing left.
@@ -223,19 +223,19 @@ def reserve(meters: tuple[Meter, ...], among: int = 1) -> Reservation:
 class TurnMeter(Meter):
     """The meter of one turn.
 
-    The tool calls of an agent's turn also count for the turn that called the agent, whose clock stops with it.
+    The tool calls of an agent's turn also count for the turn that called the agent, whose clock pauses with it.
 
     Args:
         limits: the allowance of the turn.
-        price: what a request cost.
-        agent: the agent whose turn it is; empty for the user's chat. The steps of agents that it calls count as its
-            own, and what it took before it was interrupted does not count, since that is charged already.
+        price: returns the cost of a request.
+        agent: the agent that the turn belongs to; empty for the user's chat. The steps of agents that it calls count as
+            its own. Its use before an interruption does not count, because it is charged already.
         caller: the meter of the turn that called the agent; None if the user's code did.
 
     Attributes:
-        usage: the sum of what the provider reported; with `estimated_tokens`, of requests of which it reported nothing,
-            beside the others, and with `cost` only if that of each request is known.
-        clock: measures the turn's seconds.
+        usage: the sum of the reported usage. It has `estimated_tokens` for requests without a report, and `cost` only
+            if the cost of each request is known.
+        clock: measures the seconds of the turn.
     """
 
     def __init__(
@@ -248,8 +248,8 @@ class TurnMeter(Meter):
     ) -> None:
         if limits.usd is not None and price is None:
             raise ContentError(
-                "a limit of money needs prices, and none are known here; give a limit of tokens instead, "
-                "such as Allowance(tokens=100_000)"
+                "A limit of money needs prices, and none are known here. Use a limit of tokens, such as "
+                "Allowance(tokens=100_000)."
             )
         super().__init__(limits, f"the agent {agent!r}" if agent else "this turn", is_shared=True)
         self.is_of_agent = bool(agent)
@@ -283,7 +283,7 @@ class TurnMeter(Meter):
         return self.spent["usd"]
 
     def taken(self, measure: str) -> float:
-        """Return how much the turn has taken."""
+        """Return the use of the turn."""
         return self.clock.seconds if measure == "seconds" else super().taken(measure)
 
     @property
@@ -300,7 +300,7 @@ class TurnMeter(Meter):
         return left if left is None or measure not in _AT_ONCE else left + self.aside[measure]
 
     def share(self, measure: str, among: int) -> float | None:
-        """Return how much one of several calls may take. They share everything except the time."""
+        """Return the part that one of several parallel calls may use. They share everything except the time."""
         return super().share(measure, 1 if measure == "seconds" else among)
 
     def charge(self, used: Mapping[str, float], unpriced: str = "") -> None:
@@ -314,10 +314,10 @@ class TurnMeter(Meter):
         """Count a request.
 
         Args:
-            model: who replied.
-            usage: what the provider reported.
-            estimated: the tokens of request and reply, where it reported none.
-            retries: how many requests before it are told with it.
+            model: the model that replied.
+            usage: the usage that the provider reported.
+            estimated: the tokens of request and reply, if the provider reported none.
+            retries: the number of earlier requests that this call also counts.
         """
         reported = tokens_of(usage or {})
         own = (usage or {}).get("estimated_tokens", 0)
@@ -335,18 +335,18 @@ class TurnMeter(Meter):
         super().charge(taken, model if None in costs else "")
 
     def add_costs(self, lines: Iterable[CostLine]) -> None:
-        """Count what requests beside those of the turn took, such as those of a model that reviews its calls."""
+        """Count requests outside the turn's own, such as a model's that reviews its calls."""
         for line in lines:
             usd = 0.0 if self._price is None or line.cost is None else float(line.cost.usd)
             is_unpriced = self._price is not None and line.cost is None
             super().charge({"tokens": line.tokens, "usd": usd}, line.model if is_unpriced else "")
 
     def add_calls(self, made: int) -> None:
-        """Count tool calls that were made before the turn was left."""
+        """Count tool calls that ran before the turn was interrupted."""
         super().charge({"calls": made})
 
     def take_call(self) -> str:
-        """Count a tool call, and return why it may not be made; empty if it may."""
+        """Count a tool call. Return the reason if it may not run; else an empty text."""
         with _LOCK:
             why = self.why_no_call()
             if not why:
@@ -379,7 +379,7 @@ class TurnMeter(Meter):
         return self._late()
 
     def why_too_large(self, tokens: int) -> str:
-        """Return why a request that takes about so many tokens may not be sent; empty if it may."""
+        """Return the reason if a request with about so many tokens may not be sent; else an empty text."""
         limit = self.limits.tokens
         if limit is None or self.tokens + tokens <= limit:
             return ""
@@ -405,7 +405,7 @@ class TurnMeter(Meter):
 
     @property
     def seconds_left(self) -> float | None:
-        """The time that is left; None for any time."""
+        """The remaining time; None for no limit."""
         limit = self.limits.seconds
         return None if limit is None else max(0.0, limit - self.clock.seconds)
 

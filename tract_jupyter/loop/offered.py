@@ -1,7 +1,7 @@
-"""What a conversation offers its model: the list of tools that it began with, and what has become of them since.
+"""The tools that a conversation offers its model: the list that it started with, and messages about later changes.
 
-Providers bind their cache, and what a model thought, to the list. So it stays as it was first sent: the commits of
-replies are linked to it, and another process finds it there. What has changed is told in messages.
+Providers bind their cache, and the model's reasoning, to the list. So every request of a conversation repeats the first
+list. The commits of replies refer to it, so another process finds it there. Messages report later changes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit import Toolset
 
 OFFERED: Final = "tool_profile"
-"""The key of a reply's metadata that says which tool profile it was made with."""
+"""Metadata key of a reply: its tool profile."""
 _TOLD: Final = "told_tools"
-"""The key of the metadata of what a model is told about its tools: of which list, and all tools then, by digest."""
+"""Metadata key of a message about changed tools: the list, and the digests of all tools at that time."""
 _RUNS_SCRIPTS: Final = "notebook_execute"
 
 
 class ToolNews(NamedTuple):
-    """What a model is to be told about its tools: the text, and what its commit says besides."""
+    """A message for the model about its changed tools: the text, and the metadata of its commit."""
 
     text: str
     metadata: dict[str, Any]
@@ -39,8 +39,8 @@ class OfferedTools:
     """The tools of a toolset, as the conversation on the current branch offers them.
 
     Attributes:
-        schemas: what each request is sent with, in OpenAI's shape.
-        news: what the model has not been told yet; None if it knows all.
+        schemas: the tool list of each request, in OpenAI's shape.
+        news: the changes that the model does not know yet; None for none.
     """
 
     schemas: list[dict[str, Any]]
@@ -48,12 +48,12 @@ class OfferedTools:
 
     @classmethod
     def of(cls, repository: Repository, toolset: Toolset, *, is_anew: bool = False) -> OfferedTools:
-        """Return the list of the newest reply with the same tool profile; if there is none, the tools as they are.
+        """Return the list of the newest reply with the same tool profile; if there is none, the current tools.
 
         Args:
             repository: has the conversation.
-            toolset: the tools as they are.
-            is_anew: whether the list is made anew all the same.
+            toolset: the current tools.
+            is_anew: ignore the stored list.
         """
         schemas: list[dict[str, Any]] = plain(toolset.schemas())
         sent = None if is_anew else _sent(repository, toolset.profile.name)
@@ -65,25 +65,25 @@ class OfferedTools:
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the names that stand in the list."""
+        """Return the names in the list."""
         return frozenset(_named(self.schemas))
 
 
 def news_of(repository: Repository, toolset: Toolset) -> ToolNews | None:
-    """Return what the model is to be told about its tools: nothing before its first reply, which tells it all."""
+    """Return the message about changed tools; None before the first reply, because the request lists all tools then."""
     if _sent(repository, toolset.profile.name) is None:
         return None
     return OfferedTools.of(repository, toolset).news
 
 
 def _sent(repository: Repository, profile: str) -> str | None:
-    """Return the hash of the list that the newest reply with a tool profile was made with; None if there is none."""
+    """Return the hash of the tool list of the newest reply with a tool profile; None if there is none."""
     replies = _said_by(repository, "assistant")
     return next((one.tools_hash for one in replies if one.metadata.get(OFFERED) == profile), None)
 
 
 def _told(repository: Repository, sent: str) -> dict[str, str] | None:
-    """Return the tools that the model was told about last, by digest, in a conversation that keeps a list."""
+    """Return the digests of the tools in the last message about changes to this list."""
     for info in _said_by(repository, "system"):
         note = info.metadata.get(_TOLD)
         if isinstance(note, dict) and note.get("list") == sent and isinstance(note.get("tools"), dict):
@@ -92,7 +92,7 @@ def _told(repository: Repository, sent: str) -> dict[str, str] | None:
 
 
 def _said_by(repository: Repository, role: str) -> Iterator[CommitInfo]:
-    """Yield the commits of the messages of a role that are sent, newest first."""
+    """Yield the commits of the sent messages of a role, newest first."""
     here = repository.refs.position.commit_hash
     messages = () if here is None else repository.compiler.of(here).messages
     for message in reversed(messages):
@@ -107,14 +107,14 @@ def _news(
     now: Mapping[str, Any],
     told: Mapping[str, str] | None,
 ) -> ToolNews | None:
-    """Return what differs from what the model knows.
+    """Compare the current tools with the ones that the model knows.
 
     Args:
-        toolset: the tools as they are.
+        toolset: the current tools.
         sent: the hash of the list that is sent.
         kept: that list, by name.
-        now: the schemas of the tools as they are, by name.
-        told: those that there were when the model was told last, by digest; None if it never was.
+        now: the schemas of the current tools, by name.
+        told: the digests of the tools in the last message about changes; None if there was none.
     """
     there = {name: digest(schema) for name, schema in now.items()}
     known = {name: digest(schema) for name, schema in kept.items()} if told is None else told

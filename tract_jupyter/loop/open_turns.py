@@ -1,10 +1,10 @@
-"""Turns: who answers on a branch, one at a time, and what a turn without a reply leaves behind.
+"""Turns: one answer at a time on a branch, and the cleanup after a turn without a reply.
 
-A lease says which process works on a run: two would commit it twice.
+A lease says which process works on a run, because two processes would commit it twice.
 
-A question that no reply came to is not sent with later ones. The store says which questions are open, so that this
-holds after a crash too; the context says which are set aside: they have the priority `skip` until they are asked again.
-These notes are undone with the question that they are about, or that they made way for.
+A question without a reply is not sent with later ones. The store records open questions, so this holds after a crash.
+In the context, they have the priority `skip` until they are asked again. Undo removes these notes together with the
+question that they are about, or with the question that replaced it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 LASTS: Final = 120.0
-"""Seconds that a lease counts unless it is renewed. That a process of this host has ended is seen at once."""
+"""Seconds that a lease is valid unless it is renewed. A dead process of this host is detected at once."""
 
 _BETWEEN: Final = LASTS / 3
 
@@ -54,19 +54,19 @@ _HERE: Final[set[str]] = set()
 
 
 class Lease:
-    """The right to go on with a run, within `with`. A thread renews it: a call of a model may take longer.
+    """The right to work on a run, within `with`. A thread renews it, because a request to a model may take longer.
 
     Args:
-        database: where the run is.
-        rows: of the tract.
+        database: has the run.
+        rows: the lease rows of the tract.
         run_id: the run.
-        branch: that it answers on: nobody else does meanwhile.
-        question: the commit that it answers. If no reply comes, the store says that it is open.
+        branch: the branch of the reply. No other run may answer on it meanwhile.
+        question: the commit to answer. If there is no reply, the store records that it is open.
 
     Attributes:
-        open: the leases of this branch with questions that no reply came to, the oldest first.
-        has_failed: whether the question stays open when the lease is given back. None: if an error ends the block, as
-            a second interrupt may cut the look at it.
+        open: the leases of this branch whose questions have no reply, oldest first.
+        has_failed: True if the question stays open after the release. None means: if an error ends the block, because a
+            second interrupt may prevent the check.
     """
 
     def __init__(
@@ -91,10 +91,10 @@ class Lease:
 
     @interrupts.whole
     def __enter__(self) -> Self:
-        """Take it.
+        """Take the lease.
 
         Raises:
-            RunError: somebody else has it.
+            RunError: another process or thread holds it.
         """
         interrupts.begin(interrupts.frame_at(0), self)  # not the run's frame, which may be stopped
         try:
@@ -112,8 +112,8 @@ class Lease:
             held = self._rows.of(connection, self.run_id)
             if held is not None and _is_held(held):
                 raise RunError(
-                    f"run {self.run_id} is being run by {_holder(held)}; wait for its end, or resume it once that "
-                    "process has ended"
+                    f"run {self.run_id} is being run by {_holder(held)}; wait for its end, or resume the run after "
+                    "that process has ended"
                 )
             if self.branch is not None:
                 self._look_at_branch(connection, self.branch)
@@ -127,14 +127,14 @@ class Lease:
         for other in self._rows.on_branch(connection, branch):
             if other.run_id != self.run_id and _is_held(other):
                 raise RunError(
-                    f"{_holder(other)} answers on branch {branch!r} (run {other.run_id[:8]}), and two at once would "
-                    "not see what the other does; wait for its end, stop it, or use another branch"
+                    f"{_holder(other)} answers on branch {branch!r} (run {other.run_id[:8]}), and two parallel turns "
+                    "would not see each other's messages. Wait for its end, stop it, or use another branch."
                 )
             if other.question is not None:
                 self.open.append(other)
 
     def ask(self, question: str | None) -> None:
-        """Say which commit is to be answered, and that the open ones of this branch are seen to."""
+        """Set the commit to answer. The open questions of this branch are handled by now."""
         with self._database.write() as connection:
             for other in self.open:
                 self._rows.remove(connection, other.run_id)
@@ -154,7 +154,7 @@ class Lease:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give it back. Where that fails nobody else needs it back before this process ends, or its time is over."""
+        """Release the lease. If that fails, it ends with this process, or when it expires."""
         try:
             if self.has_failed is None:
                 self.has_failed = kind is not None
@@ -180,10 +180,10 @@ class Lease:
             raise
 
     def renew(self) -> None:
-        """Say that this process is still at it. Costs nothing until a third of the time is over.
+        """Renew the lease. This is free until a third of its time is over.
 
         Raises:
-            RunError: another process has taken the run over.
+            RunError: another process has taken over the run.
         """
         if time.monotonic() < self._renew_at:
             return
@@ -207,7 +207,7 @@ class Lease:
 
 
 def is_held(database: Database, rows: RunLeaseRows, run_id: str) -> bool:
-    """Return True if a process works on a run, as far as is known here.
+    """Return True if a process works on a run, as far as this process knows.
 
     Raises:
         StoreError: the store cannot be read.
@@ -240,11 +240,11 @@ class OpenTurn:
 
     Attributes:
         lease: holds the branch.
-        is_asked: the question was said, and nobody has begun to answer it.
-        here: the branch that is held, and its newest commit when the question was said.
-        waits: its end is open: a person decides about the reply, or about an operation.
-        goes_on: it was cut off, and can be resumed.
-        has_run: a run of it has begun.
+        is_asked: True if the question is committed, and no run answers it yet.
+        here: the branch, and its newest commit after the question.
+        waits: True if the reply or an operation waits for the user's decision.
+        goes_on: True if the turn was interrupted and can be resumed.
+        has_run: True if one of its runs has started.
     """
 
     owner: object
@@ -260,7 +260,7 @@ _turn: ContextVar[OpenTurn | None] = ContextVar("tract_turn", default=None)
 
 
 def left_open() -> None:
-    """Note that the reply of this thread's turn came, and waits for a decision."""
+    """Record that the reply of this thread's turn waits for a decision."""
     turn = _turn.get()
     if turn is not None:
         turn.waits = True
@@ -270,13 +270,13 @@ class Turns:
     """The turns of one tract.
 
     Args:
-        tract_id: of the tract.
-        database: where it is.
-        refs: say which branch is the current one.
-        writer: writes a question together with the note that it is open.
-        commits: where questions are set aside.
-        timelines: what stands in the history.
-        waits: whether the reply to a message is there, or on its way, and waits for a person.
+        tract_id: the id of the tract.
+        database: has the tract.
+        refs: gives the current branch.
+        writer: commits a question together with the note that it is open.
+        commits: stores the priority of questions.
+        timelines: gives the history.
+        waits: returns True if the reply to a message, or its run, waits for the user.
     """
 
     def __init__(
@@ -301,17 +301,18 @@ class Turns:
     def asking(
         self, here: Position, content: dict[str, Any], say: Callable[[], CommitInfo]
     ) -> Iterator[OpenTurn]:
-        """Hold the current branch, and have the user say something, unless it was said already and no reply came.
+        """Hold the current branch and commit the user's message, unless it is committed already and has no reply.
 
-        If none comes now, it is set aside. Where the reply waits for a person, nothing is said and `waits` is set.
+        If there is no reply, the message gets the priority `skip`. If its reply already waits for the user, nothing is
+        committed and `waits` is set.
 
         Args:
             here: the current branch.
-            content: what the user says.
+            content: the message.
             say: commits it.
 
         Raises:
-            RunError: somebody else answers on this branch.
+            RunError: another process or thread answers on this branch.
         """
         with self._held(uuid4().hex, here.branch, None, here.branch, sets_aside=True) as turn:
             with self._writer.batch():
@@ -333,13 +334,13 @@ class Turns:
 
     @property
     def is_asked(self) -> bool:
-        """True within `asking`, until somebody begins to answer: its place was looked at, and no run answers it yet."""
+        """True within `asking`, until a run starts to answer. The position is checked already."""
         turn = _turn.get()
         return turn is not None and turn.owner is self and turn.is_asked
 
     @property
     def is_set_aside(self) -> bool:
-        """True if what was said last on the current branch was set aside, since no reply came to it."""
+        """True if the last message on the current branch has the priority `skip`, because it got no reply."""
         newest = self._newest_append(self._refs.position.commit_hash)
         if newest is None:
             return False
@@ -353,13 +354,13 @@ class Turns:
 
     @contextmanager
     def answering(self, *, is_new: bool = True) -> Iterator[OpenTurn]:
-        """Hold the current branch, to have answered what the user said last; within `asking` what was said there, once.
+        """Hold the current branch to answer the user's last message. Within `asking`, answer its message, once.
 
         Args:
-            is_new: whether the turn has no reply yet.
+            is_new: True if the turn has no reply yet.
 
         Raises:
-            RunError: somebody else answers on this branch.
+            RunError: another process or thread answers on this branch.
         """
         outer = _turn.get()
         if outer is not None and outer.owner is self and outer.is_asked:
@@ -381,16 +382,16 @@ class Turns:
 
     @contextmanager
     def resuming(self, run_id: str, branch: str | None, question: str | None) -> Iterator[OpenTurn]:
-        """Hold the branch of a run that goes on.
+        """Hold the branch of a resumed run.
 
         Raises:
-            RunError: another process works on it, or somebody else answers on its branch.
+            RunError: another process works on the run, or answers on its branch.
         """
         with self._held(run_id, branch, question) as turn:
             yield turn
 
     def is_open(self, question: str, at: str | None = None) -> bool:
-        """Return True if a message of the user is sent, and has no reply: on the current branch, or at a commit."""
+        """Return True if a user message is sent and has no reply, on the current branch or at a commit."""
         later = None
         for commit, role in self._timelines.newest(at or self._refs.position.commit_hash):
             if commit == question:
@@ -399,16 +400,16 @@ class Turns:
         return False
 
     def is_due(self, commit: str, at: str | None) -> bool:
-        """Return True if nobody has said anything since a message of a history: a request from there is due."""
+        """Return True if a message is the last one of a history, so a request from there is due."""
         for one, role in self._timelines.newest(at):
             if one == commit or role in {"user", "assistant"}:
                 return one == commit
         return False
 
     def is_still_said(self, head: str, now: str | None) -> bool:
-        """Return True if the history of the commit `now` has the message that the context of a commit ends with.
+        """Return True if the history of the commit `now` has the last message of the context at `head`.
 
-        What a rebase or a compression of earlier messages places anew is another commit, and the same message.
+        After a rebase or a compression, the same message has another commit.
         """
         if now == head:
             return True
@@ -436,7 +437,7 @@ class Turns:
         *,
         sets_aside: bool = False,
     ) -> Iterator[OpenTurn]:
-        """Hold a branch, and stay on `on`, or where HEAD is, whoever moves that meanwhile."""
+        """Hold a branch, and stay on `on` or on HEAD's current place, even if another thread moves HEAD."""
         refs = self._refs
         with (
             Lease(self._database, self._rows, run_id, branch, question) as lease,
@@ -463,14 +464,14 @@ class Turns:
         return self._refs.position.branch != turn.lease.branch or self.is_open(question)
 
     def _question(self, head: str | None) -> str | None:
-        """Return the commit of what the user said last, if no reply came to it."""
+        """Return the commit of the user's last message, if it has no reply."""
         for commit, role in self._timelines.newest(head):
             if role in {"user", "assistant"}:
                 return commit if role == "user" else None
         return None
 
     def last_said(self, at: str | None = None) -> str | None:
-        """Return the newest message of the current branch, or of a commit's history, even if it is set aside.
+        """Return the newest message of the current branch, or of a commit's history, including skipped ones.
 
         Raises:
             TractError: there is no such commit.
@@ -485,7 +486,7 @@ class Turns:
 
     @staticmethod
     def _again(lease: Lease, last: str | None) -> StoredLease | None:
-        """Return the note of the open question that is the newest message, and so is asked again."""
+        """Return the note of the open question if it is the newest message, and so is asked again."""
         return next((one for one in reversed(lease.open) if one.question == last), None)
 
     def _set_others_aside(self, lease: Lease, again: StoredLease | None) -> None:
@@ -501,7 +502,7 @@ class Turns:
         self._commits.annotate(question, priority, why.reason, metadata=why.metadata)
 
     def _take_back(self, question: str) -> None:
-        """Have a question sent again that was set aside, with the priority that it had."""
+        """Restore the earlier priority of a skipped question, so it is sent again."""
         changes = self._changes(question)
         if self._is_note(changes, QuestionNote.SET_ASIDE, QuestionNote.OTHER_ASKED):
             earlier = [one.priority for one in changes if one.priority != Priority.SKIP]
@@ -522,6 +523,6 @@ class Turns:
 
 
 def _holds(step: Step, content: dict[str, Any]) -> bool:
-    """Return True if a message says just this."""
+    """Return True if a message has exactly this content."""
     said = json.loads(step.payload)
     return all(said.get(name) == value for name, value in content.items())

@@ -11,9 +11,9 @@ _LONGEST_PATTERN: Final = 8
 
 
 class RepetitionGuard:
-    """Recognizes steps that repeat earlier ones: the same calls a third time, after the same outcomes twice.
+    """Detects a third repetition of the same calls, after the same outcomes twice.
 
-    The pattern that is repeated may be one step, or up to eight in turn.
+    The repeated pattern may have one to eight steps.
     """
 
     def __init__(self) -> None:
@@ -29,12 +29,12 @@ class RepetitionGuard:
         return None
 
     def note(self, keys: Sequence[str], outcomes: Sequence[str]) -> None:
-        """Note a step, with the outcome of each of its calls."""
+        """Record a step, with the outcome of each of its calls."""
         pairs = sorted(zip(keys, outcomes, strict=True))
         self._add(tuple(key for key, _ in pairs), tuple(outcome for _, outcome in pairs))
 
     def note_repetition(self, keys: Sequence[str], outcomes: tuple[str, ...]) -> None:
-        """Note a step that was refused as a repetition, with its expected outcomes."""
+        """Record a step that was refused as a repetition, with its expected outcomes."""
         self._add(tuple(sorted(keys)), outcomes)
 
     def _add(self, keys: tuple[str, ...], outcomes: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""The turns of a history, and what happened in each, read from the store."""
+"""The turns of a history, and the events of each, read from the store."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CALLS: Final = "calls"
 
 @dataclass(frozen=True)
 class Said:
-    """A message of a turn, with what its commit says besides."""
+    """A message of a turn, with the metadata and time of its commit."""
 
     message: Message
     metadata: Mapping[str, Any]
@@ -49,15 +49,15 @@ class Said:
 
 @dataclass(frozen=True)
 class PastTurn:
-    """A turn as the history has it.
+    """A turn in the history.
 
     Attributes:
-        question: the commit with what the user said.
-        text: what that was.
-        at: when.
-        said: the replies, and the answers of calls, in their order.
-        is_last: nothing was said after it.
-        attachments: what went with it.
+        question: the commit of the user's message.
+        text: its text.
+        at: its time.
+        said: the replies and the answers of calls, in order.
+        is_last: True if it is the last turn.
+        attachments: the files of the message.
     """
 
     question: str
@@ -69,18 +69,18 @@ class PastTurn:
 
     @property
     def told(self) -> str:
-        """What the user said, without what was sent beside it, and the names of attachments."""
+        """The user's text, without attached context, and with the names of attachments."""
         return named_text(self.attachments, parse_message(self.text)[1])
 
     @property
     def model(self) -> str:
-        """Who replied last; empty if nobody did, or it is not known."""
+        """The model of the last reply; empty if there is none or it is unknown."""
         named = [str(one.message.generation_config.get("model") or "") for one in self.said]
         return next(filter(None, reversed(named)), "")
 
 
 def past_turns(repository: Repository, head: str | None) -> list[PastTurn]:
-    """Return the turns of a history, the oldest first.
+    """Return the turns of a history, oldest first.
 
     Raises:
         StoreError: the store cannot be read.
@@ -99,7 +99,7 @@ def past_turns(repository: Repository, head: str | None) -> list[PastTurn]:
 
 
 def _asks(message: Message, metadata: Mapping[str, Any]) -> bool:
-    """Return True if a message begins a turn: not a rejection's reason, nor a request to continue."""
+    """Return True if a message starts a turn. A rejection's reason or a request to continue does not."""
     return message.role == "user" and not metadata.keys() & {"rejected", CONTINUES}
 
 
@@ -122,7 +122,7 @@ def _said(repository: Repository, head: str | None) -> Iterator[Said]:
 
 
 def question_of(repository: Repository) -> TurnBegan:
-    """Return how the turn begins that the context is in."""
+    """Return the start of the turn at the end of the context."""
     head = repository.refs.position.commit_hash
     said: list[str] = []
     with repository.timelines.lock:
@@ -146,7 +146,7 @@ def question_of(repository: Repository) -> TurnBegan:
 
 
 def newest_said(repository: Repository) -> str:
-    """Return the newest reply or answer of a call of the turn that the context is in; empty if there is none yet."""
+    """Return the newest reply or answer in the turn at the end of the context; empty if there is none yet."""
     with repository.timelines.lock:
         timeline = repository.timelines.at(repository.refs.position.commit_hash)
         for step in reversed(timeline.steps):
@@ -165,7 +165,7 @@ def _newest(turn: PastTurn) -> str:
 
 
 def offered_in(repository: Repository, turn: PastTurn) -> str | None:
-    """Return the tool profile of a turn's newest reply; if it has none, of its beginning. None if nobody knows.
+    """Return the tool profile of a turn's newest reply, else of its start row; None if unknown.
 
     Raises:
         StoreError: the store cannot be read.
@@ -203,7 +203,7 @@ def reply_event(said: Said) -> ReplyStored:
 
 
 def turn_events(repository: Repository, ledger: Ledger, turn: PastTurn) -> list[TurnEvent]:
-    """Return what happened in a turn, as the store tells it: as it was told then, but for pieces and what was begun.
+    """Return the events of a turn from the store, without pieces of replies and starts of calls.
 
     Raises:
         StoreError: the store cannot be read.
@@ -239,7 +239,7 @@ def _is_of(event: Event, kind: str, turn: PastTurn) -> bool:
 
 
 def _known_calls(kept: Sequence[Event]) -> dict[str, dict[str, Any]]:
-    """Return what the rows of steps say of calls, by their ids; the newest row counts."""
+    """Return the facts about calls from the rows of steps, by call id. The newest row counts."""
     known: dict[str, dict[str, Any]] = {}
     for event in reversed(kept):
         calls = event.data.get("calls")
@@ -268,7 +268,7 @@ def _answer_event(said: Said, known: Mapping[str, Any], ledger: Ledger) -> CallE
 
 
 def _instead(kept: object) -> dict[str, Any] | None:
-    """Return the stored call that was chosen instead of another one; None for anything else."""
+    """Return the stored alternative that replaced a call; None for anything else."""
     if not isinstance(kept, dict) or not isinstance(kept.get("arguments"), dict):
         return None
     return {"name": str(kept.get("name")), "arguments": kept["arguments"]}
@@ -291,7 +291,7 @@ def _decision(ledger: Ledger, pending_id: object) -> Decision | None:
 
 
 def _end_event(turn: PastTurn, kept: Sequence[Event], *, has_open_calls: bool) -> TurnEnded:
-    """Return how the turn ended: as its row says, if there is one of what it is now; otherwise as the history says."""
+    """Return the end of the turn: from its row if that is current, else from the history."""
     last = turn.said[-1] if turn.said else None
     rows = (one for one in kept if _is_of(one, END_EVENT, turn))
     ended = next((one for one in rows if one.data.get("last") == _newest(turn)), None)
@@ -306,7 +306,7 @@ def _told_end(data: Mapping[str, Any]) -> TurnEnded:
     try:
         outcome = TurnOutcome(str(data.get("outcome")))
     except ValueError as error:
-        raise StoreCorruptError("the row of a turn's end names no outcome") from error
+        raise StoreCorruptError("The row for the end of a turn has no valid outcome.") from error
     seconds = data.get("seconds")
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     about = data.get("about")

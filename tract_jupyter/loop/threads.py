@@ -35,7 +35,7 @@ async def awaited(work: Callable[[], T], stop: StopSignal) -> T:
 
 
 def why_ended(error: BaseException) -> str:
-    """Return the reason for the end of a turn, as the model reads it, if an interrupt ended the turn."""
+    """Return the reason for the model if an interrupt ended a turn."""
     if is_order(error):
         return BY_PERSON
     return (

@@ -1,8 +1,8 @@
-"""One turn on the store, of a model that is asked and calls nothing: `acting` has the turn of one that does.
+"""One turn on the store. This is the turn of a model without calls; `acting` has the turn of a model that acts.
 
-The history says how far a turn has come: the message of an assistant whose calls have no answer goes on with these
-calls, answers without a reply go on with a request, and a reply that calls nothing is the end. That is all that is
-needed to go on after a crash, in another process, or after a person has decided.
+The history says how far a turn is. An assistant's message with open calls continues with these calls. Answers without
+a reply continue with a request. A reply without calls is the end. So a turn can continue after a crash, in another
+process, or after a decision of the user.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from tract_jupyter.models import CommitInfo, Delta, LLMClient
 
 ACTS = "acts"
-"""The key of a message's metadata that says who acts: calls of such a message are answered by the loop."""
+"""Metadata key of a message: the actor whose calls the loop answers."""
 CONTINUES = "continues"
-"""The key of the metadata of a message of the user that has the model continue a reply that was cut: its commit."""
+"""Metadata key of a user message that asks the model to continue a cut reply: the commit of that reply."""
 GO_ON_LIMITED = "chat(None) goes on, with as much again, or with other limits"
-"""How to go on after a limit."""
+"""The remedy after a limit."""
 _STOPPED = "stopped; chat(None) goes on"
 _PAUSED = "paused before the next request; chat(None) goes on"
 MOST_PAUSES = 10
-"""How often in a row a reply that the provider paused is sent back, so that it goes on."""
+"""The maximum number of successive paused replies. Each is sent back, so the provider continues it."""
 
 
 class TurnEnding(NamedTuple):
@@ -59,7 +59,7 @@ class TurnEnding(NamedTuple):
 
 
 class StoppedEarlyError(Exception):
-    """The turn ended before there was any reply, so that what was asked is open; `response` is what to return."""
+    """The turn ended before there was any reply, so the question is open. `response` is the result to return."""
 
     def __init__(self, response: ChatResponse) -> None:
         super().__init__(response.note)
@@ -67,23 +67,23 @@ class StoppedEarlyError(Exception):
 
 
 class _OverBudget(Exception):  # noqa: N818 # the same
-    """A request would have exceeded what the session may spend."""
+    """A request would have exceeded the session's budget."""
 
 
 class _OverLimit(Exception):  # noqa: N818 # the same
-    """A request would have exceeded the tokens that the turn may take."""
+    """A request would have exceeded the turn's limit of tokens."""
 
 
 class _StoppedRequest(Exception):  # noqa: N818 # it ends a turn, and is no error
-    """The turn was stopped while the model was asked."""
+    """The turn was stopped during a request to the model."""
 
 
 class _LateRequest(Exception):  # noqa: N818 # the same
-    """The turn's seconds were over while the model was asked."""
+    """The turn's seconds were over during a request to the model."""
 
 
 def ending_of_reply(metadata: Mapping[str, Any], *, has_calls: bool = False) -> TurnEnding:
-    """Return how a turn ended with a reply, from the metadata of its commit."""
+    """Return the end of a turn after a reply, from the metadata of its commit."""
     why = str(metadata.get(CUT) or "")
     if metadata.get(FINISH) in REFUSED:
         return TurnEnding(
@@ -100,7 +100,7 @@ def ending_of_reply(metadata: Mapping[str, Any], *, has_calls: bool = False) -> 
 
 
 def ending_before_request(meter: TurnMeter, stop: StopSignal) -> TurnEnding | None:
-    """Return how a turn ends before its next request: by Stop, a pause or a limit; None if the request may be made."""
+    """Return the end of a turn before its next request: by Stop, a pause or a limit; None if there is none."""
     if stop.is_set():
         return TurnEnding(TurnOutcome.STOPPED, _STOPPED)
     if stop.is_paused:
@@ -111,15 +111,12 @@ def ending_before_request(meter: TurnMeter, stop: StopSignal) -> TurnEnding | No
 
 @dataclass(frozen=True)
 class TurnStore:
-    """The history that a turn is kept in."""
+    """The history that has a turn."""
 
     repository: Repository
 
     def open_step(self) -> tuple[CommitInfo | None, list[ToolCall]]:
-        """Return the message that the context ends with, but for answers, and its calls that have no answer yet.
-
-        Only of a message whose calls are the loop's to answer.
-        """
+        """Return the last assistant message if the loop answers its calls, and its unanswered calls."""
         here = self.repository.writer.position.commit_hash
         newest = next(self.repository.timelines.newest(here), None)
         if here is None or newest is None or newest[1] not in {"assistant", "tool"}:
@@ -139,19 +136,19 @@ class TurnStore:
         return None, []
 
     def last_reply(self) -> ChatResponse | None:
-        """Return the reply that the context ends with, if its turn is over; None if there is something to go on with.
+        """Return the reply at the end of the context if its turn is over; None if the turn can continue.
 
-        The next request tells the model to continue a reply that was cut at its limit. A stopped reply is set aside,
-        and requested again.
+        The next request asks the model to continue a reply that was cut at its limit. A stopped reply is skipped and
+        requested again.
 
         Raises:
-            ContentError: the context ends with nothing that could be answered or gone on with.
+            ContentError: the context has no turn to continue.
         """
         here = self.repository.refs.position.commit_hash
         messages = () if here is None else self.repository.compiler.of(here).messages
         said = [one for one in messages if one.role != "system"]
         if not said:
-            raise ContentError("there is no turn to go on with; chat(text) begins one")
+            raise ContentError("There is no turn to continue. chat(text) starts one.")
         last = said[-1]
         if last.role != "assistant" or last.tool_calls or last.commit_hash is None:
             return None
@@ -168,14 +165,14 @@ class TurnStore:
         return ChatResponse(last.content, info, generation_config=dict(info.generation_config or {}), steps=0)
 
     def is_told(self, key: str, value: str) -> bool:
-        """Return True if the context has a message of the system with this in its metadata."""
+        """Return True if the context has a system message with this metadata."""
         here = self.repository.refs.position.commit_hash
         messages = () if here is None else self.repository.compiler.of(here).messages
         said = [one.commit_hash for one in messages if one.role == "system" and one.commit_hash is not None]
         return any(self.repository.commits.get(commit).metadata.get(key) == value for commit in said)
 
     def tell(self, text: str, metadata: dict[str, Any]) -> None:
-        """Commit a message of the system."""
+        """Commit a system message."""
         self.repository.commits.commit({"content_type": "instruction", "text": text}, metadata=metadata)
 
 
@@ -185,18 +182,18 @@ Step: TypeAlias = "Callable[[ReplyRequest], ChatResponse]"
 
 @dataclass(eq=False)
 class StoredTurn:
-    """One turn of a model whose calls, if it makes any, are not the loop's to answer: one request.
+    """One turn of a model whose calls, if there are any, the caller answers: one request.
 
     Args:
-        store: where it is kept.
-        meter: what it has taken, and may take.
-        stop: ends it.
-        request: asks for a reply.
+        store: stores the turn.
+        meter: counts the use of the turn against its limits.
+        stop: ends the turn.
+        request: the request for a reply.
         step: makes one request of the turn.
         on_delta: receives each piece of the reply, if the model can stream; None to get the whole reply.
-        asks: who is asked instead of the model, by a user's function.
-        observer: is told what happens; None if nobody looks on.
-        whole: whether a cut reply is replaced by another request with a higher limit.
+        asks: a user's function that replies instead of the model.
+        observer: gets the events of the turn; None for no observer.
+        whole: True to replace a cut reply by another request with a higher limit.
     """
 
     store: TurnStore
@@ -216,11 +213,11 @@ class StoredTurn:
     _pieces: list[str] = field(default_factory=list)
 
     def run(self) -> ChatResponse:
-        """Go on until the turn ends.
+        """Run the turn to its end.
 
         Raises:
-            StoppedEarlyError: it was stopped before there was any reply.
-            TractError: a request failed, or something cannot be stored; what was stored until then counts.
+            StoppedEarlyError: the turn was stopped before there was any reply.
+            TractError: a request failed, or something cannot be stored. Everything until then is stored.
         """
         try:
             ending = self._go_on()
@@ -256,7 +253,7 @@ class StoredTurn:
         return self._end(ending)
 
     def _ending_of_reply(self) -> TurnEnding:
-        """Return how the turn ended with its last reply, and the limits that the reply exceeded."""
+        """Return the end of the turn after its last reply, with the limits that the reply exceeded."""
         metadata = {} if self._said is None else self._said.metadata
         has_calls = self._response is not None and bool(self._response.tool_calls)
         ending = ending_of_reply(metadata, has_calls=has_calls)
@@ -265,7 +262,7 @@ class StoredTurn:
         return ending._replace(note="; ".join(filter(None, (self._overrun, self.meter.overrun, ending.note))))
 
     def _go_on(self) -> TurnEnding:
-        """Carry calls out and ask the model, in turn, until something ends the turn."""
+        """Execute calls and ask the model, in turn, until something ends the turn."""
         calls = self._unanswered_calls()
         while True:
             ending = self._carry_out(calls) if calls else None
@@ -280,15 +277,15 @@ class StoredTurn:
                 return TurnEnding(TurnOutcome.ANSWER)
 
     def _unanswered_calls(self) -> Sequence[ToolCall]:
-        """Return the calls that the turn begins with: none, as the caller answers them."""
+        """Return the calls at the start of the turn: none, because the caller answers them."""
         return ()
 
     def _carry_out(self, calls: Sequence[ToolCall]) -> TurnEnding | None:
-        """Carry out the calls of a step, and return how that ended the turn; None if it did not."""
+        """Execute the calls of a step, and return the end of the turn; None if it continues."""
         raise NotImplementedError
 
     def _ask(self) -> Sequence[ToolCall]:
-        """Make a request, and return the calls of the reply that are carried out here: none."""
+        """Make a request, and return the calls of the reply that the loop executes: none."""
         self._make_request(replace(self.request, through=self._counted, on_delta=self._on_delta))
         return ()
 
@@ -324,13 +321,13 @@ class StoredTurn:
         return response
 
     def _why_too_late(self, end: StopSignal) -> str:
-        """Return what should have ended the request whose reply is there; empty if nothing was to."""
+        """Return why the received reply should have been stopped earlier; empty if there is no reason."""
         if not end.is_set():
             return ""
         if self.stop.is_set():
-            return "stop came too late: the reply could not be ended on its way, and is here as a whole"
+            return "stop came too late: the reply could not be interrupted and is complete"
         limit = f"the limit of {self.meter.limits.seconds:g} seconds was exceeded"
-        return f"{limit}: the reply could not be ended on its way, and is here as a whole"
+        return f"{limit}: the reply could not be interrupted and is complete"
 
     @property
     def _late(self) -> str:
@@ -338,7 +335,7 @@ class StoredTurn:
 
     @contextmanager
     def _request_end(self) -> Iterator[StopSignal]:
-        """Yield the signal that ends one request: Stop gives it, and the end of the turn's seconds."""
+        """Yield the signal that ends one request. It is set by Stop, and when the turn's seconds are over."""
         left = self.meter.seconds_left
         if left is None:
             yield self.stop
@@ -352,11 +349,11 @@ class StoredTurn:
 
     @property
     def _carries_out(self) -> bool:
-        """True if the calls of a reply are carried out here."""
+        """True if the loop executes the calls of a reply."""
         return False
 
     def _check(self, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> None:
-        """Check that the turn has the tokens left that a request could take.
+        """Check that the turn has enough tokens left for a request.
 
         Raises:
             LLMBudgetError: it does not.
@@ -380,7 +377,7 @@ class StoredTurn:
     def _count(
         self, messages: list[dict[str, Any]], options: Mapping[str, Any], response: dict[str, Any]
     ) -> None:
-        """Count a request, whatever becomes of its reply."""
+        """Count a request, even if its reply is not used."""
         usage, model = response.get("usage"), response.get("model")
         self._pauses = self._pauses + 1 if finish_of_reply(response) == "pause" else 0
         counted = counts_of(usage) if isinstance(usage, dict) else None
@@ -403,7 +400,7 @@ class StoredTurn:
     # --- the end
 
     def _keep_pieces(self, why: str = "") -> None:
-        """Commit what had come of a reply when it was stopped, marked as not whole."""
+        """Commit the received part of a stopped reply, marked as incomplete."""
         text = split_thought("".join(self._pieces)).text
         self._pieces.clear()
         if not text.strip():
@@ -417,13 +414,13 @@ class StoredTurn:
             self.observer.replied(info)
 
     def _note_limit(self) -> None:
-        """Note that a limit ended the turn: one without calls takes nothing that would count on."""
+        """Record that a limit ended the turn. A turn without calls has nothing to record."""
 
     def _close(self, why: str = "") -> None:
-        """Leave nothing half done, because of Stop or, if `why` is empty, of an error: there is nothing."""
+        """Close open calls after Stop or, if `why` is empty, an error. Here there are none."""
 
     def _open_calls(self, ending: TurnEnding) -> tuple[ToolCall, ...]:  # noqa: ARG002 # a turn with calls asks
-        """Return the calls that have no answer: all, as they are the caller's to answer."""
+        """Return the unanswered calls: all, because the caller answers them."""
         return () if self._response is None else self._response.tool_calls
 
     def _end(self, ending: TurnEnding) -> ChatResponse:

@@ -1,19 +1,17 @@
-"""Values: what is committed, compiled, described and decided. Plain data without side effects.
+"""Values: commits, contexts, descriptions and decisions as plain data without side effects.
 
-* What a commit holds: `content`. What is known of a commit: `commit`; of a whole tract: `status`. What a model is
-  sent: `context`, in the shapes of providers: `provider_messages`; how large that may become: `budget`.
-* Named, typed values and their forms, as JSON Schema, as Python types, as text: `schema`.
-* What a message of the user carries beside its text: `attachment`.
-* What a merge, a compression or a diff finds: `merge`, `compression`, `diff`. Tool calls in the providers' shapes:
-  `toolcall`. How a turn of a model ends, and its result: `turn`; its limits: `allowance`; how much happens
-  without a person: `autonomy`; when something starts by itself: `trigger`. Tracts of a store, their parents and
-  children: `spawn`.
-* How far a decision is: `pending`. What packages pass on without knowing it, such as a client: `protocols`.
-* How far something is that takes its time: `progress`.
-* What is sent beside a message of the user: `sent_context`.
-* Plain data read as typed values: `reading`. Canonical JSON and the hashes made of it: `canonical`. Unknown text made
-  fit to be shown: `text`. Checks of arguments and patterns: `checks`, `patterns`. Warnings at the line of
-  whoever calls: `warning`.
+* The contents of commits: `content`. Facts about a commit: `commit`; about a tract: `status`. The messages for a
+  model: `context`, in the shapes of providers: `provider_messages`; the limit of their size: `budget`.
+* Named, typed values and their forms as JSON Schema, Python types and text: `schema`.
+* Files of a user message: `attachment`.
+* Results of a merge, a compression or a diff: `merge`, `compression`, `diff`. Tool calls in the providers' shapes:
+  `toolcall`. The result of a turn: `turn`; its limits: `allowance`; autonomy levels: `autonomy`; automatic starts:
+  `trigger`. Tracts of a store, their parents and children: `spawn`.
+* The status of a decision: `pending`. Protocols between packages, such as a client: `protocols`.
+* The progress of slow work: `progress`.
+* Context attached to a user message: `sent_context`.
+* Plain data read as typed values: `reading`. Canonical JSON and its hashes: `canonical`. Unknown text prepared for
+  display: `text`. Checks of arguments and patterns: `checks`, `patterns`. Warnings at the caller's line: `warning`.
 * Files that only their owner can read: `private_files`.
 
 Knows no other package, only `exceptions`.

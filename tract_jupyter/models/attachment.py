@@ -1,6 +1,6 @@
-"""Attachments: files that a message of the user carries, as values; their type by content, and their tokens.
+"""Attachments: files of a user message as values, with their type and tokens.
 
-What a file is, its bytes say, and its name must not contradict them. Figures for images and PDFs are estimates.
+The content determines the type, and the name must not contradict it. Token counts of images and PDFs are estimates.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ def _media_type(given: str) -> str:
 
 
 class Attachment(BaseModel):
-    """A file that a message carries; its bytes lie in the store, once for each hash.
+    """A file of a message. The store has its bytes, once for each hash.
 
     Attributes:
-        name: the path within its workspace, in one line that can be shown.
-        media_type: what its content is.
-        sha256: of its bytes, 64 hex digits.
-        size: in bytes.
+        name: the path within its workspace, as one printable line.
+        media_type: the type of its content.
+        sha256: the hash of its bytes, 64 hex digits.
+        size: the size in bytes.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
@@ -94,7 +94,7 @@ class Attachment(BaseModel):
 
     @property
     def kind(self) -> Kind:
-        """What it is: an image, a PDF or a text."""
+        """The kind: an image, a PDF or a text."""
         return kind_of(self.media_type)
 
     def __str__(self) -> str:
@@ -103,17 +103,17 @@ class Attachment(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class AttachedFile:
-    """An attachment with its bytes: a file that was read, to be given to `user`, `chat` or `commit`."""
+    """An attachment with its bytes, for `user`, `chat` or `commit`."""
 
     attachment: Attachment
     data: bytes = field(repr=False)
 
     @classmethod
     def of(cls, name: str, data: bytes) -> AttachedFile:
-        """Return a file of that name and content.
+        """Return a file with this name and content.
 
         Raises:
-            AttachmentError: it is empty, too large, of a type that cannot be attached or that its name contradicts.
+            AttachmentError: it is empty, too large, of an unsupported type, or its name contradicts its content.
         """
         told = repr(printable(name, LONGEST_NAME))
         if not data:
@@ -250,10 +250,10 @@ _PAGE: Final = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
 
 
 def media_tokens(data: bytes) -> int:
-    """Return an estimate of the tokens of an image or a PDF.
+    """Estimate the tokens of an image or a PDF.
 
-    An image takes `width * height / 750` once its longer edge is scaled down to 1,568 pixels, 85 at least and 1,600 at
-    most. A PDF takes 2,000 a page; where its pages cannot be counted, as they are compressed, 50 kB are taken for one.
+    An image takes `width * height / 750` after its longer edge is scaled down to 1,568 pixels, from 85 to 1,600. A PDF
+    takes 2,000 per page. If its pages cannot be counted because they are compressed, 50 kB count as a page.
     """
     if data.startswith(b"%PDF-"):
         return _TOKENS_PER_PAGE * (len(_PAGE.findall(data)) or -(-len(data) // _BYTES_PER_PAGE))
@@ -333,7 +333,7 @@ def _part(data: bytes, at: int, length: int) -> bytes:
 
 
 def no_reader(sha256: str) -> bytes:
-    """Refuse to read an attachment where no store is at hand.
+    """Refuse to read an attachment, because there is no store.
 
     Raises:
         ContentError: always.
@@ -349,12 +349,12 @@ def named_text(attachments: Iterable[Attachment], text: str) -> str:
 
 
 def attached_parts(attachments: Iterable[Attachment], text: str, read: Reader) -> list[dict[str, Any]]:
-    """Return the parts of a message in OpenAI's shape: its attachments, and then its text.
+    """Return the parts of a message in OpenAI's shape: its attachments, then its text.
 
     Args:
-        attachments: in their order.
-        text: what the user says.
-        read: gives the bytes of a hash.
+        attachments: the attachments, in order.
+        text: the user's text.
+        read: returns the bytes of a hash.
     """
     parts = [_sent_part(AttachedFile(one, read(one.sha256))) for one in attachments]
     return [*parts, *([{"type": "text", "text": text}] if text.strip() else [])]
@@ -449,7 +449,7 @@ def is_media(value: Any) -> bool:
 
 
 def inline_media(value: Any) -> Iterator[bytes]:
-    """Yield the images and PDFs within messages of any dialect; empty bytes for what is no base64."""
+    """Yield the images and PDFs in messages of any dialect, with empty bytes for invalid base64."""
     for text in _inline(value):
         try:
             yield base64.b64decode(text)

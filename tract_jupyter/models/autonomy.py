@@ -1,4 +1,4 @@
-"""Autonomy: how much of what a policy or an orchestrator wants happens without a person."""
+"""Autonomy: how many actions of a policy or an orchestrator run without approval."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ class AutonomyLevel(StrEnum):
 
 
 def effective_autonomy(*levels: AutonomyLevel) -> AutonomyLevel:
-    """Return the lowest of some levels: a ceiling, and what somebody below it would do."""
+    """Return the lowest of several levels: a ceiling, and the levels below it."""
     return min(levels, key=lambda level: level.rank)

@@ -1,4 +1,4 @@
-"""The budget of a tract: how large its context may become, and what happens then."""
+"""The budget of a tract: the maximum size of its context, and the reaction to a larger one."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class TokenBudget:
     """A limit on the size of the compiled context, in tokens.
 
     Args:
-        max_tokens: of the whole compiled context, as `CompiledContext.token_count` tells them: an estimate is corrected
-            by what a provider counted.
-        action: `warn` warns once for each commit beyond it, `reject` refuses the commit, `callback` calls.
-        callback: called with (tokens, max_tokens) for `callback`; what it raises refuses the commit.
+        max_tokens: the maximum for the whole context, as `CompiledContext.token_count`. Estimates are corrected by the
+            provider's counts.
+        action: `warn` warns once for each commit above the limit, `reject` refuses the commit, `callback` calls.
+        callback: called with (tokens, max_tokens) for `callback`; its exception refuses the commit.
 
     Raises:
-        ContentError: one of them means nothing, or the callback and the action do not go together.
+        ContentError: a value is invalid, or callback and action do not match.
     """
 
     max_tokens: int

@@ -1,8 +1,7 @@
-"""Canonical JSON, and the hashes made of it.
+"""Canonical JSON and its hashes.
 
-Two values that mean the same give the same bytes: sorted keys, no spaces, UTF-8, no NaN. What has no such form
-(a lone surrogate, a key that is not a string, an arbitrary object) is refused rather than written in a way that could
-not be read back.
+Equal values give equal bytes: sorted keys, no spaces, UTF-8, no NaN. A value without such a form (a lone surrogate, a
+key that is not a string, an arbitrary object) is refused, because it could not be read back.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _ENCODER: Final = json.JSONEncoder(
 
 
 def _encoder() -> Any:
-    """Return the encoder that `JSONEncoder.iterencode` would build anew for each value; it never changes."""
+    """Return the encoder that `JSONEncoder.iterencode` would otherwise build for each value."""
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:  # an interpreter without it
         return lambda value, _: _ENCODER.iterencode(value)

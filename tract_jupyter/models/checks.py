@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def check_limit(limit: object, *, error: type[TractError] = ContentError) -> int:
-    """Return the limit, where a negative one counts as 0.
+    """Return the limit; a negative one counts as 0.
 
     Raises:
-        TractError: it is not a whole number; of the type `error`.
+        TractError: it is not a whole number; the type is `error`.
     """
     if type(limit) is not int:
         raise error(f"limit is a whole number, such as 20, not {brief_repr(limit)}")
@@ -95,9 +95,9 @@ def listed(given: object, what: str, *, error: type[TractError] = ContentError) 
 
 
 def diagnosis_of(said: object) -> str:
-    """Read what a validator said: what is wrong, or an empty text if all is good.
+    """Return a validator's diagnosis; empty if the reply is valid.
 
-    It may say None or a text, True or False, or both as a pair: `(False, "the date is missing")`.
+    A validator returns None, a text, True, False, or both as a pair: `(False, "the date is missing")`.
 
     Raises:
         ContentError: the value is not allowed.

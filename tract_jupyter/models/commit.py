@@ -33,8 +33,8 @@ class CommitOperation(StrEnum):
 class CommitInfo(NamedTuple):
     """One commit.
 
-    `token_count` is that of its text alone; `context_tokens` and `context_messages` are those of the whole compiled
-    context at this commit. `priority` is the one in effect where the commit was read.
+    `token_count` counts its text alone. `context_tokens` and `context_messages` describe the whole compiled context at
+    this commit. `priority` is the effective one at the position from which the commit was read.
     """
 
     commit_hash: str

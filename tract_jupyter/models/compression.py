@@ -40,9 +40,9 @@ class CompressGroup:
 class Price:
     """The cost and the savings of a compression. All counts are tokens.
 
-    Providers keep what they read of a prompt, up to the first token that differs from the last call, and bill it at a
-    fraction of the input price when they read it again. A compression makes every call shorter, and has all that
-    stands behind its first summary read anew once.
+    Providers cache a prompt up to the first token that differs from the last request, and bill cached tokens at a
+    fraction of the input price. A compression makes every request shorter, but the provider must read everything after
+    the first summary again once.
     """
 
     saved_per_call: int

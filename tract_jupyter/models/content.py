@@ -1,9 +1,9 @@
 """The contents of commits: eight content types, distinguished by `content_type`.
 
-`ContentTypes.validated` is the only way in: it accepts a model or a dict and returns a plain dict. How a content
-becomes a message is in `rendering`.
+`ContentTypes.validated` is the only entrance: it takes a model or a dict and returns a plain dict. `rendering` turns
+contents into messages.
 
-Contents are read as plain dicts, so that a store reads the same whether or not a type of the user's own was registered.
+Contents are read as plain dicts, so a store reads the same without the user's own types.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Priority(StrEnum):
     """skip < normal < important < pinned.
 
-    What is skipped is not compiled; what is pinned survives every compression word for word.
+    Skipped messages are not compiled. Pinned messages survive every compression word for word.
     """
 
     SKIP = "skip"
@@ -162,9 +162,9 @@ class ContentTypes:
         self._custom: dict[str, type[BaseModel]] = {}
 
     def register(self, name: str, model: type[BaseModel]) -> None:
-        """Register a content type of the user's own.
+        """Register a content type of the user.
 
-        Its message is the model's: the field `text` if there is one, else all fields as JSON.
+        Its message is the field `text` of the model if there is one, else all fields as JSON.
 
         Raises:
             ContentError: the name is taken, too long or not an identifier, or this is not a pydantic model.
@@ -273,12 +273,12 @@ _PLAIN_TEXT: Final = frozenset({"instruction", "dialogue", "reasoning", "output"
 
 
 def default_priority(content_type: str) -> Priority:
-    """Return the priority that a commit of this type has if nobody gives it another."""
+    """Return the default priority of a commit of this type."""
     return _PRIORITIES.get(content_type, Priority.NORMAL)
 
 
 def role_of(content: Mapping[str, Any]) -> str:
-    """Return the message's role: `system`, `user`, `assistant` or `tool`; that of the class for a user's own type."""
+    """Return the message's role: `system`, `user`, `assistant` or `tool`; a user's type defines its own."""
     content_type = content["content_type"]
     if content_type == "dialogue":
         role: str = content["role"]

@@ -1,4 +1,4 @@
-"""The compiled context: the messages that a model receives; `provider_messages` gives them the shapes of providers."""
+"""The compiled context: the messages for a model. `provider_messages` converts them for providers."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 PROVIDER_FIELDS: Final = "provider_fields"
-"""The key of a reply's metadata for what its provider sent besides text and calls; see docs/models.md."""
+"""Metadata key of a reply: the provider's data besides text and calls; see docs/models.md."""
 
 
 class Message(NamedTuple):
-    """One message, and the commit it comes from.
+    """One message and its commit.
 
-    `tool_calls` are those of an assistant; `tool_call_id` is the call that a message of role `tool` answers.
+    An assistant's message may have `tool_calls`. `tool_call_id` is the call that a message of role `tool` answers.
     """
 
     role: str
@@ -46,22 +46,22 @@ class Message(NamedTuple):
     commit_hash: str = ""
     priority: Priority = Priority.NORMAL
     token_count: int = 0
-    """With what a chat format adds around it."""
+    """The tokens, including the overhead of a chat format."""
     content_type: str = "dialogue"
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     is_error: bool = False
     generation_config: Mapping[str, Any] = _NOTHING
     direction: str | None = None
-    """Of a `tool_io` content: `call` or `result`."""
+    """`call` or `result`, for a `tool_io` content."""
     provider_fields: Mapping[str, Any] = _NOTHING
-    """Of a reply, what its provider sent besides: `reasoning`, `reasoning_field`, `provider_blocks`."""
+    """The provider's data of a reply: `reasoning`, `reasoning_field`, `provider_blocks`."""
     attachments: tuple[Attachment, ...] = ()
-    """Of a message of the user."""
+    """The files of a user message."""
 
     @property
     def told(self) -> str:
-        """The text as a person reads it: with a line before it for each attachment, which names it."""
+        """The text for display: each attachment is a line before it, with its name."""
         return named_text(self.attachments, self.content) if self.attachments else self.content
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,9 +73,9 @@ class Message(NamedTuple):
 class CompiledContext:
     """Messages in order, ready for a provider.
 
-    `token_count` includes what a chat format adds around each message; `token_source` says how it was counted. Where
-    that is an estimate and a provider has counted a prompt, it is corrected by that, as are those of the messages.
-    `tools` are JSON-Schema tools in OpenAI's shape, as last set in the history.
+    `token_count` includes the overhead of a chat format, and `token_source` names the counter. If the counts are
+    estimates, a provider's count of a prompt corrects them. `tools` are the tools that the history set last, in
+    OpenAI's shape.
     """
 
     messages: Sequence[Message]
@@ -84,10 +84,10 @@ class CompiledContext:
     head: str | None
     tools: tuple[dict[str, Any], ...] = ()
     max_tokens: int | None = None
-    """The budget, where one is set."""
+    """The budget; None for no limit."""
     corrected_by: Correction | None = None
     read: Reader = field(default=no_reader, repr=False, compare=False)
-    """Gives the bytes of an attachment, by their hash."""
+    """Returns the bytes of an attachment, by their hash."""
 
     @classmethod
     def empty(cls, token_source: str) -> Self:

@@ -71,10 +71,9 @@ class DiffStat:
 
 @dataclass(frozen=True, slots=True)
 class DiffResult:
-    """The way from the context at `commit_a` to that at `commit_b`.
+    """The difference between the contexts at `commit_a` and `commit_b`.
 
-    The messages of `message_diffs` that have an `old`, in order, are those of `commit_a`; those that
-    have a `new` are those of `commit_b`.
+    The `old` messages of `message_diffs`, in order, are the context at `commit_a`; the `new` ones are at `commit_b`.
     """
 
     commit_a: str | None

@@ -18,10 +18,10 @@ _EXCERPT = 60
 
 
 class ConflictKind(StrEnum):
-    """The way in which two sides collide on a message that both have.
+    """A kind of conflict about a message that both sides have.
 
-    `both_edit`: both gave it other contents. `skip_vs_edit`: one left it out, the other edited it. `edit_plus_append`:
-    one edited it while the other went on writing with the text before; a warning.
+    `both_edit`: both edited it differently. `skip_vs_edit`: one skipped it, the other edited it. `edit_plus_append`:
+    one edited it while the other appended after the old text; a warning.
     """
 
     BOTH_EDIT = "both_edit"

@@ -1,6 +1,6 @@
-"""Patterns that somebody else wrote, and the criteria of what a summary must keep.
+"""Foreign regular expressions, and criteria for the content of a summary.
 
-Regular expressions are matched with a time limit: one may be built to run forever.
+Regular expressions are matched with a time limit, because a hostile one could run forever.
 """
 
 from __future__ import annotations

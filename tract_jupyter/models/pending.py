@@ -8,8 +8,9 @@ from enum import StrEnum
 class PendingStatus(StrEnum):
     """pending → approved, rejected, passed_through, expired, failed.
 
-    `approved` without an execution time means decided, not run yet. `failed` means approved, and what ran raised;
-    it keeps the error and can be tried again. `expired` means that nobody decided in time.
+    `approved` without an execution time means approved, but not run yet. `failed` means that the approved action raised
+    an error; the error is stored, and the action can be tried again. `expired` means that the timeout passed without a
+    decision.
     """
 
     PENDING = "pending"

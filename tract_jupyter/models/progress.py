@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 @dataclass
 class Work:
-    """A piece of work that goes on.
+    """Work in progress.
 
     Attributes:
-        what: what is done, as a person is told: "Checking every hash".
-        total: how many steps it takes; None if that is not known.
-        done: how many of them are behind it.
+        what: a description for the user: "Checking every hash".
+        total: the number of steps; None if unknown.
+        done: the number of finished steps.
     """
 
     what: str
@@ -40,7 +40,7 @@ _observers: list[ProgressObserver] = []
 
 @contextmanager
 def observing(observer: ProgressObserver) -> Iterator[None]:
-    """Have an observer told of all work of this process meanwhile, in whatever thread; the last one alone is told."""
+    """Set the observer of all work in this process, in all threads. Only the last observer is called."""
     _observers.append(observer)
     try:
         yield
@@ -50,7 +50,7 @@ def observing(observer: ProgressObserver) -> Iterator[None]:
 
 @contextmanager
 def working(what: str, total: int | None = None) -> Iterator[Work]:
-    """Tell an observer, if there is one, that something is going on, which may take its time."""
+    """Report slow work to the observer, if there is one."""
     work = Work(what, total)
     if not _observers:
         yield work

@@ -15,13 +15,13 @@ DeltaKind = Literal["text", "reasoning", "tool_call"]
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of a reply that is still being written.
+    """A piece of a streamed reply.
 
     Attributes:
-        kind: what it is a piece of: the reply's `text`, the `reasoning` before it, or the arguments of a `tool_call`.
-        text: the piece. The first one of a tool call may be empty; it says that the call has begun.
-        index: the place of the tool call among those of the reply.
-        name: the tool that is called.
+        kind: the reply's `text`, its `reasoning`, or the arguments of a `tool_call`.
+        text: the piece. The first one of a tool call may be empty and marks its start.
+        index: the position of the tool call in the reply.
+        name: the name of the tool.
     """
 
     kind: DeltaKind

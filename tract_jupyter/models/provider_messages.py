@@ -1,15 +1,13 @@
-"""Messages in the shapes of OpenAI and Anthropic.
+"""Messages in the shapes of providers, in a form that they accept.
 
-Providers accept the result, whatever the context holds. Names and ids that they would refuse are replaced.
+Providers refuse a call without an answer and an answer without its call. They require the answers directly after the
+message with the calls, and refuse some names and ids. A context may contain anything: the other half may be skipped,
+compressed, still to come, or separated by a merge, and providers reuse ids. So
 
-A provider refuses a call without an answer and an answer without its call, and wants the answers right after the
-message that calls. A context may hold anything: the other half is skipped, was compressed away, comes after
-something that was merged in between, or is yet to come; providers give their ids again and again. So
-
-* an answer is moved to its call: of the calls that come before it, with its id and without an answer, the latest;
+* an answer moves to the latest earlier call with its id that has no answer yet;
 * a call without an answer becomes a note at the end of its message;
-* an answer without its call becomes a message of the user that names the tool;
-* an id that was used before is replaced in call and answer alike.
+* an answer without its call becomes a user message that names the tool;
+* a repeated id is replaced in call and answer alike, and so are names and ids that providers would refuse.
 
 Nothing else moves, and no message is lost.
 
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
 
 
 OPENING: Final = "(The conversation begins with the assistant.)"
-"""The user's first message if the context begins with somebody else."""
+"""The user's first message if the context begins with another role."""
 NO_TEXT: Final = "(It failed without a message.)"
 """The text of a failed call's result that has none."""
 
@@ -81,11 +79,11 @@ def openai_message(message: Message, read: Reader | None = None) -> dict[str, An
 
 
 def openai_messages(messages: Sequence[Message], read: Reader | None = None) -> list[dict[str, Any]]:
-    """Return the messages in OpenAI's shape, as many as were given; answers right after their calls.
+    """Return the messages in OpenAI's shape, each answer directly after its call.
 
     Args:
         messages: the messages.
-        read: gives the bytes of attachments; without it they are only named.
+        read: returns the bytes of attachments; without it they are only named.
 
     Raises:
         ContentError: a tool call has arguments without a JSON form.
@@ -104,10 +102,10 @@ def sent_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 class Rendering:
-    """What clients are sent for the messages of a list that only grows; each is made once. Threads may share it.
+    """A cache of the messages for clients, for a list that only grows. Threads may share it.
 
-    A model that acts is sent the whole context with each step, and a step adds two messages. What was handed out is
-    handed out again, unless somebody has changed it since.
+    Each step of a turn sends the whole context and adds two messages. A message is rendered once, and again only if the
+    caller has changed it.
     """
 
     def __init__(self) -> None:
@@ -120,7 +118,7 @@ class Rendering:
         self._ids = _Ids()
 
     def of(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        """Return what is sent for these messages of the list, the first one and those after it.
+        """Return the rendered messages for this list, which may be longer than the last one.
 
         Raises:
             ContentError: a tool call has arguments without a JSON form.
@@ -154,7 +152,7 @@ def _copied(value: Any) -> Any:
 
 
 def _complete(messages: Sequence[Message]) -> int:
-    """Return how many of the messages look the same whatever follows: each call among them has its answer there."""
+    """Return the number of first messages whose calls all have their answers, so later messages cannot change them."""
     answering = set(_answers(messages).values())
     complete, waiting = 0, 0
     for index, message in enumerate(messages):
@@ -186,14 +184,13 @@ def sent_message(message: Message) -> dict[str, Any]:
 def anthropic_messages(messages: Sequence[Message], read: Reader | None = None) -> dict[str, Any]:
     """Return `messages` in Anthropic's shape, and `system` if there is any.
 
-    What the system says, wherever it stands, is joined by blank lines. Roles alternate and the user begins:
-    messages of one role in a row become blocks of one, and where the context does not begin with the user,
-    `OPENING` does. Blank texts are left out. Names of participants have no place here. A message of one text is a
-    plain string.
+    All system messages are joined by blank lines. Roles alternate: consecutive messages of one role become blocks of
+    one message, and `OPENING` is added if the user does not begin. Blank texts and names of participants are omitted. A
+    message with a single text is a plain string.
 
     Args:
         messages: the messages.
-        read: gives the bytes of attachments; without it they are only named.
+        read: returns the bytes of attachments; without it they are only named.
 
     Raises:
         ContentError: a tool call has arguments without a JSON form.
@@ -289,7 +286,7 @@ def _hashed(given: str) -> str:
 
 
 def provider_name(given: str) -> str:
-    """Return the name under which providers are given a tool: they take 64 letters, digits, `_` and `-`."""
+    """Return the tool's name for providers, which accept 64 letters, digits, `_` and `-`."""
     return _name(given) or "tool"
 
 
@@ -299,15 +296,15 @@ def _name(given: str) -> str:
 
 
 _Answers = dict[tuple[int, int], int]
-"""The place of a call (message, position in it) and that of its answer."""
+"""Maps the place of a call (message, position in it) to the place of its answer."""
 
 
 def paired(messages: Sequence[Message], ids: _Ids | None = None) -> Iterator[Message]:
-    """Yield the messages, each call with its answer right after it; what has no other half as text.
+    """Yield the messages, each call with its answer directly after it. A call or answer without the other becomes text.
 
     Args:
         messages: the messages.
-        ids: of the calls before them.
+        ids: the ids of earlier calls.
     """
     answers = _answers(messages)
     answering = set(answers.values())
@@ -378,7 +375,6 @@ class _Ids:
         self._used = set(used)
 
     def copy(self) -> _Ids:
-        """Return one that goes on from here by itself."""
         return _Ids(self._used)
 
     def unused(self, wanted: str) -> str:

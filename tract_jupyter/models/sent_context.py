@@ -1,4 +1,4 @@
-"""What is sent with a message beside its text, and how a message holds it: between marks that its text cannot hold."""
+"""Context attached to a message, stored between marks that the text cannot contain."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CONTEXT: Final = re.compile(
 
 
 class SentContext(NamedTuple):
-    """Something that is sent with a message.
+    """A piece of context for a message.
 
     Attributes:
-        name: what the person named it by, such as `df`.
-        what: what it is, in a few words.
-        text: what the model reads.
+        name: the user's name for it, such as `df`.
+        what: a short description.
+        text: the text for the model.
     """
 
     name: str
@@ -37,12 +37,12 @@ class SentContext(NamedTuple):
 
 
 def message_with(sent: Iterable[SentContext], text: str) -> str:
-    """Return a message with what is sent beside it, before it."""
+    """Return a message with its attached context before the text."""
     return "".join(one.delimited() for one in sent) + text
 
 
 def parse_message(message: str) -> tuple[list[SentContext], str]:
-    """Return what was sent beside a message, and its text."""
+    """Return the attached context and the text of a message."""
     sent: list[SentContext] = []
     at = 0
     while found := _CONTEXT.match(message, at):

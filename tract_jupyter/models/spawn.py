@@ -1,4 +1,4 @@
-"""Agents of one store: their parents, what they inherited, and what became of them."""
+"""Agents of one store: their parents, their inherited context, and their outcome."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class SpawnInfo:
 
 @dataclass(frozen=True, slots=True)
 class TractInfo:
-    """A tract of a store, and where it stands. `head` is None before its first commit."""
+    """A tract of a store and its position. `head` is None before its first commit."""
 
     tract_id: str
     display_name: str
@@ -88,7 +88,7 @@ class TimelineEntry:
 
 @dataclass(frozen=True, slots=True)
 class CollapseResult:
-    """A child's outcome as a commit of another tract. Tokens are those of whole messages."""
+    """A child's outcome as a commit of another tract. Tokens are counts of whole messages."""
 
     commit: CommitInfo
     child_id: str

@@ -1,4 +1,4 @@
-"""Where a tract stands: its branch, its totals, and what waits."""
+"""The state of a tract: its branch, its totals, and its pending requests."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class StatusInfo:
 
     @property
     def tokens(self) -> str:
-        """The token count as it is shown: with `≈` where it is an estimate, and whose counts have corrected it."""
+        """The token count for display: with `≈` for an estimate, and with the source of its correction."""
         shown = show_tokens(self.token_count, self.token_source)
         if self.corrected_by is None:
             return shown

@@ -34,21 +34,20 @@ class TurnOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChatResponse:
-    """A model's reply, committed, at the end of a turn. `str` gives its text.
+    """A committed reply at the end of a turn. `str` returns its text.
 
     Attributes:
-        text: what it says last; empty if it only calls tools.
+        text: the last text; empty if the reply only calls tools.
         commit_info: the assistant's message; the user's, if the turn was stopped before there was any.
-        usage: the tokens that all requests of the turn took, as the provider counts them; empty if it does not say.
-            `estimated_tokens` are the tokens of requests that it reported as zeros, or did not report although it
-            reported others.
-        generation_config: the model and the parameters it was made with.
-        tool_calls: the tools it calls and that have no answer: those that wait for a decision; or all, where the turn
-            was given schemas alone, so that `tool_result` has to answer them.
-        outcome: how the turn ended.
-        note: the meaning and how to continue, in a sentence; empty for an answer within its limits.
-        steps: how many requests the turn took.
-        calls: how many tool calls were made, those of scripts too.
+        usage: the reported tokens of all requests of the turn; empty if the provider reports none. `estimated_tokens`
+            counts requests without a report, or with zeros.
+        generation_config: the model and the parameters.
+        tool_calls: the calls without an answer. They wait for a decision, or, if the turn got schemas alone, for
+            `tool_result`.
+        outcome: the end of the turn.
+        note: its meaning and the way to continue, in a sentence; empty for an answer within its limits.
+        steps: the number of requests.
+        calls: the number of tool calls, including the calls of scripts.
     """
 
     text: str
@@ -63,7 +62,7 @@ class ChatResponse:
 
     @property
     def cost(self) -> Decimal | None:
-        """What it cost in US dollars; None if its tokens or the price of its model are not known."""
+        """The cost in US dollars; None if the tokens or the price of the model are unknown."""
         from decimal import Decimal
 
         costs = [one.get("cost") for one in (self.usage, *self.usage.get("failed_tries", ()))]

@@ -22,19 +22,18 @@ from tract_jupyter.prompts import CHANGED_SINCE, NO_PERMISSION, undecided
 from tract_jupyter.storage import is_order, what_triggered
 from tract_jupyter.toolkit.ambient import call_context, changed_context
 from tract_jupyter.toolkit.callers import USER, Permission, question, waiting
-from tract_jupyter.toolkit.pendings import PendingToolCall
+from tract_jupyter.toolkit.pendings import Approval, PendingToolCall
 from tract_jupyter.toolkit.results import ToolResult, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.llm import Cassette
     from tract_jupyter.review import ActionChoice, Pending
     from tract_jupyter.toolkit.autonomy import LeveledPermission
     from tract_jupyter.toolkit.definitions import CallDetails, ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
-    from tract_jupyter.toolkit.pendings import Approval, ToolQuestion
+    from tract_jupyter.toolkit.pendings import ToolQuestion
     from tract_jupyter.toolkit.profiles import ToolProfile
 
 _ALLOW: Final = Permission.ALLOW  # looking a member up takes as long as calling a function
@@ -52,6 +51,7 @@ class Call:
         approval: of this very call, which is not asked about again.
 
     Attributes:
+        approval: see above; a caller sets it once a prepared call is approved.
         tool: the tool, once it is found.
         values: the arguments with defaults, once they are permitted; then those that a person approved.
         question: the request that has to be decided before; None if there is none.
@@ -74,9 +74,41 @@ class Call:
         self._actor = actor
         self._profile = profile
         self._level = level
-        self._approval = approval
+        self.approval = approval
         self._choice: ActionChoice | None = None
         self.question: ToolQuestion | None = None
+
+    def prepare(self, arguments: Mapping[str, Any], doubt: str = "") -> ToolResult | None:
+        """Find and permit the call, and create its request if it needs approval. Return the refusal, or None.
+
+        Args:
+            arguments: the arguments of the call.
+            doubt: the reason to ask although the call was allowed before; the user sees it.
+        """
+        try:
+            self.find()
+            permitted = self.permit(arguments)
+            if permitted is Permission.ASK or (doubt and not self.shows_doubt()):
+                self.question = self.request(doubt)
+        except BaseException as error:  # errors are data
+            if is_order(error):
+                raise
+            return failed(self._name, error)
+        self._name = self.tool.name  # another tool may have the given name when the call is made
+        return None
+
+    def execute(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Take all four steps. See `ToolExecutor.execute`."""
+        try:
+            self.find()
+            self.count()
+            if self.permit(arguments) is Permission.ASK and self.approval is None:
+                self.ask()
+        except BaseException as error:  # that is the promise: errors are data
+            if is_order(error):
+                raise
+            return failed(self._name, error)
+        return self.make()
 
     def find(self) -> None:
         """Find the tool: it exists, is the approved one, is in the profile, and is not locked.
@@ -86,7 +118,7 @@ class Call:
         """
         executor, name, profile = self._executor, self._name, self._profile
         tool = executor.get(name) if isinstance(name, str) else None
-        if self._approval is not None and (tool is None or not _may_count(self._approval, tool)):
+        if self.approval is not None and (tool is None or not _may_count(self.approval, tool)):
             raise CallRefused(executor.why_gone() or CHANGED_SINCE.format(tool=name))
         if tool is None or (profile is not None and not profile.has(tool)):
             raise CallRefused.by(executor.unknown(name, tool, profile))
@@ -112,23 +144,33 @@ class Call:
         Raises:
             CallRefused: the arguments do not fit, the approval is of another call, or the call is not permitted.
         """
-        tool, actor, approval = self.tool, self._actor, self._approval
+        tool = self.tool
         try:
-            self.values = values = tool.validate(arguments)
+            self.values = tool.validate(arguments)
         except ParameterError as error:
             raise CallRefused("; ".join(error.problems), denied=False) from None
-        if approval is not None:
-            if approval.definition_hash != tool.hash_for(values):
-                raise CallRefused(CHANGED_SINCE.format(tool=tool.name))
-            self._choice = approval.choice
+        self._check_approval()
         if tool.check is not None:
             with _calling(self._executor, self._profile):
-                tool.check(values, actor)
-        permitted = (self._level or self._executor.permission)(tool, actor)
+                tool.check(self.values, self._actor)
         self._check_level()
-        if permitted is not _ALLOW and permitted is not Permission.ASK:
-            raise CallRefused(self._why_not_permitted())
-        return permitted
+        return self._permission()
+
+    def _check_approval(self) -> None:
+        approval, tool = self.approval, self.tool
+        if approval is None:
+            return
+        if approval.definition_hash != tool.hash_for(self.values):
+            raise CallRefused(CHANGED_SINCE.format(tool=tool.name))
+        self._choice = approval.choice
+
+    def _permission(self) -> Permission:
+        permitted = (self._level or self._executor.permission)(self.tool, self._actor)
+        if permitted is _ALLOW or permitted is Permission.ASK:
+            return permitted
+        if self._level is not None:
+            raise CallRefused(self._level.why_not(self.tool, self._actor))
+        raise CallRefused(NO_PERMISSION.format(actor=self._actor, tool=self.tool.name))
 
     def shows_doubt(self) -> bool:
         """Return True if the tool itself asks about these arguments each time."""
@@ -174,13 +216,13 @@ class Call:
         self._choice = approval.choice
         self._check_level()  # it may have changed while the request waited
 
-    def make(self, cassette: Cassette | None) -> ToolResult:
+    def make(self) -> ToolResult:
         """Run the tool's handler, or serve its result from a cassette.
 
         Raises:
             CassetteError: a cassette is replayed, and its next entry is another call.
         """
-        tool, actor = self.tool, self._actor
+        tool, actor, cassette = self.tool, self._actor, self._executor.cassette
         self._executor.count_use(tool.name)
         # the user's own code does nothing with the tract that a cassette records
         if cassette is None or (tool.is_of_tract and actor == USER):
@@ -233,22 +275,14 @@ class Call:
         Raises:
             FingerprintError: the tool, its lock or the permission changed since the request.
         """
-        executor, tool = self._executor, self.tool
-        now = executor.get(tool.name)
-        if now is None or now.hash_for(values) != asked:
-            raise FingerprintError(CHANGED_SINCE.format(tool=tool.name))
-        locks = executor.locks
-        if now.name in locks:
-            raise FingerprintError(_locked(now.name, locks[now.name]))
-        if (self._level or executor.permission)(now, self._actor) is Permission.DENY:
-            raise FingerprintError(
-                f"{self._why_not_permitted()}: it was withdrawn since the call was asked about"
-            )
-
-    def _why_not_permitted(self) -> str:
-        if self._level is not None:
-            return self._level.why_not(self.tool, self._actor)
-        return NO_PERMISSION.format(actor=self._actor, tool=self.tool.name)
+        again = Call(self._executor, self.tool.name, self._actor, None, self._level, Approval(asked))
+        again.values = values
+        try:
+            again.find()
+            again._check_approval()
+            again._permission()
+        except CallRefused as refused:
+            raise FingerprintError(str(refused)) from None
 
     def _check_level(self) -> None:
         """Check the level of an actor whose call this one is made within, such as a script's."""

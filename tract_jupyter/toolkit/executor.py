@@ -19,8 +19,7 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.operations import TOOL_PREFIX
 from tract_jupyter.prompts import CALLED_FROM_CODE, NOT_GRANTED, NOTHING_ABOVE
-from tract_jupyter.storage import is_order
-from tract_jupyter.toolkit.call import Call, failed
+from tract_jupyter.toolkit.call import Call
 from tract_jupyter.toolkit.callers import (
     CHAT,
     USER,
@@ -101,7 +100,7 @@ class ToolExecutor:
         self._fixed = {tool.name: tool for tool in fixed}
         self._live = live
         self._permission = permission
-        self._cassette = cassette
+        self.cassette = cassette
         self.result_bytes = 1_000_000
         self.uses: Counter[str] = Counter()
         self.savings = Savings()
@@ -401,17 +400,7 @@ class ToolExecutor:
         Raises:
             CassetteError: a cassette is replayed, and the call is not what comes next on it.
         """
-        call = Call(self, name, actor, profile, permission, approval)
-        try:
-            call.find()
-            call.count()
-            if call.permit(arguments) is Permission.ASK and approval is None:
-                call.ask()
-        except BaseException as error:  # that is the promise: errors are data
-            if is_order(error):
-                raise
-            return failed(name, error)
-        return call.make(self._cassette)
+        return Call(self, name, actor, profile, permission, approval).execute(arguments)
 
     def prepare(
         self,
@@ -437,16 +426,7 @@ class ToolExecutor:
             The call with its question, if a person has to be asked; or why it cannot be made.
         """
         call = Call(self, name, actor, profile, permission)
-        try:
-            call.find()
-            permitted = call.permit(arguments)
-            if permitted is Permission.ASK or (doubt and not call.shows_doubt()):
-                call.question = call.request(doubt)
-        except BaseException as error:  # errors are data
-            if is_order(error):
-                raise
-            return failed(name, error)
-        return call
+        return call.prepare(arguments, doubt) or call
 
     def is_barred(self, tool: ToolDefinition, actor: str, profile: ToolProfile | None) -> bool:
         """Return True if every call is refused, whatever a person says: not in the profile, locked or not permitted."""

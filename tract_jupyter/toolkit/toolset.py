@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit.call import Call
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
-    from tract_jupyter.toolkit.pendings import Approval
     from tract_jupyter.toolkit.profiles import ToolProfile
     from tract_jupyter.toolkit.results import ToolResult
 
@@ -159,13 +158,6 @@ class Toolset:
         return self._runs(name).prepare(
             name, arguments, actor=self.actor, profile=self.profile, doubt=doubt, permission=self._permission
         )
-
-    def carry_out(self, name: str, arguments: Mapping[str, Any], *, approval: Approval | None) -> ToolResult:
-        """Make a call that was prepared, and that a person allowed if that was needed. The output is the tool's own."""
-        return self._runs(name).execute(
-            name, arguments, actor=self.actor, profile=self.profile, approval=approval,
-            permission=self._permission,
-        )  # fmt: skip
 
     def with_profile(self, profile: ToolProfile) -> Toolset:
         """Return the toolset of the same actor, with the same words, for another profile."""

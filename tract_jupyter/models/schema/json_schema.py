@@ -1,11 +1,11 @@
-"""Checked JSON Schemas: those that somebody else wrote, with a bound on what validating may cost.
+"""Checked JSON Schemas from other authors, with a bound on the cost of validation.
 
-A schema may come from a server, so it is data that may be wrong or hostile. Nothing of it is fetched or evaluated, a
-check ends in time, and what cannot be bounded is refused. jsonschema does the validating; it is imported when the
-first schema is read, since that takes as long as all that `%load_ext` needs.
+A schema may come from a server, so it may be wrong or hostile. Nothing in it is fetched or evaluated, a check ends in
+time, and a schema that cannot be bounded is refused. jsonschema validates. It is imported when the first schema is
+read, because the import takes as long as all of `%load_ext`.
 
-jsonschema matches patterns with `re`, which may take exponential time, and compares each element of a list with each
-other. Here patterns go through pydantic's matcher, whose time is linear, and every step looks at the clock.
+jsonschema matches patterns with `re`, which may take exponential time, and compares all pairs of list elements. Here,
+pydantic's matcher handles patterns in linear time, and every step checks the clock.
 """
 
 from __future__ import annotations
@@ -113,16 +113,16 @@ class SchemaNode(NamedTuple):
 
 
 class JsonSchema:
-    """A schema that was checked.
+    """A checked schema.
 
-    A number such as 1.0 is not an integer here, and formats are not checked, as in the standard. A pattern is matched
-    in linear time; one that cannot be, since it looks around or refers back, is left to whoever gets the values.
+    A number such as 1.0 is not an integer here, and formats are not checked, as in the standard. Patterns are matched
+    in linear time. A pattern with lookaround or a back reference is not checked.
 
     Args:
         schema: of draft 2020-12, unless its `$schema` names draft 4, 6, 7 or 2019-09.
 
     Raises:
-        SpecError: it is not a JSON Schema, is too large, refers to what it does not hold or to itself without end.
+        SpecError: it is not a JSON Schema, is too large, or has missing or endless references.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -140,10 +140,10 @@ class JsonSchema:
         self._validator = draft(document, registry=EMPTY_REGISTRY)
 
     def errors(self, values: Any) -> list[Any]:
-        """Return what is wrong with the values: `ValidationError`s of jsonschema.
+        """Return the `ValidationError`s of jsonschema for these values.
 
         Raises:
-            SpecError: checking takes too long.
+            SpecError: the check takes too long.
         """
         try:
             with bounded(SECONDS):
@@ -183,7 +183,7 @@ def count_parts(value: Any) -> int:
 
 
 def _levels(value: Any) -> Iterator[list[Any]]:
-    """Yield the value, the values in it, those in them, and so on."""
+    """Yield the value, the values in it, the values in these, and so on."""
     level = [value]
     while level:
         yield level

@@ -1,9 +1,8 @@
 """Named, typed, described values: an operation's fields, an action's parameters, a tool's arguments.
 
-One class serves all three, so that what a panel's form offers, what a model's JSON Schema promises and what the
-validator accepts cannot drift apart. Validation is strict: `True` is not an `int`, `"7"` is not a number, every element
-of a list is checked, and all problems are reported at once. Arguments that somebody else's JSON Schema describes are in
-`schema_parameters`; to those who use them they are the same.
+One class serves all three, so a panel's form, a model's JSON Schema and the validator always agree. Validation is
+strict: `True` is not an `int`, `"7"` is not a number, every element of a list is checked, and all problems are reported
+at once. `schema_parameters` has the same for arguments of a foreign JSON Schema.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 REQUIRED: Final = inspect.Parameter.empty
-"""Default of a parameter that must be given."""
+"""The default of a required parameter."""
 
 MAX_PROBLEMS: Final = 10
 """How many are told of one call."""
@@ -39,7 +38,7 @@ _MAX_NAMES = 30
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One named value: its type, default (or `REQUIRED`) and what it is for."""
+    """One named value: its type, default (or `REQUIRED`) and description."""
 
     name: str
     annotation: Any = Any
@@ -48,22 +47,22 @@ class Parameter:
 
     @property
     def required(self) -> bool:
-        """True if a value must be given."""
+        """True if the parameter has no default."""
         return self.default is REQUIRED
 
     @property
     def optional(self) -> bool:
-        """True if it may be left out with no value taking its place: the default is None."""
+        """True if the default is None, so the parameter can be omitted."""
         return self.default is None
 
     @property
     def default_text(self) -> str:
-        """` = <default>`, or nothing if a value must be given."""
+        """` = <default>`; empty for a required parameter."""
         return "" if self.required else f" = {safe_repr(self.default)}"
 
     @property
     def accepted(self) -> Any:
-        """The annotation, widened by None where None is the default."""
+        """The annotation, including None if None is the default."""
         return Optional[self.annotation] if self.optional and self.annotation is not Any else self.annotation  # noqa: UP045
 
     def fits(self, value: Any) -> bool:
@@ -80,12 +79,12 @@ class Parameter:
 
 
 class ParameterSet(ABC):
-    """An ordered set of parameters, wherever their types come from.
+    """An ordered set of parameters, with types from any source.
 
     Attributes:
-        subject: what the parameters belong to; errors begin with it.
-        arguments: the parameters by their names in Python, which may differ from those that are validated. Required
-            ones come first, as Python asks.
+        subject: the owner of the parameters; errors begin with it.
+        arguments: the parameters by their names in Python, which may differ from the validated names. Required ones
+            come first, because Python requires it.
     """
 
     subject: str
@@ -194,13 +193,14 @@ class Parameters(ParameterSet):
     """Parameters with Python types, which validate values and describe themselves.
 
     Args:
-        subject: what the parameters belong to; errors begin with it.
-        parameters: in the order of the author. Required ones come first in the signature, as Python asks.
-        are_checked: they were parts of other sets. A form is made for each request that is shown, and most of them
+        subject: the owner of the parameters; errors begin with it.
+        parameters: the parameters in the author's order. In the signature, required ones come first, because Python
+            requires it.
+        are_checked: True if they are parts of other sets. Each displayed request creates a form, and most forms
             validate nothing.
 
     Raises:
-        SpecError: a default does not fit its own type, or nothing can be checked against a type.
+        SpecError: a default does not match its type, or a type cannot be checked.
     """
 
     def __init__(self, subject: str, parameters: Iterable[Parameter], *, are_checked: bool = False) -> None:
@@ -363,7 +363,7 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the type hints of a function, by name.
 
     Raises:
-        SpecError: one names what is not there.
+        SpecError: a hint uses an unknown name.
     """
     try:
         return typing.get_type_hints(function, include_extras=True)

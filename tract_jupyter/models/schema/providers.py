@@ -1,10 +1,10 @@
-"""JSON Schemas as providers of models take them, and the way back from a strict answer.
+"""JSON Schemas in the form that providers of models accept, and the conversion of strict answers.
 
-OpenAI and Anthropic refuse a whole request for one tool whose schema begins with `anyOf` or `$ref`, or says no `type`:
-`object_schema` describes an object, with nothing that combines schemas at the top.
+OpenAI and Anthropic refuse a whole request for one tool whose schema begins with `anyOf` or `$ref`, or has no `type`.
+`object_schema` describes an object, without combined schemas at the top.
 
-In OpenAI's strict mode a model can only write what the schema says, and the schema is of a smaller language: every
-property is required, no other is allowed, and an omitted value is null instead. `strict_schema` translates into it,
+In OpenAI's strict mode, a model can only write what the schema allows, and the schema language is smaller: every
+property is required, no other is allowed, and an omitted value is null. `strict_schema` translates into it,
 `without_nulls` reads the answer. The rules:
 https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
 """
@@ -99,7 +99,7 @@ def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def without_nulls(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return a value without the nulls that stand for omitted parts: those that the original schema does not allow."""
+    """Return a value without the nulls that mean omitted parts. The original schema does not allow these nulls."""
     return _NullRemover(schema).read(value, schema)
 
 

@@ -1,4 +1,4 @@
-"""Parameters that somebody else's JSON Schema describes; those who use them see a `ParameterSet` like any other."""
+"""Parameters of a foreign JSON Schema, with the interface of every `ParameterSet`."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ _LONGEST_DESCRIPTION: Final = 500
 
 
 class SchemaParameters(ParameterSet):
-    """Parameters that a JSON Schema describes; see `JsonSchema` for how it is read.
+    """Parameters of a JSON Schema; see `JsonSchema` for how it is read.
 
-    What the schema accepts is accepted, but for this: a name that it does not know is refused, unless it says what
-    else there may be or names nothing, and None for what may be left out means leaving it out. A default is filled in
-    where the schema accepts it. What must be given can be given by position, the rest by name only, since the order
-    of properties means nothing.
+    They accept the same values as the schema, with two exceptions. An unknown name is refused, unless the schema
+    describes other names or names none. None for an optional parameter means that it is omitted. A default is used if
+    the schema accepts it. Required parameters can be given by position, the others only by name, because the order of
+    properties has no meaning.
 
     Args:
-        subject: what the parameters belong to; errors begin with it.
-        schema: of an object.
+        subject: the owner of the parameters; errors begin with it.
+        schema: the schema of an object.
 
     Raises:
-        SpecError: it is of something else, or cannot be used; the message says why.
+        SpecError: the schema is not of an object, or is invalid; the message gives the reason.
     """
 
     def __init__(self, subject: str, schema: Any) -> None:
@@ -64,7 +64,7 @@ class SchemaParameters(ParameterSet):
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        """The schema as it was given; a copy."""
+        """A copy of the original schema."""
         return copy.deepcopy(self._schema)
 
     @property
@@ -118,7 +118,7 @@ class SchemaParameters(ParameterSet):
         return self._says_what_else
 
     def signature(self, *leading: str) -> inspect.Signature:
-        """Return the signature; where the schema allows names that it does not know, it has `**others`."""
+        """Return the signature. It has `**others` if the schema allows unknown names."""
         made = super().signature(*leading)
         if not self._is_open:
             return made

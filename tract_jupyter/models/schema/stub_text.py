@@ -1,7 +1,7 @@
 """Stub text: functions as the text of a `.pyi` file, for prompts, type checkers and sandboxes.
 
-Nothing of it is executed. Names are made here; what a schema or a server wrote stands in literals, docstrings and
-comments only, where it cannot end them.
+Nothing in it is executed. Names are generated here. Text from a schema or a server appears only in literals, docstrings
+and comments, and cannot end them.
 """
 
 from __future__ import annotations

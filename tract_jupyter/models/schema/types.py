@@ -3,8 +3,8 @@
 A specification may come from a model, so its type names are parsed into a syntax tree and mapped through a table.
 Nothing is evaluated.
 
-A type that is read from a schema is wider than the schema where Python has no words for it, hardly ever narrower. How
-much is read is bounded, since references can make a short schema stand for an endless one; the rest is `Any`.
+A type from a schema is wider than the schema if Python cannot express it, and hardly ever narrower. The size of the
+type is bounded, because references can make a short schema endless; the rest is `Any`.
 """
 
 from __future__ import annotations
