@@ -31,7 +31,6 @@ from tract_jupyter.notebook.chat.source import (
     replayed_from,
     start_conversation,
     stored_log,
-    turns_of,
     undo_turn,
 )
 from tract_jupyter.notebook.options import CHAT_PROFILES, ChatOptions
@@ -357,7 +356,7 @@ class _Acts:
 
     def _fork(self, view: DrawnTurn) -> DrawnTurn:
         """Make a branch of what was said up to here, and go there."""
-        turn = next((one for one in turns_of(self.tract) if one.question == view.turn_id), None)
+        turn = next((one for one in self.tract.loop.turns() if one.question == view.turn_id), None)
         if turn is None:
             raise OperationError(
                 "this turn is not on the current branch any more; %tract switch goes to another one"

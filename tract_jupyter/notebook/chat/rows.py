@@ -270,22 +270,18 @@ def code_html(code: str, by_line: Mapping[str, list[float]] | None = None) -> Ht
 
 
 def _highlighted(code: str) -> Sequence[HtmlPart]:
+    text = printable(code).rstrip("\n")
+    return highlighted_lines(text, "python")[: text.count("\n") + 1]
+
+
+def highlighted_lines(text: str, language: str) -> list[HtmlPart]:
+    """Return each line of code with the classes that `tract.css` has for its tokens."""
     from tract_jupyter.notebook.panels import highlighted
 
-    text = printable(code).rstrip("\n")
     return [
-        [element("span", part, class_=_look(css)) if _look(css) else part for css, part in line]
-        for line in highlighted(text, "python")
-    ][: text.count("\n") + 1]
-
-
-def _look(css: str) -> str:
-    """Return the class that our style sheet has for a class of Pygments; empty if it has none."""
-    if css in {"nf", "nc", "fm"}:
-        return "f"
-    if css in {"nb", "bp"}:
-        return "b"
-    return css[:1] if css[:1] in {"k", "s", "m"} else ("o" if css[:1] == "c" else "")
+        [element("span", part, class_=css) if css else part for css, part in line]
+        for line in highlighted(text, language)
+    ]
 
 
 def _numbers(given: Any) -> dict[str, list[float]]:
@@ -353,6 +349,7 @@ class AskedQuestion(NamedTuple):
         decision: what was decided; None while it is open.
         reason: why it was turned down, or what failed.
         asker: the agent that asked, and for whom; empty if no agent did.
+        asked_at: when it was asked.
     """
 
     pending_id: str
@@ -362,6 +359,14 @@ class AskedQuestion(NamedTuple):
     decision: Decision | None = None
     reason: str = ""
     asker: str = ""
+    asked_at: datetime | None = None
+
+    @property
+    def waited(self) -> tuple[datetime, datetime] | None:
+        """From when to when a user was waited for; None if no user has decided it."""
+        if self.decision is None or self.asked_at is None or not self.decision.is_personal:
+            return None
+        return self.asked_at, self.decision.decided_at
 
     @property
     def what(self) -> str:

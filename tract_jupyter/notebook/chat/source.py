@@ -13,8 +13,6 @@ from tract_jupyter.notebook.chat.work import AgentWork, WorkSource, number_in
 from tract_jupyter.review import Decision, asker_words
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from tract_jupyter.agents import AgentCall
     from tract_jupyter.loop import PastTurn
     from tract_jupyter.notebook.chat.turn import DrawnTurn
@@ -24,7 +22,7 @@ _TOOL_CALLS = frozenset({"tool_call", "script_call"})
 
 
 class TractSource:
-    """What a tract knows beside the events of a turn: `log.LogSource`."""
+    """What a tract knows beside the events of a turn."""
 
     def __init__(self, tract: Tract) -> None:
         self._tract = tract
@@ -53,19 +51,8 @@ class TractSource:
             decision,
             reason,
             asker_words(stored.actor),
+            stored.created_at,
         )
-
-    def waited(self, pending_id: str) -> tuple[datetime, datetime] | None:
-        """Return from when to when a person was waited for; None if nobody has decided, or a person did not."""
-        ledger = self._tract.review.ledger
-        try:
-            stored = ledger.get(pending_id)
-            decisions = [] if stored is None else ledger.decisions(pending_id)
-        except TractError:
-            return None
-        if stored is None or not decisions or not Decision.of(decisions[-1]).is_personal:
-            return None
-        return stored.created_at, Decision.of(decisions[-1]).decided_at
 
     def work(self, agent: str, text: str) -> WorkSource | None:
         """Return the agent's call that an answer tells of; None if it tells of none that is kept."""
@@ -153,18 +140,13 @@ def replayed_from(tract: Tract) -> str:
     return "" if report is None else report.path.name
 
 
-def turns_of(tract: Tract) -> list[PastTurn]:
-    """Return the turns of the current branch, the oldest first."""
-    return tract.loop.turns()
-
-
 def find_turn(tract: Tract, name: str = "") -> PastTurn:
     """Return a turn: by its number from the newest, 1, or by a commit of it, on whichever branch; the newest if empty.
 
     Raises:
         OperationError: there is no such turn.
     """
-    turns = turns_of(tract)
+    turns = tract.loop.turns()
     if not name or (name.isdecimal() and len(name) < 4):  # noqa: PLR2004 # a prefix of a hash is longer
         number = int(name or 1)
         if not turns:
@@ -231,7 +213,7 @@ def undo_turn(tract: Tract, turn_id: str) -> None:
         OperationError: something was said since, or the turn is not on this branch.
         StoreError: the store cannot be written.
     """
-    turns = turns_of(tract)
+    turns = tract.loop.turns()
     if not turns or turns[-1].question != turn_id:
         raise OperationError(
             "something was said after this turn, or it is on another branch, so that it cannot be undone by itself; "
@@ -241,7 +223,7 @@ def undo_turn(tract: Tract, turn_id: str) -> None:
     if before is not None:
         tract.reset(before)
         return
-    while any(turn.question == turn_id for turn in turns_of(tract)):
+    while any(turn.question == turn_id for turn in tract.loop.turns()):
         head = tract.head
         tract.undo()
         if tract.head == head:
