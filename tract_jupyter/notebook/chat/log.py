@@ -1,4 +1,4 @@
-"""What happens in a turn, taken as it comes, and given as the turn stands."""
+"""The log of a turn: collects events and returns the current state."""
 
 from __future__ import annotations
 
@@ -54,22 +54,22 @@ _SAID: Final = 120  # characters of a message that is asked again
 
 @dataclass(eq=False)
 class TurnLog:
-    """Takes what happens in a turn, in any thread, and gives it as it stands.
+    """Collects the events of a turn and returns its current state. Any thread may use it.
 
     Args:
-        source: what is known beside the events.
-        model: who is asked, until a reply says so.
-        most_steps: how many requests the turn may make; None for any number.
+        source: the data that events lack.
+        model: the model, until a reply names it.
+        most_steps: the limit of requests; None for no limit.
         replayed: the cassette that is replayed; empty for none.
-        is_last: nothing was said after this turn.
-        has_earlier: it had its answer, which stays where no other one comes.
+        is_last: no message follows this turn.
+        has_earlier: the turn has an earlier answer, which counts until a new one arrives.
         continues: a sentence about the earlier conversation, in the first turn of a kernel; empty if the notebook
             shows it already, None if the turn continues no earlier conversation.
-        asks_again: the user switched it off here that scripts run without a question.
-        clock: gives seconds, from any beginning.
-        go_on: what is typed to go on with it.
-        show_again: what is typed to draw it again.
-        named: the word for it.
+        asks_again: the user has ended the approval for scripts that only read.
+        clock: returns seconds.
+        go_on: the command that resumes the turn.
+        show_again: the command that shows the turn.
+        named: the user's word for the turn.
         make_opening: makes the parts before the first event from the text. A chat's parts are the default.
         make_call: makes the part of a call, of an id and the call.
         finish: completes what `view` returns.
@@ -94,11 +94,11 @@ class TurnLog:
     _calls: dict[str, int] = field(default_factory=dict)
     """The place of each call's part."""
     _works: dict[str, list[WorkSource]] = field(default_factory=dict)
-    """What agents do, by the call that called them."""
+    """The work of agents, by call."""
     _outputs: dict[str, ScriptOutputs] = field(default_factory=dict)
-    """What scripts show, by the call that runs them."""
+    """The outputs of scripts, by call."""
     _asked: dict[str, str] = field(default_factory=dict)
-    """The calls that are asked about, by pending."""
+    """The calls with a request, by pending."""
     _turn_id: str = ""
     _phase: str = "Asking the model"
     _usages: list[Mapping[str, Any]] = field(default_factory=list)
@@ -110,9 +110,9 @@ class TurnLog:
     _ended: TurnEnded | None = None
     _began: float | None = None
     _waits: list[tuple[datetime, datetime]] = field(default_factory=list)
-    """When persons were waited for, in calls that are over."""
+    """The times that finished calls waited for the user."""
     _waited: float = 0.0
-    """Seconds in which a question was open here, but for one that is now."""
+    """Seconds with an open request, without the current one."""
     _open_since: float | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _handlers: dict[type, list[Callable[[Any], object]]] = field(init=False)
@@ -130,7 +130,7 @@ class TurnLog:
         }
 
     def on(self, kind: type[E], handler: Callable[[E], object], *, first: bool = False) -> None:
-        """Have a handler called with each event of a kind: behind the other handlers, or `first`.
+        """Call a handler with each event of a kind, after the other handlers or `first`.
 
         A handler may be for a kind of event that a turn of chat does not have.
         """
@@ -138,12 +138,12 @@ class TurnLog:
         handlers.insert(0 if first else len(handlers), handler)
 
     def note(self, title: str, text: str = "", look: str = "", icon: str = "") -> None:
-        """Add a note behind the parts that are there."""
+        """Append a note."""
         with self._lock:
             self._parts.append(NotePart(f"n{len(self._parts)}", title, text, look, icon))
 
     def begin(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
-        """Show what is sent with a message, before it is sent; and count the time from now on."""
+        """Show the context of a message before it is sent, and start the clock."""
         with self._lock:
             self._began = self.clock()
             if self._parts:
@@ -160,17 +160,17 @@ class TurnLog:
             self._parts += [AttachedPart(f"a{number}", one) for number, one in enumerate(attachments)]
 
     def ask_again(self, text: str) -> None:
-        """Say that a message is asked again, and which."""
+        """Add a note that names the repeated message."""
         self.note("Asked again", f"“{one_line(parse_message(text)[1], _SAID)}”", icon="i-back")
 
     def add(self, event: TurnEvent) -> None:
-        """Take what happened next."""
+        """Add the next event."""
         with self._lock:
             for handle in self._handlers[type(event)]:
                 handle(event)
 
     def show(self, ticket: Ticket) -> None:
-        """Show a question in its place: that of its call, or under the script that asks it."""
+        """Show a request in the row of its call, or under the script that asks."""
         with self._lock:
             call_id = self._call_of(ticket)
             if call_id is not None:
@@ -187,7 +187,7 @@ class TurnLog:
             self._change(part.call.id, questions=(*kept, question))
 
     def take_work(self, work: WorkSource, agent: str, told: str) -> None:
-        """Show what an agent does in the row of the call that called it, or under the script that did."""
+        """Show the work of an agent in the row of its call, or under the calling script."""
         with self._lock:
             part = self._part_calling(agent, told)
             if part is not None:
@@ -200,11 +200,11 @@ class TurnLog:
             if part is None or not part.is_script:
                 return False
             self._outputs[part.call.id] = outputs
-            self._change(part.call.id, is_open=False)  # it runs, so its request is decided
+            self._change(part.call.id, is_open=False)  # a running script has a decision
             return True
 
     def refresh(self) -> None:
-        """Look at the tickets again: something was decided."""
+        """Read the state of the tickets again after a decision."""
         with self._lock:
             for part in self._calls_made():
                 is_open = part.is_open if part.ticket is None else part.ticket.status.is_open
@@ -226,7 +226,7 @@ class TurnLog:
             ]
 
     def fail(self, error: str) -> None:
-        """Note that the turn ended by an error that nobody told otherwise."""
+        """Record an error as the end of the turn, unless it has ended."""
         with self._lock:
             if self._ended is None:
                 self.add(TurnEnded(TurnOutcome.ERROR, error, self._seconds()))
@@ -237,7 +237,7 @@ class TurnLog:
         return self._ended is not None
 
     def view(self) -> DrawnTurn:
-        """Return the turn as it stands."""
+        """Return the current state of the turn."""
         with self._lock:
             self._look_at_clock()
             self._look_at_works()
@@ -257,11 +257,11 @@ class TurnLog:
 
     @property
     def _stays(self) -> bool:
-        """True if the answer from before is the turn's answer: so far, no other one came."""
+        """True if the earlier answer still counts, since no new reply has arrived."""
         return self.has_earlier and not self._replies
 
     def _look_at_works(self) -> None:
-        """Note how the agents stand that the calls have called."""
+        """Update the work of the called agents."""
         for call_id, works in self._works.items():
             part = self._part(call_id)
             now = tuple(work.now() for work in works)
@@ -269,7 +269,7 @@ class TurnLog:
                 self._change(call_id, work=now)
 
     def _look_at_outputs(self) -> None:
-        """Note the current output of the scripts, and how long they run."""
+        """Update the outputs and running times of the scripts."""
         for call_id, outputs in self._outputs.items():
             part = self._part(call_id)
             if part is None:
@@ -283,7 +283,7 @@ class TurnLog:
         return None if self._began is None else self.clock() - self._began
 
     def _look_at_clock(self) -> None:
-        """Count how long a question is open."""
+        """Count the time with an open request."""
         is_open = any(ticket.status.is_open for ticket in self.tickets())
         if is_open and self._open_since is None:
             self._open_since = self.clock()
@@ -292,13 +292,13 @@ class TurnLog:
             self._open_since = None
 
     def _wait(self) -> float:
-        """Return for how many seconds a person was waited for; once the turn is over as the store tells it."""
+        """Return how long the turn waited for the user. At the end, use the stored times."""
         if self._ended is None:
             return self._waited + (0.0 if self._open_since is None else self.clock() - self._open_since)
         return _covered(self._waits)
 
     def _without_waiting(self, event: CallEnded, questions: Iterable[AskedQuestion | None]) -> CallEnded:
-        """Return the end of a call with the time that it was at work, and note for how long it waited for a person."""
+        """Return the end of a call with its working time, and record its waiting times."""
         before = _waits([self.source.asked(event.pending)] if event.pending else [])
         within = _waits(questions)
         self._waits += before + within
@@ -330,7 +330,7 @@ class TurnLog:
             self._parts[self._calls[call_id]] = replace(part, **changes)
 
     def _call_of(self, ticket: Ticket) -> str | None:
-        """Return the call that a ticket is about; None if it is about something within one."""
+        """Return the call of a ticket; None if the ticket belongs to something inside a call."""
         pending = ticket.pending
         call_id = self._asked.get(pending.pending_id)
         if call_id is not None:
@@ -338,7 +338,7 @@ class TurnLog:
         if self._part_of_agent(pending.actor) is not None:
             return None
         name, arguments = getattr(pending, "tool_name", None), getattr(pending, "call_arguments", None)
-        for call_id in self._asked.values():  # asked before, by another process: it has that one's id now
+        for call_id in self._asked.values():  # another process asked first, so the pending has another id
             part = self._part(call_id)
             if part is None or part.ticket is not None or part.is_begun:
                 continue
@@ -347,14 +347,14 @@ class TurnLog:
         return None
 
     def _part_of_agent(self, actor: str) -> CallPart | None:
-        """Return the call whose agent, or one below it, is the actor; None if no agent here is."""
+        """Return the call whose agent, or a descendant of it, is the actor; None if there is none."""
         for call_id, works in reversed(self._works.items()):
             if any(f"{actor}/".startswith(f"{work.actor}/") for work in works):
                 return self._part(call_id)
         return None
 
     def _part_calling(self, agent: str, task: str) -> CallPart | None:
-        """Return the call that has called an agent: one that was not taken for another one."""
+        """Return the call of an agent that no other work is assigned to."""
         for part in self._calls_made():
             if part.ended is not None or part.call.id in self._works:
                 continue
@@ -363,7 +363,7 @@ class TurnLog:
         return self._running_part()
 
     def _running_part(self) -> CallPart | None:
-        """Return the script that runs, or else the call that runs, or else the last one."""
+        """Return the running script, or else the running call, or else the last call."""
         calls = self._calls_made()
         running = [part for part in calls if part.is_begun and part.ended is None]
         scripts = [part for part in running if part.is_script]
@@ -469,7 +469,7 @@ class TurnLog:
             self.note(title, f"{event.note.rstrip('.')}. {kept}", "no")
 
     def _keep_growing(self) -> None:
-        """Have what came of a reply that is not stored stay on display."""
+        """Keep the text of an unfinished reply on display."""
         text = "".join(self._streamed)
         if text.strip():
             self._parts.append(Prose.of(f"r{self._replies}", text, is_cut=True))
@@ -483,15 +483,15 @@ def _are_same(now: Sequence[object], before: Sequence[object]) -> bool:
 
 
 def _waits(questions: Iterable[AskedQuestion | None]) -> list[tuple[datetime, datetime]]:
-    """Return from when to when a user was waited for, for each question that a user decided."""
+    """Return the waiting time of each request that a user decided."""
     return [one.waited for one in questions if one is not None and one.waited is not None]
 
 
 def _covered(times: Iterable[tuple[datetime, datetime]]) -> float:
-    """Return how many seconds lie in any of these times."""
+    """Return the total seconds of the union of these times."""
     total, until = 0.0, None
     for begin, end in sorted(times):
-        since = begin if until is None else max(begin, until)  # two were open at once
+        since = begin if until is None else max(begin, until)  # two requests were open at once
         total += max((end - since).total_seconds(), 0.0)
         until = end if until is None else max(end, until)
     return total
