@@ -290,7 +290,7 @@ def test_a_stop_is_told_and_what_had_come_is_kept(talk):
     talk.chat("Hi", on_turn=log.add)
     for page in (log.view(), stored_view(talk)):
         assert "You stopped this turn" in page.foot_text()
-        assert "what had come is kept" in page.foot_text()
+        assert "the partial reply is kept" in page.foot_text()
         assert "Three great tits" in page.text()
 
 

@@ -67,7 +67,7 @@ class TurnBoard:
 
     @property
     def is_up(self) -> bool:
-        """True if anything was shown."""
+        """True after the first drawing."""
         return self._is_up
 
     def add(self, ticket: Ticket) -> None:

@@ -145,7 +145,7 @@ def _check(text: str, options: ChatOptions) -> None:
         )
     if not (text or options.retry):
         raise OperationError(
-            "there is nothing to say: write it below %%tract_chat, or --retry the last turn. Nothing was sent"
+            "the cell is empty, so nothing was sent. Write a message below %%tract_chat, or use --retry"
         )
     attached = options.cells or options.variables or options.files or options.error
     if options.retry and (attached or options.plan):
@@ -155,7 +155,7 @@ def _check(text: str, options: ChatOptions) -> None:
         )
     if options.plan and (options.direct or options.profile):
         raise OperationError(
-            "--plan gives the model no tools, so that --direct and --profile mean nothing with it. Nothing was sent"
+            "--plan gives the model no tools, so --direct and --profile have no effect. Nothing was sent"
         )
 
 
@@ -182,8 +182,8 @@ def _tools_again(tract: Tract, turn: PastTurn, options: ChatOptions) -> ToolProf
         return _tools_named(name)
     if name == "":
         raise OperationError(
-            "that turn began with --plan, so nothing runs in it: say it anew, with --direct or --profile. Nothing was "
-            "sent"
+            "that turn began with --plan, so it has no tools. Send a new message with --direct or --profile. Nothing "
+            "was sent"
         )
     return _tools(options)
 

@@ -465,7 +465,7 @@ class TurnLog:
                 if self._stays
                 else f"What was done is kept. {self.go_on} goes on from there."
             )
-            title = f"The {self.named} did not come to its end."
+            title = f"The {self.named} did not finish."
             self.note(title, f"{event.note.rstrip('.')}. {kept}", "no")
 
     def _keep_growing(self) -> None:

@@ -71,9 +71,9 @@ _TAG: Final = re.compile(r"<[^>]*>")  # all are ours: what the text has is escap
 
 
 class MarkdownStream:
-    """A text that grows, as HTML: what has ended is rendered once.
+    """A growing text as HTML. Each finished block is rendered once.
 
-    A block never depends on what follows it: links by reference and underlined headings are not read as such.
+    A block never depends on later text, so reference links and underlined headings are not supported.
     """
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class MarkdownStream:
         self._is_plain = False
 
     def append(self, text: str) -> None:
-        """Add what came."""
+        """Append new text."""
         self._added.append(text)
         self._free = min(self._free + _FREE_EACH * len(text), _BUDGET)
 
@@ -242,7 +242,7 @@ def _parser() -> MarkdownIt:
 
 
 def _is_link(address: str) -> bool:
-    """Return True if the address may be a link, or a picture's; what is not one stays as it was typed."""
+    """Return True if the address may be a link or a picture. Other addresses stay plain text."""
     return bool(_target(address))
 
 
@@ -267,7 +267,7 @@ def _text(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
 
 
 def _image(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
-    """Return what a picture shows, and where it would come from: loading it would tell that it was read."""
+    """Return the description and address of a picture. Loading it would reveal the reader."""
     token = tokens[at]
     address = shortened(str(token.attrs.get("src", "")), _ADDRESS)
     about = f": {token.content}" if token.content else ""

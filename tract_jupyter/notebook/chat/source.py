@@ -216,7 +216,7 @@ def undo_turn(tract: Tract, turn_id: str) -> None:
     turns = tract.loop.turns()
     if not turns or turns[-1].question != turn_id:
         raise OperationError(
-            "something was said after this turn, or it is on another branch, so that it cannot be undone by itself; "
+            "a message follows this turn, or it is on another branch, so it cannot be undone alone. "
             "tract.reset(COMMIT) goes back further"
         )
     before = tract.get_commit(turn_id).parent_hash
@@ -227,4 +227,4 @@ def undo_turn(tract: Tract, turn_id: str) -> None:
         head = tract.head
         tract.undo()
         if tract.head == head:
-            raise StoreError("the turn cannot be taken back")
+            raise StoreError("the turn cannot be undone")

@@ -266,7 +266,7 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
 
 def _stopped(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:
     has_cut = any(isinstance(part, Prose) and part.is_cut for part in turn.parts)
-    kept = "what had come is kept, and not sent again; " if has_cut else ""
+    kept = "the partial reply is kept, but not sent again; " if has_cut else ""
     title = "Paused" if ended.note.startswith("paused") else f"You stopped this {turn.named}"
     return "i-stop", title, f"{kept}{turn.go_on} goes on"
 

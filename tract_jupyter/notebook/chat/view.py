@@ -41,8 +41,8 @@ class TurnBlock:
         id: stays the same while the block changes.
         html: made in the kernel; empty for an open request.
         ticket: the request of the block. The widget draws it live; static HTML has its record.
-        kind: rows that follow each other stand in one list, `<div class="list">`; prose that follows stands in one
-            `<div class="prose">`; all others stand alone.
+        kind: adjacent rows are in one `<div class="list">`, adjacent prose is in one
+            `<div class="prose">`; other blocks have no group.
     """
 
     id: str
@@ -103,7 +103,7 @@ class TurnView(Protocol):
         ...
 
     def html(self) -> str:
-        """Return static HTML that stands alone: `<details>` rows, styles, no script."""
+        """Return self-contained static HTML: `<details>` rows, styles, no script."""
         ...
 
     def text(self) -> str:

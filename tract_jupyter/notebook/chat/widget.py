@@ -2,7 +2,7 @@
 
 The text of a turn would be sent again with each word that comes, if it were synced. So the kernel sends patches, each
 with its number; a page that has missed one, or was loaded later, asks for all of it. The model of the widget outlives
-its view: where the static page says which turn it is, it adds the buttons of the foot.
+its view: it adds the buttons of the foot to the static page of its turn.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 LEAST_SECONDS: Final = 0.05
 """Between two patches."""
 _SHARE: Final = 10  # at most this part of the time is spent on making patches
-_BEGUN: Final = "It was under way when this was saved: {show} draws it as it is now, {go_on} goes on with it."
+_BEGUN: Final = (
+    "This was running when the notebook was saved. {show} shows the current state, {go_on} goes on with it."
+)
 _PATIENCE: Final = 3.0  # seconds in which a page that does not answer yet is sent all of it each time
 
 

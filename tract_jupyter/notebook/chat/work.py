@@ -109,7 +109,7 @@ class AgentWork:
 
         Args:
             limit: maximum characters of the task.
-            is_inner: the row stands among others below a script.
+            is_inner: the row is one of several below a script.
         """
         brief, text = brief_arguments({"input": self.told})
         return Row(
@@ -127,7 +127,7 @@ class AgentWork:
         """Return the conversation with its foot."""
         turn = self.turn
         if turn is None:
-            return rows.dim("Nothing came of it yet.")
+            return rows.dim("No result yet.")
         blocks = [block for part in turn.parts for block in part.blocks(limit)]
         return grouped_html(blocks), element("div", turn.foot().html, class_="foot worked")
 
