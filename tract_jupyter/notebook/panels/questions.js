@@ -1,4 +1,4 @@
-// What one step asks, in one list: a header for all of it, and below it each request with its own buttons.
+// The requests of one step in one list: a header for all, and each request with its own buttons.
 
 function render({ model, el }) {
   const id = newId();
@@ -9,7 +9,7 @@ function render({ model, el }) {
 
   const title = ELEMENT("b", { role: "heading", "aria-level": 3 });
   const approve = ELEMENT("button", { type: "button", class: "approve-all", "data-approves": true });
-  const reason = ELEMENT("input", { type: "text", name: "reason", placeholder: "Reason for all (shown to whoever asked)", "aria-label": "Reason for all" });
+  const reason = ELEMENT("input", { type: "text", name: "reason", placeholder: "Reason for all (shown to the asker)", "aria-label": "Reason for all" });
   const send = ELEMENT("button", { type: "submit", class: "reject-all" });
   const reject = ELEMENT("button", { type: "button", class: "reject", "aria-expanded": "false" });
   const asking = ELEMENT("form", { class: "ask one", hidden: true, "aria-label": "Reject all" }, reason, send);
