@@ -67,8 +67,8 @@ def test_a_model_of_an_unknown_provider(refused, model):
 @pytest.mark.parametrize(
     ("cell", "told"),
     [
-        ("%%tract_chat\n", "there is nothing to say: write it below %%tract_chat"),
-        ("%%tract_chat\n  \n\n", "there is nothing to say: write it below %%tract_chat"),
+        ("%%tract_chat\n", "Write a message below %%tract_chat"),
+        ("%%tract_chat\n  \n\n", "Write a message below %%tract_chat"),
         ("%%tract_run\n", "there is nothing to reply to: write it below %%tract_run"),
         ("%%tract_run\n \n", "there is nothing to reply to: write it below %%tract_run"),
         ("%%tract_script\n", "the cell body is empty"),  # by IPython

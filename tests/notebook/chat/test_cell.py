@@ -64,7 +64,7 @@ def test_what_is_named_is_sent_and_shown(chat, tmp_path):
 @pytest.mark.parametrize(
     ("cell", "told"),
     [
-        ("%%tract_chat\n", "there is nothing to say"),
+        ("%%tract_chat\n", "the cell is empty"),
         (
             "%%tract_chat --bogus\nhi",
             "%%tract_chat has no option '--bogus'. %%tract_chat? explains them. Nothing was sent",
@@ -266,7 +266,7 @@ def test_what_had_come_of_another_answer_takes_the_place_of_the_first(chat):
         "usual = StreamingClient.chat\ndef stop(self, messages, on_delta=None, **_):\n    on_delta(Delta('text', 'A wr'))\n"
         "    tract.loop.stop()\n    raise KeyboardInterrupt\nStreamingClient.chat = stop"
     )
-    assert "what had come is kept" in chat.run("%%tract_chat --retry\n").text
+    assert "the partial reply is kept" in chat.run("%%tract_chat --retry\n").text
     assert chat.run(SAID).text.strip() == "['Who sings?', 'A wr']"
 
 
@@ -282,7 +282,7 @@ def test_what_was_done_is_kept_where_asking_again_fails_later(chat):
 def test_a_plan_gets_no_tools_by_asking_again(chat):
     chat.run("%%tract_chat --plan\nHi")
     result = chat.run("%%tract_chat --retry --direct\n")
-    assert "that turn began with --plan, so nothing runs in it" in result.error
+    assert "that turn began with --plan, so it has no tools" in result.error
     assert len(chat.namespace["asked"]) == 1
 
 

@@ -15,7 +15,7 @@ from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter.concurrency import BY_PERSON
 from tract_jupyter.loop import CallEnded, ReplyStored
 from tract_jupyter.models import ToolCall
-from tract_jupyter.notebook.chat import TractSource, TurnLog, stored_view
+from tract_jupyter.notebook.chat import AskedQuestion, TractSource, TurnLog, stored_view
 from tract_jupyter.prompts import ended_running, not_run, refused
 from tract_jupyter.review import Decision
 from tract_jupyter.scripts import ScriptLimits, Scripts
@@ -104,8 +104,8 @@ ANSWERS = {
 def test_the_row_of_a_script_says_that_it_did_not_run_or_was_left(end):
     text, made, action, row = ANSWERS[end]
     decision = Decision(action, {}, "panel", "f") if action else None
-    asked = SimpleNamespace(operation="run_script", decision=decision) if action else None
-    log = TurnLog(SimpleNamespace(asked=lambda _: asked, waited=lambda _: None))
+    asked = AskedQuestion("p", "", "run_script", {}, decision) if action else None
+    log = TurnLog(SimpleNamespace(asked=lambda _: asked))
     log.add(ReplyStored("", "", calls=(ToolCall("c", "notebook_execute", {"code": "x = 1"}),)))
     log.add(CallEnded("c", text, is_error=True, made=made, asked=("p",)))
     shown = log.view().text().splitlines()[0]

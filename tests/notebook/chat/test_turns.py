@@ -15,6 +15,7 @@ from tract_jupyter.exceptions import LLMError, OperationError
 from tract_jupyter.loop import CallBegan, CallEnded, ReplyStored, TurnBegan, TurnEnded
 from tract_jupyter.models import Allowance, Delta, SentContext, ToolCall, TurnOutcome, message_with
 from tract_jupyter.notebook.chat import (
+    AskedQuestion,
     TractSource,
     TurnLog,
     find_turn,
@@ -22,7 +23,7 @@ from tract_jupyter.notebook.chat import (
     stored_log,
     stored_view,
 )
-from tract_jupyter.review import Ticket
+from tract_jupyter.review import Decision, Ticket
 from tract_jupyter.scripts import PendingScript
 
 PAYLOADS = (
@@ -180,12 +181,16 @@ def test_an_unknown_price_is_said_to_be_unknown(chat):
 class Waited(TractSource):
     """Somebody read the question `p` for 53 seconds, and `q` in the last three of them and two more."""
 
-    def waited(self, pending_id):
+    def asked(self, pending_id):
         begin = datetime(2026, 6, 1, tzinfo=UTC)
-        return {
+        begin, end = {
             "p": (begin, begin + timedelta(seconds=53)),
             "q": (begin + timedelta(seconds=50), begin + timedelta(seconds=55)),
-        }.get(pending_id)
+        }.get(pending_id, (None, None))
+        if begin is None:
+            return None
+        decision = Decision("approve", {}, "panel", "f", decided_at=end)
+        return AskedQuestion(pending_id, "Read the file", "look", {}, decision, asked_at=begin)
 
 
 def asked_about_a_script(talk):
@@ -285,7 +290,7 @@ def test_a_stop_is_told_and_what_had_come_is_kept(talk):
     talk.chat("Hi", on_turn=log.add)
     for page in (log.view(), stored_view(talk)):
         assert "You stopped this turn" in page.foot_text()
-        assert "what had come is kept" in page.foot_text()
+        assert "the partial reply is kept" in page.foot_text()
         assert "Three great tits" in page.text()
 
 

@@ -1,4 +1,4 @@
-"""The cell `%%tract_chat`: a turn of a model that acts, shown while it goes on, and drawn again from the store.
+"""The cell `%%tract_chat`: a turn of a model with tools, shown live and redrawn from the store.
 
 `cell` carries a turn out, and `board` shows it during that time; `context` is sent with the text. `log` records the
 events of a turn and returns its state: a `turn`, whose `parts` are drawn as `rows` and as the safe HTML

@@ -6,6 +6,7 @@ from .markdown import MarkdownStream as MarkdownStream
 from .markdown import markdown_html as markdown_html
 from .outputs import ScriptOutputs as ScriptOutputs
 from .outputs import TurnOutputs as TurnOutputs
+from .rows import AskedQuestion as AskedQuestion
 from .rows import decided_brief as decided_brief
 from .rows import result_html as result_html
 from .source import TractSource as TractSource

@@ -1,4 +1,4 @@
-"""Where a turn is shown while it goes on, and the wait for its end: in a live page, a static output, or a terminal."""
+"""The display of a running turn, in a live page, a static output or a terminal, and the wait for its end."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _LEAST_SECONDS: Final = 0.05
-"""Between two drawings."""
+"""Minimum time between two drawings."""
 _BEAT: Final = 1.0
-"""Seconds after which a turn is drawn again although nothing happened: its time advances."""
+"""Seconds between drawings if no event arrives. The elapsed time advances."""
 _LOOKS: Final = 10
 _LOOK_SECONDS: Final = 0.02
 
 
 class TurnBoard:
-    """Where the questions of a turn are shown: in its rows; `channels.SharedDisplay`.
+    """Shows a turn, with its requests in its rows. Implements `channels.SharedDisplay`.
 
     Args:
-        log: what happened in the turn so far.
-        display: where it is shown.
+        log: the events of the turn so far.
+        display: shows the turn.
 
     Attributes:
-        has_beat: True while somebody calls `beat`: what is decided is drawn then, and the call need not wait for it.
+        has_beat: True while a caller runs `beat` regularly. Then `beat` draws decisions, and tool calls do not wait.
     """
 
     def __init__(self, log: TurnLog, display: TurnDisplay) -> None:
@@ -62,12 +62,12 @@ class TurnBoard:
 
     @property
     def ready(self) -> bool:
-        """True if somebody can click in it."""
+        """True if the user can click in the display."""
         return bool(getattr(self.display, "ready", False))
 
     @property
     def is_up(self) -> bool:
-        """True if anything was shown."""
+        """True after the first drawing."""
         return self._is_up
 
     def add(self, ticket: Ticket) -> None:
@@ -76,12 +76,12 @@ class TurnBoard:
         self.draw(at_once=True)
 
     def refresh(self) -> None:
-        """Show how the questions stand, soon."""
+        """Show the current state of the requests soon."""
         self.log.refresh()
         self._draw_with_beat(at_once=True)
 
     def take(self, event: TurnEvent) -> None:
-        """Take what happened next in the turn, and show it now or soon."""
+        """Add the next event of the turn, and show it now or soon."""
         self.log.add(event)
         if isinstance(event, CallBegan):
             self._draw_with_beat()
@@ -95,7 +95,7 @@ class TurnBoard:
                 self.draw(at_once=at_once)
 
     def beat(self) -> None:
-        """Show what is not on display yet; called now and then by whoever waits for the turn."""
+        """Draw pending changes. The caller that waits for the turn calls this regularly."""
         with self._lock:
             late = time.monotonic() - self._drawn_at
             if self._is_up and not self._is_closed and (self._is_dirty or late >= _BEAT):
@@ -109,7 +109,7 @@ class TurnBoard:
                 self.draw(at_once=at_once)
 
     def draw(self, *, at_once: bool = False) -> None:
-        """Show the turn as it stands, not too often."""
+        """Show the current state of the turn, at a limited rate."""
         with self._lock:
             if not at_once and time.monotonic() - self._drawn_at < _LEAST_SECONDS:
                 self._is_dirty = True
@@ -122,7 +122,7 @@ class TurnBoard:
             self._drawn_at = time.monotonic()
 
     def close(self) -> DrawnTurn:
-        """Show the end."""
+        """Show the final state."""
         with self._lock:
             view = self.log.view()
             self._is_up = self._is_closed = True
@@ -143,10 +143,10 @@ async def ended(
 
     Args:
         notebook: the state of this kernel.
-        work: carries the turn out, in a thread of its own if there is a kernel.
-        board: where it is shown.
+        work: runs the turn, in a separate thread if there is a kernel.
+        board: shows the turn.
         stop: stops the turn; called if the cell is interrupted.
-        what: the turn, for the person.
+        what: the user's word for the turn.
 
     Raises:
         CancelledError: the cell was interrupted; the turn was stopped, and its display says so.
@@ -154,7 +154,7 @@ async def ended(
         Exception: the turn failed. Its display shows the error, and IPython only one line.
     """
     try:
-        if not notebook.front_end.has_kernel:  # its prompts, and Ctrl-C, belong to the main thread
+        if not notebook.front_end.has_kernel:  # prompts and Ctrl-C belong to the main thread
             return work()
         worker = Worker(work, f"tract-{what}")
         board.has_beat = True
@@ -162,7 +162,7 @@ async def ended(
             return await worker.wait(board.beat)
         except asyncio.CancelledError as error:
             if board.log.view().waiting and await _is_shut_down(notebook):
-                raise  # what waits for a decision stays open, and the turn goes on in another kernel
+                raise  # open requests stay open, and another kernel can resume the turn
             stop()
             await worker.ended()
             in_one_line(error, QUEUED)
@@ -196,7 +196,7 @@ def check_ended(outcome: TurnOutcome) -> None:
 
 
 async def _is_shut_down(notebook: NotebookSession) -> bool:
-    """Return True if the kernel ends: who restarts it has it interrupted first."""
+    """Return True if the kernel shuts down. A restart interrupts the kernel first."""
     for _ in range(_LOOKS):
         if getattr(notebook.shell, "exit_now", False):
             return True
@@ -205,7 +205,7 @@ async def _is_shut_down(notebook: NotebookSession) -> bool:
 
 
 def display_for(notebook: NotebookSession, act: Act, log: TurnLog) -> TurnDisplay:
-    """Return where a turn is shown: on a live page, in static outputs, or in a terminal."""
+    """Return the display for a turn: a live page, static outputs or a terminal."""
     front_end = notebook.front_end
     if not front_end.has_kernel:
         return TextDisplay()
@@ -232,7 +232,7 @@ def showing_outputs(notebook: NotebookSession, board: TurnBoard) -> Iterator[Non
 
 
 def gathering(notebook: NotebookSession, board: TurnBoard) -> AbstractContextManager[None]:
-    """Have questions shown in the rows of the turn, where they can be clicked."""
+    """Show requests in the rows of the turn if the user can click there."""
     if not notebook.front_end.can_click:
         return nullcontext()
     channel: NotebookChannel = notebook.tract.reviewer.channel  # type: ignore[assignment] # a notebook's

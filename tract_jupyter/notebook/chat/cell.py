@@ -1,4 +1,4 @@
-"""The `%%tract_chat` cell: a turn in a worker thread, on display while it goes on."""
+"""The `%%tract_chat` cell: a turn in a worker thread, shown live."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ from tract_jupyter.notebook.chat.source import (
     replayed_from,
     start_conversation,
     stored_log,
-    turns_of,
     undo_turn,
 )
 from tract_jupyter.notebook.options import CHAT_PROFILES, ChatOptions
@@ -54,7 +53,7 @@ _IN_CODE: Final = " in code"
 
 
 async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -> None:
-    """Answer what a cell says, and show the turn.
+    """Send the message of a cell, and show the turn.
 
     Args:
         notebook: the state of this kernel.
@@ -62,9 +61,9 @@ async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -
         options: its options.
 
     Raises:
-        OperationError: the cell and its options do not go together, or something that is to be sent cannot be.
-        LLMConfigError: there is no model to ask.
-        Exception: the turn failed, or waits for decisions; its display shows why.
+        OperationError: the options contradict the cell, or some context cannot be sent.
+        LLMConfigError: no model is configured.
+        Exception: the turn failed or waits for decisions. Its display shows the reason.
     """
     text = text.strip() or (EXPLAIN if options.error else "")
     _check(text, options)
@@ -85,11 +84,11 @@ async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -
 
 
 async def resume(notebook: NotebookSession, options: ChatOptions | None = None) -> None:
-    """Go on with the last turn where it was left; one that has its answer is only shown.
+    """Resume the last turn. A turn that has an answer is only shown.
 
     Raises:
         OperationError: there is no turn yet.
-        TractError: as of `run_cell`.
+        TractError: see `run_cell`.
     """
     await _go_on(notebook, find_turn(notebook.tract), options or ChatOptions())
 
@@ -99,13 +98,13 @@ async def _go_on(notebook: NotebookSession, turn: PastTurn, options: ChatOptions
     check_model(tract, options.model)
     tools = _tools_again(tract, turn, options)
     log = stored_log(tract, turn, to_go_on=True)
-    if not turn.said:  # it failed before anything came
+    if not turn.said:  # it failed before a reply arrived
         log.ask_again(turn.text)
     await _carry_out(notebook, None, log, options, tools)
 
 
 async def _retry(notebook: NotebookSession, options: ChatOptions) -> None:
-    """Ask again what the last turn has its answer to; go on with it where it has none."""
+    """Repeat the last message if the last turn has an answer; otherwise resume the turn."""
     tract = notebook.tract
     turn = find_turn(tract)
     if not _has_answer(tract, turn):
@@ -121,7 +120,7 @@ async def _retry(notebook: NotebookSession, options: ChatOptions) -> None:
 
 @contextmanager
 def _taken_back(tract: Tract, turn: PastTurn) -> Iterator[None]:
-    """Have a turn without its answer; where nothing came in its place, the answer is back."""
+    """Remove the answer of a turn, and restore it if no new reply arrives."""
     answered = tract.head
     tract.reset(turn.question)
     try:
@@ -146,7 +145,7 @@ def _check(text: str, options: ChatOptions) -> None:
         )
     if not (text or options.retry):
         raise OperationError(
-            "there is nothing to say: write it below %%tract_chat, or --retry the last turn. Nothing was sent"
+            "the cell is empty, so nothing was sent. Write a message below %%tract_chat, or use --retry"
         )
     attached = options.cells or options.variables or options.files or options.error
     if options.retry and (attached or options.plan):
@@ -156,12 +155,12 @@ def _check(text: str, options: ChatOptions) -> None:
         )
     if options.plan and (options.direct or options.profile):
         raise OperationError(
-            "--plan gives the model no tools, so that --direct and --profile mean nothing with it. Nothing was sent"
+            "--plan gives the model no tools, so --direct and --profile have no effect. Nothing was sent"
         )
 
 
 def _tools(options: ChatOptions) -> ToolProfile | list[dict[str, Any]]:
-    """Return what the model is offered: scripts that call tools; the tools themselves; or nothing."""
+    """Return the tools for the model: scripts that call tools, the tools themselves, or none."""
     from tract_jupyter.toolkit import get_profile
 
     if options.plan:
@@ -173,24 +172,24 @@ def _tools(options: ChatOptions) -> ToolProfile | list[dict[str, Any]]:
 
 
 def _tools_again(tract: Tract, turn: PastTurn, options: ChatOptions) -> ToolProfile | list[dict[str, Any]]:
-    """Return what the model is offered in a turn that goes on, or is asked again: what it had, or as the options say.
+    """Return the tools for a resumed or repeated turn: its earlier tools, unless options name others.
 
     Raises:
-        OperationError: they give tools to a turn in which nothing is to run.
+        OperationError: the options give tools to a turn without tools.
     """
     name = tract.loop.offered_in(turn)
     if not (options.profile or options.direct):
         return _tools_named(name)
     if name == "":
         raise OperationError(
-            "that turn began with --plan, so nothing runs in it: say it anew, with --direct or --profile. Nothing was "
-            "sent"
+            "that turn began with --plan, so it has no tools. Send a new message with --direct or --profile. Nothing "
+            "was sent"
         )
     return _tools(options)
 
 
 def _tools_named(name: str | None) -> ToolProfile | list[dict[str, Any]]:
-    """Return what a model was offered by the name of its tool profile: empty for nothing, None if nobody knows."""
+    """Return the tools of a stored profile name. Empty means no tools, None an unknown profile."""
     from tract_jupyter.toolkit import get_profile
 
     if name == "":
@@ -202,7 +201,7 @@ def _tools_named(name: str | None) -> ToolProfile | list[dict[str, Any]]:
 
 
 def _sent(notebook: NotebookSession, options: ChatOptions) -> tuple[list[SentContext], list[AttachedFile]]:
-    """Return all that is sent beside the text, and the images and PDFs among the files."""
+    """Return the context that goes with the text, and the images and PDFs among the files."""
     shell, decided = notebook.shell, {"send_anyway": options.send_anyway}
     sent = [SentContext("--plan", "nothing runs", PLAN)] if options.plan else []
     texts, files = (
@@ -218,10 +217,10 @@ def _sent(notebook: NotebookSession, options: ChatOptions) -> tuple[list[SentCon
 
 
 def check_model(tract: Tract, model: str | None) -> None:
-    """Check that somebody can be asked.
+    """Check that a model is available.
 
     Raises:
-        OperationError: nobody can: no model is configured, none is named, and no cassette is replayed.
+        OperationError: no model is configured or named, and no cassette is replayed.
     """
     if model is None and tract.llm is None and not tract.cassette.is_replaying:
         raise OperationError(f"no language model is configured; {HOW_TO_CHOOSE}. Nothing was sent")
@@ -240,7 +239,7 @@ async def _carry_out(
     attachments: Sequence[AttachedFile] = (),
     within: AbstractContextManager[None] | None = None,
 ) -> None:
-    """Have a turn carried out, and show it until its end; `within` is entered once the model can be asked."""
+    """Run a turn and show it until its end. Enter `within` once the model is available."""
     tract = notebook.tract
     notebook.lend_variables()
     limits = tract.loop.limits
@@ -274,7 +273,7 @@ async def _carry_out(
         response = await ended(notebook, work, board, lambda: stop.set(BY_PERSON))
         if acts.starts_new:
             board.display.close(acts.start_new(log.view()))
-        if not board.is_up:  # it had its answer before
+        if not board.is_up:  # the turn already had an answer
             board.log = stored_log(tract, find_turn(tract))
             notebook.turns.add(tract, board.display, board.close())
     if options.out:
@@ -289,10 +288,10 @@ def _model_name(tract: Tract) -> str:
 
 @contextmanager
 def asked(tract: Tract, model: str | None) -> Iterator[dict[str, Any]]:
-    """Have a model asked meanwhile, which can be asked; gives the options of the call that say so.
+    """Use a model inside the block, and yield the options of the call that select it.
 
     Raises:
-        LLMConfigError: it names no model, or has no key.
+        LLMConfigError: the model is unknown, or its key is missing.
     """
     is_own = model is None or tract.models.named(model) is None
     with nullcontext() if is_own else tract.models.lent(str(model)):
@@ -303,7 +302,7 @@ def asked(tract: Tract, model: str | None) -> Iterator[dict[str, Any]]:
 
 @dataclass(eq=False)
 class _Acts:
-    """What the buttons of a turn's foot do; called in the kernel's main thread."""
+    """The buttons in the foot of a turn. Runs in the main thread of the kernel."""
 
     notebook: NotebookSession
     log: TurnLog
@@ -314,14 +313,14 @@ class _Acts:
 
     @property
     def tract(self) -> Tract:
-        """Whose turn it is."""
+        """The tract of the turn."""
         return self.notebook.tract
 
     def __call__(self, action: Action) -> DrawnTurn | None:
-        """Carry out what a button says.
+        """Perform the action of a button.
 
         Raises:
-            TractError: it cannot be done now.
+            TractError: the action is not possible now.
         """
         if action == "stop":
             self.stop.set(BY_PERSON)
@@ -329,7 +328,7 @@ class _Acts:
         view = self.log.view()
         if action == "undo":
             undo_turn(self.tract, view.turn_id)
-            self.notebook.turns.refresh()  # the one before is the last one again
+            self.notebook.turns.refresh()  # the previous turn is the last one again
             return view.undone()
         if action == "fork":
             return self._fork(view)
@@ -356,8 +355,8 @@ class _Acts:
         return view
 
     def _fork(self, view: DrawnTurn) -> DrawnTurn:
-        """Make a branch of what was said up to here, and go there."""
-        turn = next((one for one in turns_of(self.tract) if one.question == view.turn_id), None)
+        """Create a branch that ends with this turn, and switch to it."""
+        turn = next((one for one in self.tract.loop.turns() if one.question == view.turn_id), None)
         if turn is None:
             raise OperationError(
                 "this turn is not on the current branch any more; %tract switch goes to another one"

@@ -2,7 +2,7 @@
 // reader's selection, focus and unfolded rows survive. All HTML is made and escaped in Python.
 // The model outlives its view: once the turn is over, a static page stands there, and the model adds the foot's buttons to it.
 
-// What the page has of a turn. `watch` is told the ids of changed blocks, or nothing when only the rest has changed.
+// The page's copy of a turn. `watch` receives the ids of changed blocks; none if only the rest has changed.
 function turnOf(model) {
   const watchers = new Set();
   const turn = { blocks: new Map(), n: -1, foot: "", actions: [], turn: "", over: false, told: "", go_on: "" };
@@ -63,7 +63,7 @@ const parsed = (html) => {
 };
 
 const LEFT = '<span><i class="i i-stop"></i><b>Was left before its end</b></span>';
-// The last line: what the turn is doing, and the only place with Stop, Undo, Fork. It belongs to a view or to a static page.
+// The foot: the state of the turn, and the only buttons Stop, Undo and Fork. It belongs to a live view or a static page.
 function footOf(foot, turn, kernel) {
   const end = ELEMENT("span", { class: "end" });
   const message = ELEMENT("div", { class: "err", role: "alert" });
@@ -90,7 +90,7 @@ function footOf(foot, turn, kernel) {
     if (sent) return;
     const key = sent = newId();
     for (const one of end.children) one.setAttribute("aria-disabled", "true");
-    button.prepend(ELEMENT("i", { class: "i i-run", "aria-hidden": "true" }));
+    button.prepend(icon("run"));
     kernel.decide({ type: "act", action, key }, key, () => sent === key, (text) => { message.textContent = text; });
   };
   const lost = () => {
@@ -362,8 +362,7 @@ function giveBack(root, { open, focus, scrolled, from, to, text, top }) {
   }
 }
 
-// Puts the widgets that code displayed in their places, of a live turn and of its static page. A widget whose kernel is gone
-// is its text.
+// Draws the widgets that code displayed, in a live turn and in its static page. Without a kernel, a widget stays text.
 function widgetsOf(model) {
   const views = new Map(); // by the place
   return (root) => {

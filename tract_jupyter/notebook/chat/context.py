@@ -1,4 +1,4 @@
-"""What is sent with a message beside its text: variables, files and cells that a person named.
+"""Context that is sent with a message: variables, files and cells that the user names.
 
 Each is bounded, shown before it is sent, and stands before the text between marks of its own. Of a variable, nothing is
 called but what pandas, polars and numpy offer for their own tables, and the `repr` of others.
@@ -88,7 +88,7 @@ def variable_context(
 
     Args:
         namespace: the variables by name.
-        names: of those to describe.
+        names: the variables to describe.
         send_anyway: send texts that may hold a secret.
 
     Raises:
@@ -147,7 +147,7 @@ def _described_in_time(value: Any) -> tuple[str, str]:
 
 
 def _described(value: Any) -> tuple[str, str]:
-    """Return what a value is, and what the model is told of it."""
+    """Return the kind of a value, and its description for the model."""
     for library, kind, describe in (
         ("pandas", "DataFrame", _pandas_table),
         ("pandas", "Series", _pandas_series),
@@ -225,7 +225,7 @@ def _plain(value: Any) -> tuple[str, str]:
 
 
 def _bounded(value: Any) -> str:
-    """Return the beginning of a value's repr, without that of all it holds."""
+    """Return the beginning of a value's repr; of a container only its size."""
     if isinstance(value, str | bytes):
         return repr(value[: _CELL + _LONGEST_SECRET])
     if type(value) in {list, tuple, set, frozenset, dict}:
@@ -243,7 +243,7 @@ def _are_sent(count: int) -> str:
 
 
 def _sent(rows: int, columns: int, size: int) -> str:
-    """Return what of a table is sent, and how much is not; `size` is that of its data, in bytes."""
+    """Return the sent and the omitted part of a table in words; `size` is in bytes."""
     which = "columns" if columns <= _MOST_COLUMNS else f"the first {_MOST_COLUMNS} columns"
     sent = f"{which} and {counted(min(rows, _HEAD), 'row')} are sent"
     if rows <= _HEAD and columns <= _MOST_COLUMNS:
@@ -284,7 +284,7 @@ def file_context(
     """Return texts of files, and the images and PDFs among them, which are attached.
 
     Args:
-        workspace: what lies outside is refused, wherever a link leads.
+        workspace: files outside of it are refused, also behind links.
         names: paths, relative to its first root.
         send_anyway: send texts that may hold a secret.
 
@@ -407,7 +407,7 @@ def _error_name(traceback: str) -> str:
 
 
 def _output_of(shell: InteractiveShell, number: int) -> str:
-    """Return what a cell printed, displayed and returned, as text, as far as IPython keeps it."""
+    """Return the stored output of a cell as text: printed, displayed and returned."""
     manager = shell.history_manager
     kept = getattr(manager, "outputs", None) or {}
     texts = []

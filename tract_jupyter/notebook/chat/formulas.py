@@ -82,7 +82,7 @@ def is_plain_formula(text: str) -> bool:
 
 
 def _is_small(text: str) -> bool:
-    """Return True if a formula has few levels, rows and spaces, so that it takes little time and place."""
+    """Return True if a formula has few levels, rows and spaces, and is cheap to draw."""
     rows = [found.end() for found in _COMMAND.finditer(text) if found[0] == r"\\"]
     if len(rows) > _MOST_ROWS or any(_LENGTH.match(text, end) for end in rows):
         return False

@@ -1,4 +1,4 @@
-"""What happens in a turn, taken as it comes, and given as the turn stands."""
+"""The log of a turn: collects events and returns the current state."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 from operator import is_
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tract_jupyter.loop import (
     CallAsked,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.chat.outputs import ScriptOutputs
     from tract_jupyter.notebook.chat.parts import Part
     from tract_jupyter.notebook.chat.rows import AskedQuestion
+    from tract_jupyter.notebook.chat.source import TractSource
     from tract_jupyter.notebook.chat.work import WorkSource
     from tract_jupyter.review import Ticket
 
@@ -51,50 +52,30 @@ E = TypeVar("E")
 _SAID: Final = 120  # characters of a message that is asked again
 
 
-class LogSource(Protocol):
-    """What is known beside a turn's events."""
-
-    def count(self, text: str) -> int:
-        """Return the tokens of a text."""
-        ...
-
-    def asked(self, pending_id: str) -> AskedQuestion | None:
-        """Return a question as the store has it; None if it has none."""
-        ...
-
-    def waited(self, pending_id: str) -> tuple[datetime, datetime] | None:
-        """Return from when to when a person was waited for; None if nobody has decided, or a person did not."""
-        ...
-
-    def work(self, agent: str, text: str) -> WorkSource | None:
-        """Return the agent's call that an answer tells of; None if it tells of none that is kept."""
-        ...
-
-
 @dataclass(eq=False)
 class TurnLog:
-    """Takes what happens in a turn, in any thread, and gives it as it stands.
+    """Collects the events of a turn and returns its current state. Any thread may use it.
 
     Args:
-        source: what is known beside the events.
-        model: who is asked, until a reply says so.
-        most_steps: how many requests the turn may make; None for any number.
+        source: the data that events lack.
+        model: the model, until a reply names it.
+        most_steps: the limit of requests; None for no limit.
         replayed: the cassette that is replayed; empty for none.
-        is_last: nothing was said after this turn.
-        has_earlier: it had its answer, which stays where no other one comes.
+        is_last: no message follows this turn.
+        has_earlier: the turn has an earlier answer, which counts until a new one arrives.
         continues: a sentence about the earlier conversation, in the first turn of a kernel; empty if the notebook
             shows it already, None if the turn continues no earlier conversation.
-        asks_again: the user switched it off here that scripts run without a question.
-        clock: gives seconds, from any beginning.
-        go_on: what is typed to go on with it.
-        show_again: what is typed to draw it again.
-        named: the word for it.
+        asks_again: the user has ended the approval for scripts that only read.
+        clock: returns seconds.
+        go_on: the command that resumes the turn.
+        show_again: the command that shows the turn.
+        named: the user's word for the turn.
         make_opening: makes the parts before the first event from the text. A chat's parts are the default.
         make_call: makes the part of a call, of an id and the call.
         finish: completes what `view` returns.
     """
 
-    source: LogSource
+    source: TractSource
     model: str = ""
     most_steps: int | None = None
     replayed: str = ""
@@ -113,11 +94,11 @@ class TurnLog:
     _calls: dict[str, int] = field(default_factory=dict)
     """The place of each call's part."""
     _works: dict[str, list[WorkSource]] = field(default_factory=dict)
-    """What agents do, by the call that called them."""
+    """The work of agents, by call."""
     _outputs: dict[str, ScriptOutputs] = field(default_factory=dict)
-    """What scripts show, by the call that runs them."""
+    """The outputs of scripts, by call."""
     _asked: dict[str, str] = field(default_factory=dict)
-    """The calls that are asked about, by pending."""
+    """The calls with a request, by pending."""
     _turn_id: str = ""
     _phase: str = "Asking the model"
     _usages: list[Mapping[str, Any]] = field(default_factory=list)
@@ -129,9 +110,9 @@ class TurnLog:
     _ended: TurnEnded | None = None
     _began: float | None = None
     _waits: list[tuple[datetime, datetime]] = field(default_factory=list)
-    """When persons were waited for, in calls that are over."""
+    """The times that finished calls waited for the user."""
     _waited: float = 0.0
-    """Seconds in which a question was open here, but for one that is now."""
+    """Seconds with an open request, without the current one."""
     _open_since: float | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _handlers: dict[type, list[Callable[[Any], object]]] = field(init=False)
@@ -149,7 +130,7 @@ class TurnLog:
         }
 
     def on(self, kind: type[E], handler: Callable[[E], object], *, first: bool = False) -> None:
-        """Have a handler called with each event of a kind: behind the other handlers, or `first`.
+        """Call a handler with each event of a kind, after the other handlers or `first`.
 
         A handler may be for a kind of event that a turn of chat does not have.
         """
@@ -157,12 +138,12 @@ class TurnLog:
         handlers.insert(0 if first else len(handlers), handler)
 
     def note(self, title: str, text: str = "", look: str = "", icon: str = "") -> None:
-        """Add a note behind the parts that are there."""
+        """Append a note."""
         with self._lock:
             self._parts.append(NotePart(f"n{len(self._parts)}", title, text, look, icon))
 
     def begin(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
-        """Show what is sent with a message, before it is sent; and count the time from now on."""
+        """Show the context of a message before it is sent, and start the clock."""
         with self._lock:
             self._began = self.clock()
             if self._parts:
@@ -179,90 +160,73 @@ class TurnLog:
             self._parts += [AttachedPart(f"a{number}", one) for number, one in enumerate(attachments)]
 
     def ask_again(self, text: str) -> None:
-        """Say that a message is asked again, and which."""
+        """Add a note that names the repeated message."""
         self.note("Asked again", f"“{one_line(parse_message(text)[1], _SAID)}”", icon="i-back")
 
     def add(self, event: TurnEvent) -> None:
-        """Take what happened next."""
+        """Add the next event."""
         with self._lock:
             for handle in self._handlers[type(event)]:
                 handle(event)
 
     def show(self, ticket: Ticket) -> None:
-        """Show a question in its place: that of its call, or under the script that asks it."""
+        """Show a request in the row of its call, or under the script that asks."""
         with self._lock:
             call_id = self._call_of(ticket)
             if call_id is not None:
                 self._change(call_id, ticket=ticket, is_open=ticket.status.is_open)
                 return
-            place = self._place_of_agent(ticket.pending.actor)
-            place = self._running_place() if place is None else place
-            part = None if place is None else self._parts[place]
-            if place is not None and isinstance(part, CallPart):
-                if ticket.pending.operation == RUN_SCRIPT:
-                    self._change(part.call.id, ticket=ticket, is_open=ticket.status.is_open)
-                    return
-                question = AskedInCall(ticket.pending.pending_id, ticket, self._stored(ticket))
-                kept = [one for one in part.questions if one.pending_id != question.pending_id]
-                self._parts[place] = replace(part, questions=(*kept, question))
+            part = self._part_of_agent(ticket.pending.actor) or self._running_part()
+            if part is None:
+                return
+            if ticket.pending.operation == RUN_SCRIPT:
+                self._change(part.call.id, ticket=ticket, is_open=ticket.status.is_open)
+                return
+            question = AskedInCall(ticket.pending.pending_id, ticket, self._stored(ticket))
+            kept = [one for one in part.questions if one.pending_id != question.pending_id]
+            self._change(part.call.id, questions=(*kept, question))
 
     def take_work(self, work: WorkSource, agent: str, told: str) -> None:
-        """Show what an agent does in the row of the call that called it, or under the script that did."""
+        """Show the work of an agent in the row of its call, or under the calling script."""
         with self._lock:
-            place = self._place_of_call(agent, told)
-            part = None if place is None else self._parts[place]
-            if isinstance(part, CallPart):
+            part = self._part_calling(agent, told)
+            if part is not None:
                 self._works.setdefault(part.call.id, []).append(work)
 
     def take_outputs(self, outputs: ScriptOutputs) -> bool:
         """Show the outputs of a script under the row of the call that runs it; return False if there is no such row."""
         with self._lock:
-            place = self._running_place() if self._place_of_agent(outputs.actor) is None else None
-            part = None if place is None else self._parts[place]
-            if not isinstance(part, CallPart) or not part.is_script:
+            part = self._running_part() if self._part_of_agent(outputs.actor) is None else None
+            if part is None or not part.is_script:
                 return False
             self._outputs[part.call.id] = outputs
-            self._change(part.call.id, is_open=False)  # it runs, so its request is decided
+            self._change(part.call.id, is_open=False)  # a running script has a decision
             return True
 
-    def _place_of_call(self, agent: str, told: str) -> int | None:
-        """Return the place of the call that has called an agent: one that was not taken for another one."""
-        for place, part in enumerate(self._parts):
-            if not isinstance(part, CallPart) or part.ended is not None or part.call.id in self._works:
-                continue
-            if part.is_begun and agent_of(part.call) == agent and part.arguments.get("input") == told:
-                return place
-        return self._running_place()
-
     def refresh(self) -> None:
-        """Look at the tickets again: something was decided."""
+        """Read the state of the tickets again after a decision."""
         with self._lock:
-            for place, part in enumerate(self._parts):
-                if not isinstance(part, CallPart):
-                    continue
-                if part.ticket is not None and part.is_open != part.ticket.status.is_open:
-                    part = self._parts[place] = replace(part, is_open=part.ticket.status.is_open)  # noqa: PLW2901
-                if any(one.ticket is not None for one in part.questions):
-                    questions = tuple(
-                        one if one.ticket is None else replace(one, asked=self._stored(one.ticket))
-                        for one in part.questions
-                    )
-                    if questions != part.questions:
-                        self._parts[place] = replace(part, questions=questions)
+            for part in self._calls_made():
+                is_open = part.is_open if part.ticket is None else part.ticket.status.is_open
+                questions = tuple(
+                    one if one.ticket is None else replace(one, asked=self._stored(one.ticket))
+                    for one in part.questions
+                )
+                if (is_open, questions) != (part.is_open, part.questions):
+                    self._change(part.call.id, is_open=is_open, questions=questions)
 
     def tickets(self) -> list[Ticket]:
         """Return the tickets that are shown here, in the order of the rows."""
         with self._lock:
             return [
                 ticket
-                for part in self._parts
-                if isinstance(part, CallPart)
+                for part in self._calls_made()
                 for ticket in (part.ticket, *(one.ticket for one in part.questions))
                 if ticket is not None
             ]
 
     def fail(self, error: str) -> None:
-        """Note that the turn ended by an error that nobody told otherwise."""
+        """Record an error as the end of the turn, unless it has ended."""
         with self._lock:
             if self._ended is None:
                 self.add(TurnEnded(TurnOutcome.ERROR, error, self._seconds()))
@@ -273,7 +237,7 @@ class TurnLog:
         return self._ended is not None
 
     def view(self) -> DrawnTurn:
-        """Return the turn as it stands."""
+        """Return the current state of the turn."""
         with self._lock:
             self._look_at_clock()
             self._look_at_works()
@@ -293,40 +257,33 @@ class TurnLog:
 
     @property
     def _stays(self) -> bool:
-        """True if the answer from before is the turn's answer: so far, no other one came."""
+        """True if the earlier answer still counts, since no new reply has arrived."""
         return self.has_earlier and not self._replies
 
     def _look_at_works(self) -> None:
-        """Note how the agents stand that the calls have called."""
+        """Update the work of the called agents."""
         for call_id, works in self._works.items():
-            place = self._calls.get(call_id)
-            part = None if place is None else self._parts[place]
-            if place is None or not isinstance(part, CallPart):
-                continue
+            part = self._part(call_id)
             now = tuple(work.now() for work in works)
-            if len(now) != len(part.work) or any(
-                one is not other for one, other in zip(now, part.work, strict=True)
-            ):
-                self._parts[place] = replace(part, work=now)
+            if part is not None and not _are_same(now, part.work):
+                self._change(call_id, work=now)
 
     def _look_at_outputs(self) -> None:
-        """Note the current output of the scripts, and how long they run."""
+        """Update the outputs and running times of the scripts."""
         for call_id, outputs in self._outputs.items():
-            place = self._calls.get(call_id)
-            part = None if place is None else self._parts[place]
-            if place is None or not isinstance(part, CallPart):
+            part = self._part(call_id)
+            if part is None:
                 continue
             now = outputs.now()
             elapsed = float(int(outputs.seconds)) if part.ended is None else None
-            is_same = len(now) == len(part.outputs) and all(map(is_, now, part.outputs))
-            if not is_same or elapsed != part.elapsed:
-                self._parts[place] = replace(part, outputs=now, elapsed=elapsed)
+            if not _are_same(now, part.outputs) or elapsed != part.elapsed:
+                self._change(call_id, outputs=now, elapsed=elapsed)
 
     def _seconds(self) -> float | None:
         return None if self._began is None else self.clock() - self._began
 
     def _look_at_clock(self) -> None:
-        """Count how long a question is open."""
+        """Count the time with an open request."""
         is_open = any(ticket.status.is_open for ticket in self.tickets())
         if is_open and self._open_since is None:
             self._open_since = self.clock()
@@ -335,17 +292,15 @@ class TurnLog:
             self._open_since = None
 
     def _wait(self) -> float:
-        """Return for how many seconds a person was waited for; once the turn is over as the store tells it."""
+        """Return how long the turn waited for the user. At the end, use the stored times."""
         if self._ended is None:
             return self._waited + (0.0 if self._open_since is None else self.clock() - self._open_since)
         return _covered(self._waits)
 
-    def _without_waiting(self, event: CallEnded) -> CallEnded:
-        """Return the end of a call with the time that it was at work, and note for how long it waited for a person."""
-        before, within = (
-            [one for one in map(self.source.waited, asked) if one is not None]
-            for asked in (filter(None, [event.pending]), event.asked)
-        )
+    def _without_waiting(self, event: CallEnded, questions: Iterable[AskedQuestion | None]) -> CallEnded:
+        """Return the end of a call with its working time, and record its waiting times."""
+        before = _waits([self.source.asked(event.pending)] if event.pending else [])
+        within = _waits(questions)
         self._waits += before + within
         seconds = event.seconds
         return event if seconds is None else replace(event, seconds=max(seconds - _covered(within), 0.0))
@@ -360,43 +315,59 @@ class TurnLog:
             parts.append(Prose(f"r{number}", text, tuple(self._stream.parts()), is_growing=True))
         return parts
 
-    def _change(self, call_id: str, **changes: Any) -> None:
+    def _calls_made(self) -> list[CallPart]:
+        return [part for part in self._parts if isinstance(part, CallPart)]
+
+    def _part(self, call_id: str) -> CallPart | None:
+        """Return the part of a call; None if the turn has no such call."""
         place = self._calls.get(call_id)
         part = None if place is None else self._parts[place]
-        if place is not None and isinstance(part, CallPart):
-            self._parts[place] = replace(part, **changes)
+        return part if isinstance(part, CallPart) else None
+
+    def _change(self, call_id: str, **changes: Any) -> None:
+        part = self._part(call_id)
+        if part is not None:
+            self._parts[self._calls[call_id]] = replace(part, **changes)
 
     def _call_of(self, ticket: Ticket) -> str | None:
-        """Return the call that a ticket is about; None if it is about something within one."""
+        """Return the call of a ticket; None if the ticket belongs to something inside a call."""
         pending = ticket.pending
-        found = self._asked.get(pending.pending_id)
-        if found is not None:
-            return found
-        if self._place_of_agent(pending.actor) is not None:
+        call_id = self._asked.get(pending.pending_id)
+        if call_id is not None:
+            return call_id
+        if self._part_of_agent(pending.actor) is not None:
             return None
         name, arguments = getattr(pending, "tool_name", None), getattr(pending, "call_arguments", None)
-        for call_id in self._asked.values():  # asked before, by another process: it has that one's id now
-            part = self._parts[self._calls[call_id]] if call_id in self._calls else None
-            if not isinstance(part, CallPart) or part.ticket is not None or part.is_begun:
+        for call_id in self._asked.values():  # another process asked first, so the pending has another id
+            part = self._part(call_id)
+            if part is None or part.ticket is not None or part.is_begun:
                 continue
             if (part.call.name, dict(part.call.arguments)) == (name, arguments):
                 return call_id
         return None
 
-    def _place_of_agent(self, actor: str) -> int | None:
-        """Return the place of the call whose agent, or one below it, makes a call; None if no agent here does."""
+    def _part_of_agent(self, actor: str) -> CallPart | None:
+        """Return the call whose agent, or a descendant of it, is the actor; None if there is none."""
         for call_id, works in reversed(self._works.items()):
             if any(f"{actor}/".startswith(f"{work.actor}/") for work in works):
-                return self._calls.get(call_id)
+                return self._part(call_id)
         return None
 
-    def _running_place(self) -> int | None:
-        """Return the place of the call that runs, or of the last one."""
-        calls = [(place, part) for place, part in enumerate(self._parts) if isinstance(part, CallPart)]
-        running = [(place, part) for place, part in calls if part.is_begun and part.ended is None]
-        scripts = [one for one in running if one[1].is_script]
-        last = (scripts or running or calls)[-1:]
-        return last[0][0] if last else None
+    def _part_calling(self, agent: str, task: str) -> CallPart | None:
+        """Return the call of an agent that no other work is assigned to."""
+        for part in self._calls_made():
+            if part.ended is not None or part.call.id in self._works:
+                continue
+            if part.is_begun and agent_of(part.call) == agent and part.arguments.get("input") == task:
+                return part
+        return self._running_part()
+
+    def _running_part(self) -> CallPart | None:
+        """Return the running script, or else the running call, or else the last call."""
+        calls = self._calls_made()
+        running = [part for part in calls if part.is_begun and part.ended is None]
+        scripts = [part for part in running if part.is_script]
+        return next(reversed(scripts or running or calls), None)
 
     def _stored(self, ticket: Ticket) -> AskedQuestion | None:
         return None if ticket.status.is_open else self.source.asked(ticket.pending.pending_id)
@@ -460,21 +431,18 @@ class TurnLog:
 
     def _take_call(self, event: CallBegan) -> None:
         self._change(event.call_id, is_begun=True, is_open=False)
-        place = self._calls.get(event.call_id)
-        part = None if place is None else self._parts[place]
-        if isinstance(part, CallPart):
+        part = self._part(event.call_id)
+        if part is not None:
             self._phase = "Running a script" if part.is_script else f"Running {one_line(part.call.name, 60)}"
 
     def _take_answer(self, event: CallEnded) -> None:
-        place = self._calls.get(event.call_id)
-        part = None if place is None else self._parts[place]
-        if place is None or not isinstance(part, CallPart):
+        part = self._part(event.call_id)
+        if part is None:
             return
-        event = self._without_waiting(event)
+        stored = {pending_id: self.source.asked(pending_id) for pending_id in event.asked}
         known = {one.pending_id: one for one in part.questions}
         own = None
-        for pending_id in event.asked:
-            asked = self.source.asked(pending_id)
+        for pending_id, asked in stored.items():
             if asked is not None and asked.operation == RUN_SCRIPT and asked.decision is not None:
                 own = asked
             else:
@@ -483,9 +451,10 @@ class TurnLog:
         if agent and event.call_id not in self._works:
             work = self.source.work(agent, event.text)
             self._works |= {} if work is None else {event.call_id: [work]}
-        self._parts[place] = replace(
-            part, ended=event, is_open=False, asked=own, questions=tuple(known.values())
-        )
+        self._change(
+            event.call_id, ended=self._without_waiting(event, stored.values()), is_open=False, asked=own,
+            questions=tuple(known.values()),
+        )  # fmt: skip
 
     def _take_end(self, event: TurnEnded) -> None:
         self._keep_growing()
@@ -496,11 +465,11 @@ class TurnLog:
                 if self._stays
                 else f"What was done is kept. {self.go_on} goes on from there."
             )
-            title = f"The {self.named} did not come to its end."
+            title = f"The {self.named} did not finish."
             self.note(title, f"{event.note.rstrip('.')}. {kept}", "no")
 
     def _keep_growing(self) -> None:
-        """Have what came of a reply that is not stored stay on display."""
+        """Keep the text of an unfinished reply on display."""
         text = "".join(self._streamed)
         if text.strip():
             self._parts.append(Prose.of(f"r{self._replies}", text, is_cut=True))
@@ -509,11 +478,20 @@ class TurnLog:
         self._thought.clear()
 
 
+def _are_same(now: Sequence[object], before: Sequence[object]) -> bool:
+    return len(now) == len(before) and all(map(is_, now, before))
+
+
+def _waits(questions: Iterable[AskedQuestion | None]) -> list[tuple[datetime, datetime]]:
+    """Return the waiting time of each request that a user decided."""
+    return [one.waited for one in questions if one is not None and one.waited is not None]
+
+
 def _covered(times: Iterable[tuple[datetime, datetime]]) -> float:
-    """Return how many seconds lie in any of these times."""
+    """Return the total seconds of the union of these times."""
     total, until = 0.0, None
     for begin, end in sorted(times):
-        since = begin if until is None else max(begin, until)  # two were open at once
+        since = begin if until is None else max(begin, until)  # two requests were open at once
         total += max((end - since).total_seconds(), 0.0)
         until = end if until is None else max(end, until)
     return total

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from tract_jupyter.models import printable, shortened
 from tract_jupyter.notebook.chat.formulas import add_formulas
+from tract_jupyter.notebook.chat.rows import highlighted_lines
 from tract_jupyter.notebook.views.html import Html, element, escaped, fragment
 from tract_jupyter.notebook.views.rows import out
 
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
 
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
-    from pygments.lexer import Lexer
-    from pygments.token import _TokenType
-
-    from tract_jupyter.notebook.views.html import HtmlPart
 
 _DEEPEST = 40  # levels of quotes, lists and items; a deeper block would be incomplete, so it appears as typed
 _MOST_OPENED = 20  # by one line: every line of such a block is read once for each level
@@ -74,9 +71,9 @@ _TAG: Final = re.compile(r"<[^>]*>")  # all are ours: what the text has is escap
 
 
 class MarkdownStream:
-    """A text that grows, as HTML: what has ended is rendered once.
+    """A growing text as HTML. Each finished block is rendered once.
 
-    A block never depends on what follows it: links by reference and underlined headings are not read as such.
+    A block never depends on later text, so reference links and underlined headings are not supported.
     """
 
     def __init__(self) -> None:
@@ -97,7 +94,7 @@ class MarkdownStream:
         self._is_plain = False
 
     def append(self, text: str) -> None:
-        """Add what came."""
+        """Append new text."""
         self._added.append(text)
         self._free = min(self._free + _FREE_EACH * len(text), _BUDGET)
 
@@ -245,7 +242,7 @@ def _parser() -> MarkdownIt:
 
 
 def _is_link(address: str) -> bool:
-    """Return True if the address may be a link, or a picture's; what is not one stays as it was typed."""
+    """Return True if the address may be a link or a picture. Other addresses stay plain text."""
     return bool(_target(address))
 
 
@@ -270,7 +267,7 @@ def _text(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
 
 
 def _image(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
-    """Return what a picture shows, and where it would come from: loading it would tell that it was read."""
+    """Return the description and address of a picture. Loading it would reveal the reader."""
     token = tokens[at]
     address = shortened(str(token.attrs.get("src", "")), _ADDRESS)
     about = f": {token.content}" if token.content else ""
@@ -320,35 +317,5 @@ def _code(_renderer: Any, tokens: Sequence[Token], at: int, _options: Any, env: 
     name = token.info.split()[0].lower() if token.info.split() else ""
     text = token.content.removesuffix("\n")
     is_plain = name not in _LANGUAGES or (env.get("growing") and len(text) > _QUICK)
-    shown = text if is_plain else _highlighted(text, _LANGUAGES[name])
+    shown = text if is_plain else Html("\n").join(map(fragment, highlighted_lines(text, _LANGUAGES[name])))
     return str(element("pre", element("code", shown), class_="out"))
-
-
-def _highlighted(text: str, language: str) -> HtmlPart:
-    pieces: list[tuple[str, str]] = []
-    for kind, value in _lexer(language).get_tokens(text):
-        css = _css(kind)
-        if pieces and pieces[-1][0] == css:
-            pieces[-1] = (css, pieces[-1][1] + value)
-        else:
-            pieces.append((css, value))
-    return [element("span", value, class_=css) if css else value for css, value in pieces]
-
-
-@cache
-def _lexer(language: str) -> Lexer:
-    from pygments.lexers import get_lexer_by_name
-
-    return get_lexer_by_name(language, stripnl=False, ensurenl=False)
-
-
-@cache
-def _css(kind: _TokenType) -> str:
-    """Return the class that `tract.css` has for a token; empty if it has none."""
-    from pygments.token import Comment, Keyword, Name, Number, Operator, String
-
-    looks: dict[Any, str] = {
-        Keyword: "k", Operator.Word: "k", String: "s", Number: "m", Comment: "o",
-        Name.Function: "f", Name.Class: "f", Name.Builtin: "b",
-    }  # fmt: skip
-    return next((css for one, css in looks.items() if kind in one), "")

@@ -114,7 +114,7 @@ def _inner_html(kind: str, text: str) -> Html:
 
 
 def _bounded(kind: str, text: str) -> tuple[str, str]:
-    """Return the beginning of a text, and how much of it is left out; a stream is bounded where it is collected."""
+    """Return the beginning of a text, and a note on the rest. Streams are already bounded."""
     if kind not in {"display", "error"} or len(text) <= _MOST_PLAIN:
         return text, ""
     return text[:_MOST_PLAIN], more_characters(text, _MOST_PLAIN)
@@ -179,7 +179,7 @@ def _widget(data: Mapping[str, Any]) -> Any:
 
 
 def _free(widget: Any) -> None:
-    """Have changes of a widget, and of those in it, handled beside the turn.
+    """Handle changes of a widget and its children while the turn runs.
 
     ipykernel 7.4 handles them within a running asynchronous cell and does not say when it is done. The page waits for
     that, and sends no further change.

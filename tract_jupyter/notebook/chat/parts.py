@@ -1,4 +1,4 @@
-"""The parts of a turn: what was sent, said, thought and called, and notes between them."""
+"""The parts of a turn: context, replies, reasoning, tool calls, and notes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _SCRIPT_STATES: Final = {
 
 @dataclass(frozen=True)
 class ContextPart:
-    """What was sent with the message beside its text."""
+    """Context that was sent with the message."""
 
     id: str
     sent: SentContext
@@ -90,7 +90,7 @@ class ContextPart:
 
 @dataclass(frozen=True)
 class AttachedPart:
-    """An attachment of the message: what it is, and never its content."""
+    """An attachment of the message, without its content."""
 
     id: str
     attachment: Attachment
@@ -113,7 +113,7 @@ class AttachedPart:
 
 @dataclass(frozen=True)
 class Prose:
-    """What the model said."""
+    """Text of the model."""
 
     id: str
     source: str
@@ -123,7 +123,7 @@ class Prose:
 
     @classmethod
     def of(cls, part_id: str, text: str, *, is_cut: bool = False) -> Prose:
-        """Return a text that is whole."""
+        """Return a complete text."""
         stream = MarkdownStream()
         stream.append(text)
         return cls(part_id, text, tuple(stream.parts()), is_cut)
@@ -133,13 +133,13 @@ class Prose:
         return [TurnBlock(f"{self.id}.{name}", html, kind="prose") for name, html in self.parts]
 
     def text(self) -> str:
-        """Return it as the model wrote it."""
+        """Return the text as the model wrote it."""
         return printable(self.source.strip())
 
 
 @dataclass(frozen=True)
 class Thought:
-    """What the model thought, as far as the provider tells."""
+    """The reasoning of the model, if the provider returns it."""
 
     id: str
     source: str
@@ -155,13 +155,13 @@ class Thought:
         return [TurnBlock(self.id, fragment(row), kind="row")]
 
     def text(self) -> str:
-        """Return nothing: a terminal shows what is said."""
+        """Return nothing: a terminal does not show reasoning."""
         return ""
 
 
 @dataclass(frozen=True)
 class NotePart:
-    """A note of ours: that the turn was resumed, or failed."""
+    """A note of the package, such as "resumed"."""
 
     id: str
     title: str
@@ -180,7 +180,7 @@ class NotePart:
 
 @dataclass(frozen=True)
 class AskedInCall:
-    """A question that a script asked, or that is asked before it runs."""
+    """A request of a script, or a request before a script runs."""
 
     pending_id: str
     ticket: Ticket | None = None
@@ -188,13 +188,13 @@ class AskedInCall:
 
     @property
     def is_open(self) -> bool:
-        """True if it is on display here and not decided."""
+        """True if the request is shown here and undecided."""
         return self.ticket is not None and self.ticket.status.is_open
 
 
 @dataclass(frozen=True)
 class CallPart:
-    """A call of the model, and how far it has come; with the questions of its script."""
+    """A tool call of the model with its progress, and the requests of its script."""
 
     id: str
     call: ToolCall
@@ -204,15 +204,15 @@ class CallPart:
     ticket: Ticket | None = None
     questions: tuple[AskedInCall, ...] = ()
     is_open: bool = False
-    """Its ticket is not decided. Kept here, since the ticket itself changes."""
+    """Its ticket is undecided. A copy, since the ticket itself changes."""
     asked: AskedQuestion | None = None
-    """The question whether its script is run at all, once it is over: it is asked within the call, and is about it."""
+    """The decided request to run its script. It is made inside the call and is about the call."""
     work: tuple[AgentWork, ...] = ()
-    """What agents do that it calls: one, or those that its script calls."""
+    """The work of the agents that the call or its script calls."""
     outputs: tuple[Output, ...] = ()
-    """What its script printed and displayed so far."""
+    """The outputs of its script so far."""
     elapsed: float | None = None
-    """Whole seconds that its script runs so far; None if none runs."""
+    """Whole seconds since its script started; None if no script runs."""
 
     @property
     def is_script(self) -> bool:
@@ -221,19 +221,19 @@ class CallPart:
 
     @property
     def decision(self) -> Decision | None:
-        """What was decided about it; None if nobody was asked, or has decided."""
+        """The decision about the call; None if there is none."""
         if self.ended is None:
             return None if self.is_open or self.ticket is None else self.ticket.pending.decision
         return self.ended.decision or (None if self.asked is None else self.asked.decision)
 
     @property
     def is_unasked(self) -> bool:
-        """True if its script ran in the kernel without a question, because it only reads."""
+        """True if its script ran in the kernel without a request, because it only reads."""
         return self.is_script and self.decision is not None and self.decision.channel == "grant"
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """What it was made with: as the model wrote it, but for what a person changed."""
+        """The arguments of the model, with the changes of the user."""
         return {**self.call.arguments, **self._edits}
 
     @property
@@ -255,7 +255,7 @@ class CallPart:
 
     @property
     def state(self) -> str:
-        """How far it has come, as `rows.ICONS` names it."""
+        """The progress, a key of `rows.ICONS`."""
         ended, decision = self.ended, self.decision
         if decision is not None and self._is_turned_down and not self._is_withdrawn:
             return "not run" if decision.action == "expire" else "refused"
@@ -271,7 +271,7 @@ class CallPart:
         return _SCRIPT_STATES.get(str(status), "failed")
 
     def blocks(self, limit: int) -> list[TurnBlock]:
-        """Return the row, and one for each question of its script."""
+        """Return the row, and one for each output and request of its script."""
         made = (
             [*self._live]
             if limit == LONGEST_RESULT
@@ -303,7 +303,7 @@ class CallPart:
         return "\n".join([self.row(0).text(), *told])
 
     def row(self, limit: int) -> Row:
-        """Return what the row says; results are cut after so many characters."""
+        """Return the row. Results are cut after `limit` characters."""
         if self.is_script:
             row, name = self._script_row(limit), " a script"
         elif self.work:
@@ -321,7 +321,7 @@ class CallPart:
 
     def _call_row(self, limit: int, title: str) -> Row:
         brief, text = brief_arguments(self.arguments)
-        # what the line says in full is not said again below it: a turn may have hundreds of calls
+        # the body does not repeat a complete line: a turn may have hundreds of calls
         is_said = says_all(self.arguments, text) and self.decision is None
         called = [] if is_said else [rows.sub("Called with"), arguments_html(self.arguments)]
         what = _past(title) if self.state == "done" else title
@@ -331,7 +331,7 @@ class CallPart:
         )  # fmt: skip
 
     def _agent_row(self, limit: int) -> Row:
-        """Return the row of a call that an agent works on."""
+        """Return the row of an agent's call."""
         work = self.work[-1]
         state = work.row_state if self.ended is None else self.state
         row = work.row(limit)
@@ -364,12 +364,12 @@ class CallPart:
 
     @property
     def _change(self) -> Html | None:
-        """Return what the user changed in the code, as a difference."""
+        """Return the user's changes of the code as a diff."""
         diff = compare_texts(self.call.arguments.get("code"), self._edits.get("code"))
         return change_html(diff) if diff else None
 
     def _script_title(self, script: Mapping[str, Any], called: str) -> str:
-        """Return how far the script has come; of a failed one, the class and the message of the error."""
+        """Return the progress of the script; after a failure, the class and message of the error."""
         status, error = str(script.get("status") or ""), script.get("error")
         if status == "timed_out":
             return "Script stopped at its time limit"
@@ -400,7 +400,7 @@ class CallPart:
         ended = self.ended
         if ended is None or ended.decision is self.decision:
             return self.elapsed if ended is None else ended.seconds
-        seconds = (ended.script or {}).get("seconds")  # the call waited for the person
+        seconds = (ended.script or {}).get("seconds")  # the call waited for the user
         return float(seconds) if isinstance(seconds, int | float) else None
 
     @property
@@ -417,12 +417,12 @@ class CallPart:
 
 
 def _was_left(text: str) -> bool:
-    """Return True if the turn ended while a call ran, so that its outcome is not known."""
+    """Return True if the turn ended while a call ran. Its outcome is unknown."""
     return text.endswith(ended_running("")) or text.startswith(ended_reading(""))
 
 
 def _past(title: str) -> str:
-    """Return a title such as `Create agent checker` once that is done."""
+    """Return the past tense of a title such as `Create agent checker`."""
     verb, space, rest = title.partition(" ")
     return f"{verb}{'d' if verb.endswith('e') else 'ed'}{space}{rest}" if title else ""
 
@@ -442,7 +442,7 @@ def _with_decision(row: Row, decision: Decision, name: str) -> Row:
             what=what, name="", brief=reason or row.brief, brief_text=reason or row.brief_text,
             aside=short, aside_title=full, tokens="", seconds=None, body=body,
         )  # fmt: skip
-    if row.state == "idle":  # it is carried out once all of its step are decided about
+    if row.state == "idle":  # it runs once all calls of its step are decided
         what = f"Approved{name}"
     elif row.state not in {"done", "running"}:
         what = row.what
@@ -458,17 +458,17 @@ def _question_block(question: AskedInCall) -> TurnBlock:
 
 
 class Part(Protocol):
-    """A part of a turn: those above, and any other that a handler of its log adds."""
+    """A part of a turn. Handlers of the log may add other kinds."""
 
     @property
     def id(self) -> str:
-        """What names it in its turn."""
+        """The id, unique in its turn."""
         ...
 
     def blocks(self, limit: int) -> list[TurnBlock]:
-        """Return what is drawn of it; a result is cut after so many characters."""
+        """Return the blocks. Results are cut after `limit` characters."""
         ...
 
     def text(self) -> str:
-        """Return it as text."""
+        """Return the part as text."""
         ...

@@ -1,4 +1,4 @@
-"""The rows of a turn as HTML and as text: calls, scripts, questions, notes. Everything a model wrote is escaped."""
+"""The rows of a turn as HTML and text: calls, scripts, requests, notes. All text of a model is escaped."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _more_html(count: int) -> Html | None:
 
 
 def _literal(value: Any) -> Any:
-    """Return the value that a script's result shows by its repr; other texts as they are."""
+    """Return the value of a repr in a script's result, and other text unchanged."""
     try:
         return ast.literal_eval(value) if isinstance(value, str) and len(value) <= _VALUE else value
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
@@ -147,7 +147,7 @@ def brief_arguments(arguments: Mapping[str, Any]) -> tuple[Html, str]:
 
 
 def says_all(arguments: Mapping[str, Any], text: str) -> bool:
-    """Return True if a line of `brief_arguments` is short, and has each value as it is."""
+    """Return True if a line of `brief_arguments` is short and shows each value in full."""
     values = arguments.values()
     texts = [value for value in values if isinstance(value, str)]
     is_plain = all(value is None or isinstance(value, str | int | float) for value in values)
@@ -168,7 +168,7 @@ def _brief_value(value: Any) -> tuple[str, str]:
 def _json(value: Any) -> str:
     try:
         return json.dumps(plain(value), ensure_ascii=False)
-    except Exception:  # noqa: BLE001 # what a model called with may be anything
+    except Exception:  # noqa: BLE001 # a model may send any value
         return f"<{type(value).__name__}>"
 
 
@@ -195,7 +195,7 @@ def _value_html(value: Any) -> Html:
 
 
 def script_brief(script: Mapping[str, Any], code: str) -> str:
-    """Return which tools a script called, and how often; of one that called none how it begins."""
+    """Return the tools that a script called, with counts; without calls, its first line."""
     by_tool = _numbers(script.get("by_tool"))
     if not by_tool:
         return one_line(code_in_brief(code), _BRIEF)
@@ -270,26 +270,22 @@ def code_html(code: str, by_line: Mapping[str, list[float]] | None = None) -> Ht
 
 
 def _highlighted(code: str) -> Sequence[HtmlPart]:
+    text = printable(code).rstrip("\n")
+    return highlighted_lines(text, "python")[: text.count("\n") + 1]
+
+
+def highlighted_lines(text: str, language: str) -> list[HtmlPart]:
+    """Return each line of code with the classes that `tract.css` has for its tokens."""
     from tract_jupyter.notebook.panels import highlighted
 
-    text = printable(code).rstrip("\n")
     return [
-        [element("span", part, class_=_look(css)) if _look(css) else part for css, part in line]
-        for line in highlighted(text, "python")
-    ][: text.count("\n") + 1]
-
-
-def _look(css: str) -> str:
-    """Return the class that our style sheet has for a class of Pygments; empty if it has none."""
-    if css in {"nf", "nc", "fm"}:
-        return "f"
-    if css in {"nb", "bp"}:
-        return "b"
-    return css[:1] if css[:1] in {"k", "s", "m"} else ("o" if css[:1] == "c" else "")
+        [element("span", part, class_=css) if css else part for css, part in line]
+        for line in highlighted(text, language)
+    ]
 
 
 def _numbers(given: Any) -> dict[str, list[float]]:
-    """Return lists of numbers by name, of a note that may come from any store."""
+    """Return lists of numbers by name. The note may come from a foreign store."""
     if not isinstance(given, dict):
         return {}
     return {
@@ -303,7 +299,7 @@ def _numbers(given: Any) -> dict[str, list[float]]:
 
 
 def decided_brief(decision: Decision) -> tuple[str, str]:
-    """Return who decided and when: in short, and in full."""
+    """Return the decider and the time, in short and in full."""
     is_own = decision.is_personal and decision.decided_by == current_person()
     who = "you" if is_own else _decider(decision)
     moment = decision.decided_at.astimezone()
@@ -328,31 +324,32 @@ def _decider(decision: Decision) -> str:
 
 
 def clock_text(moment: datetime) -> str:
-    """Return the time of a day in the reader's own zone."""
+    """Return the time of day in the local time zone."""
     return moment.astimezone().strftime("%H:%M")
 
 
 def is_rejection(decision: Decision) -> bool:
-    """Return True if the decision turned something down."""
+    """Return True if the decision is a rejection or an expiry."""
     return decision.action in {"reject", "expire"}
 
 
 def quoted(reason: str) -> str:
-    """Return somebody's words in quotation marks; empty if there are none."""
+    """Return a reason in quotation marks; empty if there is none."""
     return f"“{one_line(reason, _REASON)}”" if reason.strip() else ""
 
 
 class AskedQuestion(NamedTuple):
-    """A question that a script asked, as the store has it.
+    """A stored request of a script.
 
     Attributes:
         pending_id: of the pending.
-        title: what was asked.
+        title: the title of the request.
         operation: its name.
-        arguments: the values that it was about; of a decided one with what was changed.
-        decision: what was decided; None while it is open.
-        reason: why it was turned down, or what failed.
-        asker: the agent that asked, and for whom; empty if no agent did.
+        arguments: its values, with the user's changes once decided.
+        decision: None while the request is open.
+        reason: the reason of a rejection, or the error.
+        asker: the agent that asked, and its caller; empty if no agent asked.
+        asked_at: the time of the request.
     """
 
     pending_id: str
@@ -362,15 +359,23 @@ class AskedQuestion(NamedTuple):
     decision: Decision | None = None
     reason: str = ""
     asker: str = ""
+    asked_at: datetime | None = None
+
+    @property
+    def waited(self) -> tuple[datetime, datetime] | None:
+        """The time in which the request waited for a user; None if no user decided it."""
+        if self.decision is None or self.asked_at is None or not self.decision.is_personal:
+            return None
+        return self.asked_at, self.decision.decided_at
 
     @property
     def what(self) -> str:
-        """What was asked, by whom."""
+        """The title, with the asking agent."""
         return f"{self.title} ({self.asker})" if self.asker else self.title
 
 
 def asked_row(asked: AskedQuestion) -> Row:
-    """Return a question that a script asked, decided or not."""
+    """Return the row of a script's request."""
     brief, text = brief_arguments(asked.arguments)
     body = [rows.sub("Asked about"), arguments_html(asked.arguments)]
     decision = asked.decision
@@ -404,5 +409,5 @@ def asked_row(asked: AskedQuestion) -> Row:
 
 
 def decide_html(pending_id: str) -> Html:
-    """Return how a question is decided where there are no buttons."""
+    """Return the command that decides a request without buttons."""
     return rows.dim((element("code", how_to_decide(pending_id)), " decides it."))

@@ -1,4 +1,4 @@
-"""Turns of a tract, as they are in its store."""
+"""Turns of a tract, read from its store."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from tract_jupyter.notebook.chat.work import AgentWork, WorkSource, number_in
 from tract_jupyter.review import Decision, asker_words
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from tract_jupyter.agents import AgentCall
     from tract_jupyter.loop import PastTurn
     from tract_jupyter.notebook.chat.turn import DrawnTurn
@@ -24,7 +22,7 @@ _TOOL_CALLS = frozenset({"tool_call", "script_call"})
 
 
 class TractSource:
-    """What a tract knows beside the events of a turn: `log.LogSource`."""
+    """The data of a tract that the events of a turn lack."""
 
     def __init__(self, tract: Tract) -> None:
         self._tract = tract
@@ -34,7 +32,7 @@ class TractSource:
         return self._tract.corrected(self._tract.tokenizer.count_text(text))
 
     def asked(self, pending_id: str) -> AskedQuestion | None:
-        """Return a question as the store has it; None if it has none, or cannot be read."""
+        """Return a stored request; None if it is missing or cannot be read."""
         ledger = self._tract.review.ledger
         try:
             stored = ledger.get(pending_id)
@@ -53,22 +51,11 @@ class TractSource:
             decision,
             reason,
             asker_words(stored.actor),
+            stored.created_at,
         )
 
-    def waited(self, pending_id: str) -> tuple[datetime, datetime] | None:
-        """Return from when to when a person was waited for; None if nobody has decided, or a person did not."""
-        ledger = self._tract.review.ledger
-        try:
-            stored = ledger.get(pending_id)
-            decisions = [] if stored is None else ledger.decisions(pending_id)
-        except TractError:
-            return None
-        if stored is None or not decisions or not Decision.of(decisions[-1]).is_personal:
-            return None
-        return stored.created_at, Decision.of(decisions[-1]).decided_at
-
     def work(self, agent: str, text: str) -> WorkSource | None:
-        """Return the agent's call that an answer tells of; None if it tells of none that is kept."""
+        """Return the stored agent's call of a tool result; None if there is none."""
         number = number_in(agent, text)
         if number is None:
             return None
@@ -77,7 +64,7 @@ class TractSource:
 
 
 class StoredWork:
-    """A call of an agent as the store tells it, which is read when it is drawn."""
+    """A stored call of an agent, read when it is drawn."""
 
     def __init__(self, tract: Tract, call: AgentCall) -> None:
         self._tract = tract
@@ -86,29 +73,29 @@ class StoredWork:
 
     @property
     def actor(self) -> str:
-        """Who makes its calls."""
+        """The actor of its tool calls."""
         return self._call.actor
 
     def now(self) -> AgentWork:
-        """Return how it stands."""
+        """Return the state."""
         if self._read is None:
             self._read = AgentWork.of(self._call, agent_turn(self._tract, self._call))
         return self._read
 
 
 def agent_turn(tract: Tract, call: AgentCall) -> DrawnTurn | None:
-    """Return the conversation of an agent's call as the store tells it; None if nothing was said, or it is gone."""
+    """Return the stored conversation of an agent's call; None if it is empty or deleted."""
     log = agent_log(tract, call)
     return None if log is None else log.view()
 
 
 def agent_log(tract: Tract, call: AgentCall, *, to_go_on: bool = False) -> TurnLog | None:
-    """Return what the store tells of an agent's call; None if nothing was said, or it is gone.
+    """Return the log of a stored agent's call; None if it is empty or deleted.
 
     Args:
-        tract: the one at the top, which has its questions.
-        call: of the agent.
-        to_go_on: leave out how it ended so far.
+        tract: the top tract, which has the requests.
+        call: the call of the agent.
+        to_go_on: omit the end, to resume the call.
     """
     try:
         own = tract.agents.transcript(call.agent, call.number)
@@ -131,7 +118,7 @@ def agent_log(tract: Tract, call: AgentCall, *, to_go_on: bool = False) -> TurnL
 
 
 def new_agent_log(tract: Tract, call: AgentCall) -> TurnLog:
-    """Return the log of an agent's call, empty."""
+    """Return an empty log for an agent's call."""
     return TurnLog(
         TractSource(tract), replayed=replayed_from(tract), most_steps=call.limits.steps,
         go_on=f"%tract agents resume {call.agent}", show_again=f"%tract agents show {call.agent}",
@@ -139,7 +126,7 @@ def new_agent_log(tract: Tract, call: AgentCall) -> TurnLog:
 
 
 def _arguments(operation: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return what a stored question was about: of a call, what it is made with."""
+    """Return the values of a stored request: the arguments if it is about a call."""
     arguments = fields.get("arguments")
     if operation == "script_call" and isinstance(arguments, dict):
         return arguments
@@ -153,18 +140,13 @@ def replayed_from(tract: Tract) -> str:
     return "" if report is None else report.path.name
 
 
-def turns_of(tract: Tract) -> list[PastTurn]:
-    """Return the turns of the current branch, the oldest first."""
-    return tract.loop.turns()
-
-
 def find_turn(tract: Tract, name: str = "") -> PastTurn:
-    """Return a turn: by its number from the newest, 1, or by a commit of it, on whichever branch; the newest if empty.
+    """Return a turn by its number (1 is the newest) or by a commit on any branch; the newest if empty.
 
     Raises:
         OperationError: there is no such turn.
     """
-    turns = turns_of(tract)
+    turns = tract.loop.turns()
     if not name or (name.isdecimal() and len(name) < 4):  # noqa: PLR2004 # a prefix of a hash is longer
         number = int(name or 1)
         if not turns:
@@ -190,7 +172,7 @@ def _turn_with(turns: list[PastTurn], commit: str) -> PastTurn | None:
 
 
 def stored_log(tract: Tract, turn: PastTurn, *, to_go_on: bool = False) -> TurnLog:
-    """Return what the store tells of a turn; `to_go_on` without how it ended so far.
+    """Return the log of a stored turn; `to_go_on` omits its end, to resume it.
 
     Raises:
         StoreError: the store cannot be read.
@@ -203,7 +185,7 @@ def stored_log(tract: Tract, turn: PastTurn, *, to_go_on: bool = False) -> TurnL
 
 
 def stored_view(tract: Tract, name: str = "") -> DrawnTurn:
-    """Return a turn as the store tells it; arguments as of `find_turn`.
+    """Return a stored turn. The arguments are those of `find_turn`.
 
     Raises:
         OperationError: there is no such turn.
@@ -225,24 +207,24 @@ def start_conversation(tract: Tract) -> str:
 
 
 def undo_turn(tract: Tract, turn_id: str) -> None:
-    """Take the last turn back: the question and all that came of it. What its calls did outside stays done.
+    """Undo the last turn, from its message on. Effects outside of the context stay.
 
     Raises:
-        OperationError: something was said since, or the turn is not on this branch.
+        OperationError: a message follows the turn, or it is on another branch.
         StoreError: the store cannot be written.
     """
-    turns = turns_of(tract)
+    turns = tract.loop.turns()
     if not turns or turns[-1].question != turn_id:
         raise OperationError(
-            "something was said after this turn, or it is on another branch, so that it cannot be undone by itself; "
+            "a message follows this turn, or it is on another branch, so it cannot be undone alone. "
             "tract.reset(COMMIT) goes back further"
         )
     before = tract.get_commit(turn_id).parent_hash
     if before is not None:
         tract.reset(before)
         return
-    while any(turn.question == turn_id for turn in turns_of(tract)):
+    while any(turn.question == turn_id for turn in tract.loop.turns()):
         head = tract.head
         tract.undo()
         if tract.head == head:
-            raise StoreError("the turn cannot be taken back")
+            raise StoreError("the turn cannot be undone")

@@ -1,4 +1,4 @@
-"""Turns that are over and on display: whatever cell takes one back or goes on after it, their feet follow."""
+"""Finished turns on display. Their feet follow when another cell undoes or continues a turn."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
 
 
 class TurnsOnDisplay:
-    """What the turns of a notebook that are over offer in their feet: what can be done with them now."""
+    """The finished turns of a notebook, with the actions that each one still offers."""
 
     def __init__(self) -> None:
         self._turns: dict[TurnDisplay, tuple[Tract, DrawnTurn]] = {}
         self._position: tuple[str | None, str | None] | None = None
 
     def add(self, tract: Tract, display: TurnDisplay, turn: DrawnTurn) -> None:
-        """Have a display follow from now on, if anything can be done there."""
+        """Keep a display up to date from now on, if it has buttons."""
         if turn.turn_id and getattr(display, "ready", False):
             self._turns[display] = tract, turn
         self._position = None
 
     def said(self, display: TurnDisplay, turn: DrawnTurn) -> None:
-        """Note what a display shows now."""
+        """Store the current view of a display."""
         if display in self._turns:
             self._turns[display] = self._turns[display][0], turn
 
     def refresh(self, _result: object = None) -> None:
-        """Draw those of which something else can be done than before."""
+        """Redraw the turns whose actions have changed."""
         try:
             self._refresh()
-        except TractError:  # told where the store is used; a cell that has ended does not fail for this
+        except TractError:  # the next use of the store reports it; a finished cell must not fail
             return
 
     def _refresh(self) -> None:
@@ -56,7 +56,7 @@ class TurnsOnDisplay:
 
 
 def _standing(tract: Tract, turn: DrawnTurn, here: dict[str, PastTurn]) -> DrawnTurn:
-    """Return a turn as it stands in the conversation on the current branch."""
+    """Return the turn with its current state on the current branch."""
     from tract_jupyter.notebook.chat.source import find_turn
 
     found = here.get(turn.turn_id)

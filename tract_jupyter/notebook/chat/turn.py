@@ -1,4 +1,4 @@
-"""A turn as it stands: its parts, and the foot that says what it is doing and what it took."""
+"""The state of a turn: its parts, and a foot with its progress, time and cost."""
 
 from __future__ import annotations
 
@@ -27,42 +27,42 @@ STYLE: Final = "chat/chat.css"
 _ALL_RESULTS: Final = 120_000  # characters of results that a saved turn keeps
 _LEAST_RESULT: Final = 300
 _UNTIL: Final = "chat(None)"
-"""What the loop says in Python; in a cell another way goes on."""
+"""The Python call that resumes a turn, as messages of the loop name it."""
 GO_ON: Final = "%tract chat resume"
-"""What goes on with a turn of chat."""
+"""The command that resumes a turn."""
 SHOW: Final = "%tract chat show"
-"""What draws one again."""
+"""The command that shows a turn."""
 STAYS: Final = "the answer from before stays; --retry asks again"
-"""What is kept where a turn was asked again, and nothing came."""
+"""Note on a repeated turn without a new reply."""
 _LEAST_WAIT: Final = 1.0  # seconds
 _SMALLEST: Final = Decimal("0.001")
 
 
 @dataclass(frozen=True)
 class DrawnTurn:
-    """A turn as it stands: `view.TurnView`.
+    """The state of a turn at one moment. Implements `view.TurnView`.
 
     Attributes:
-        turn_id: the hash of the commit with what the user said; empty until it is there.
+        turn_id: the hash of the commit with the user's message; empty until that commit exists.
         parts: in order.
-        phase: what it is doing, in words; empty once it is over.
-        waiting: how many questions are open here.
-        ended: how it ended; None while it goes on.
-        model: who replies.
-        usages: of the replies so far.
-        step: how many requests were made.
-        most_steps: how many it may make; None for any number.
-        seconds: since it began, or that it took; None if nobody knows.
-        replayed: the cassette that it was replayed from; empty otherwise.
-        is_undone: it was taken back.
-        is_last: nothing was said after it.
-        said: what is said besides, in the foot.
-        waited: for how many of the seconds a person was waited for.
-        go_on: what is typed to go on with it.
-        named: what it is called.
-        stays: it was asked again, and has its answer from before as long as nothing comes.
-        continues: it is the first turn in this kernel, and the conversation is from before.
-        asks_again: the user switched it off here that scripts run without a question.
+        phase: the current activity, in words; empty at the end.
+        waiting: number of open requests.
+        ended: the end of the turn; None while it runs.
+        model: the model that replies.
+        usages: the usage of each reply so far.
+        step: number of requests to the model so far.
+        most_steps: the limit of requests; None for no limit.
+        seconds: time since the start, or in total; None if unknown.
+        replayed: the replayed cassette; empty if none.
+        is_undone: the user has undone the turn.
+        is_last: no message follows.
+        said: an additional note in the foot.
+        waited: the part of `seconds` that the turn waited for the user.
+        go_on: the command that resumes the turn.
+        named: the user's word for the turn.
+        stays: the message was repeated, and the earlier answer counts until a new one arrives.
+        continues: the first turn in this kernel of an earlier conversation.
+        asks_again: the user has ended the approval for scripts that only read.
     """
 
     turn_id: str = ""
@@ -88,11 +88,11 @@ class DrawnTurn:
 
     @property
     def is_over(self) -> bool:
-        """True if nothing more comes by itself."""
+        """True if the turn has ended."""
         return self.ended is not None
 
     def undone(self) -> DrawnTurn:
-        """Return the turn as one that was taken back."""
+        """Return the turn marked as undone."""
         return replace(self, is_undone=True)
 
     def blocks(self) -> list[TurnBlock]:
@@ -100,26 +100,26 @@ class DrawnTurn:
         return [block for part in self.parts for block in part.blocks(LONGEST_RESULT)]
 
     def foot(self) -> Foot:
-        """Return the last line."""
+        """Return the foot."""
         numbers = [text for text in self._numbers() if text]
         spans = [element("span", text) for text in numbers]
         took = element("span", spans, class_="took", title=" · ".join(numbers)) if spans else None
         return Foot(fragment(self._state_html(), took), self._actions())
 
     def html(self) -> Html:
-        """Return static HTML that stands alone; long results are cut, the more there are."""
+        """Return self-contained static HTML. The more results there are, the shorter each is cut."""
         calls = sum(isinstance(part, CallPart) for part in self.parts)
         limit = max(_LEAST_RESULT, min(LONGEST_RESULT - 1, _ALL_RESULTS // max(calls, 1)))
         blocks = [block for part in self.parts for block in part.blocks(limit)]
         return turn_page(blocks, self.foot(), self.turn_id, self.named.capitalize())
 
     def text(self) -> str:
-        """Return the same as plain text."""
+        """Return the turn as plain text."""
         parts = [part.text() for part in self.parts]
         return "\n\n".join([*filter(None, parts), self.foot_text()])
 
     def lines(self) -> Iterator[tuple[str, str, bool]]:
-        """Yield what a terminal prints: the id of each part, its text so far, and whether that is all of it."""
+        """Yield the id, the text so far and the completeness of each part, for a terminal."""
         for part in self.parts:
             if isinstance(part, Prose):
                 yield part.id, printable(part.source.lstrip()), not part.is_growing
@@ -129,7 +129,7 @@ class DrawnTurn:
                 yield part.id, part.text(), True
 
     def foot_text(self) -> str:
-        """Return the last line as text."""
+        """Return the foot as text."""
         icon, title, more = self._state()
         state = " ".join(filter(None, [title, more]))
         mark = {"i-stop": "■ ", "i-no": "✗ "}.get(icon, "")
@@ -160,7 +160,7 @@ class DrawnTurn:
         return element("span", element("i", class_=f"i {icon}"), element("b", title)), about
 
     def _state(self) -> tuple[str, str, str]:
-        """Return the icon, what the turn is doing or how it ended, and what that means."""
+        """Return the icon, the activity or outcome, and an explanation."""
         if self.is_undone:
             return "i-back", "Undone", "%tract undo --yes brings it back"
         ended = self.ended
@@ -179,11 +179,11 @@ class DrawnTurn:
         return icon, title, STAYS if self.stays and more else more
 
     def told(self, note: str) -> str:
-        """Return what the loop says in Python, as it is said in a cell."""
+        """Return a note of the loop with the command of the cell instead of the Python call."""
         return note.replace(_UNTIL, self.go_on)
 
     def _numbers(self) -> list[str]:
-        """Return who replied, and what it took. If the page is narrow, the last ones are hidden first."""
+        """Return the model, cost, time and tokens. A narrow page hides the last ones first."""
         usages = [Usage.of({"usage": dict(usage)}) for usage in self.usages]
         taken, cached = _sum(one.input_tokens for one in usages), _sum(one.cached_tokens for one in usages)
         made = _sum(one.output_tokens for one in usages)
@@ -206,19 +206,19 @@ class DrawnTurn:
         ]
 
     def _time(self) -> str:
-        """Return how long the turn was at work, and for how long it waited for a person."""
+        """Return the working time and the time that the turn waited for the user."""
         if self.seconds is None:
             return ""
         if (
             not _LEAST_WAIT <= self.waited <= self.seconds
-        ):  # longer: it was asked before the turn was gone on with
+        ):  # longer: the request is older than the resumed turn
             return seconds_text(self.seconds)
         if self.waiting and self.ended is None:  # the request counts that time
             return seconds_text(self.seconds - self.waited)
         return f"{seconds_text(self.seconds - self.waited)}, and {seconds_text(self.waited)} waiting for you"
 
     def _cost(self) -> str:
-        """Return what the requests cost; that nobody knows it, if there is one of which that is so."""
+        """Return the total cost, or "price unknown" if any price is unknown."""
         if not any(self.usages):
             return ""
         each = [
@@ -239,7 +239,7 @@ class DrawnTurn:
 def turn_page(
     blocks: Iterable[TurnBlock], foot: Foot, turn_id: str, label: str, name: str | None = None
 ) -> Html:
-    """Return blocks and a foot as static HTML that stands alone."""
+    """Return blocks and a foot as self-contained static HTML."""
     end = element("div", foot.html, element("span", class_="end"), class_="foot")
     page = root_html(
         grouped_html(blocks),
@@ -266,7 +266,7 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
 
 def _stopped(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:
     has_cut = any(isinstance(part, Prose) and part.is_cut for part in turn.parts)
-    kept = "what had come is kept, and not sent again; " if has_cut else ""
+    kept = "the partial reply is kept, but not sent again; " if has_cut else ""
     title = "Paused" if ended.note.startswith("paused") else f"You stopped this {turn.named}"
     return "i-stop", title, f"{kept}{turn.go_on} goes on"
 

@@ -1,6 +1,6 @@
-"""What a turn looks like: blocks in order, and a foot with its state and cost; and displays without widgets.
+"""The interface for showing a turn: blocks and a foot with state and cost; and the displays without widgets.
 
-Those show static HTML at its end, or print text as it comes.
+These displays show static HTML at the end, or print text as it arrives.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review import Ticket
 
 Action = Literal["stop", "undo", "fork", "new", "ask"]
-"""What can be done with a turn."""
+"""An action on a turn."""
 
 ACTIONS: Final[dict[Action, str]] = {
     "stop": "Stop",
@@ -30,7 +30,7 @@ ACTIONS: Final[dict[Action, str]] = {
     "new": "Start a new conversation",
     "ask": "Ask about each script again",
 }
-"""The words on the button of each action."""
+"""The label on the button of each action."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class TurnBlock:
     """A part of a turn's output, in order.
 
     Attributes:
-        id: stable while it changes.
-        html: made in the kernel; empty for a question that is open.
-        ticket: a question: drawn live by the widget, and as its record in static HTML.
-        kind: rows that follow each other stand in one list, `<div class="list">`; prose that follows stands in one
-            `<div class="prose">`; all others stand alone.
+        id: stays the same while the block changes.
+        html: made in the kernel; empty for an open request.
+        ticket: the request of the block. The widget draws it live; static HTML has its record.
+        kind: adjacent rows are in one `<div class="list">`, adjacent prose is in one
+            `<div class="prose">`; other blocks have no group.
     """
 
     id: str
@@ -52,7 +52,7 @@ class TurnBlock:
 
 
 def grouped_html(blocks: Iterable[TurnBlock]) -> Html:
-    """Return blocks as HTML: rows that follow each other in one list, and so with prose."""
+    """Return blocks as HTML, with adjacent rows in one list and adjacent prose in one element."""
     groups = groupby(blocks, lambda block: block.kind)
     return fragment(
         element("div", html, class_=_GROUPS[kind]) if kind in _GROUPS else html
@@ -69,7 +69,7 @@ class Foot:
 
     Attributes:
         html: the state of the turn, its time, tokens and cost, as `<span>` elements.
-        actions: what can be done with it now; buttons of a live page, absent in a saved one.
+        actions: the available actions. A live page has buttons for them; a saved page has none.
     """
 
     html: Html
@@ -77,21 +77,21 @@ class Foot:
 
 
 class TurnView(Protocol):
-    """A turn as it stands: a value."""
+    """The state of a turn at one moment."""
 
     @property
     def turn_id(self) -> str:
-        """What names the turn: the hash of the commit with what the user said; empty until it is there."""
+        """The hash of the commit with the user's message; empty until that commit exists."""
         ...
 
     @property
     def go_on(self) -> str:
-        """What is typed to go on with it."""
+        """The command that resumes the turn."""
         ...
 
     @property
     def is_over(self) -> bool:
-        """True if nothing more comes by itself."""
+        """True if the turn has ended."""
         ...
 
     def blocks(self) -> list[TurnBlock]:
@@ -103,11 +103,11 @@ class TurnView(Protocol):
         ...
 
     def html(self) -> str:
-        """Return static HTML that stands alone: `<details>` rows, styles, no script."""
+        """Return self-contained static HTML: `<details>` rows, styles, no script."""
         ...
 
     def text(self) -> str:
-        """Return the same as plain text."""
+        """Return the turn as plain text."""
         ...
 
 
@@ -117,18 +117,18 @@ it is drawn by itself. Raises `TractError` with a sentence for the person."""
 
 
 class TurnDisplay(Protocol):
-    """Where a turn is on display. Called in any thread."""
+    """A display of a turn. Its methods may be called in any thread."""
 
     def put_up(self) -> None:
-        """Display it for the first time, in the cell that runs."""
+        """Show the turn for the first time, in the running cell."""
         ...
 
     def draw(self, view: TurnView, *, at_once: bool = False) -> None:
-        """Show how the turn stands; not more often than a page can take, unless `at_once`."""
+        """Show the current state, at a rate that the page can handle unless `at_once`."""
         ...
 
     def close(self, view: TurnView) -> None:
-        """Show the end, as static HTML and plain text, never as `text/markdown`."""
+        """Show the final state as static HTML and plain text, never as `text/markdown`."""
         ...
 
 
@@ -136,10 +136,10 @@ class TurnDisplay(Protocol):
 
 
 class StaticDisplay:
-    """A turn in one output as static HTML, where every drawing stays: only its end is drawn."""
+    """A turn as one static output. Such outputs cannot be replaced, so only the final state is drawn."""
 
     ready = False
-    """Nobody can click here."""
+    """The user cannot click here."""
 
     def __init__(self) -> None:
         self._is_closed = False
@@ -151,28 +151,28 @@ class StaticDisplay:
         """Do nothing: the end displays it."""
 
     def close(self, view: TurnView) -> None:
-        """Draw the end."""
+        """Draw the final state."""
         if not self._is_closed:
             self._is_closed = True
             display(bundle(view), raw=True)
 
 
 def bundle(view: TurnView) -> dict[str, str]:
-    """Return a turn as what IPython displays; never as Markdown, whose scripts would run in a live cell."""
+    """Return the turn as a MIME bundle. It has no Markdown, whose scripts would run in a live cell."""
     return {"text/html": str(view.html()), "text/plain": view.text()}
 
 
 class TextDisplay:
-    """A turn in a terminal. New text is printed once.
+    """A turn in a terminal. Each text is printed once.
 
-    Called in the thread of the cell alone.
+    Only the thread of the cell may call it.
     """
 
     ready = False
 
     def __init__(self) -> None:
         self._said: dict[str, int] = {}
-        """How much of each part is printed, in characters."""
+        """Printed characters of each part."""
         self._done: set[str] = set()
         self._is_in_line = False
         self._closed = False
@@ -181,7 +181,7 @@ class TextDisplay:
         """Do nothing. `draw` prints the text."""
 
     def draw(self, view: TurnView, *, at_once: bool = False) -> None:  # noqa: ARG002 # each piece is printed
-        """Print what is new."""
+        """Print new text."""
         turn: DrawnTurn = view  # type: ignore[assignment] # only ours are drawn here
         for part_id, text, is_over in turn.lines():
             if part_id in self._done:

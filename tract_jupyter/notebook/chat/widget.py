@@ -1,8 +1,8 @@
-"""A turn on a live page: a widget that is sent what has changed, and the static page that takes its place.
+"""A turn on a live page: a widget that receives changes, and the static page that replaces it.
 
 The text of a turn would be sent again with each word that comes, if it were synced. So the kernel sends patches, each
 with its number; a page that has missed one, or was loaded later, asks for all of it. The model of the widget outlives
-its view: where the static page says which turn it is, it adds the buttons of the foot.
+its view: it adds the buttons of the foot to the static page of its turn.
 """
 
 from __future__ import annotations
@@ -38,18 +38,20 @@ if TYPE_CHECKING:
 LEAST_SECONDS: Final = 0.05
 """Between two patches."""
 _SHARE: Final = 10  # at most this part of the time is spent on making patches
-_BEGUN: Final = "It was under way when this was saved: {show} draws it as it is now, {go_on} goes on with it."
+_BEGUN: Final = (
+    "This was running when the notebook was saved. {show} shows the current state, {go_on} goes on with it."
+)
 _PATIENCE: Final = 3.0  # seconds in which a page that does not answer yet is sent all of it each time
 
 
 class TurnWidget(ReviewWidget):
-    """A widget that shows a turn, takes the answers to its questions, and what its foot is asked to do.
+    """A widget that shows a turn, and receives answers and actions.
 
     Synced state: `whole` is everything that is drawn, made when a page asks for it.
 
     Args:
-        on_answer: is given the answer to a question, in any thread.
-        on_act: is given what the foot is asked to do, in any thread.
+        on_answer: receives the answer to a request, in any thread.
+        on_act: receives an action of the foot, in any thread.
     """
 
     _esm = "".join(map(asset, (*REQUEST_SCRIPTS, "chat/chat.js")))
@@ -76,16 +78,16 @@ class TurnWidget(ReviewWidget):
         super().__init__()
 
     def state(self) -> dict[str, Any]:
-        """Return everything that is drawn."""
+        """Return the complete state of the page."""
         with self.lock:
             return {"n": self._number, "blocks": list(self._blocks.values()), **self._rest}
 
     def show(self, blocks: list[dict[str, Any]], rest: dict[str, Any]) -> None:
-        """Send what has changed.
+        """Send the changes.
 
         Args:
-            blocks: all of them, in order: `id`, `kind`, and `html` or `view`.
-            rest: what changed of the rest: `foot`, `actions`, `turn`, `over`, `told`, `go_on`.
+            blocks: all blocks in order: `id`, `kind`, and `html` or `view`.
+            rest: `foot`, `actions`, `turn`, `over`, `told`, `go_on`.
         """
         with self.lock:
             changed = [block for block in blocks if block != self._blocks.get(block["id"])]
@@ -110,13 +112,13 @@ class TurnWidget(ReviewWidget):
                 self.send_state("whole")
 
     def take(self, content: dict[str, Any]) -> None:
-        """Hand an answer on, and say that it was heard."""
+        """Acknowledge an answer and pass it on."""
         if is_answer(content):
             self.heard = content["round_id"]
             self._on_answer(content)
 
     def fallback(self) -> dict[str, str]:
-        """Return the static page, for whatever cannot show a live one."""
+        """Return the static page, for front ends without widgets."""
         return self.page_fallback()
 
     def _on_message(self, widget: Any, content: Any, buffers: Any) -> None:
@@ -137,7 +139,7 @@ class TurnWidget(ReviewWidget):
 
 
 def _shortened(block: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:
-    """Return a block without the beginning that the page has: `keep` says how many UTF-16 units of it."""
+    """Return a block without the beginning that the page already has: `keep` UTF-16 units."""
     if before is None or "html" not in before or "html" not in block:
         return block
     old, new = before["html"], block["html"]
@@ -156,9 +158,9 @@ class LiveTurn:
     """A turn on display in a cell of a live page.
 
     Args:
-        act: carries out what the foot is asked to do.
-        soon: runs a function in the kernel's main thread, as if the cell with that context went on.
-        again: what is typed to draw it again, and to go on with it.
+        act: performs an action of the foot.
+        soon: runs a function in the main thread of the kernel, in the context of the cell.
+        again: the commands that show and resume the turn.
         display_id: of the output; a new one if left out.
     """
 
@@ -180,16 +182,16 @@ class LiveTurn:
         self._view: TurnView | None = None
         self._tickets: dict[str, Ticket] = {}
         self._drawn: dict[str, tuple[tuple[object, ...], dict[str, Any]]] = {}
-        """By pending: what its question was drawn of, and what a script draws of it."""
+        """By pending: the state of the request, and its data for the page."""
         self._late: dict[str, tuple[str, str, int]] = {}
-        """By pending: the round of the answer that was not taken, why, and which one that was."""
+        """By pending: the round of the refused answer, the reason, and its number."""
         self._heard: set[str] = set()
         self._told = ""
         self._next = 0.0
         self._timer: threading.Timer | None = None
         self._is_closed = False
         self._left: dict[str, str] = {}
-        """The static page that took the live one's place."""
+        """The static page that replaced the live one."""
 
     @property
     def ready(self) -> bool:
@@ -197,12 +199,12 @@ class LiveTurn:
         return bool(self._widget.ready)
 
     def put_up(self, *, again: bool = False) -> None:
-        """Display it, in the cell that runs; `again` in the place of what stands in its output."""
+        """Show the widget in the running cell; `again` replaces the current output."""
         self._context = contextvars.copy_context()
         (update_display if again else display)(self._widget, display_id=self._display_id)
 
     def draw(self, view: TurnView, *, at_once: bool = False) -> None:
-        """Show how the turn stands: at once, or as soon as the page can take more. Called in any thread."""
+        """Show the current state now or at the next allowed time. May be called in any thread."""
         with self._lock:
             self._view = view
             if self._is_closed:
@@ -217,27 +219,27 @@ class LiveTurn:
                 self._timer.start()
 
     def refresh(self) -> None:
-        """Show how its questions stand. Called in any thread."""
+        """Show the current state of the requests. May be called in any thread."""
         with self._lock:
             if self._view is not None:
                 self.draw(self._view, at_once=True)
 
     def close(self, view: TurnView) -> None:
-        """Show the end, as a static page; the live one stays as long as a question is open."""
+        """Show the final state as a static page. The live page stays while a request is open."""
         with self._lock:
             self._view, self._is_closed = view, True
             self._send()
             if any(ticket.status.is_open for ticket in self._tickets.values()):
                 return
             static = self._static()
-            if static == self._left:  # a page that is put up again forgets what its reader had unfolded
+            if static == self._left:  # a new page forgets which rows the user unfolded
                 return
             self._left = static
         self._context.copy().run(update_display, static, raw=True, display_id=self._display_id)
 
     def _static(self) -> dict[str, str]:
         view = self._view
-        if view is None:  # what a notebook keeps that is saved now, or after a page was loaded anew
+        if view is None:  # for a notebook that is saved now, or after a reload
             return {"text/html": str(element("p", self._begun)), "text/plain": self._begun}
         return {"text/html": str(view.html()), "text/plain": view.text()}
 
@@ -268,7 +270,7 @@ class LiveTurn:
         return {"id": block.id, "kind": "question", "view": self._question(block.ticket)}
 
     def _question(self, ticket: Ticket) -> dict[str, Any]:
-        """Return what a script draws of a question, made anew when it has changed."""
+        """Return the data of a request for the page, cached until it changes."""
         pending_id = ticket.pending.pending_id
         late = self._late.get(pending_id, ("", "", 0))
         state = (ticket.round_id, ticket.status, late)
@@ -282,7 +284,7 @@ class LiveTurn:
         return made
 
     def _take(self, content: dict[str, Any]) -> None:
-        """Hand an answer to its ticket; one that came too late is told who was faster."""
+        """Pass an answer to its ticket, and show the reason if it is refused."""
         pending_id, round_id = str(content.get("pending_id")), content["round_id"]
         with self._lock:
             ticket = self._tickets.get(pending_id)

@@ -1,4 +1,4 @@
-"""What agents do within a call of a turn: a row for each agent, which unfolds to its own conversation."""
+"""The work of agents inside a call: a row for each agent that unfolds to its conversation."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ _STATES: Final = {
 _BADGES: Final = {"waiting": "waits for you", "failed": "failed", "stopped": "stopped", "left": "left"}
 _NOTE: Final = 2_000
 _INSIDE: Final = 1_000
-"""Characters of a result within an agent's conversation."""
+"""Characters of a result inside an agent's conversation."""
 
 
 @dataclass(frozen=True)
 class AgentWork:
-    """A call of an agent as it stands.
+    """The state of an agent's call at one moment.
 
     Attributes:
-        agent: its name.
-        number: of the call.
-        actor: who makes its calls: `agent:`, those above it and itself.
+        agent: the name of the agent.
+        number: the number of the call.
+        actor: the actor of its tool calls: `agent:` and the chain of agents.
         state: of the call: `running`, `waiting`, `done`, `stopped`, `failed`, `left`.
-        told: what it was told.
-        used: what it took: `steps`, `calls`, `tokens`, `usd`, `seconds`.
-        note: why it ended, if not with an answer.
-        answer: what it said last.
-        turn: its conversation; None if it is not known.
-        waits: how many of its questions are open.
+        told: the task.
+        used: the usage: `steps`, `calls`, `tokens`, `usd`, `seconds`.
+        note: the reason for an end without an answer.
+        answer: its last message.
+        turn: its conversation; None if unknown.
+        waits: number of its open requests.
     """
 
     agent: str
@@ -69,7 +69,7 @@ class AgentWork:
 
     @classmethod
     def of(cls, call: AgentCall, turn: DrawnTurn | None) -> AgentWork:
-        """Return a call as it stands now."""
+        """Return the current state of a call."""
         waits = 0 if turn is None else sum(_waits(part) for part in turn.parts)
         state = "waiting" if waits and call.state.value == "running" else call.state.value
         return cls(
@@ -79,17 +79,17 @@ class AgentWork:
 
     @property
     def row_state(self) -> str:
-        """The state as `rows.ICONS` names it."""
+        """The state, a key of `rows.ICONS`."""
         return _STATES[self.state]
 
     @property
     def badge(self) -> str:
-        """A word for what a person should notice."""
+        """A word that draws attention; empty if not needed."""
         return _BADGES.get(self.state, "")
 
     @property
     def took(self) -> str:
-        """What it took, in words: requests, tool calls, tokens."""
+        """The usage in words: requests, tool calls, tokens."""
         used = self.used
         told = [
             counted(int(used.get("steps", 0)), "request"),
@@ -100,16 +100,16 @@ class AgentWork:
 
     @property
     def seconds(self) -> float | None:
-        """How long it was at work; None while it is."""
+        """The total time; None while it runs."""
         seconds = self.used.get("seconds")
         return None if self.state in {"running", "waiting"} else seconds
 
     def row(self, limit: int, *, is_inner: bool = False) -> Row:
-        """Return what its row says; results are cut after so many characters.
+        """Return the row.
 
         Args:
-            limit: for its task.
-            is_inner: it stands among others below what called them: what it was told is said in its line.
+            limit: maximum characters of the task.
+            is_inner: the row is one of several below a script.
         """
         brief, text = brief_arguments({"input": self.told})
         return Row(
@@ -118,21 +118,21 @@ class AgentWork:
         )  # fmt: skip
 
     def body(self, limit: int) -> HtmlPart:
-        """Return what its row unfolds to: its task, and its conversation."""
+        """Return the body of the row: task and conversation."""
         task = rows.sub("Task", f"call-{self.number}"), rows.out(self.told, limit)
         note = element("p", shortened(self.note, _NOTE)) if self.note else None
         return task, self.conversation(min(limit, _INSIDE)), note
 
     def conversation(self, limit: int) -> HtmlPart:
-        """Return its conversation, and its end."""
+        """Return the conversation with its foot."""
         turn = self.turn
         if turn is None:
-            return rows.dim("Nothing came of it yet.")
+            return rows.dim("No result yet.")
         blocks = [block for part in turn.parts for block in part.blocks(limit)]
         return grouped_html(blocks), element("div", turn.foot().html, class_="foot worked")
 
     def text(self) -> str:
-        """Return the row as text, with those of its calls below it."""
+        """Return the row and its calls as text."""
         lines = [self.row(0).text()]
         parts = () if self.turn is None else self.turn.parts
         for part in parts:
@@ -141,15 +141,15 @@ class AgentWork:
 
 
 class WorkSource(Protocol):
-    """Something that says how a call of an agent stands."""
+    """A source of the state of an agent's call."""
 
     @property
     def actor(self) -> str:
-        """Who makes its calls."""
+        """The actor of its tool calls."""
         ...
 
     def now(self) -> AgentWork:
-        """Return how it stands; the same object as long as that is the same."""
+        """Return the current state; the same object until it changes."""
         ...
 
 
@@ -161,14 +161,14 @@ def inner_rows(works: tuple[AgentWork, ...], limit: int) -> HtmlPart:
 
 
 def agent_of(call: ToolCall) -> str:
-    """Return the agent that a call calls; empty if it calls none."""
+    """Return the name of the called agent; empty for other calls."""
     if call.name == AGENT_CALL:
         return str(call.arguments.get("agent") or "")
     return call.name.removeprefix(NAMESPACE) if call.name.startswith(NAMESPACE) else ""
 
 
 def number_in(agent: str, text: str) -> int | None:
-    """Return the number of the agent's call that an answer tells of; None if it tells of none."""
+    """Return the number of the agent's call in a tool result; None if it has none."""
     try:
         data: Any = json.loads(text)
     except (ValueError, RecursionError):

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter.models import ToolCall
-    from tract_jupyter.notebook.chat.log import LogSource
     from tract_jupyter.notebook.chat.parts import Part
+    from tract_jupyter.notebook.chat.source import TractSource
     from tract_jupyter.notebook.chat.view import Action
     from tract_jupyter.tract import Tract
 
@@ -53,7 +53,9 @@ class OrchestrationLog:
     named_tract: str = "tract"
 
     @classmethod
-    def of(cls, source: LogSource, tract: Tract, *, model: str = "", replayed: str = "") -> OrchestrationLog:
+    def of(
+        cls, source: TractSource, tract: Tract, *, model: str = "", replayed: str = ""
+    ) -> OrchestrationLog:
         """Return the log of a run without events."""
         return cls(
             TurnLog(source, model=model, replayed=replayed, go_on=GO_ON, show_again=SHOW, named="run"), tract

@@ -13,6 +13,8 @@ const ELEMENT = (tag, attributes = {}, ...children) => {
   return element;
 };
 
+const icon = (name) => ELEMENT("i", { class: name === "chev" ? name : `i i-${name}`, "aria-hidden": "true" });
+
 const READY_DELAYS = [60, 120, 250, 500, 1000, 2000]; // milliseconds; a kernel's first comm messages may wait
 const AGAIN_DELAYS = [700, 1400, 2800];
 const SILENCE = 3000;
@@ -45,6 +47,14 @@ const valueOf = ({ name, text, css, keys, more }) => ELEMENT("span", { class: "v
 const valuesOf = ({ values, about }) => values.length
   ? [...values].sort((one, other) => (one.text === "None") - (other.text === "None")).flatMap((value, at) => [at ? " " : "", valueOf(value)])
   : [about];
+// A value that is cut at the end of its line is not on display: its keys do not count.
+const markCut = (line, isCut) => {
+  const [from, to] = isCut ? ["data-line", "data-cut"] : ["data-cut", "data-line"];
+  for (const part of line.querySelectorAll(`[${from}]`)) {
+    part.setAttribute(to, part.getAttribute(from));
+    part.removeAttribute(from);
+  }
+};
 const keysOf = (part) => (part.dataset.line ?? "").split(" ").filter(Boolean);
 const linesIn = (place) => [...place.querySelectorAll("[data-line]")];
 // The parts around it that scroll by themselves, from the inside out.

@@ -11,7 +11,6 @@ const memoryOf = (board) => {
 };
 
 const isUsable = (element) => element?.isConnected && !element.disabled && element.getClientRects().length > 0;
-const icon = (name) => ELEMENT("i", { class: name === "chev" ? name : `i i-${name}`, "aria-hidden": "true" });
 const DONE = { approved: "done", rejected: "no", failed: "no" };
 
 function render({ model, el }) {
@@ -125,7 +124,7 @@ function render({ model, el }) {
     if (!box) return;
     box.disabled = !isReady(row);
     box.checked = isReady(row) && memory.selected.has(row.pending_id);
-    box.title = row.must_be_opened && !memory.opened.has(row.pending_id) ? "Open it first: nobody has read this code yet" : "";
+    box.title = row.must_be_opened && !memory.opened.has(row.pending_id) ? "Open it first. This code has not been read yet." : "";
     place.classList.toggle("sel", box.checked);
     const act = place.querySelector(".act");
     if (!act) return;
@@ -153,12 +152,7 @@ function render({ model, el }) {
   const watcher = watching(update);
   const fit = () => {
     for (const line of list.querySelectorAll(".values")) {
-      const isCut = line.classList.contains("brief") || line.scrollWidth > line.clientWidth;
-      for (const one of line.querySelectorAll("[data-line], [data-cut]")) {
-        if (isCut === one.hasAttribute("data-cut")) continue;
-        one.setAttribute(isCut ? "data-cut" : "data-line", one.getAttribute(isCut ? "data-line" : "data-cut"));
-        one.removeAttribute(isCut ? "data-line" : "data-cut");
-      }
+      markCut(line, line.classList.contains("brief") || line.scrollWidth > line.clientWidth);
     }
     watcher.watch(list);
     update();

@@ -1,4 +1,4 @@
-// What one step asks, in one list: a header for all of it, and below it each request with its own buttons.
+// The requests of one step in one list: a header for all, and each request with its own buttons.
 
 function render({ model, el }) {
   const id = newId();

@@ -8,7 +8,6 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
   const said = ELEMENT("span", { class: "said", role: "status" });
   const badge = ELEMENT("span", { class: "badge wait" });
   const why = ELEMENT("span", { id: `${id}-why`, class: "why dim cut", "aria-live": "polite" });
-  const chevron = () => ELEMENT("i", { class: "chev", "aria-hidden": "true" });
   const fold = ELEMENT("button", { type: "button", class: "plain unfold", "aria-expanded": "false", "aria-controls": `${id}-full` });
   const scroll = ELEMENT("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "All of it" });
   const bar = ELEMENT("i", {});
@@ -34,11 +33,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     if (line.classList.contains("edited")) return;
     const cut = isCut();
     if (!drawn?.edits.changed().length) drawn?.edits.settle(cut);
-    for (const one of line.querySelectorAll("[data-line], [data-cut]")) {
-      if (cut === one.hasAttribute("data-cut")) continue;
-      one.setAttribute(cut ? "data-cut" : "data-line", one.getAttribute(cut ? "data-line" : "data-cut"));
-      one.removeAttribute(cut ? "data-line" : "data-cut");
-    }
+    markCut(line, cut);
     if (!cut) watcher.again(line);
     measure();
   };
@@ -93,7 +88,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     else undecided()[0].focus();
     return true;
   };
-  fold.append(chevron(), ELEMENT("span", {}));
+  fold.append(icon("chev"), ELEMENT("span", {}));
   fold.addEventListener("click", () => unfold(full.hidden));
   next.addEventListener("click", () => readOn(full));
 
@@ -101,7 +96,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
   const busy = (on) => {
     q.setAttribute("aria-busy", String(on));
     for (const control of q.querySelectorAll("button:not(.unfold, .next), input, select, textarea")) control.disabled = on;
-    if (on) badge.replaceChildren(ELEMENT("i", { class: "i i-run", "aria-hidden": "true" }), "sending");
+    if (on) badge.replaceChildren(icon("run"), "sending");
     if (on) said.textContent = "sending";
   };
   const tell = (text) => { message.textContent = text; settle(); };
