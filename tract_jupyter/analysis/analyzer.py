@@ -26,7 +26,7 @@ from tract_jupyter.analysis.rules import RULES, Rule, all_rules, other_calls
 from tract_jupyter.analysis.rules.code import written_code
 from tract_jupyter.analysis.rules.settings import ALWAYS, RuleSettings
 from tract_jupyter.analysis.rules.text import VERDICT
-from tract_jupyter.analysis.source import SourceText, parse
+from tract_jupyter.analysis.source import PARSE_ERRORS, SourceText, parse
 from tract_jupyter.analysis.tables import magics
 from tract_jupyter.analysis.view import CodeView
 
@@ -84,7 +84,6 @@ class AnalysisSession:
         self._cells = cells
 
 
-_PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, SystemError)
 _AUTOMAGIC = magics.SHELL_LINE | {name for name, level in magics.LINE.items() if level is not None}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -231,7 +230,7 @@ class CodeAnalyzer:
 
 def learn(program: Program, cell: str) -> None:
     """Add the names of a cell that ran to a program. A cell that does not parse adds nothing."""
-    with contextlib.suppress(*_PARSE_ERRORS, TooLongError):
+    with contextlib.suppress(*PARSE_ERRORS, TooLongError):
         deadline = Deadline()
         _, tree, escapes, _ = _read(cell, deadline, program)
         _add(program, cell, tree, escapes, deadline)
@@ -270,21 +269,21 @@ def _read(
         return SourceText(code), None, meant((magic,), own), None
     try:
         return SourceText(code), parse(code), (), None
-    except _PARSE_ERRORS as error:
+    except PARSE_ERRORS as error:
         if not has_escapes(code):
             return SourceText(code), None, (), error
     functions = {name for name, meaning in own.items() if meaning[:1] not in {"!", "%"}}
     changed = transform(code, deadline, functions=functions)
     try:
         tree = parse(changed.code)
-    except _PARSE_ERRORS:
+    except PARSE_ERRORS:
         changed = transform(code, deadline, unknown_is_python=False, functions=functions)
     else:
         return SourceText(code, changed.code, changed.shifts), tree, meant(changed.escapes, own), None
     source = SourceText(code, changed.code, changed.shifts)
     try:
         return source, parse(changed.code), meant(changed.escapes, own), None
-    except _PARSE_ERRORS as error:
+    except PARSE_ERRORS as error:
         return source, None, meant(changed.escapes, own), error
 
 

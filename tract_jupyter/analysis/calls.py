@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis import folding
+from tract_jupyter.analysis.tables import reader
 from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.values import ANY_MODULE, UNKNOWN, Value, canonical, constant, named, union
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.analysis.program import FunctionNode
-
-
-class Evaluator(Protocol):
-    """The part of the resolver that this module needs."""
-
-    def value(self, node: ast.expr) -> Value:
-        """Evaluate an expression."""
-
-    def instance(self, classes: tuple[ast.ClassDef, ...]) -> Value:
-        """Make an instance of the user's own classes."""
-
-    def returned(self, function: FunctionNode) -> Value:
-        """Evaluate what a user's function returns."""
+    from tract_jupyter.analysis.resolver import Resolver
 
 
 GETATTR = frozenset({"builtins.getattr", "inspect.getattr_static", "builtins.object.__getattribute__"})
@@ -106,9 +94,7 @@ def _has_items(name: str) -> bool:
 @derived
 def _is_of(rule: str, name: str) -> bool:
     """Return True if the tables list a function or class, or its module, for a rule."""
-    known, parts = effects().symbols[rule], name.split(".")
-    around = {name, *(".".join([*parts[:length], "*"]) for length in range(1, len(parts)))}
-    return not known.keys().isdisjoint(around)
+    return not effects().symbols[rule].keys().isdisjoint(reader.patterns_of(name))
 
 
 def _variable(key: Value) -> Value:
@@ -117,7 +103,7 @@ def _variable(key: Value) -> Value:
     return constant(*(known.get(f"os.environ.{text}") for text in key.texts))
 
 
-def call_value(resolver: Evaluator, node: ast.Call) -> Value:
+def call_value(resolver: Resolver, node: ast.Call) -> Value:
     """Evaluate a call."""
     function = node.func
     target = resolver.value(function)
@@ -186,7 +172,7 @@ def _reduced(arguments: list[Value]) -> Value:
     return found
 
 
-def _arguments(resolver: Evaluator, node: ast.Call) -> list[Value]:
+def _arguments(resolver: Resolver, node: ast.Call) -> list[Value]:
     given: list[Value] = []
     for argument in node.args:
         value = resolver.value(argument)

@@ -20,7 +20,7 @@ from tract_jupyter.analysis.flows import Flows, NormalForms, shorten
 from tract_jupyter.analysis.ipython_syntax import transform
 from tract_jupyter.analysis.rules import rules_for
 from tract_jupyter.analysis.rules.lookup import PathAccess, Sink, database_path, sinks
-from tract_jupyter.analysis.source import parse
+from tract_jupyter.analysis.source import PARSE_ERRORS, arguments_of, parse
 from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.values import HOLE, MAX_CONST, canonical
 
@@ -212,7 +212,7 @@ class CapabilityCollector:
             self._add(self.files, "a computed path", self._outside.files(name, node))
             self._add(self.hosts, "a computed address", self._outside.hosts(name, node))
             if sinks_of(name):
-                self._at_sinks.update(node.args, (keyword.value for keyword in node.keywords))
+                self._at_sinks.update(arguments_of(node))
 
     def _add(self, found: set[str], what: str, entries: Iterable[Resource]) -> None:
         for entry in entries:
@@ -307,8 +307,6 @@ def _value(node: ast.expr) -> tuple[str, ...]:
 UNPARSABLE = "code that does not parse"
 """The one entry of `Capabilities.unknown` for code that is not Python."""
 
-_PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, SystemError)
-
 
 @dataclass(frozen=True)
 class Capabilities:
@@ -401,7 +399,7 @@ def _read(code: str, parameters: Collection[str]) -> Capabilities:
 
 
 def _parses(code: str) -> bool:
-    with contextlib.suppress(*_PARSE_ERRORS):
+    with contextlib.suppress(*PARSE_ERRORS):
         parse(code)
         return True
     return False

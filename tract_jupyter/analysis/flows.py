@@ -15,7 +15,7 @@ from tract_jupyter.analysis import folding
 from tract_jupyter.analysis.program import NameScope, Program
 from tract_jupyter.analysis.resolver import MAX_EVALUATIONS, Resolver
 from tract_jupyter.analysis.rules import module_level, rules_for
-from tract_jupyter.analysis.source import parse
+from tract_jupyter.analysis.source import arguments_of, parse
 from tract_jupyter.analysis.values import ASSUMED, MAX_ALTERNATIVES, MAX_NAME, Value, canonical, named, union
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Flows:
             return
         found: list[ast.expr] = []
         if isinstance(parent, ast.Call) and parent.func is outer and outer is not name:
-            found = [*parent.args, *(keyword.value for keyword in parent.keywords)]  # rows.append(...)
+            found = arguments_of(parent)  # rows.append(...)
         elif outer is name and isinstance(parent, ast.Assign):
             found = [target for target in parent.targets if isinstance(target, ast.Name)]  # an alias
         self._flows.setdefault(key, []).extend(Flow(node, "inner") for node in found)
@@ -170,7 +170,7 @@ class Flows:
             names = [target.id for target in parent.targets if isinstance(target, ast.Name)]
         calls = [call for name in names for call in self.program.calls.get(name, ())]
         for call in [parent, *calls] if isinstance(parent, ast.Call) and parent.func is function else calls:
-            yield from (*call.args, *(keyword.value for keyword in call.keywords))
+            yield from arguments_of(call)
 
     def into(self, node: ast.expr, seen: set[Key]) -> Iterator[ast.expr]:
         """Yield the expressions that flow into the names of an expression, and those that flow into these.

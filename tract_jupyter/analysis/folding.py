@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import base64
-import binascii
 import codecs
 import contextlib
 import os
@@ -281,18 +280,17 @@ def _character(code: Const) -> Const | None:
     return chr(code) if isinstance(code, int) and 0 <= code < 0xD800 else None  # noqa: PLR2004 - surrogates
 
 
-def _from_base64(data: Const) -> Const | None:
-    try:
-        return None if isinstance(data, int) else base64.b64decode(data)
-    except (binascii.Error, ValueError):
-        return None
+def _decoder(decode: Callable[[str | bytes], bytes]) -> Callable[[Const], Const | None]:
+    def decoded(data: Const) -> Const | None:
+        try:
+            return None if isinstance(data, int) else decode(data)
+        except ValueError:
+            return None
+
+    return decoded
 
 
-def _from_base32(data: Const) -> Const | None:
-    try:
-        return None if isinstance(data, int) else base64.b32decode(data)
-    except (binascii.Error, ValueError):
-        return None
+_from_base64, _from_base32 = _decoder(base64.b64decode), _decoder(base64.b32decode)
 
 
 def _from_hex(data: Const) -> Const | None:

@@ -20,7 +20,7 @@ from tract_jupyter.analysis.rules.arguments import judged
 from tract_jupyter.analysis.rules.base import GUESS, HIGH, LIKELY, MEDIUM, RULES, Rule
 from tract_jupyter.analysis.rules.other_calls import words_of
 from tract_jupyter.analysis.rules.settings import ALWAYS
-from tract_jupyter.analysis.source import SourceText
+from tract_jupyter.analysis.source import SourceText, arguments_of
 from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.tables.reader import words
 
@@ -174,7 +174,7 @@ def _of_call(node: ast.Call, view: CodeView) -> Iterator[Finding]:
     yield from _acts(node.func, view.resolver.value(node.func), node, view)
     if isinstance(node.func, ast.Attribute):
         yield from _sends(node, node.func, view)
-    for given in (*node.args, *(keyword.value for keyword in node.keywords)):
+    for given in arguments_of(node):
         if isinstance(given, (ast.Name, ast.Attribute, ast.Subscript)):
             value = view.resolver.value(given)
             yield from _acts(given, value, None, view)
@@ -189,7 +189,7 @@ def _wrapped(node: ast.Call, view: CodeView) -> Iterator[Finding]:
     layer = [view.resolver.value(wrapper)]
     for _ in range(_MAX_WRAPPERS):
         calls = dict.fromkeys(call for value in layer for call in value.made)
-        given = [part for call in calls for part in (*call.args, *(key.value for key in call.keywords))]
+        given = [part for call in calls for part in arguments_of(call)]
         layer = [view.resolver.value(part) for part in given if isinstance(part, (*_MENTIONS, ast.Lambda))]
         for value in layer:
             yield from references.named(node.func, value, view)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tract_jupyter.analysis.dominance import EVERYTHING, OUTER_NAMES, only_binds
+from tract_jupyter.analysis.source import last_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -232,7 +233,7 @@ def _call(program: Program, node: ast.Call, _scope: NameScope) -> None:
         program.calls.setdefault(node.func.id, []).append(node)
     elif isinstance(node.func, ast.Attribute):
         program.calls.setdefault(f".{node.func.attr}", []).append(node)
-    last = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    last = last_name(node.func)
     if last in _ADDERS and isinstance(node.func, ast.Attribute) and node.args:
         key = node.args[0] if len(node.args) > 1 else None
         program.store(node.func.value, key, node.args[-1])
@@ -474,18 +475,21 @@ class Program:
             own = [index for index, binding in enumerate(bound) if binding.node is statement]
             del bound[: own[0] if own else 0]
 
+    def bindings_of(self, name: ast.Name) -> list[Binding]:
+        """Return the bindings of a name; none if no code binds it."""
+        found = self.scope_of.get(name, self.module).find(name.id)
+        return found[1] if found is not None else []
+
     def sole_value(self, name: ast.Name) -> ast.expr | None:
         """Return the expression that a name stands for if a single assignment binds it."""
-        found = self.scope_of.get(name, self.module).find(name.id)
-        bindings = found[1] if found is not None else []
+        bindings = self.bindings_of(name)
         if len(bindings) != 1 or bindings[0].kind != "value" or bindings[0].path:
             return None
         return bindings[0].node if isinstance(bindings[0].node, ast.expr) else None
 
     def last_value(self, name: ast.Name) -> ast.expr | None:
         """Return the expression that the last plain assignment binds a name to."""
-        found = self.scope_of.get(name, self.module).find(name.id)
-        for binding in reversed(found[1] if found is not None else ()):
+        for binding in reversed(self.bindings_of(name)):
             if binding.kind == "value" and not binding.path and isinstance(binding.node, ast.expr):
                 return binding.node
         return None

@@ -8,6 +8,7 @@ import string
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
+from tract_jupyter.analysis.source import arguments_of
 from tract_jupyter.analysis.tables import reading as known
 
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ class Calls:
     def _of_new_method(self, node: ast.Call, base: Value, name: str) -> Value:
         given = self._given(node, name, most=known.NEW_METHODS[name], base=base)
         if name in {"astype", "select_dtypes"}:
-            for one in (*node.args, *(each.value for each in node.keywords)):
+            for one in arguments_of(node):
                 self._check_dtype(one)
         is_held = name in {"tolist", "to_list"} and not base.is_table  # an array without axes may hold a list
         if name in known.ELEMENTS or is_held or any(one.arg == "copy" for one in node.keywords):
@@ -379,7 +380,7 @@ class Calls:
             if value.kind == "function" and value.name.startswith(("numpy.", "math.")) and name != "pipe":
                 return DATA
         self._only_callback(node)
-        parts = [*node.args, *(one.value for one in node.keywords)]
+        parts = arguments_of(node)
         is_named = not any(isinstance(one, ast.Lambda | ast.Name) for part in parts for one in ast.walk(part))
         is_container = bool(node.keywords) or any(isinstance(one, ast.List | ast.Dict) for one in node.args)
         for keyword in node.keywords:

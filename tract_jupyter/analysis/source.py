@@ -30,6 +30,20 @@ def split_lines(text: str) -> list[str]:
     return _NEWLINE.split(text)
 
 
+def last_name(node: ast.AST) -> str:
+    """Return the last name of a name or chain: `query` for `session.query`; empty for other nodes."""
+    return str(getattr(node, "attr", getattr(node, "id", "")))
+
+
+def arguments_of(call: ast.Call) -> list[ast.expr]:
+    """Return the arguments of a call, by position and by keyword."""
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
+PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, SystemError)
+"""Errors of Python's parser."""
+
+
 def parse(text: str) -> ast.Module:
     """Parse a cell or a function body (``return`` and ``await`` may stand at the top level)."""
     with _WARNINGS, warnings.catch_warnings():

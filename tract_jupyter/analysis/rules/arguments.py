@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.paths import PathLocation
 from tract_jupyter.analysis.rules.base import LOW
+from tract_jupyter.analysis.source import arguments_of
 from tract_jupyter.analysis.tables.effects import derived, effects
-from tract_jupyter.analysis.tables.reader import words
+from tract_jupyter.analysis.tables.reader import patterns_of, words
 from tract_jupyter.analysis.values import HOLE
 
 if TYPE_CHECKING:
@@ -309,10 +310,9 @@ def _is_private(name: str) -> bool:
     """Return True if a value with this name was read from this machine: a file, a secret, a setting."""
     known = effects()
     root = name.partition("()")[0]
-    parts = root.split(".")
-    for symbols in (known.symbols.get(rule, {}) for rule in _PRIVATE_RULES):
-        if root in symbols or any(".".join([*parts[:n], "*"]) in symbols for n in range(1, len(parts))):
-            return True
+    around = patterns_of(root)
+    if any(not known.symbols.get(rule, {}).keys().isdisjoint(around) for rule in _PRIVATE_RULES):
+        return True
     if name != root and (root in known.paths or name.rpartition(".")[2] in _READS):
         return True
     return root in known.words.get("private_sources", ())
@@ -320,8 +320,7 @@ def _is_private(name: str) -> bool:
 
 def carries(call: ast.Call, view: CodeView) -> bool:
     """Return True if something read from this machine goes out with a call's arguments."""
-    given = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return any(private_parts(given, view))
+    return any(private_parts(arguments_of(call), view))
 
 
 def is_given(node: ast.expr | None, view: CodeView) -> bool:
@@ -349,11 +348,9 @@ def _brings(name: str) -> bool:
     root, _, rest = name.partition("()")
     if rest.rpartition(".")[2] not in _TEXTS:
         return False
-    parts = root.split(".")
-    around = [root, *(".".join([*parts[:length], "*"]) for length in range(1, len(parts)))]
     known = effects()
-    talks = known.symbols["talks-to-network"]
-    return root in known.paths or not talks.keys().isdisjoint(around) or root == "pathlib.Path"
+    talks = not known.symbols["talks-to-network"].keys().isdisjoint(patterns_of(root))
+    return root in known.paths or talks or root == "pathlib.Path"
 
 
 _TEXTS = frozenset(
@@ -389,8 +386,7 @@ def _parts(nodes: Iterable[ast.expr], view: CodeView, is_asked: Callable[[str], 
             yield node
             continue
         if isinstance(node, ast.Name) and depth < _MAX_DEPTH:
-            found = view.program.scope_of.get(node, view.program.module).find(node.id)
-            bound = [binding.node for binding in (found[1] if found else ()) if binding.kind != "param"]
+            bound = [binding.node for binding in view.program.bindings_of(node) if binding.kind != "param"]
             stack += [(each, depth + 1) for each in bound if isinstance(each, ast.expr)]
         else:
             children = (child for child in ast.iter_child_nodes(node) if isinstance(child, _PARTS))

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tract_jupyter.analysis.calls import GETATTR
 from tract_jupyter.analysis.findings import Category
+from tract_jupyter.analysis.program import FunctionNode
 from tract_jupyter.analysis.rules.base import GUESS, LIKELY, LOW, MEDIUM, Reference, Rule, register
 from tract_jupyter.analysis.rules.databases import (
-    FUNCTIONS,
-    bindings,
     database_files,
     database_of,
     in_memory,
     is_database,
     is_read_only,
-    last_name,
     listed,
     names_of,
     sources,
@@ -31,6 +29,7 @@ from tract_jupyter.analysis.rules.sql import (
     replaced,
     steps_of,
 )
+from tract_jupyter.analysis.source import last_name
 from tract_jupyter.analysis.statements import UNREADABLE, effects_of, surely_changes, without_comments
 from tract_jupyter.analysis.tables.effects import effects
 from tract_jupyter.analysis.tables.reader import words
@@ -81,7 +80,7 @@ def _changes(view: CodeView) -> list[Change]:
     destroying = {*built(view), *(call for call, _ in replaced(view))}
     found = []
     for call in view.deadline.watched(view.of(ast.Call)):
-        name = last_name(call)
+        name = last_name(call.func)
         if call not in destroying and name in _CONSIDERED:
             database = list(database_of(call, view))
             effect = _effect_of(call, name, database, view)
@@ -200,13 +199,13 @@ _BEGINNINGS: dict[type[ast.expr], Callable[..., list[ast.expr]]] = {
 
 
 def _is_shown_name(name: ast.Name, view: CodeView, depth: int) -> bool:
-    found = bindings(name, view)
-    return bool(found) and all(_is_shown_binding(binding, view, depth) for binding in found)
+    bindings = view.program.bindings_of(name)
+    return bool(bindings) and all(_is_shown_binding(binding, view, depth) for binding in bindings)
 
 
 def _is_shown_binding(binding: Binding, view: CodeView, depth: int) -> bool:
     node = binding.node
-    if binding.kind == "param" and isinstance(node, FUNCTIONS):
+    if binding.kind == "param" and isinstance(node, FunctionNode):
         passed = view.resolver.passed(node, binding)
         return bool(passed) and all(_is_shown(one, view, depth) for one in passed)
     if not isinstance(node, ast.expr):
@@ -254,10 +253,10 @@ class ChangesDatabase(Rule):
     def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at the statements that are sent, and at tables that are written."""
         for node, effect, database in view.look(_changes, view):
-            is_table = isinstance(node, ast.Call) and last_name(node) in _WRITES_TABLES
+            is_table = isinstance(node, ast.Call) and last_name(node.func) in _WRITES_TABLES
             yield self._finding(view, node, effect, database, is_table=is_table)
         for call, text in other_statements(view):
-            is_change = last_name(call) not in _SENDS and view.look(surely_changes, text)
+            is_change = last_name(call.func) not in _SENDS and view.look(surely_changes, text)
             if is_change and not view.look(SURELY_DESTROYS.search, text):
                 effect = view.look(effects_of, text)[0]
                 yield self._finding(view, call, effect, list(database_of(call, view)))

@@ -16,6 +16,7 @@ from tract_jupyter.analysis.rules.base import (
     Rule,
     register,
 )
+from tract_jupyter.analysis.source import arguments_of, last_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,9 +77,8 @@ def _annotations(view: CodeView) -> Iterator[ast.Constant]:
     given += [node.returns for node in view.of(ast.FunctionDef)]
     given += [node.returns for node in view.of(ast.AsyncFunctionDef)]
     for call in view.of(ast.Call):
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        if name in _MAKES_TYPES:
-            given += [*call.args, *(keyword.value for keyword in call.keywords)]
+        if last_name(call.func) in _MAKES_TYPES:
+            given += arguments_of(call)
     for annotation in view.deadline.watched(given):
         for node in ast.walk(annotation) if annotation is not None else ():
             if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import HIGH, LIKELY, MEDIUM, Rule, register
+from tract_jupyter.analysis.source import arguments_of, last_name
 from tract_jupyter.analysis.tables.reader import words
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _piles_up(loop: ast.While | ast.For, view: CodeView) -> bool:
                 or bool(view.resolver.value(node.value).texts)
             )
         elif isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            name = last_name(node.func)
             if name in _WAITS:
                 return False
             piles |= name in _PILES_UP
@@ -124,11 +125,11 @@ _STARTERS = words(
 def _starts_itself(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
     """Yield the calls by which a function hands itself to a new thread or process, if no condition prevents it."""
     for call in view.of(ast.Call):
-        name = getattr(call.func, "attr", getattr(call.func, "id", ""))
-        if name in _STARTERS:
+        if last_name(call.func) in _STARTERS:
             function = _function_around(call, view)
-            given = (*call.args, *(keyword.value for keyword in call.keywords))
-            if function and any(isinstance(each, ast.Name) and each.id == function for each in given):
+            if function and any(
+                isinstance(each, ast.Name) and each.id == function for each in arguments_of(call)
+            ):
                 yield call, f"{function} starts itself again and again."
 
 

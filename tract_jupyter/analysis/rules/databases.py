@@ -7,8 +7,10 @@ import re
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.paths import PathLocation
+from tract_jupyter.analysis.program import FunctionNode
 from tract_jupyter.analysis.rules.base import GUESS, LOW, Reference
 from tract_jupyter.analysis.rules.lookup import database_path, paths_of, sinks
+from tract_jupyter.analysis.source import last_name
 from tract_jupyter.analysis.tables.effects import effects
 from tract_jupyter.analysis.tables.reader import words
 from tract_jupyter.analysis.values import HOLE
@@ -16,7 +18,6 @@ from tract_jupyter.analysis.values import HOLE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tract_jupyter.analysis.program import Binding
     from tract_jupyter.analysis.view import CodeView
 
 _MEMORY = frozenset({":memory:", "sqlite://", "sqlite:///:memory:", "duckdb:///:memory:"})
@@ -48,26 +49,17 @@ def _passed(name: ast.Name, view: CodeView) -> list[ast.expr]:
     """Return the expressions that calls pass for a name; none if it is no parameter."""
     return [
         node
-        for binding in bindings(name, view)
-        if binding.kind == "param" and isinstance(binding.node, FUNCTIONS)
+        for binding in view.program.bindings_of(name)[:_MAX_SOURCES]
+        if binding.kind == "param" and isinstance(binding.node, FunctionNode)
         for node in view.resolver.passed(binding.node, binding)
     ]
-
-
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-
-
-def bindings(name: ast.Name, view: CodeView) -> list[Binding]:
-    """Return the bindings of a name."""
-    found = view.program.scope_of.get(name, view.program.module).find(name.id)
-    return list(found[1][:_MAX_SOURCES]) if found is not None else []
 
 
 def database_of(call: ast.Call, view: CodeView) -> Iterator[ast.expr]:
     """Yield the expressions that the database of a call comes from."""
     if isinstance(call.func, ast.Attribute):
         yield from sources(call.func.value, view)
-    position = _CONNECTIONS.get(last_name(call))
+    position = _CONNECTIONS.get(last_name(call.func))
     connection = None if position is None else view.argument(call, position, *_CONNECTION)
     if connection is not None:
         yield from sources(connection, view)
@@ -81,11 +73,6 @@ _CONNECTIONS = {
 }
 """The functions that take a connection as an argument, with its position."""
 _CONNECTION = ("con", "connection", "bind", "cur")
-
-
-def last_name(call: ast.Call) -> str:
-    """Return the name of the function or method that is called."""
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def in_memory(nodes: Iterable[ast.expr], view: CodeView) -> bool:
@@ -163,8 +150,7 @@ def is_database(nodes: list[ast.expr], view: CodeView) -> bool:
             if name.partition(".")[0] in packages and ("()" in name or name == "duckdb"):
                 return True
     first = nodes[0] if nodes else None
-    owner = first.attr if isinstance(first, ast.Attribute) else getattr(first, "id", "")
-    return owner in _OWNERS
+    return first is not None and last_name(first) in _OWNERS
 
 
 def is_read_only(nodes: list[ast.expr], view: CodeView) -> bool:

@@ -11,6 +11,7 @@ from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import HIGH, LIKELY, LOW, MEDIUM, Rule, register
 from tract_jupyter.analysis.rules.lookup import rules_for
 from tract_jupyter.analysis.rules.other_calls import words_of
+from tract_jupyter.analysis.source import arguments_of
 from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.tables.reader import words
 from tract_jupyter.analysis.values import MAX_NAME
@@ -189,12 +190,8 @@ def _takes_all(node: ast.AST, view: CodeView) -> bool:
 
 def _is_each_key(key: ast.expr, view: CodeView) -> bool:
     """Return True if the key comes from a loop over all variables."""
-    found = (
-        view.program.scope_of.get(key, view.program.module).find(key.id)
-        if isinstance(key, ast.Name)
-        else None
-    )
-    loops = [each.node for each in (found[1] if found else ()) if each.kind == "element"]
+    bindings = view.program.bindings_of(key) if isinstance(key, ast.Name) else ()
+    loops = [each.node for each in bindings if each.kind == "element"]
     return any(
         isinstance(each, ast.expr) and "os.environ" in view.resolver.value(each).names for each in loops
     )
@@ -263,7 +260,7 @@ _MAX_PARTS = 300
 def _shown(view: CodeView) -> Iterator[tuple[ast.expr, Sequence[ast.expr]]]:
     """Yield what shows or stores its arguments, with them: calls, and the last expression of a cell."""
     for call in (*view.calls_to(_SHOWS), *view.method_calls(_LOGS)):
-        yield call, [*call.args, *(keyword.value for keyword in call.keywords)]
+        yield call, arguments_of(call)
     tree = view.nodes[0] if view.nodes else None
     last = tree.body[-1] if isinstance(tree, ast.Module) and tree.body else None
     if isinstance(last, ast.Expr):
@@ -330,9 +327,8 @@ def _no_parts(_node: ast.expr, _view: CodeView) -> Sequence[ast.expr]:
 
 
 def _of_name(node: ast.Name, view: CodeView) -> Sequence[ast.expr]:
-    found = view.program.scope_of.get(node, view.program.module).find(node.id)
     parts: list[ast.expr] = []
-    for binding in found[1] if found is not None else ():
+    for binding in view.program.bindings_of(node):
         if not isinstance(binding.node, ast.expr):
             continue
         if binding.kind == "value" or (binding.kind == "element" and not _gives_names(binding, view)):

@@ -161,8 +161,7 @@ def _is_found(node: ast.AST, view: CodeView) -> bool:
     owner = node.value if isinstance(node, ast.Attribute) else None
     if not isinstance(owner, ast.Name):
         return False
-    found = view.program.scope_of.get(owner, view.program.module).find(owner.id)
-    sources = [binding.node for binding in (found[1] if found else ()) if binding.kind == "element"]
+    sources = [binding.node for binding in view.program.bindings_of(owner) if binding.kind == "element"]
     return any(
         isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _FINDERS
         for source in sources

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 from dataclasses import dataclass
 from enum import Enum
@@ -15,8 +14,9 @@ from tract_jupyter.analysis.paths import PathLocation
 from tract_jupyter.analysis.rules.base import RULES, Rule
 from tract_jupyter.analysis.rules.settings import load_plugins
 from tract_jupyter.analysis.tables.effects import EffectsError, derived, effects, load, use
-from tract_jupyter.analysis.tables.reader import words
+from tract_jupyter.analysis.tables.reader import patterns_of, words
 from tract_jupyter.analysis.values import HOLE, MAX_NAME
+from tract_jupyter.exceptions import nearest
 
 if TYPE_CHECKING:
     import os
@@ -66,21 +66,18 @@ def check_effects(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
         raise EffectsError(f"Give the effects files as a list: [{paths!r}].")
     files = [str(Path(path).expanduser().absolute()) for path in paths]
     found = load(files)
-    unknown = sorted(found.rules() - rules_by_name().keys())
-    if unknown:
-        raise EffectsError(_unknown("rule", unknown[0], rules_by_name(), "`%tract rules` lists them"))
-    odd = sorted(set(found.paths.values()).difference(kinds_of_paths()))
-    if odd:
-        raise EffectsError(_unknown("kind of path", odd[0], kinds_of_paths(), "docs/analysis.md lists them"))
+    _check_known("rule", found.rules(), rules_by_name(), "`%tract rules` lists them")
+    _check_known("kind of path", found.paths.values(), kinds_of_paths(), "Docs/analysis.md lists them")
     return files
 
 
-def _unknown(what: str, name: str, known: Collection[str], where: str) -> str:
-    near = difflib.get_close_matches(name, known, 1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    return (
-        f"An effects file names a {what} {name!r}, which does not exist.{hint} {where[0].upper()}{where[1:]}."
-    )
+def _check_known(kind: str, names: Iterable[str], known: Collection[str], where: str) -> None:
+    unknown = sorted(set(names).difference(known))
+    if unknown:
+        raise EffectsError(
+            f"An effects file names a {kind} {unknown[0]!r}, which does not exist."
+            f"{nearest(unknown[0], known)} {where}."
+        )
 
 
 @derived
@@ -120,15 +117,10 @@ def is_boring(symbol: str) -> bool:
 
 
 def _of_module(symbol: str, index: dict[str, _Hits]) -> _Hits:
-    parts = symbol.split(".")
-    # Methods of instances are not what "the whole module" means.
-    if "()" in symbol or parts[-1].startswith("__") or is_boring(symbol):
+    # Methods of instances do not belong to "the whole module".
+    if "()" in symbol or symbol.rpartition(".")[2].startswith("__") or is_boring(symbol):
         return ()
-    for length in range(len(parts) - 1, 0, -1):
-        hits = index.get(".".join([*parts[:length], "*"]))
-        if hits is not None:
-            return hits
-    return ()
+    return next((index[pattern] for pattern in patterns_of(symbol)[1:] if pattern in index), ())
 
 
 @derived

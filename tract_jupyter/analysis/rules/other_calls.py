@@ -18,6 +18,7 @@ from tract_jupyter.analysis.paths import PathLocation
 from tract_jupyter.analysis.rules.arguments import carries, is_own_host, suffix_of
 from tract_jupyter.analysis.rules.base import GUESS, HIGH, LIKELY, MEDIUM, RULES
 from tract_jupyter.analysis.rules.lookup import asked_attributes, rules_for
+from tract_jupyter.analysis.source import last_name
 from tract_jupyter.analysis.tables import known_modules
 from tract_jupyter.analysis.tables.reader import words
 from tract_jupyter.analysis.values import HOLE, MAX_NAME, UNKNOWN, canonical
@@ -95,14 +96,9 @@ def _find(view: CodeView) -> tuple[OtherCall, ...]:
 
 def _found(view: CodeView) -> Iterator[OtherCall]:
     for node in view.deadline.watched(view.of(ast.Call)):
-        name = _last_name(node.func)
-        told = frozenset(words_of(name))
+        told = frozenset(words_of(last_name(node.func)))
         if told and not _is_inert(told, node.func, view):
             yield OtherCall(node, told, tuple(dict.fromkeys(_texts(node, view))))
-
-
-def _last_name(function: ast.expr) -> str:
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def _is_inert(told: frozenset[str], function: ast.expr, view: CodeView) -> bool:
@@ -352,9 +348,9 @@ def _destroys(call: OtherCall, view: CodeView) -> Iterator[Finding]:
 
 
 def _destroying(call: OtherCall) -> RiskLevel | None:
-    name = words_of(_last_name(call.node.func))
+    name = words_of(last_name(call.node.func))
     verb, *rest = name
-    if verb not in _DROPS or _last_name(call.node.func) in asked_attributes():
+    if verb not in _DROPS or last_name(call.node.func) in asked_attributes():
         return None
     method = isinstance(call.node.func, ast.Attribute)
     force = call.keyword("force")
@@ -397,7 +393,7 @@ def _destroying_member(call: OtherCall, view: CodeView) -> RiskLevel | None:
     if rest:
         return HIGH if in_loop and _NO_STORES.isdisjoint(rest) else None
     owner = function.value.func if isinstance(function.value, ast.Call) else function.value
-    things = (_STORES | _REFS).intersection(words_of(_last_name(owner))) - _NO_STORES
+    things = (_STORES | _REFS).intersection(words_of(last_name(owner))) - _NO_STORES
     if not things or not isinstance(owner, ast.Attribute):
         return None
     return HIGH if in_loop or not things <= _WEAK | _REFS else MEDIUM

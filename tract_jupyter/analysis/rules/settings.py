@@ -6,7 +6,6 @@ is a finding (TJ904); the other rules go on.
 
 from __future__ import annotations
 
-import difflib
 import re
 import threading
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category, Finding, RiskLevel
 from tract_jupyter.analysis.rules.base import RULES, Reference, Rule, add_rule
-from tract_jupyter.exceptions import TractError
+from tract_jupyter.exceptions import TractError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -137,9 +136,9 @@ class RuleSettings:
 def _code(code: str) -> str:
     load_plugins()
     if code not in RULES:
-        near = difflib.get_close_matches(str(code).upper(), RULES, 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise RuleSettingsError(f"There is no rule {code!r}.{hint} `%tract rules` lists them.")
+        raise RuleSettingsError(
+            f"There is no rule {code!r}.{nearest(str(code), RULES)} `%tract rules` lists them."
+        )
     if code.startswith(ALWAYS):
         raise RuleSettingsError(f"{code} says that nothing is known about the code; it always counts.")
     return code

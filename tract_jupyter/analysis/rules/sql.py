@@ -25,11 +25,11 @@ from tract_jupyter.analysis.rules.databases import (
     database_of,
     in_memory,
     is_local,
-    last_name,
     listed,
     sources,
 )
 from tract_jupyter.analysis.rules.other_calls import other_calls, words_of
+from tract_jupyter.analysis.source import last_name
 from tract_jupyter.analysis.statements import effects_of, without_comments
 from tract_jupyter.analysis.tables.reader import words
 from tract_jupyter.analysis.values import HOLE, MAX_NAME
@@ -194,8 +194,7 @@ def replaced(view: CodeView) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
         value = view.resolver.value(keyword.value)
         if _REPLACED.isdisjoint(value.texts) and not (keyword.arg == "overwrite" and True in value.consts):
             continue
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        if not _WRITES_TABLE.isdisjoint(words_of(name)):
+        if not _WRITES_TABLE.isdisjoint(words_of(last_name(call.func))):
             given = [*call.args, *(each.value for each in call.keywords if each is not keyword)]
             unbound = [
                 each for each in given if isinstance(each, ast.Name) and view.program.last_value(each) is None
@@ -306,7 +305,7 @@ class DestroysTable(Rule):
             if not in_memory(database, view):
                 level = MEDIUM if is_local(database, view) else HIGH
                 paths = database_files(database, view)
-                reason = f"{last_name(call)} replaces a table in {listed(paths)}."
+                reason = f"{last_name(call.func)} replaces a table in {listed(paths)}."
                 yield self.finding(view, call, reason, level, LIKELY, paths=paths)
 
 

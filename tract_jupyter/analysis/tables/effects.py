@@ -123,9 +123,7 @@ class Effects:
             ValueError: One has none.
         """
         for (name, rule), calls in self.calls.items():
-            parts = name.split(".")
-            around = {".".join([*parts[:length], "*"]) for length in range(1, len(parts))}
-            known = self.symbols.get(rule, {}).keys() & {name, *around}
+            known = self.symbols.get(rule, {}).keys() & set(reader.patterns_of(name))
             if not known and not any(call.is_set for call in calls):
                 raise ValueError(f"the call {name} of {rule} needs a level")
 

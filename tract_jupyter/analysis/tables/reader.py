@@ -70,6 +70,12 @@ def keywords(text: str) -> Iterator[tuple[str, str, RiskLevel]]:
         yield from ((name, word, RiskLevel(level)) for name in members)
 
 
+def patterns_of(name: str) -> list[str]:
+    """Return the entries of a table that cover a dotted name: the name itself, and `os.*` for `os.path`."""
+    parts = name.split(".")
+    return [name, *(".".join([*parts[:length], "*"]) for length in range(len(parts) - 1, 0, -1))]
+
+
 def _dotted(owner: str, name: str) -> str:
     return name if owner == "." else f"{owner}.{name}" if name else owner
 
