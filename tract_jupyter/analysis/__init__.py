@@ -2,9 +2,8 @@
 
 * `analyzer`: a verdict for every text. `findings`: what it yields. `capabilities`: what a changed version can newly
   reach.
-* Reading code: `source` (its lines), `ipython_syntax` (what Python's parser would refuse), `own_magics` (the
-  magics that the user defined), `program` (scopes), `references` (mentions of names), `statements` (what SQL
-  changes).
+* Reading code: `source` (its lines), `ipython_syntax` (IPython's additions to Python, and the user's
+  own magics), `program` (scopes), `references` (mentions of names), `statements` (effects of SQL).
 * Possible values of names: `resolver` with `flows`, `folding` and `calls`; `values` are their results. `dominance`:
   which bindings precede a use. `origins`: findings about objects that earlier code made.
 * Judging it: `rules`, a class each, which see the code through `view`; `tables`, what well-known calls do, as data;

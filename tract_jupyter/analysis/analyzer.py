@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 from tract_jupyter.analysis import origins, references
 from tract_jupyter.analysis.dominance import EVERYTHING
 from tract_jupyter.analysis.findings import AnalysisResult, Finding, RiskLevel, SandboxMode, Span, in_order
-from tract_jupyter.analysis.ipython_syntax import Escape, automagic, has_escapes, transform
+from tract_jupyter.analysis.ipython_syntax import (
+    Escape,
+    automagic,
+    has_escapes,
+    meant,
+    own_magics,
+    transform,
+)
 from tract_jupyter.analysis.limits import (
     MAX_FINDINGS,
     Deadline,
@@ -18,7 +25,6 @@ from tract_jupyter.analysis.limits import (
     check_length,
     without_collection,
 )
-from tract_jupyter.analysis.own_magics import meant, own_magics
 from tract_jupyter.analysis.paths import WorkspacePaths
 from tract_jupyter.analysis.program import Program
 from tract_jupyter.analysis.resolver import Resolver

@@ -385,16 +385,11 @@ def _read(code: str, parameters: Collection[str]) -> Capabilities:
         if not _parses(plain):
             return Capabilities(unknown=frozenset({UNPARSABLE}))
     flows = Flows(plain, parameters)
-    reach = CapabilityCollector(flows, NormalForms(plain, flows))
-    reach.run()
+    collector = CapabilityCollector(flows, NormalForms(plain, flows))
+    collector.run()
+    collector.unknown |= escapes
     return Capabilities(
-        imports=frozenset(reach.imports),
-        calls=frozenset(reach.calls),
-        attributes=frozenset(reach.attributes),
-        files=frozenset(reach.files),
-        hosts=frozenset(reach.hosts),
-        tools=frozenset(reach.tools),
-        unknown=escapes | reach.unknown,
+        **{field.name: frozenset(getattr(collector, field.name)) for field in fields(Capabilities)}
     )
 
 

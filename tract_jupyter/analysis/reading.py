@@ -72,13 +72,6 @@ READING_FUNCTIONS: Final = {
 class _Reader(Calls):
     """Follows the values of a script. It runs over the script until nothing changes: what it knows only shrinks."""
 
-    def __init__(self, kernel: KernelNames) -> None:
-        self.kernel = kernel
-        self._names: dict[str, Value] = {}
-        self._has_foreign = False  # something of the user's was put into a container
-        self._depth = 0  # of functions
-        self._seen: set[ast.AST] = set()
-
     def check_all_seen(self, tree: ast.Module) -> None:
         """Check that no expression was left out: it would run without a check."""
         for node in ast.walk(tree):
@@ -222,14 +215,6 @@ class _Reader(Calls):
         else:
             self._store(target, value)
 
-    def part(self, value: Value) -> Value:
-        if value.kind == "plot":
-            return PLOT
-        if value.kind != "data":
-            raise NotReadingError("it unpacks something other than plain data")
-        is_whole = value.own == WHOLE and not value.is_table and not self._has_foreign
-        return NEW if is_whole else DATA
-
     def _assign_elements(self, target: ast.expr, iterated: ast.expr) -> None:
         """Assign the elements of what is iterated over; those of `zip` and `enumerate` each for itself."""
         called = iterated.func if isinstance(iterated, ast.Call) else None
@@ -303,39 +288,7 @@ class _Reader(Calls):
             refuse(target, "it assigns to something that is not known")
         self.note_foreign(value)
 
-    def note_foreign(self, value: Value) -> None:
-        if value.own != WHOLE:
-            self._has_foreign = True
-
-    def check_own(self, node: ast.AST, value: Value, least: int) -> None:
-        if value.kind != "data" or min(value.own, self.most_own(value)) < least:
-            name = _root_name(node)
-            is_users = name not in self._names and self.kernel.kind(name)
-            what = f"your variable `{name}`" if is_users else "an object that the script did not make"
-            refuse(node, f"it may change {what}")
-
-    def check_values(self, node: ast.AST, value: Value) -> None:
-        """Check that the script may change values: a table that it made may have those of another one."""
-        self.check_own(node, value, WHOLE if value.is_table else CONTAINER)
-
-    def most_own(self, value: Value) -> int:
-        return CONTAINER if self._has_foreign and not value.is_table else WHOLE
-
     # --- expressions
-
-    def data(self, node: ast.expr) -> Value:
-        value = self.value(node)
-        if value.kind != "data":
-            refuse(node, "something other than plain data is used as data")
-        return value
-
-    def value(self, node: ast.expr) -> Value:
-        self._seen.add(node)
-        method = getattr(self, f"_of_{type(node).__name__.lower()}", None)
-        if method is None:
-            refuse(node, "this expression may do more than read")
-        value: Value = method(node)
-        return value
 
     def _of_constant(self, _node: ast.Constant) -> Value:
         return NEW
@@ -544,18 +497,6 @@ def _either(values: Sequence[Value]) -> Value:
     is_mixed = not is_table and any(one.is_table for one in values)
     own = min(one.own for one in values)
     return replace(values[0], own=min(own, CONTAINER) if is_mixed else own, is_table=is_table)
-
-
-def _root_name(node: ast.AST) -> str:
-    """Return the name of the variable that an assignment or a call of a method may change; empty if there is none."""
-    while not isinstance(node, ast.Name):
-        if isinstance(node, ast.Call):
-            node = node.func
-        elif isinstance(node, ast.Attribute | ast.Subscript):
-            node = node.value
-        else:
-            return ""
-    return node.id
 
 
 def _is_mask(node: ast.expr) -> bool:

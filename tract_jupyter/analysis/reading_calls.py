@@ -91,37 +91,60 @@ def refuse(node: ast.AST, why: str) -> NoReturn:
 
 
 class Calls:
-    """The calls of a script. `reading` has the statements and the other expressions."""
+    """The values and calls of a script. `reading` has the statements and the other expressions."""
 
-    kernel: KernelNames
-
-    def value(self, node: ast.expr) -> Value:
-        """Return the value of an expression."""
-        raise NotImplementedError
-
-    def data(self, node: ast.expr) -> Value:
-        """Return the value of an expression that is data."""
-        raise NotImplementedError
+    def __init__(self, kernel: KernelNames) -> None:
+        self.kernel = kernel
+        self._names: dict[str, Value] = {}
+        self._has_foreign = False  # something of the user's was put into a container
+        self._depth = 0  # of functions
+        self._seen: set[ast.AST] = set()
 
     def part(self, value: Value) -> Value:
         """Return an element of a value."""
-        raise NotImplementedError
+        if value.kind == "plot":
+            return PLOT
+        if value.kind != "data":
+            raise NotReadingError("it unpacks something other than plain data")
+        is_whole = value.own == WHOLE and not value.is_table and not self._has_foreign
+        return NEW if is_whole else DATA
+
+    def note_foreign(self, value: Value) -> None:
+        """Record that a value was put into a container."""
+        if value.own != WHOLE:
+            self._has_foreign = True
 
     def check_own(self, node: ast.AST, value: Value, least: int) -> None:
         """Check that the script may change an object."""
-        raise NotImplementedError
+        if value.kind != "data" or min(value.own, self.most_own(value)) < least:
+            name = _root_name(node)
+            is_users = name not in self._names and self.kernel.kind(name)
+            what = f"your variable `{name}`" if is_users else "an object that the script did not make"
+            refuse(node, f"it may change {what}")
 
     def check_values(self, node: ast.AST, value: Value) -> None:
-        """Check that the script may change values of an object."""
-        raise NotImplementedError
+        """Check that the script may change values: a table that it made may have those of another one."""
+        self.check_own(node, value, WHOLE if value.is_table else CONTAINER)
 
     def most_own(self, value: Value) -> int:
         """Return the most that the script may change of an object."""
-        raise NotImplementedError
+        return CONTAINER if self._has_foreign and not value.is_table else WHOLE
 
-    def note_foreign(self, value: Value) -> None:
-        """Note that a value was put into a container."""
-        raise NotImplementedError
+    def data(self, node: ast.expr) -> Value:
+        """Return the value of an expression, which must be data."""
+        value = self.value(node)
+        if value.kind != "data":
+            refuse(node, "something other than plain data is used as data")
+        return value
+
+    def value(self, node: ast.expr) -> Value:
+        """Return the value of an expression."""
+        self._seen.add(node)
+        method = getattr(self, f"_of_{type(node).__name__.lower()}", None)
+        if method is None:
+            refuse(node, "this expression may do more than read")
+        value: Value = method(node)
+        return value
 
     def _of_call(self, node: ast.Call) -> Value:
         function = node.func
@@ -457,6 +480,18 @@ _QUERY: Final = (
     ast.cmpop, ast.boolop, ast.operator, ast.unaryop, ast.expr_context,
 )  # fmt: skip
 _DTYPE: Final = re.compile(r"[<>=|]?[A-Za-z]+\d*(\[(ns|us|ms|s|m|h|D|M|Y)\])?")
+
+
+def _root_name(node: ast.AST) -> str:
+    """Return the name of the variable that an assignment or a call of a method may change; empty if there is none."""
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Call):
+            node = node.func
+        elif isinstance(node, ast.Attribute | ast.Subscript):
+            node = node.value
+        else:
+            return ""
+    return node.id
 
 
 def _is_number(node: ast.expr) -> bool:

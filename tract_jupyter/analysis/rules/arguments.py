@@ -320,7 +320,7 @@ def _is_private(name: str) -> bool:
 
 def carries(call: ast.Call, view: CodeView) -> bool:
     """Return True if something read from this machine goes out with a call's arguments."""
-    return any(private_parts(arguments_of(call), view))
+    return any(_parts(arguments_of(call), view, _is_private))
 
 
 def is_given(node: ast.expr | None, view: CodeView) -> bool:
@@ -363,12 +363,8 @@ def is_foreign(node: ast.expr | None, view: CodeView) -> bool:
     return node is not None and node is not _SPREAD and any(_parts([node], view, _brings))
 
 
-def private_parts(nodes: Iterable[ast.expr], view: CodeView) -> Iterator[ast.AST]:
-    """Yield the parts of expressions, and of what their names are bound to, that were read from this machine."""
-    return _parts(nodes, view, _is_private)
-
-
 def _parts(nodes: Iterable[ast.expr], view: CodeView, is_asked: Callable[[str], bool]) -> Iterator[ast.AST]:
+    """Yield the parts of expressions, and of the bindings of their names, whose dotted name satisfies a test."""
     stack: list[tuple[ast.AST, int]] = [(node, 0) for node in nodes]
     seen: set[ast.AST] = set()
     while stack and len(seen) < _MAX_PARTS:

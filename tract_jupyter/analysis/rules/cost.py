@@ -316,16 +316,6 @@ _ARRAYS = ("numpy", "numpy.random", "numpy.random.default_rng()", "torch", "jax.
 _SHAPING = frozenset(f"{module}.{name}" for module in _ARRAYS for name in _SHAPED)
 
 
-SIZED = _SHAPING | {
-    "builtins.range",
-    "builtins.bytes",
-    "builtins.bytearray",
-    "numpy.arange",
-    "itertools.product",
-}
-"""Functions whose arguments say how much they make."""
-
-
 _SEQUENCES = (ast.Constant, ast.List, ast.Tuple, ast.JoinedStr)
 
 
@@ -454,8 +444,14 @@ _COLLECTS = frozenset(
     f"builtins.{name}"
     for name in ("list", "tuple", "set", "sorted", "sum", "max", "min", "dict", "frozenset", "print", "bytes")
 )
-_SIZED = _COLLECTS | SIZED | {"math.factorial", "math.perm", "math.comb"}
 _GROWS_FAST = frozenset({"math.factorial", "math.perm", "math.comb"})
+_SIZED = (
+    _COLLECTS
+    | _SHAPING
+    | _GROWS_FAST
+    | {"builtins.range", "builtins.bytes", "builtins.bytearray", "numpy.arange", "itertools.product"}
+)
+"""Functions whose arguments determine the size of the result."""
 
 
 @register

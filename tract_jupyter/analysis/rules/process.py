@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.rules.base import Reference
     from tract_jupyter.analysis.view import CodeView
 
-_EXEC = "execl execle execlp execlpe execv execve execvp execvpe"
-_SPAWN = "spawn spawnl spawnle spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe"
-
 _DEEP = 5.5  # log10 of frames
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _DESCRIPTIVE = frozenset({"__name__", "__qualname__", "__module__", "__doc__"})
 _HIERARCHY = frozenset({"__mro__", "__bases__", "__base__"})
-_MODULES = ("os", "subprocess", "sys", "builtins", "shutil", "socket", "ctypes", "importlib")
 
 
 @register

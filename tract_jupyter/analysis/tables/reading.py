@@ -12,8 +12,6 @@ from tract_jupyter.analysis.tables.reader import words
 
 MOST_POSITIONAL: Final = 2
 """Arguments by position of a method that names no other number."""
-MOST_GIVEN: Final = 3
-"""Arguments by position of a function that names no other number."""
 
 
 def _counts(text: str, most: int) -> dict[str, int]:
