@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from benchmarks.places import temporary_home
-from benchmarks.table import print_group, print_head, print_row
+
+if TYPE_CHECKING:
+    from benchmarks.timing import Row
 
 GROUPS = (
     "load",
@@ -46,14 +49,34 @@ def main(wanted: list[str]) -> int:
     if unknown:
         print(f"no group {unknown[0]!r}; there are: {', '.join(GROUPS)}", file=sys.stderr)
         return 2
-    print_head()
+    _print_head()
     with temporary_home():
         for name in wanted or GROUPS:
-            print_group(name)
+            print(f"{name}:", flush=True)
             size = () if wanted else _SHORTER.get(name, ())
             for row in import_module(f"benchmarks.{name}").rows(*size):
-                print_row(row)
+                _print_row(row)
     return 0
+
+
+_LAYOUT = "{:<66} {:>10} {:<9} {:>7} {:>7}  {}"
+
+
+def _print_head() -> None:
+    print(_LAYOUT.format("name", "best", "unit", "target", "growth", ""))
+    print("-" * 109, flush=True)
+
+
+def _print_row(row: Row) -> None:
+    target = "" if row.target is None else f"{row.target:g}"
+    growth = "" if row.growth is None else f"x{row.growth:.2f}"
+    columns = (f"  {row.name}", _number(row.shown), row.unit, target, growth, row.verdict)
+    print(_LAYOUT.format(*columns), flush=True)
+
+
+def _number(value: float) -> str:
+    digits = 0 if value == int(value) or value >= 1_000 else 1 if value >= 10 else 2  # noqa: PLR2004 # places
+    return f"{value:,.{digits}f}"
 
 
 if __name__ == "__main__":

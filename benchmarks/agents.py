@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from itertools import count
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.places import tract_on_disk
-from benchmarks.timing import SAMPLES, Row, best_of
+from benchmarks.timing import SAMPLES, Row, best_of, fastest, time_call
 from tract_jupyter.agents import TreeLimits
 from tract_jupyter.models import Allowance
 from tract_jupyter.notebook.agents import AgentWatch, drawn_tree
@@ -53,7 +52,8 @@ def _called(agents: int) -> float:
         for number in range(agents):
             _made(tract, number)
         bare = best_of(lambda: _model([{"role": "user", "content": "1 + 2"}]))
-        return _fastest(lambda: tract.agents.call("agent_0", "1 + 2")) - bare
+        # each call makes the next one a little slower
+        return fastest(lambda: tract.agents.call("agent_0", "1 + 2"), 4 * SAMPLES) - bare
 
 
 def _tree() -> Iterator[Row]:
@@ -64,9 +64,8 @@ def _tree() -> Iterator[Row]:
             _made(tract, number)
             tract.agents.call(f"agent_{number}", "1 + 2")
         watch = AgentWatch(tract)
-        started = perf_counter()
-        drawn_tree(watch).html()
-        yield Row(f"tree of {MANY} agents, the first time", perf_counter() - started, "ms", target=200)
+        first = time_call(lambda: drawn_tree(watch).html())
+        yield Row(f"tree of {MANY} agents, the first time", first, "ms", target=200)
         yield Row(
             f"tree of {MANY} agents, again", best_of(lambda: drawn_tree(watch).html()), "ms", target=200
         )
@@ -74,13 +73,3 @@ def _tree() -> Iterator[Row]:
 
 def _made(tract: Tract, number: int) -> object:
     return tract.agents.create(f"agent_{number}", _TEXT, "Checks sums.")
-
-
-def _fastest(call: Any) -> float:
-    """Return the seconds of the fastest of some calls: each one makes the next a little slower."""
-    best = float("inf")
-    for _ in range(4 * SAMPLES):
-        started = perf_counter()
-        call()
-        best = min(best, perf_counter() - started)
-    return best

@@ -11,14 +11,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from benchmarks.places import open_store
 from benchmarks.samples import CHECK
 from benchmarks.timing import Row
-from tract_jupyter import Tract
-from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.exceptions import TractError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tract_jupyter import Tract
 
 _PAGE = 4096
 _OPENING, _VERIFYING, _UNDAMAGED, _WRONG = "opening", "verify", "undamaged", "wrong"
@@ -49,7 +50,7 @@ def rows(stores: int = 200) -> Iterator[Row]:
 
 def make(path: Path) -> dict[str, Any]:
     """Make a store with some of everything, and return what is in it."""
-    with _opened(path) as tract:
+    with open_store(path) as tract:
         tract.register_operation(CHECK)
         for number in range(60):
             tract.user(
@@ -86,7 +87,7 @@ def survives(whole: Path, content: dict[str, Any], seed: int) -> Seen:
         chance.choice(_DAMAGES)(data, chance)
     path.write_bytes(data)
     try:
-        tract = _opened(path)
+        tract = open_store(path)
     except TractError:
         return Seen(_OPENING)
     with tract:
@@ -104,10 +105,6 @@ def survives(whole: Path, content: dict[str, Any], seed: int) -> Seen:
             return Seen(_WRONG, f"verify() found nothing, and then: {error}")
     changed = [name for name in content if now[name] != content[name]]
     return Seen(_WRONG, f"verify() found nothing, and {changed} changed") if changed else Seen(_UNDAMAGED)
-
-
-def _opened(path: Path) -> Tract:
-    return Tract.open(path, tokenizer=ApproximateCounter())
 
 
 def _content(tract: Tract) -> dict[str, Any]:

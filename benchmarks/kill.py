@@ -10,13 +10,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from benchmarks.places import open_store
 from benchmarks.timing import Row
-from tract_jupyter import Tract
-from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.exceptions import CommitNotFoundError, TractError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tract_jupyter import Tract
 
 _HASH = 64
 _LONGEST = 0.12  # seconds that a child may work
@@ -62,7 +63,7 @@ def survives_round(path: Path, seed: int) -> Round:
     acknowledged, killed = _kill(child, reader, random.Random(seed))  # noqa: S311 # no secret
     problems = [] if killed else ["the child ended by itself; its error is on stderr"]
     try:
-        with _opened(path) as tract:
+        with open_store(path) as tract:
             problems += map(str, tract.verify())
             problems += [f"{name} was acknowledged and is gone" for name in _lost(tract, acknowledged)]
             tract.user("The next process goes on.")
@@ -77,10 +78,6 @@ def _lost(tract: Tract, acknowledged: list[str]) -> Iterator[str]:
             tract.resolve_commit(name)
         except CommitNotFoundError:
             yield name
-
-
-def _opened(path: Path) -> Tract:
-    return Tract.open(path, tokenizer=ApproximateCounter(), lock_timeout=60)
 
 
 def _kill(child: int, reader: int, chance: random.Random) -> tuple[list[str], bool]:
@@ -102,7 +99,7 @@ def _kill(child: int, reader: int, chance: random.Random) -> tuple[list[str], bo
 def _work_until_killed(path: Path, seed: int, writer: int) -> None:
     chance = random.Random(-seed - 1)  # noqa: S311 # no secret
     try:
-        with _opened(path) as tract:
+        with open_store(path) as tract:
             if tract.status().commit_count > _DEEPEST:
                 tract.branch(f"anew{seed}", source=tract.log(None)[-1].commit_hash)
             while True:

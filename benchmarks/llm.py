@@ -30,7 +30,7 @@ from benchmarks.model_server import (
     reply_of,
 )
 from benchmarks.places import tract_on_disk
-from benchmarks.timing import Row
+from benchmarks.timing import Growth, Row
 from tract_jupyter import Tract
 from tract_jupyter.models import Allowance
 from tract_jupyter.toolkit import ToolConfig, ToolProfile
@@ -58,13 +58,11 @@ def rows(sizes: tuple[int, ...] = SIZES, steps: int = _LONG) -> Iterator[Row]:
         yield from _beside_bare_requests(address)
         yield from _streaming(address)
         yield from _stopping(address)
-    before: float | None = None
+    growth = Growth()
     for size in sizes:
         value = _of_a_later_step(size)
-        growth = None if before is None else value / before
         name = f"a step after {size:,} others, model and all, time of the processor"
-        yield Row(name, value, "ms", _STEP_MS, growth)
-        before = value
+        yield Row(name, value, "ms", _STEP_MS, growth.of("step", value))
     yield Row(
         f"replaying {SIZES[-1]:,} steps from a cassette",
         _replay(SIZES[-1]),

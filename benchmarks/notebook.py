@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.samples import RISKY
-from benchmarks.timing import Row, best_of
+from benchmarks.timing import Growth, Row, best_of
 from tract_jupyter import Tract
 from tract_jupyter.notebook.chat import Foot, LiveTurn, MarkdownStream, TurnBlock, TurnWidget
 from tract_jupyter.notebook.chat.log import TurnLog
@@ -77,7 +77,7 @@ class _Growing:
 
 def _streamed() -> Iterator[Row]:
     """Yield what 20 drawings a second cost, of a reply of 500 tokens a second; beside drawing all of it each time."""
-    before: dict[str, float] = {}
+    growth = Growth()
     for tokens in _TOKENS:
         text = (_PARAGRAPH * (tokens * 5 // len(_PARAGRAPH) + 1))[: tokens * 5]
         sent, whole, seconds = _draw(text)
@@ -86,10 +86,8 @@ def _streamed() -> Iterator[Row]:
             (f"{tokens:,} tokens: made and sent in the kernel", seconds, "ms", 8.0),
             (f"{tokens:,} tokens: whole text each time, in times of that", whole / sent, "x", None),
         ):
-            kind = name.partition(":")[2]
-            growth = value / before[kind] if kind in before else None
-            before[kind] = value
-            yield Row(name, value, unit, growth=growth, most_growth=most)
+            grown = growth.of(name.partition(":")[2], value)
+            yield Row(name, value, unit, growth=grown, most_growth=most)
 
 
 def _draw(text: str) -> tuple[int, int, float]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tract_jupyter import Tract
+from tract_jupyter.context import ApproximateCounter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,11 @@ def temporary_home() -> Iterator[None]:
         # processes that are started here find what would be imported there
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [repository, os.environ.get("PYTHONPATH")]))
         yield
+
+
+def open_store(path: Path) -> Tract:
+    """Open a store with the cheap token counter. Wait a minute for the lock of another process."""
+    return Tract.open(path, tokenizer=ApproximateCounter(), lock_timeout=60)
 
 
 @contextmanager

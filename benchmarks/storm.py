@@ -19,6 +19,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from benchmarks.places import open_store
 from benchmarks.samples import CHECK
 from benchmarks.timing import Row
 from tract_jupyter import Tract
@@ -70,7 +71,7 @@ def survives(path: Path, seed: int, interrupts: int) -> Session:
         interrupts: how many are sent.
     """
     chance = random.Random(seed)  # noqa: S311 # no secret
-    _opened(path).close()
+    open_store(path).close()
     stop = path.with_suffix(".stop")
     with _child("work", path, seed) as worker, _child("write", path, seed) as writer:
         for child in (worker, writer):
@@ -109,10 +110,6 @@ def _end(child: Any) -> dict[str, Any] | None:
     return json.loads(told.splitlines()[-1]) if child.returncode == 0 else None
 
 
-def _opened(path: Path) -> Tract:
-    return Tract.open(path, tokenizer=ApproximateCounter(), lock_timeout=60)
-
-
 def _problems(path: Path, done: list[str], tried: list[str]) -> Iterator[str]:
     """What a process that opens the store afterwards finds wrong."""
     with closing(sqlite3.connect(path)) as connection:
@@ -127,7 +124,7 @@ def _problems(path: Path, done: list[str], tried: list[str]) -> Iterator[str]:
     if unfinished or leases:
         yield f"{unfinished} decisions and {leases} runs are held by nobody"
     try:
-        with _opened(path) as tract:
+        with open_store(path) as tract:
             yield from map(str, tract.verify())
             said = Counter(str(message.content) for message in tract.compile().messages)
             tract.user("The next process goes on.")
@@ -256,7 +253,7 @@ class _Worker:
             if ran > rounds:
                 self.problems.append(f"{pending!r} ran {ran} times for {rounds} decisions")
         here = [message.content for message in self.tract.compile().messages]
-        with _opened(Path(self.tract.location)) as other:  # after it: the other process may still write
+        with open_store(Path(self.tract.location)) as other:  # after it: the other process may still write
             there = [message.content for message in other.compile().messages]
         if len(here) > len(there) or there[: len(here)] != here:
             self.problems.append("the context in memory is not that of the store")
@@ -279,7 +276,7 @@ def _work(path: Path, seed: int) -> dict[str, Any]:
 
 def _write(path: Path, seed: int) -> dict[str, Any]:
     stop, longest, count = path.with_suffix(".stop"), 0.0, 0
-    with _opened(path) as tract:
+    with open_store(path) as tract:
         tract.user(f"other {seed}")
         print("ready", flush=True)
         while not stop.exists():

@@ -79,3 +79,30 @@ def _seconds(function: Callable[[], object], loops: int) -> float:
     for _ in range(loops):
         function()
     return perf_counter() - started
+
+
+def time_call(function: Callable[[], object], clock: Callable[[], float] = perf_counter) -> float:
+    """Return the seconds of one call."""
+    started = clock()
+    function()
+    return clock() - started
+
+
+def fastest(
+    function: Callable[[], object], rounds: int = SAMPLES, clock: Callable[[], float] = perf_counter
+) -> float:
+    """Return the seconds of the fastest of some single calls, for calls that change what they measure."""
+    return min(time_call(function, clock) for _ in range(rounds))
+
+
+class Growth:
+    """The growth of measured values from one size to the next, by name."""
+
+    def __init__(self) -> None:
+        self._previous: dict[str, float] = {}
+
+    def of(self, name: str, value: float) -> float | None:
+        """Return how many times the previous value of this name a value is; None for the first one."""
+        previous = self._previous.get(name)
+        self._previous[name] = value
+        return None if previous is None else value / previous
