@@ -27,7 +27,7 @@ from tract_jupyter.toolkit import ToolResult
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from tract_jupyter.review import Signer
@@ -275,22 +275,24 @@ _MOST_BYTES: Final = 8_000_000
 
 
 class CallLog:
-    """The log of one run.
+    """The calls of one run. It answers calls from the previous run, and stores calls for the next run.
 
     Args:
-        stored: its rows.
-        earlier: the calls of the run before, without those at its end that did not succeed.
-
-    Attributes:
-        replayed: how many calls were answered from the run before.
-        closed: why no further calls are kept; nothing as long as they are.
+        stored: The rows of the run.
+        anew: If True, make all calls, and answer none from the previous run.
     """
 
-    def __init__(self, stored: StoredLog, earlier: Iterable[LoggedCall] = ()) -> None:
-        self.replayed = 0
-        self.closed = ""
+    def __init__(self, stored: StoredLog, *, anew: bool) -> None:
         self._stored = stored
-        self._calls: list[LoggedCall | FrozenCall] = list(earlier)
+        self._errors: list[str] = []
+        self._replayed = 0
+        self._closed = ""  # the reason why no further calls are stored
+        try:
+            self._previous = stored.earlier()
+        except TractError as error:
+            self._previous = EarlierRun()
+            self._errors.append(f"The calls of an earlier run cannot be read: {_words(error)}.")
+        self._calls: list[LoggedCall | FrozenCall] = [] if anew else list(self._previous.calls)
         self._size = sum(call.size for call in self._calls)
         self._place = 0  # how far the script has come along the calls of the run before
         # something was written that the run before did not write: what it read is old
@@ -314,12 +316,12 @@ class CallLog:
         place = None
         if self._place < len(self._calls):
             is_barred = not isinstance(tool, str) and executor.is_barred(tool, actor, profile)
-            place, answer = self._earlier(tool, arguments, is_barred=is_barred)
+            place, answer = self._find_answer(tool, arguments, is_barred=is_barred)
             if answer is not None:
                 return answer.result()
-        frozen = None if self.closed else frozen_arguments(arguments)  # now: the handler may change them
+        frozen = None if self._closed else frozen_arguments(arguments)  # now: the handler may change them
         result = executor.execute(name, arguments, actor=actor, profile=profile, approval=approval)
-        if not self.closed:
+        if not self._closed:
             self._keep(place, tool, frozen, result)
         return result
 
@@ -330,16 +332,41 @@ class CallLog:
                 self._save()
 
     def end(self, *, completed: bool) -> None:
-        """Forget the log of a completed run; store that of any other."""
-        with self._lock:
-            if completed:
-                self._stored.remove()
-                return
-            if self._has_news:
-                self._save()
-            self._stored.release()
+        """Remove the log of a completed run. Store the log of any other run."""
+        try:
+            with self._lock:
+                self._end(completed=completed)
+        except TractError as error:
+            self._errors.append(f"The calls of this run cannot be stored: {_words(error)}.")
+        if self._closed and not completed:
+            self._errors.append(
+                f"Not all of its calls were stored, so the next run makes the rest a second time: {self._closed}."
+            )
 
-    def _earlier(
+    def _end(self, *, completed: bool) -> None:
+        if completed:
+            self._stored.remove()
+            return
+        if self._has_news:
+            self._save()
+        self._stored.release()
+
+    def notes(self) -> tuple[str, ...]:
+        """Return sentences for the user: answers from the previous run, and errors of the log."""
+        notes, ran_at = [], self._previous.ran_at
+        if self._replayed and ran_at is not None:
+            were = "was" if self._replayed == 1 else "were"
+            notes.append(
+                f"{counted(self._replayed, 'call')} {were} answered from the run of "
+                f"{ran_at.astimezone():%Y-%m-%d %H:%M:%S}, which did not complete; nothing was called again."
+            )
+        if self._previous.doubtful:
+            notes.append(
+                "The store holds calls of an earlier run that you did not sign, or that changed; they were not used."
+            )
+        return (*notes, *self._errors)
+
+    def _find_answer(
         self, tool: Tool, arguments: Mapping[str, Any], *, is_barred: bool
     ) -> tuple[int | None, LoggedCall | None]:
         """Return the place of a call in the run before, and the answer; None for each that does not exist."""
@@ -354,7 +381,7 @@ class CallLog:
             self._place += 1
             if is_barred or not call.is_answer or (self._has_moved and _only_reads(tool)):
                 return place, None
-            self.replayed += 1
+            self._replayed += 1
             return place, call
 
     def _keep(self, place: int | None, tool: Tool, arguments: bytes | None, result: ToolResult) -> None:
@@ -380,7 +407,7 @@ class CallLog:
             call = call._replace(output=None)
             size = self._size + call.size
         if size > _MOST_BYTES or len(self._calls) >= _MOST_CALLS:
-            self.closed = f"a log has up to {_MOST_CALLS:,} calls and {_MOST_BYTES:,} bytes"
+            self._closed = f"a log has up to {_MOST_CALLS:,} calls and {_MOST_BYTES:,} bytes"
             return False
         self._size = size
         if place is None or place >= len(self._calls):
@@ -416,7 +443,7 @@ class CallLog:
         try:
             self._stored.write(self._written, calls[self._written :])
         except TractError as error:
-            self.closed = str(error).rstrip(".")
+            self._closed = _words(error)
         else:
             self._written, self._has_news = len(calls), False
 
@@ -433,60 +460,12 @@ class CallLog:
 
     def _close(self, tool: Tool) -> None:
         name = tool if isinstance(tool, str) else tool.name
-        self.closed = f"a call of {name} has no plain JSON, or more than {MOST_BYTES:,} bytes of it"
+        self._closed = f"a call of {name} has no plain JSON, or more than {MOST_BYTES:,} bytes of it"
 
 
 def _only_reads(tool: Tool) -> bool:
     """Return True if making the call again changes nothing. A name stands for a tool that does not exist."""
     return isinstance(tool, str) or tool.traits.read_only
-
-
-class ScriptReplay:
-    """The answers that a run takes from the run before it, and leaves to the next.
-
-    Args:
-        stored: its rows.
-        anew: make all calls, whatever is known.
-
-    Attributes:
-        log: answers calls, and keeps them.
-    """
-
-    def __init__(self, stored: StoredLog, *, anew: bool) -> None:
-        self._stored = stored
-        self._troubles: list[str] = []
-        try:
-            self._earlier = stored.earlier()
-        except TractError as error:
-            self._earlier = EarlierRun()
-            self._troubles.append(f"The calls of an earlier run cannot be read: {_words(error)}.")
-        self.log = CallLog(stored, () if anew else self._earlier.calls)
-
-    def end(self, *, completed: bool) -> None:
-        """Forget the calls of a completed script; leave those of any other to the next run."""
-        try:
-            self.log.end(completed=completed)
-        except TractError as error:
-            self._troubles.append(f"The calls of this run cannot be stored: {_words(error)}.")
-        if self.log.closed and not completed:
-            self._troubles.append(
-                f"Not all of its calls were kept, so another run makes the rest a second time: {self.log.closed}."
-            )
-
-    def notes(self) -> tuple[str, ...]:
-        """Return what a person has to know, in sentences."""
-        notes, ran_at = [], self._earlier.ran_at
-        if self.log.replayed and ran_at is not None:
-            were = "was" if self.log.replayed == 1 else "were"
-            notes.append(
-                f"{counted(self.log.replayed, 'call')} {were} answered from the run of "
-                f"{ran_at.astimezone():%Y-%m-%d %H:%M:%S}, which did not complete; nothing was called again."
-            )
-        if self._earlier.doubtful:
-            notes.append(
-                "The store holds calls of an earlier run that you did not sign, or that changed; they were not used."
-            )
-        return (*notes, *self._troubles)
 
 
 def _words(error: Exception) -> str:

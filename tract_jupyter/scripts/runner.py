@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tract_jupyter.exceptions import ScriptFailedError
 from tract_jupyter.models import brief_repr, canonical_json, check_choice, safe_repr
-from tract_jupyter.scripts.call_log import ScriptReplay
+from tract_jupyter.scripts.call_log import CallLog
 from tract_jupyter.scripts.instructions import instructions
 from tract_jupyter.scripts.kernel import NAMES, ScriptNotebooks, run_in_kernel, was_left
 from tract_jupyter.scripts.known import keep_made
@@ -257,7 +257,7 @@ class Scripts:
     def _run_in_kernel(self, run: ScriptRun, *, fresh: bool, names: dict[str, Any] | None) -> None:
         namespace = self.notebooks.namespace(run.notebook_id, fresh=fresh)
         before = dict(namespace if names is None else names)
-        replay = self._replay(run, run.notebook_id)
+        run.calls.log = log = self._log(run, run.notebook_id)
         try:
             run_in_kernel(run, namespace if names is None else names, self._executor)
         finally:
@@ -265,25 +265,22 @@ class Scripts:
             if names is not None:
                 made = {} if was_left() else keep_made(before, names, namespace)
             self.notebooks.note(run.notebook_id, run.script.code, before, made)
-            replay.end(completed=run.status is ScriptStatus.COMPLETED)
-            run.notes = (*replay.notes(), *run.notes)
+            log.end(completed=run.status is ScriptStatus.COMPLETED)
+            run.notes = (*log.notes(), *run.notes)
         self.notebooks.restore(namespace)
 
     def _run_in_sandbox(self, run: ScriptRun, *, fresh: bool) -> None:
         # the two backends have notebooks of their own, which may be called the same
-        replay = self._replay(run, f"sandbox:{run.notebook_id}")
+        run.calls.log = log = self._log(run, f"sandbox:{run.notebook_id}")
         try:
             self.sandbox.run(run, fresh=fresh)
         finally:
             # one that failed has told its model so, one that waits is saved as a whole: only a death leaves a log
-            replay.end(completed=True)
-            run.notes = replay.notes()
+            log.end(completed=True)
+            run.notes = log.notes()
 
-    def _replay(self, run: ScriptRun, notebook: str) -> ScriptReplay:
-        """Have a run's calls answered from the run before it, as far as that came."""
-        replay = ScriptReplay(self._stored_log(run.script.script_hash, notebook), anew=run.anew)
-        run.calls.log = replay.log
-        return replay
+    def _log(self, run: ScriptRun, notebook: str) -> CallLog:
+        return CallLog(self._stored_log(run.script.script_hash, notebook), anew=run.anew)
 
     def run(
         self,
