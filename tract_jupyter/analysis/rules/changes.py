@@ -68,7 +68,7 @@ _SELECTS = words("select union union_all intersect except_ exists values func")
 
 
 class Change(NamedTuple):
-    """A call that changes a database, or a function that does so: the effect, and the origins of the database."""
+    """A call or function that changes a database, with its effect and the origins of the database."""
 
     node: ast.expr
     effect: str
@@ -76,7 +76,7 @@ class Change(NamedTuple):
 
 
 def _changes(view: CodeView) -> list[Change]:
-    """Return the calls that may change a database, without those that destroy or that only change memory."""
+    """Return the calls that may change a database. Leave out destructive calls and databases in memory."""
     destroying = {*built(view), *(call for call, _ in replaced(view))}
     found = []
     for call in view.deadline.watched(view.of(ast.Call)):
@@ -95,7 +95,7 @@ def _changes(view: CodeView) -> list[Change]:
 
 
 def _handed_on(view: CodeView) -> Iterator[Change]:
-    """Yield the methods of a database that are passed on or stored: ``map(con.execute, statements)``."""
+    """Yield the methods of a database that the code passes on or stores: ``map(con.execute, statements)``."""
     attributes = [
         (node, node.value, {node.attr}) for node in view.of(ast.Attribute) if view.call_of(node) is None
     ]
@@ -145,7 +145,7 @@ def _effect_of_statement(given: ast.expr, name: str, database: list[ast.expr], v
 
 
 def _effect_of_other(given: ast.expr, name: str, database: list[ast.expr], view: CodeView) -> str:
-    """Return the effect of a statement that calls build, or that the code does not show."""
+    """Return the effect of a statement that calls build, or whose text is not in the code."""
     texts = view.resolver.value(given).texts
     steps = {step for step, _ in steps_of(given, view)}
     built = [step for step in _BUILDS if step in steps]
@@ -165,7 +165,7 @@ def _has_methods(nodes: list[ast.expr], view: CodeView) -> bool:
 
 
 def _is_shown(node: ast.expr | None, view: CodeView, depth: int = 20) -> bool:
-    """Return True if the code shows how each text begins that an expression may be."""
+    """Return True if the code shows the beginning of each possible text of an expression."""
     if node is None or not depth:
         return False
     if isinstance(node, (ast.Name, ast.Constant)):
@@ -177,7 +177,7 @@ def _is_shown(node: ast.expr | None, view: CodeView, depth: int = 20) -> bool:
 
 
 def _beginnings(node: ast.expr, view: CodeView) -> list[ast.expr]:
-    """Return the parts that an expression may begin with; itself if it has no such parts."""
+    """Return the parts that an expression may begin with; the expression itself if it has no parts."""
     if isinstance(node, ast.Call):
         method = node.func.attr if isinstance(node.func, ast.Attribute) else "join"
         is_of_text = method != "join" and hasattr(str, method)  # Path("a.sql").read_text() is none
@@ -225,11 +225,11 @@ def _is_shown_binding(binding: Binding, view: CodeView, depth: int) -> bool:
 class ChangesDatabase(Rule):
     """Changes a database.
 
-    ## What it does
+    ## Description
     Reports statements and methods that change a database: `INSERT`, `UPDATE`, `CREATE`, `to_sql`, `session.add`, and
-    so on. The finding names the statement. `SELECT`, `EXPLAIN`, and a `PRAGMA` that only reads are no change. A
-    statement that the code does not show counts as a possible change. The level is medium if the file exists, or if
-    the database is no file. Databases in memory do not count.
+    so on. The finding names the statement. `SELECT`, `EXPLAIN`, and a `PRAGMA` that only reads are not reported. A
+    statement whose text is not in the code counts as a possible change. The level is medium if the file exists, or if
+    the database is not a file. Databases in memory are not reported.
 
     ## Why it matters
     The change stays after the notebook has ended, and Undo does not reverse it.
@@ -251,7 +251,7 @@ class ChangesDatabase(Rule):
     remedy = "Work on a copy of the database, or open it read-only."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look at the statements that are sent, and at tables that are written."""
+        """Check the statements that the code sends, and the tables that it writes."""
         for node, effect, database in view.look(_changes, view):
             is_table = isinstance(node, ast.Call) and last_name(node.func) in _WRITES_TABLES
             yield self._finding(view, node, effect, database, is_table=is_table)
@@ -266,7 +266,7 @@ class ChangesDatabase(Rule):
                 yield self.finding(view, escape.span, f"{effects_of(text)[0]} a database.", MEDIUM, GUESS)
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """Judge a method that changes a database without a statement; ``commit`` only if nothing else does so."""
+        """Judge a method that changes a database without a statement. ``commit`` counts only if nothing else does."""
         call = view.call_of(reference.node)
         database = [] if call is None else list(database_of(call, view))
         if reference.symbol.endswith((".commit", ".flush")) and self._is_changed_elsewhere(view):

@@ -1,4 +1,4 @@
-"""Databases in code: their origin, and the path of their file."""
+"""Databases in code: the origin of a connection, and the path of the database file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_FIELDS = 8
 
 
 def sources(node: ast.expr, view: CodeView) -> Iterator[ast.expr]:
-    """Yield the origins of an object: the call that made it, and its arguments, such as an engine."""
+    """Yield the origins of an object: the call that made it, and the arguments of this call, such as an engine."""
     stack, seen = [node], set[ast.expr]()
     while stack and len(seen) < _MAX_SOURCES:
         for each in view.chain(stack.pop()):
@@ -46,7 +46,7 @@ def sources(node: ast.expr, view: CodeView) -> Iterator[ast.expr]:
 
 
 def _passed(name: ast.Name, view: CodeView) -> list[ast.expr]:
-    """Return the expressions that calls pass for a name; none if it is no parameter."""
+    """Return the expressions that calls pass for a parameter; none for other names."""
     return [
         node
         for binding in view.program.bindings_of(name)[:_MAX_SOURCES]
@@ -76,7 +76,7 @@ _CONNECTION = ("con", "connection", "bind", "cur")
 
 
 def in_memory(nodes: Iterable[ast.expr], view: CodeView) -> bool:
-    """Return True if the database lives in memory and ends with the kernel."""
+    """Return True if the database is in memory."""
     found = list(nodes)
     is_default = bool(found) and "duckdb" in names_of(found[0], view)  # duckdb.sql(...)
     return is_default or any(_is_in_memory(each, view) for each in found)
@@ -92,7 +92,7 @@ _LOCAL = ("sqlite3.", "duckdb.")
 
 
 def is_local(nodes: Iterable[ast.expr], view: CodeView) -> bool:
-    """Return True if the database is a file in the workspace, or made of data frames."""
+    """Return True if the database is a file in the workspace, or consists of data frames."""
     local = False
     for node in nodes:
         value = view.resolver.value(node)
@@ -110,7 +110,7 @@ _ELSEWHERE = {PathLocation.OUTSIDE, PathLocation.PROTECTED, PathLocation.SECRET}
 
 
 def database_files(nodes: Iterable[ast.expr], view: CodeView) -> list[str | None]:
-    """Return the files of the database that these expressions make; None for one that is not known."""
+    """Return the files of the database that these expressions open; None for an unknown file."""
     found: dict[str | None, None] = {}
     for node in nodes:
         if isinstance(node, ast.Call):
@@ -139,11 +139,11 @@ def listed(paths: Iterable[str | None]) -> str:
 
 
 _OWNERS = words("con conn connection cur curs cursor db database")
-"""The usual names of connections, whose origin may be in a cell that is not known."""
+"""The usual names of connections. Their origin may be in an unknown cell."""
 
 
 def is_database(nodes: list[ast.expr], view: CodeView) -> bool:
-    """Return True if these expressions make a database, or have the usual name of one."""
+    """Return True if these expressions open a database, or have the usual name of a connection."""
     packages = effects().words.get("databases", frozenset())
     for node in nodes:
         for name in names_of(node, view):

@@ -1,7 +1,7 @@
-"""Calls of functions that no table describes, judged by their names and arguments.
+"""Rules about functions that no table describes. Their names and arguments suggest the effect.
 
-The words of a name (``drop_table``, ``loadPickle``) and the texts in the arguments tell what such a call does:
-shell commands, addresses with a body, paths outside the workspace, names of functions.
+The check reads the words of the name (``drop_table``, ``loadPickle``) and the texts in the arguments: shell commands,
+addresses with a body, paths outside the workspace, names of functions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class OtherCall:
     Attributes:
         node: The call.
         words: The words of the function's name, in lower case.
-        texts: The texts in its arguments; a list of words is also one text.
+        texts: The texts in the arguments. A list of words also counts as one text.
     """
 
     node: ast.Call
@@ -47,7 +47,7 @@ class OtherCall:
 
     @property
     def shown(self) -> str:
-        """The function as the code names it."""
+        """The function's source text, shortened."""
         return ast.unparse(self.node.func)[:80]
 
     def keyword(self, *names: str) -> ast.expr | None:
@@ -72,7 +72,7 @@ _HANDLES_TEXT = words("""
     dedent escape quote message user system assistant chat ask prompt complete predict tokenize describe comment
     note heading paragraph isinstance raise fail tokenise token translate ignore exclude skip filter
 """)
-"""Words of functions that store, show, search or discuss a text, but do not execute it."""
+"""Words in the names of functions that store, show, search or discuss a text, but do not execute it."""
 
 _COMPUTES = (
     known_modules.SCIENCE
@@ -82,11 +82,11 @@ _COMPUTES = (
         "numpy pandas polars pyarrow xarray sqlparse sqlglot textwrap tabulate rich IPython bs4 lxml regex nltk"
     )
 )
-"""Packages that only compute or draw, apart from the entries in the tables."""
+"""Packages that only compute or draw, except for their entries in the tables."""
 
 
 def other_calls(view: CodeView) -> tuple[OtherCall, ...]:
-    """Return the calls whose functions no table describes, without those that only handle texts."""
+    """Return the calls of functions that no table describes. Leave out functions that only handle texts."""
     return view.look(_find, view)
 
 
@@ -96,17 +96,17 @@ def _find(view: CodeView) -> tuple[OtherCall, ...]:
 
 def _found(view: CodeView) -> Iterator[OtherCall]:
     for node in view.deadline.watched(view.of(ast.Call)):
-        told = frozenset(words_of(last_name(node.func)))
-        if told and not _is_inert(told, node.func, view):
-            yield OtherCall(node, told, tuple(dict.fromkeys(_texts(node, view))))
+        name_words = frozenset(words_of(last_name(node.func)))
+        if name_words and not _is_inert(name_words, node.func, view):
+            yield OtherCall(node, name_words, tuple(dict.fromkeys(_texts(node, view))))
 
 
-def _is_inert(told: frozenset[str], function: ast.expr, view: CodeView) -> bool:
-    if not told.isdisjoint(_HANDLES_TEXT):
+def _is_inert(name_words: frozenset[str], function: ast.expr, view: CodeView) -> bool:
+    if not name_words.isdisjoint(_HANDLES_TEXT):
         return True
     value = view.resolver.value(function)
     if value.functions or (isinstance(function, ast.Name) and function.id in view.program.classes):
-        return True  # the analyzer reads the author's own function
+        return True  # the analyzer reads the user's own function
     if isinstance(function, ast.Attribute) and view.resolver.value(function.value).consts:
         owner = view.resolver.value(function.value)
         return not owner.names
@@ -124,7 +124,7 @@ _MAX_TEXTS = 32
 _DESCRIBES = words(
     "ignore exclude excludes skip description help title label comment doc docstring message reason"
 )
-"""Arguments that describe or exclude something."""
+"""Names of arguments that describe or exclude something."""
 
 
 def _texts(node: ast.Call, view: CodeView) -> Iterator[str]:
@@ -149,7 +149,7 @@ def _of_items(value: Value) -> Iterator[str]:
 
 
 def findings(view: CodeView) -> Iterator[Finding]:
-    """Yield the findings about calls whose functions no table describes."""
+    """Yield the findings about calls of functions that no table describes."""
     for call in other_calls(view):
         for look in _LOOKS:
             yield from look(call, view)
@@ -176,7 +176,7 @@ _PIPED = re.compile(
 
 
 def is_command(text: str) -> bool:
-    """Return True if a text is a shell command that matters in any call."""
+    """Return True if a text is a shell command that is a finding in every call."""
     return bool(_COMMAND.match(text) or _PIPED.search(text))
 
 
@@ -189,7 +189,7 @@ _QUERY = re.compile(
     r"(?i)\s{0,9}(?:match|optional\s+match|unwind|merge|select|with|return|insert|update|delete|create|call|show|describe|explain|profile"
     r"|from\s*\(|prefix|ask|construct|fields|source|use|let|for|g\.V)\b"
 )
-"""A statement of a query language, whose arrows and pipes are no signs of a shell."""
+"""A statement of a query language. Its arrows and pipes do not indicate a shell."""
 
 
 def _runs_command(call: OtherCall, view: CodeView) -> Iterator[Finding]:
@@ -308,7 +308,7 @@ _BARE = words(
 
 
 def _names_secret(text: str, call: OtherCall) -> bool:
-    """Return True if a text is meant as a path: ``conf/.env``, or ``server.key`` for a function that opens files."""
+    """Return True if a text is a path: ``conf/.env``, or ``server.key`` for a function that opens files."""
     return "/" in text or text.startswith(".") or not call.words.isdisjoint(_BARE)
 
 
@@ -335,7 +335,7 @@ _WEAK = words("""
     container containers snapshot account accounts db server servers dataset datasets model models experiment
     experiments worker workers process processes job jobs session sessions
 """)
-"""Words that are also in the names of functions that only compute: ``remove_objects(mask)``."""
+"""Words that also occur in the names of functions that only compute: ``remove_objects(mask)``."""
 
 
 def _destroys(call: OtherCall, view: CodeView) -> Iterator[Finding]:
@@ -343,7 +343,7 @@ def _destroys(call: OtherCall, view: CodeView) -> Iterator[Finding]:
     if level is None or level < HIGH:
         level = _destroying_member(call, view) or level
     if level is not None:
-        reason = f"{call.shown} says that it destroys something."
+        reason = f"{call.shown} destroys something, by its name."
         yield RULES["TJ203"].finding(view, call.node.func, reason, level, GUESS)
 
 
@@ -378,7 +378,7 @@ _NO_STORES = words(
 
 
 def _destroying_member(call: OtherCall, view: CodeView) -> RiskLevel | None:
-    """Return the level of ``repo.references.delete(x)``: the object in front of the verb names the target."""
+    """Return the level of ``repo.references.delete(x)``. The object before the verb names the target."""
     function = call.node.func
     if not isinstance(function, ast.Attribute):
         return None
@@ -436,7 +436,7 @@ _NAMED = frozenset({"symbol", "by", "name"})
 def _imports_by_name(call: OtherCall, view: CodeView) -> Iterator[Finding]:
     rule = RULES["TJ401"]
     if call.words.isdisjoint(_MOCKS) and any(view.look(names_effect, text) for text in call.texts):
-        reason = f"{call.shown} gets the name of a function that matters."
+        reason = f"{call.shown} gets the name of a dangerous function."
         yield rule.finding(view, call.node.func, reason, HIGH, LIKELY)
     elif call.words >= _NAMED or (call.words & _IMPORTS and call.words & _BY_NAME):
         level = MEDIUM if call.texts and HOLE not in "".join(call.texts[:1]) else HIGH
@@ -454,7 +454,7 @@ def _configured(view: CodeView) -> Iterator[Finding]:
         for key, value in zip(display.keys, display.values, strict=True):
             named = isinstance(key, ast.Constant) and key.value in _FACTORIES
             if named and any(view.look(names_effect, text) for text in view.resolver.value(value).texts):
-                reason = "The entry names a function that matters, for a library to call."
+                reason = "The entry names a dangerous function, for a library to call."
                 yield RULES["TJ110"].finding(view, value, reason, HIGH, LIKELY)
 
 

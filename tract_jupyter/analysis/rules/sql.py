@@ -1,4 +1,4 @@
-"""Statements sent to a database: what they destroy (TJ206), reach (TJ207) and change (TJ208)."""
+"""Rules about SQL: destructive statements (TJ206), and statements that leave the database (TJ207)."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ STATEMENTS = frozenset({"sql", "query", "statement", "operation", "stmt"})
 
 
 def other_statements(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
-    """Yield the texts in the calls of other functions, which may send them to a database."""
+    """Yield the texts in calls of other functions. Such a function may send a text to a database."""
     for call in other_calls(view):
         if not (isinstance(call.node.func, ast.Attribute) and call.node.func.attr in EXECUTES):
             for text in call.texts:
@@ -110,7 +110,7 @@ def other_statements(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
 
 
 _VERBS = frozenset({"drop", "truncate", "alter", "delete"})
-# statements that are built by calls: ``session.query(User).delete()``
+# statements that method calls build: ``session.query(User).delete()``
 
 _DELETES = frozenset({"delete", "truncate", "update"})
 _CONDITIONS = words("""
@@ -118,13 +118,13 @@ _CONDITIONS = words("""
 """)
 _OF_ALL = words("query objects all select find scan")
 _ON_DELETE = words("values set returning options execution_options on_conflict using")
-"""Steps after ``delete`` and ``update`` that are no conditions."""
+"""Steps after ``delete`` and ``update`` that are not conditions."""
 
 _SENDS_BUILT = words("execute exec scalar scalars fetch_all fetch run run_sync exec_driver")
 
 
 def steps_of(node: ast.expr, view: CodeView) -> Iterator[tuple[str, ast.Call | None]]:
-    """Yield the names of a chain's steps, each with its call: ``delete``, ``query``."""
+    """Yield the names of the steps of a chain, each with its call: ``delete``, ``query``."""
     for each in view.chain(node):
         call = each if isinstance(each, ast.Call) else None
         function = call.func if call is not None else each
@@ -137,12 +137,12 @@ def steps_of(node: ast.expr, view: CodeView) -> Iterator[tuple[str, ast.Call | N
 
 
 def _is_unconditional(node: ast.expr, view: CodeView, *, by_arguments: bool = False) -> bool:
-    """Return True if the chain deletes or updates, and no step of it is a condition.
+    """Return True if the chain deletes or updates without a condition.
 
     Args:
         node: The end of the chain.
         view: The code.
-        by_arguments: The arguments of ``delete`` are a condition: ``files().delete(fileId=x)``.
+        by_arguments: True if arguments of ``delete`` count as a condition: ``files().delete(fileId=x)``.
     """
     found, has_condition, has_values = False, False, False
     for name, call in steps_of(node, view):
@@ -157,7 +157,7 @@ def _is_unconditional(node: ast.expr, view: CodeView, *, by_arguments: bool = Fa
 
 
 def built(view: CodeView) -> Iterator[ast.Call]:
-    """Yield the calls that send a statement which deletes or changes all rows, built by other calls."""
+    """Yield the calls that send a built statement which deletes or changes all rows."""
     for call in view.method_calls(_SENDS_BUILT):
         function = cast("ast.Attribute", call.func)
         if not call.args and not call.keywords:
@@ -186,7 +186,7 @@ _SAVES_TABLE = ("jdbc", "saveAsTable", "insertInto", "save", "saveAsTextFile")
 
 
 def replaced(view: CodeView) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
-    """Yield the calls that replace a table of a known database, each with what its connection comes from."""
+    """Yield the calls that replace a table of a known database, each with the origins of its connection."""
     for keyword in view.of(ast.keyword):
         call = view.parent(keyword)
         if keyword.arg not in _REPLACES or not isinstance(call, ast.Call):
@@ -219,13 +219,13 @@ _CREATED = re.compile(
 
 
 def _created(view: CodeView) -> frozenset[str]:
-    """Return the names of tables that the code itself creates, in lower case."""
+    """Return the names of the tables that the code creates, in lower case."""
     found = (view.look(_CREATED.findall, text) for _, text in _statements(view))
     return frozenset(name.lower() for names in found for name in names)
 
 
 def _is_made_here(text: str, created: frozenset[str]) -> bool:
-    """Return True if the code itself creates the table. Of several statements, it may have created only one."""
+    """Return True if the code itself creates the table. A text of several statements does not count."""
     statement = text.rstrip("; \t\r\n")
     if ";" in statement or len(statement) > MAX_NAME:
         return False
@@ -234,7 +234,7 @@ def _is_made_here(text: str, created: frozenset[str]) -> bool:
 
 
 def _gravest(text: str) -> str:
-    """Return the effect of a text of statements: of one that destroys rather than of one that adds."""
+    """Return the worst effect of the statements in a text. Destroying is worse than adding."""
     found = effects_of(text)
     grave = [one for one in found if not one.startswith(("CREATE", "INSERT"))]
     return next(iter(grave or found), "The statement removes data from")
@@ -244,14 +244,14 @@ def _gravest(text: str) -> str:
 class DestroysTable(Rule):
     """Sends a destructive statement to a database.
 
-    ## What it does
+    ## Description
     Reports SQL text that drops, truncates or alters tables, deletes or changes all rows, changes permissions, or
-    attaches another database, for any function or method. Statements that methods build count as well
-    (`User.delete().execute()`), and tables that are replaced (`to_sql(..., if_exists="replace")`). The level is
-    medium for a database in the workspace.
+    attaches another database, in any function or method. Also reports statements that methods build
+    (`User.delete().execute()`) and replaced tables (`to_sql(..., if_exists="replace")`). The level is medium for
+    a database in the workspace.
 
     ## Why it matters
-    The data is lost, and no notebook holds a copy of it.
+    The data is lost, and the notebook has no copy of it.
 
     ## Example
     ```python
@@ -259,7 +259,7 @@ class DestroysTable(Rule):
     ```
 
     ## What to do instead
-    Work on a copy of the database, or have a person run the statement.
+    Work on a copy of the database, or let the user run the statement.
     """
 
     code = "TJ206"
@@ -270,7 +270,7 @@ class DestroysTable(Rule):
     remedy = "Work on a copy of the database."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look at the text of ``execute`` and its relatives, and at texts that are surely such statements."""
+        """Check the texts in ``execute`` and similar methods, and other texts that are certainly statements."""
         created = _created(view)
         for node, text in _statements(view):
             if view.look(DESTROYS.search, text) and not in_memory(database_of(node, view), view):
@@ -313,12 +313,12 @@ class DestroysTable(Rule):
 class StatementReachesOut(Rule):
     """Makes a database access files or start programs.
 
-    ## What it does
+    ## Description
     Reports SQL text that starts programs (`COPY ... FROM PROGRAM`, `xp_cmdshell`), loads extensions, or opens
     files outside the workspace (`read_text('/etc/passwd')`, `COPY ... TO`, `ATTACH`).
 
     ## Why it matters
-    The database does, with its own permissions, what Python code would be reviewed for.
+    The database acts with its own permissions, and its actions bypass the review of Python code.
 
     ## Example
     ```python
@@ -337,7 +337,7 @@ class StatementReachesOut(Rule):
     remedy = "Load data with a reader whose path is visible, and query the table."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look at the text of ``execute`` and its relatives, and at texts that are surely such statements."""
+        """Check the texts in ``execute`` and similar methods, and other texts that are certainly statements."""
 
         def opened(text: str) -> tuple[RiskLevel, str] | None:
             found = {match["path"]: self._level(match, view) for match in _PATH.finditer(text)}
@@ -361,7 +361,7 @@ class StatementReachesOut(Rule):
 
     @staticmethod
     def _inside(call: ast.Call, text: str, view: CodeView) -> Iterator[Finding]:
-        """Report the files of the workspace that a statement reads and writes."""
+        """Report the files in the workspace that a statement reads and writes."""
         found = view.look(_files, text)
         for rule, kind, verb in (("TJ202", "write", "writes"), ("TJ201", "read", "reads")):
             paths = [match["path"] for match in found if match[kind]]
