@@ -1,4 +1,4 @@
-"""Values of calls: of getattr, of imports by name, of folds, of the user's own functions."""
+"""Values of calls: getattr, imports by name, constant folds, and the user's own functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ IMPORTERS = frozenset(
     }
 )
 LOADERS = frozenset({"load_module", "exec_module", "find_module"})
-"""Methods of import loaders, whatever they were found on."""
+"""Methods of import loaders, on any object."""
 
 MAX_SPREAD = 64
 _READS_MAPPING = frozenset({"get", "pop", "__getitem__", "setdefault"})
@@ -43,7 +43,7 @@ _CARRIERS = frozenset(
     for name in ("os", "sys", "subprocess", "builtins", "shutil", "socket", "ctypes", "importlib", ANY_MODULE)
     for suffix in ("", ".__dict__")
 )
-"""Modules worth following through a function that we do not know: ``nullcontext(os)`` may well be os."""
+"""Modules to follow through unknown functions: ``nullcontext(os)`` may be os."""
 
 _PATH_METHODS = frozenset(
     {"joinpath", "resolve", "expanduser", "absolute", "glob", "rglob", "iterdir", "with_name", "with_suffix"}
@@ -52,7 +52,7 @@ _PATH_METHODS = frozenset(
 _ENVIRONMENTS = frozenset({"os.environ", "os.environb"})
 _JOINS = frozenset({"pathlib.Path.joinpath", "pathlib.Path.__truediv__", "operator.truediv", "os.path.join"})
 _COLLECTED = frozenset({"pathlib.Path()", "psutil.Process()"})
-"""A collection of these goes by the name of one."""
+"""Objects whose collections have the same dotted name as one of them."""
 
 _MODULE_TABLES = frozenset(
     {"sys.modules", "sys.modules.values()", "sys.modules.items()", "sys.modules.copy()", "gc.get_objects()"}
@@ -60,7 +60,7 @@ _MODULE_TABLES = frozenset(
 
 
 def lookup(owner: Value, key: Value) -> Value:
-    """Return what subscripting a mapping may yield: ``sys.modules[...]``, ``vars(os)[...]``, a dict display."""
+    """Return the possible items of a mapping: ``sys.modules[...]``, ``vars(os)[...]``, a dict display."""
     found: list[Value] = []
     if owner.entries is not None:
         matching = [member for known, member in owner.entries if not key.consts or known in key.consts]
@@ -86,14 +86,14 @@ def lookup(owner: Value, key: Value) -> Value:
 
 
 def _has_items(name: str) -> bool:
-    """Return True if the items of an object act as it does: of a client, or of a command: ``rm["-rf"]``."""
+    """Return True if the items of an object act like the object: clients, and commands such as ``rm["-rf"]``."""
     root, called, _ = name.partition("()")
     return _is_of("starts-program", root) or (bool(called) and _is_of("talks-to-network", root))
 
 
 @derived
 def _is_of(rule: str, name: str) -> bool:
-    """Return True if the tables list a function or class, or its module, for a rule."""
+    """Return True if the tables list a function, a class or its module for a rule."""
     return not effects().symbols[rule].keys().isdisjoint(reader.patterns_of(name))
 
 
@@ -141,7 +141,7 @@ def _called(name: str, arguments: list[Value]) -> Value:
 
 
 def _got(name: str, arguments: list[Value]) -> Value:
-    """Return the value of ``attrgetter("a.b")(x)`` and its relatives: the getter's name ends in what it gets."""
+    """Return the value of ``attrgetter("a.b")(x)`` and similar calls. The getter's name ends with the attribute."""
     getter, _, text = name.partition("|")
     if not arguments:
         return UNKNOWN
@@ -211,7 +211,7 @@ _OF_DICTS: dict[str, Callable[[Value], Value]] = {
 
 
 def attribute_of(owner: Value, name: Value) -> Value:
-    """Return what ``getattr(owner, name)`` may yield."""
+    """Return the possible values of ``getattr(owner, name)``."""
     return named(*(canonical(f"{dotted}.{text}") for dotted in owner.names for text in name.texts))
 
 
@@ -270,7 +270,7 @@ def _mapped(arguments: list[Value]) -> Value:
 
 
 def _members(arguments: list[Value]) -> Value:
-    """Evaluate ``inspect.getmembers(module)``, which is as good as the module's ``__dict__``."""
+    """Evaluate ``inspect.getmembers(module)`` like the module's ``__dict__``."""
     return named(*(f"{name}.__dict__" for name in arguments[0].names)) if arguments else UNKNOWN
 
 
@@ -281,7 +281,7 @@ def _next(arguments: list[Value]) -> Value:
 
 
 def _found(arguments: list[Value]) -> Value:
-    """Evaluate ``glob.glob``: what it finds lies where its pattern points."""
+    """Evaluate ``glob.glob``. Its results are in the folder of the pattern."""
     return Value(items=(Value(consts=arguments[0].consts),)) if arguments else UNKNOWN
 
 

@@ -1,8 +1,8 @@
 """A program of one or several cells that share their names: scopes, parents, calls, attributes.
 
-One iterative walk over the tree (code may be nested deeper than Python's stack allows) has `notes` record for
-every scope what its names are bound to. A note says "the second member of this expression"; the resolver
-evaluates it only when somebody asks.
+One iterative walk over the tree records the bindings of all names in each scope. (Code may be nested deeper than
+Python's stack allows.) A binding is a reference such as "the second member of this expression". The resolver evaluates
+it on demand.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Binding(NamedTuple):
     """One possible binding of a name.
 
     Attributes:
-        kind: How: by import, to an expression's value, to one element of it, as parameter, or unknown.
+        kind: An import, an expression's value, one of its elements, a parameter, or unknown.
         node: The expression or function.
-        path: Which member, for unpacked targets: ``(1,)`` is the second; a text is an attribute.
+        path: The member, for unpacked targets: ``(1,)`` is the second one; a text is an attribute.
         name: The dotted name of an import, or the parameter's own name.
     """
 
@@ -48,7 +48,7 @@ _OPAQUE = Binding("opaque")
 
 @dataclass(eq=False, slots=True)
 class NameScope:
-    """One scope; ``stars`` are the modules imported with ``*``, ``returns`` what a function may return."""
+    """One scope. ``stars`` are modules imported with ``*``, and ``returns`` a function's possible results."""
 
     kind: ScopeKind
     parent: NameScope | None = None
@@ -58,11 +58,11 @@ class NameScope:
     redirected: dict[str, NameScope] = field(default_factory=dict)
 
     def bind(self, name: str, binding: Binding = _OPAQUE) -> None:
-        """Add a possibility to a name, in the scope that ``global`` or ``nonlocal`` chose."""
+        """Add a binding to a name, in the scope that ``global`` or ``nonlocal`` selected."""
         self.redirected.get(name, self).bindings.setdefault(name, []).append(binding)
 
     def visible(self) -> Iterator[NameScope]:
-        """Yield the scopes in which a name used here is looked up; a class body is visible only from itself."""
+        """Yield the scopes for the lookup of a name. A class body is visible only from itself."""
         yield self
         scope = self.parent
         while scope is not None:
@@ -71,7 +71,7 @@ class NameScope:
             scope = scope.parent
 
     def find(self, name: str) -> tuple[NameScope, list[Binding]] | None:
-        """Return the scope that binds the name, and to what; None when nobody bound it."""
+        """Return the scope that binds the name, and the bindings; None for an unbound name."""
         if name in self.bindings and not self.redirected:
             return self, self.bindings[name]
         for scope in self.visible():
@@ -86,20 +86,20 @@ _LEAF_FIELDS = frozenset(
     {"ctx", "op", "ops", "id", "attr", "arg", "kind", "name", "asname", "level", "module", "type_comment"}
     | {"conversion", "simple", "is_async", "rest", "kwd_attrs"}
 )
-"""Fields that hold no syntax that anybody looks at."""
+"""Fields without syntax that the analysis needs."""
 
 
 _LEAVES = frozenset({ast.Constant, ast.MatchSingleton, ast.Global, ast.Nonlocal})
 
 
 def _child_fields(kind: type[ast.AST]) -> tuple[str, ...]:
-    """Return the fields that may hold children, last first, as a stack wants them."""
+    """Return the fields that may hold children, in reverse order for a stack."""
     leaves = kind._fields if kind in _LEAVES else _LEAF_FIELDS
     return tuple(name for name in reversed(kind._fields) if name not in leaves)
 
 
 def children_of(node: ast.AST, scope: NameScope, *leave_out: str) -> list[Child]:
-    """Return the nodes right below, in the order of the source, with the scope that they stand in."""
+    """Return the direct children in source order, each with its scope."""
     found: list[Child] = []
     for name in reversed(SYNTAX[type(node)].fields):
         value = None if name in leave_out else getattr(node, name, None)
@@ -154,7 +154,7 @@ def _with_item(program: Program, node: ast.withitem, scope: NameScope) -> None:
 
 
 def _match(program: Program, node: ast.Match, scope: NameScope) -> None:
-    """Bind what the patterns capture: the subject, or an attribute or a member of it."""
+    """Bind the captures of patterns: the subject, or one of its attributes or members."""
     for case in node.cases:
         stack: list[tuple[ast.pattern, tuple[str | int, ...]]] = [(case.pattern, ())]
         while stack:
@@ -250,7 +250,7 @@ _NAMESPACES = frozenset({"globals", "locals", "vars"})
 
 
 def _removed(keys: list[ast.expr], owner: ast.expr) -> Iterator[str]:
-    """Yield the names that are removed if the owner is a namespace: ``globals().pop("exec")``."""
+    """Yield the removed names if the owner is a namespace: ``globals().pop("exec")``."""
     texts = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
     yield from texts
     space = owner.value if isinstance(owner, ast.Attribute) else owner
@@ -341,7 +341,7 @@ _OPENS_SCOPE: dict[type[ast.AST], Callable[..., list[Child]]] = {
 
 
 class NodeKind(NamedTuple):
-    """The handling of a kind of node: what it binds, the scope it opens, and the fields that may hold children."""
+    """The handling of a kind of node: its bindings, its new scope, and the fields that may hold children."""
 
     note: Callable[..., None] | None
     opens: Callable[..., list[Child]] | None
@@ -364,13 +364,13 @@ class Program:
     Attributes:
         module: The scope that the cells share.
         parent_of: The node around each node.
-        scope_of: The scope that a name stands in, or that a function opens.
-        calls: Calls by the name that they call.
-        fields: What attributes of objects are set to, by the attribute's name, whatever the object.
+        scope_of: The scope of a name, or the scope that a function opens.
+        calls: Calls by the name of the function.
+        fields: Values of attributes by the attribute's name, of all objects.
         methods: Functions in classes by name.
         classes: Classes by name.
         cells: The trees, each with its number.
-        binders: The nodes that bind a name of a scope, for names with an outer meaning.
+        binders: The nodes that bind a name of a scope. Only names with an outer meaning are recorded.
         deleted: Names that some code deletes.
         magics: The user's own magics by name: ``!`` and a shell command, ``%`` and the other name of a magic, or
             the name of a function.
@@ -394,16 +394,16 @@ class Program:
         self.nodes: list[ast.AST] = []
 
     def note_binder(self, scope: NameScope, name: str, node: ast.AST) -> None:
-        """Note the node that binds a name, if the name means something without it."""
+        """Record the node that binds a name, if the name also has an outer meaning."""
         owner = scope.redirected.get(name, scope)
         if owner.kind == "class" or (owner.kind == "module" and name in OUTER_NAMES):
             self.binders.setdefault((owner, name), []).append(node)
 
     def add(self, tree: ast.Module, deadline: Deadline | None = None) -> list[ast.AST]:
-        """Read a tree, iteratively, and return its nodes: each after the one around it.
+        """Add a tree, and return its nodes. Each node comes after its parent.
 
         Raises:
-            TooLongError: There is no time left.
+            TooLongError: The time is over.
         """
         order, parent_of, scope_of = self.nodes, self.parent_of, self.scope_of
         before = len(order)
@@ -441,7 +441,7 @@ class Program:
 
     @contextmanager
     def tentatively(self) -> Iterator[None]:
-        """Forget afterwards whatever is added inside."""
+        """Remove everything that the block adds at the end of the block."""
         length, stars, deleted = len(self.nodes), dict(self.module.stars), set(self.deleted)
         own_magics = dict(self.magics)
         tables: list[dict[Any, Any]] = [
@@ -481,7 +481,7 @@ class Program:
         return found[1] if found is not None else []
 
     def sole_value(self, name: ast.Name) -> ast.expr | None:
-        """Return the expression that a name stands for if a single assignment binds it."""
+        """Return the assigned expression if a single assignment binds the name."""
         bindings = self.bindings_of(name)
         if len(bindings) != 1 or bindings[0].kind != "value" or bindings[0].path:
             return None
@@ -497,7 +497,7 @@ class Program:
     def store(self, container: ast.expr, key: ast.expr | None, value: ast.expr) -> None:
         """Record an item of a container: ``clients["a"] = value``, ``actions.append(value)``."""
         name = _name_of(container)
-        # A value computed from the container itself says nothing new about its members.
+        # A value computed from the container itself adds no member.
         if name and isinstance(value, _STORED) and name not in {_name_of(node) for node in ast.walk(value)}:
             self.members.setdefault(name, []).append((key, value))
 
@@ -509,7 +509,7 @@ class Program:
         kind: BindingKind = "value",
         path: tuple[int, ...] = (),
     ) -> None:
-        """Note what an assignment target is bound to; members of a tuple target become paths."""
+        """Bind an assignment target. Members of a tuple target become paths."""
         stack = [(target, path)]
         while stack:
             current, where = stack.pop()

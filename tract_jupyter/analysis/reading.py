@@ -1,10 +1,10 @@
-"""The check for code that only reads. Such code may run without a request, if the user switched that on.
+"""The check for code that only reads. Such code may run without a request if the user allows it.
 
-The check is an allowlist: it refuses all other code, with the reason. It reads the text of the code, and asks the
-kernel for the types of its variables. It runs nothing.
+The check is an allowlist. It refuses all other code and gives the reason. It reads the text of the code, asks the
+kernel for the types of variables, and runs nothing.
 
-A value is data, a function, a module, a part of a figure, or an estimator. Data are the built-in types, arrays, and
-tables of pandas. `own` says if the script may change them: the script made them itself.
+A value is data, a function, a module, a part of a figure, or an estimator. Data are built-in types, arrays, and pandas
+tables. A script may change the data that it created itself (`own`).
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _SHADOWING: Final = frozenset(dir(builtins))
 
 
 def why_not_reading(code: str, kernel: KernelNames) -> str:
-    """Return why code may do more than read; empty if it only reads, as far as can be known.
+    """Return the reason why code may do more than read; empty if it only reads.
 
     Args:
-        code: plain Python.
-        kernel: where it would run.
+        code: Plain Python.
+        kernel: The kernel that would run the code.
     """
     if len(code) > _MOST_CODE:
         return f"it has more than {_MOST_CODE:,} characters"
@@ -70,10 +70,10 @@ READING_FUNCTIONS: Final = {
 
 
 class _Reader(Calls):
-    """Follows the values of a script. It runs over the script until nothing changes: what it knows only shrinks."""
+    """A pass over the values of a script. Passes repeat until nothing changes. Each pass only removes possibilities."""
 
     def check_all_seen(self, tree: ast.Module) -> None:
-        """Check that no expression was left out: it would run without a check."""
+        """Check that the reader visited all expressions. A skipped expression would run without a check."""
         for node in ast.walk(tree):
             is_stored = isinstance(getattr(node, "ctx", None), ast.Store)
             if isinstance(node, ast.expr) and not (
@@ -82,13 +82,13 @@ class _Reader(Calls):
                 refuse(node, "this expression may do more than read")
 
     def state(self) -> tuple[dict[str, Value], bool]:
-        """Return what is known so far."""
+        """Return the current knowledge, to compare passes."""
         return dict(self._names), self._has_foreign
 
     # --- statements
 
     def statements(self, body: Iterable[ast.stmt]) -> None:
-        """Follow statements in order."""
+        """Check statements in order."""
         for one in body:
             self._statement(one)
 
@@ -216,7 +216,7 @@ class _Reader(Calls):
             self._store(target, value)
 
     def _assign_elements(self, target: ast.expr, iterated: ast.expr) -> None:
-        """Assign the elements of what is iterated over; those of `zip` and `enumerate` each for itself."""
+        """Assign the elements of an iterable. For `zip` and `enumerate`, assign the elements of each part."""
         called = iterated.func if isinstance(iterated, ast.Call) else None
         function = self.value(called) if isinstance(called, ast.Name) else None
         is_plain = isinstance(iterated, ast.Call) and not any(
@@ -246,7 +246,7 @@ class _Reader(Calls):
         self._assign(target, self.part(value))
 
     def _bind(self, target: ast.Name, value: Value) -> None:
-        """Give a name a value. All values of a name in the script, and of the user's, must be of one kind."""
+        """Give a name a value. All values of a name must have one kind, including the user's variable."""
         name = target.id
         if name.startswith("_") or name in _SHADOWING:
             refuse(target, f"it gives `{name}` a value")
@@ -254,20 +254,20 @@ class _Reader(Calls):
             refuse(target, f"a cell of yours may call its function `{name}`")
         before = self._names.get(name)
         kind = self.kernel.kind(name)
-        if kind:  # an inner variable, too: the script may mean either
+        if kind:  # also for an inner variable, because the name is ambiguous
             users = self._of_kernel(target, name, kind)
             is_same = users == value and value.kind in {"module", "function"}
             if not (self._depth or is_same or self.kernel.is_free(name)):
                 refuse(target, f"it gives your variable `{name}` a new value")
             before = before or users
         if before is not None and (before.kind, before.name) != (value.kind, value.name):
-            refuse(target, f"{name} stands for things of several kinds")
+            refuse(target, f"{name} has values of several kinds")
         if before is not None:
             value = _either((before, value))
         self._names[name] = value
 
     def _store(self, target: ast.expr, value: Value) -> None:
-        """Store into a subscript or an attribute of an object: the script must have made the object."""
+        """Store into a subscript or an attribute of an object. The script must have created the object."""
         if value.kind != "data":
             refuse(target, "it stores something other than plain data")
         if isinstance(target, ast.Attribute):
@@ -285,7 +285,7 @@ class _Reader(Calls):
             else:
                 self.check_values(target, self.data(inner))
         else:
-            refuse(target, "it assigns to something that is not known")
+            refuse(target, "it assigns to an unknown target")
         self.note_foreign(value)
 
     # --- expressions
@@ -320,7 +320,7 @@ class _Reader(Calls):
         return refuse(node, f"the type of your variable `{name}` is not known")
 
     def _member(self, node: ast.AST, module: str, name: str) -> Value:
-        """Return what a module has by that name."""
+        """Return the member of a module."""
         inner = f"{module}.{name}"
         if any(one == inner or one.startswith(f"{inner}.") for one in known.FUNCTIONS):
             if not self.kernel.is_loaded(inner):
@@ -353,7 +353,7 @@ class _Reader(Calls):
         return DATA
 
     def _index(self, node: ast.expr, *, is_called: bool = False) -> None:
-        """Check an index. Tables call one that is a function; a dict would hold it."""
+        """Check an index. A table calls an index that is a function, but a dict stores it."""
         for one in node.elts if isinstance(node, ast.Tuple) else [node]:
             value = self.value(one)
             if value.kind != "data" and not (value.kind == "local" and is_called):
@@ -423,7 +423,7 @@ class _Reader(Calls):
         return self._made_of(node, [one for one in (*node.keys, *node.values) if one is not None])
 
     def _made_of(self, node: ast.AST, parts: Iterable[ast.expr]) -> Value:
-        """Return a new container. One of plots is a plot; data and plots do not mix."""
+        """Return a new container. A container of plots is a plot. Data and plots do not mix."""
         own, kinds = WHOLE, set()
         for one in parts:
             value = self.value(one.value if isinstance(one, ast.Starred) else one)
@@ -488,11 +488,11 @@ class _Reader(Calls):
 
 
 _PARTS: Final = (ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Starred, ast.Attribute, ast.FormattedValue)
-"""Expressions that do nothing without those that they consist of."""
+"""Expressions without an effect except the effects of their parts."""
 
 
 def _either(values: Sequence[Value]) -> Value:
-    """Join the values of one name. A cell of a table never belongs to the script."""
+    """Merge the values of one name. A cell of a table never belongs to the script."""
     is_table = all(one.is_table for one in values)
     is_mixed = not is_table and any(one.is_table for one in values)
     own = min(one.own for one in values)
@@ -500,7 +500,7 @@ def _either(values: Sequence[Value]) -> Value:
 
 
 def _is_mask(node: ast.expr) -> bool:
-    """Return True for `(a > 1) & (b < 2)` and `~(a > 1)`: the index is a table of truth values."""
+    """Return True for `(a > 1) & (b < 2)` and `~(a > 1)`. Such an index is a table of truth values."""
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, ast.BitAnd | ast.BitOr) and _is_mask(node.left) and _is_mask(node.right)
     if isinstance(node, ast.UnaryOp):

@@ -1,4 +1,4 @@
-"""Calls in code that only reads: which functions and methods are known, and what they return."""
+"""Calls in code that only reads: the known functions and methods, and the kinds of their results."""
 
 from __future__ import annotations
 
@@ -14,55 +14,55 @@ from tract_jupyter.analysis.tables import reading as known
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-NOT_OWN, CONTAINER, WHOLE = 0, 1, 2  # what the script may change: nothing, the container, its content too
+NOT_OWN, CONTAINER, WHOLE = 0, 1, 2  # the script may change: nothing, the container, also its content
 
 
 class KernelNames(Protocol):
     """The facts about the kernel that the check needs."""
 
     def kind(self, name: str) -> str:
-        """Return what a variable holds.
+        """Return the kind of a variable.
 
-        `data`, `table`, `module MODULE`, `function MODULE.NAME`; `other` for anything else, empty if there is none.
+        It is `data`, `table`, `module MODULE`, `function MODULE.NAME` or `other`; empty if the variable does not exist.
         """
         ...
 
     def is_loaded(self, module: str) -> bool:
-        """Return True if a module is loaded from the folder of installed packages."""
+        """Return True if a module is loaded, and comes from the folder of installed packages."""
         ...
 
     def why_not_drawn(self) -> str:
-        """Return why a script may not draw; empty if it may."""
+        """Return the reason why a script must not draw; empty if it may draw."""
         ...
 
     def is_original(self, module: str, name: str) -> bool:
-        """Return True if a function of a module is the module's own."""
+        """Return True if a module's function is the original one."""
         ...
 
     def is_replaced(self, attribute: str) -> bool:
-        """Return True if a class of the known libraries has another attribute of that name than it came with."""
+        """Return True if user code replaced an attribute of this name in a class of a known library."""
         ...
 
     def is_column(self, name: str) -> bool:
-        """Return True if an attribute of that name of a table is a column, and nothing else."""
+        """Return True if an attribute of a table with this name can only be a column."""
         ...
 
     def is_free(self, name: str) -> bool:
-        """Return True if a script may give a variable that exists a new value: only scripts used it so far."""
+        """Return True if a script may assign to an existing variable, because only scripts used it."""
         ...
 
     def is_mentioned(self, name: str) -> bool:
-        """Return True if a cell of the user has that name."""
+        """Return True if a cell of the user contains this name."""
         ...
 
 
 class NotReadingError(Exception):
-    """Raised for anything that may do more than read."""
+    """Raised for code that may do more than read."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """A value of an expression: its kind, whose it is, and the name of a function or module."""
+    """The value of an expression: its kind, its ownership, and the name of a function or module."""
 
     kind: str  # data, function, local, module, plot, plotter, model
     own: int = NOT_OWN
@@ -80,11 +80,11 @@ def refuse(node: ast.AST, why: str) -> NoReturn:
     """Refuse the code.
 
     Args:
-        node: the refused part.
-        why: a clause. "it" is the line of the node.
+        node: The refused part.
+        why: A clause. A leading "it" becomes the line of the node.
 
     Raises:
-        NotReadingError: always.
+        NotReadingError: Always.
     """
     line = f"line {getattr(node, 'lineno', 1)}"
     raise NotReadingError(f"{line} {why[3:]}" if why.startswith("it ") else f"{why} ({line})")
@@ -96,7 +96,7 @@ class Calls:
     def __init__(self, kernel: KernelNames) -> None:
         self.kernel = kernel
         self._names: dict[str, Value] = {}
-        self._has_foreign = False  # something of the user's was put into a container
+        self._has_foreign = False  # a container holds a value of the user
         self._depth = 0  # of functions
         self._seen: set[ast.AST] = set()
 
@@ -123,7 +123,7 @@ class Calls:
             refuse(node, f"it may change {what}")
 
     def check_values(self, node: ast.AST, value: Value) -> None:
-        """Check that the script may change values: a table that it made may have those of another one."""
+        """Check that the script may change values. Its own table may share values with another table."""
         self.check_own(node, value, WHOLE if value.is_table else CONTAINER)
 
     def most_own(self, value: Value) -> int:
@@ -159,7 +159,7 @@ class Calls:
         if called.kind == "plotter":
             return self._drawn(node)
         if called.kind != "function":
-            refuse(node, "it calls something that is not known")
+            refuse(node, "it calls an unknown function")
         if called.group in {"builtin", "error"}:
             return self._builtin(node, called.name.removeprefix("builtins."))
         module, _, name = called.name.rpartition(".")
@@ -275,14 +275,14 @@ class Calls:
         return DATA if any(one.kind == "local" for one in given) else Value("data", CONTAINER)
 
     def no_keywords(self, call: ast.Call, but: set[str]) -> None:
-        """Check that a call has no arguments by name, `but` for these."""
+        """Check that a call has no keyword arguments except these."""
         for one in call.keywords:
             if one.arg not in but:
                 refuse(call, f"the argument {one.arg} is not known here")
             self.data(one.value)
 
     def check_plots(self, node: ast.AST) -> None:
-        """Check that drawing loads no package, and changes no figure of the user's."""
+        """Check that drawing loads no package and changes no figure of the user."""
         why = self.kernel.why_not_drawn()
         if why:
             refuse(node, why)
@@ -320,10 +320,10 @@ class Calls:
         return values
 
     def _check_called(self, node: ast.Call, values: list[Value]) -> None:
-        """Check the function argument of a call: data may be a class or a bound method."""
+        """Check a called argument. Data is refused, because it may be a class or a bound method."""
         first = values[0]
         if first.kind == "data" or (first.name == "builtins.type" and len(node.args) != 2):  # noqa: PLR2004
-            refuse(node, "it calls something that is not known")
+            refuse(node, "it calls an unknown function")
 
     def _keyword(
         self, node: ast.Call, keyword: ast.keyword, fine: set[str], base: Value | None
@@ -334,7 +334,7 @@ class Calls:
         is_constant = isinstance(keyword.value, ast.Constant)
         is_true = isinstance(keyword.value, ast.Constant) and keyword.value.value is True
         if name.lower().startswith(known.OVERWRITING) and not (is_true and name.lower().startswith("copy")):
-            refuse(node, f"the argument {name} may change what is given")
+            refuse(node, f"the argument {name} may change the input")
         if name in known.CHECKED_KEYWORDS and "local" in fine:
             self._callback(keyword.value)
             return []
@@ -351,7 +351,7 @@ class Calls:
         return [self._argument(keyword.value, {*fine, "plot"} if name == "ax" else fine)]
 
     def _check_dtype(self, node: ast.expr) -> None:
-        """Check a type of data: by the text of some types, pandas loads a package or opens a file."""
+        """Check a type of data. For some type names, pandas loads a package or opens a file."""
         for one in ast.walk(node):
             if isinstance(one, ast.Constant):
                 if isinstance(one.value, str) and not _DTYPE.fullmatch(one.value):
@@ -362,10 +362,10 @@ class Calls:
                     refuse(node, "the type of the data is not written out")
 
     def _check_properties(self, node: ast.Call, given: ast.expr) -> None:
-        """Check a dict of properties of a plot: it is written out, and has none of the refused arguments."""
+        """Check a dict of plot properties. It must be literal and have no refused arguments."""
         is_dict = isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and given.func.id == "dict"
         if is_dict and isinstance(given, ast.Call) and not given.args:
-            return  # its arguments by name are checked as such
+            return  # its keyword arguments are checked elsewhere
         if not isinstance(given, ast.Dict):
             refuse(node, "the properties of the plot are not written out")
         for key in given.keys:
@@ -378,7 +378,7 @@ class Calls:
             ("numpy.float", "numpy.int", "numpy.bool", "math.")
         )
         if value.name == "builtins.display" or (value.kind not in fine and not is_plain):
-            refuse(node, "something other than plain data is given to a call")
+            refuse(node, "an argument of a call is not plain data")
         return value
 
     def _drawn(self, node: ast.Call) -> Value:
@@ -394,7 +394,7 @@ class Calls:
         return PLOT
 
     def _callbacks(self, node: ast.Call, name: str) -> Value:
-        """Check the calls of `agg`, `apply`, `map` and the like: they call methods by their names."""
+        """Check calls of `agg`, `apply`, `map` and similar methods, which call methods by name."""
         if len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred):
             only = node.args[0]
             value = self.value(only)
@@ -449,7 +449,7 @@ class Calls:
                 refuse(node, "it calls a function that is not known")
 
     def _formatted(self, node: ast.Call) -> Value:
-        """Check `"{} {x:.2f}".format(...)`: a field that reads attributes is not known."""
+        """Check `"{} {x:.2f}".format(...)`. A field that reads attributes is refused."""
         function = node.func
         text = function.value if isinstance(function, ast.Attribute) else None
         if not (isinstance(text, ast.Constant) and isinstance(text.value, str)):
@@ -461,7 +461,7 @@ class Calls:
         return NEW
 
     def _queried(self, node: ast.Call) -> Value:
-        """Check `df.query("a > 1 and b == 'x'")`: comparisons of columns and constants only."""
+        """Check `df.query("a > 1 and b == 'x'")`. It may only compare columns and constants."""
         only = node.args[0] if len(node.args) == 1 and not node.keywords else None
         if not (isinstance(only, ast.Constant) and isinstance(only.value, str)):
             refuse(node, "the query is not written out")
@@ -483,7 +483,7 @@ _DTYPE: Final = re.compile(r"[<>=|]?[A-Za-z]+\d*(\[(ns|us|ms|s|m|h|D|M|Y)\])?")
 
 
 def _root_name(node: ast.AST) -> str:
-    """Return the name of the variable that an assignment or a call of a method may change; empty if there is none."""
+    """Return the variable that an assignment or a method call may change; empty if there is none."""
     while not isinstance(node, ast.Name):
         if isinstance(node, ast.Call):
             node = node.func

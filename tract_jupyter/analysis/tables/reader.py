@@ -1,4 +1,4 @@
-"""Reads tables: lines ``level owner: name name ...``, which further lines without a colon continue.
+"""The reader of tables: lines ``level owner: name name ...``. Lines without a colon continue the line before.
 
 The owner and each name make a dotted name::
 
@@ -9,8 +9,8 @@ The owner and each name make a dotted name::
     high ?: system                     an attribute of a module that was fetched by an unknown name
     high builtins:                     the name itself
 
-A table of modules has lines ``level: module module ...`` instead; ``none`` says that a part of a module, or a
-module, is harmless. A ``#`` begins a comment.
+A table of modules has lines ``level: module module ...``. The level ``none`` marks a harmless module or submodule. A
+``#`` begins a comment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def levels(text: str) -> Mapping[str, RiskLevel]:
-    """Return a table from dotted name to level; of two lines about a name the later one counts."""
+    """Return a table from dotted names to levels. If two lines have the same name, the later one counts."""
     found: dict[str, RiskLevel] = {}
     for head, names in _lines(text):
         level, owner = head.split()
@@ -33,19 +33,19 @@ def levels(text: str) -> Mapping[str, RiskLevel]:
 
 
 def modules(text: str) -> Mapping[str, RiskLevel | None]:
-    """Return a table from module to level, None for ``none``."""
+    """Return a table from modules to levels; None for ``none``."""
     return {
         name: None if level == "none" else RiskLevel(level) for level, names in _lines(text) for name in names
     }
 
 
 def words(text: str) -> frozenset[str]:
-    """Return a table of names only."""
+    """Return the set of words in a text."""
     return frozenset(text.split())
 
 
 def symbols(text: str) -> Mapping[str, str]:
-    """Return a table from dotted name to the first word of its line, such as a kind of operation on files."""
+    """Return a table from dotted names to the first word of the line, such as a kind of file operation."""
     found: dict[str, str] = {}
     for head, names in _lines(text):
         kind, owner = head.split()
@@ -54,7 +54,7 @@ def symbols(text: str) -> Mapping[str, str]:
 
 
 def aliases(text: str) -> Mapping[str, str]:
-    """Return a table from each further name of a line to its first one."""
+    """Return a table from each further name of a line to the first name."""
     return {alias: name for name, others in _lines(text) for alias in others}
 
 
@@ -64,7 +64,7 @@ def names(text: str) -> Iterator[str]:
 
 
 def keywords(text: str) -> Iterator[tuple[str, str, RiskLevel]]:
-    """Yield the names of arguments, each with the word that describes its value, and a level."""
+    """Yield the names of arguments, each with the word for its value, and a level."""
     for head, members in _lines(text):
         level, word = head.split()
         yield from ((name, word, RiskLevel(level)) for name in members)
