@@ -1,4 +1,4 @@
-"""What a model is told about scripts: how to write them, and the tools that it is likely to need, within a budget."""
+"""The model's instructions about scripts: how to write them, and the tools it probably needs, within a token limit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_NAMES: Final = 50
 _MOST_SPACES: Final = 10
 _LONGEST_DESCRIPTION: Final = 300
 _MISSES: Final = 5
-"""Tools that did not fit, before no others are tried."""
+"""The number of tools that may be too large before the search for more tools ends."""
 
 
 def instructions(
@@ -30,14 +30,14 @@ def instructions(
     """Return instructions for writing scripts. See `Scripts.get_system_instructions`.
 
     Args:
-        executor: has the tools, and knows how often each was used.
-        profile: which tools the model has.
-        count: counts tokens.
-        max_tokens: of the whole text.
-        query: what the conversation is about.
+        executor: It has the tools, and the number of uses of each tool.
+        profile: The model's tools.
+        count: It counts tokens.
+        max_tokens: The limit for the whole text.
+        query: The topic of the conversation.
 
     Raises:
-        ContentError: not even the words about scripts fit.
+        ContentError: The text without any tools is already too long.
     """
     max_tokens = check_limit(max_tokens)
     check_text(query, "query")
@@ -64,7 +64,7 @@ def instructions(
 def _likeliest(
     functions: Mapping[str, ToolDefinition], names: Iterable[str], count: Callable[[str], int], room: int
 ) -> dict[str, ToolDefinition]:
-    """Return the first tools that there is room for, each with its description; a large one gives way to others."""
+    """Return the first tools that fit, each with its description. Skip a large tool for smaller ones."""
     kept: dict[str, ToolDefinition] = {}
     misses = 0
     for name in names:
@@ -92,7 +92,7 @@ def _of_the_rest(names: list[str], *, can_search: bool) -> str:
         spaces = Counter(name.partition(".")[0] for name in names if "." in name).most_common(_MOST_SPACES)
         listed = ", ".join(f"tools.{space} ({number})" for space, number in spaces)
         return prompts.TO_BE_FOUND.format(
-            count=len(names), spaces=f", such as those of {listed}" if listed else ""
+            count=len(names), spaces=f", for example in {listed}" if listed else ""
         )
     listed = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
     return prompts.NAMED.format(count=len(names), names=listed)
