@@ -61,28 +61,28 @@ _MODULE_TABLES = frozenset(
 
 def lookup(owner: Value, key: Value) -> Value:
     """Return the possible items of a mapping: ``sys.modules[...]``, ``vars(os)[...]``, a dict display."""
-    found: list[Value] = []
+    items: list[Value] = []
     if owner.entries is not None:
         matching = [member for known, member in owner.entries if not key.consts or known in key.consts]
-        found.extend(matching or [member for _, member in owner.entries])
+        items.extend(matching or [member for _, member in owner.entries])
     if owner.items is not None:
-        found.extend(owner.items)
+        items.extend(owner.items)
     for name in owner.names:
         if name in _MODULE_TABLES:
-            found.append(named(*(canonical(text) for text in key.texts)) if key.texts else named(ANY_MODULE))
+            items.append(named(*(canonical(text) for text in key.texts)) if key.texts else named(ANY_MODULE))
         elif name.endswith(".__dict__"):
             owner_name = name.removesuffix(".__dict__")
             known = [canonical(f"{owner_name}.{text}") for text in key.texts]
-            found.append(named(*known) if known else named(ANY_MODULE))
+            items.append(named(*known) if known else named(ANY_MODULE))
         elif name in _COLLECTED or name in effects().words.get("collected", ()):
-            found.append(Value(owner.names, owner.consts))
+            items.append(Value(owner.names, owner.consts))
         elif _has_items(name):
-            found.append(named(f"{name}[]"))
+            items.append(named(f"{name}[]"))
         elif name in effects().values:
-            found.append(constant(effects().values[name]))
+            items.append(constant(effects().values[name]))
         elif name in _ENVIRONMENTS:
-            found.append(_variable(key))
-    return union(found)
+            items.append(_variable(key))
+    return union(items)
 
 
 def _has_items(name: str) -> bool:
@@ -108,26 +108,26 @@ def call_value(resolver: Resolver, node: ast.Call) -> Value:
     function = node.func
     target = resolver.value(function)
     arguments = _arguments(resolver, node) if node.args else []
-    found: list[Value] = []
+    results: list[Value] = []
     if isinstance(function, ast.Attribute):
         owner = resolver.value(function.value)
         if owner is not UNKNOWN or function.attr in _WITHOUT_OWNER:
-            found.append(_method(owner, function.attr, arguments))
+            results.append(_method(owner, function.attr, arguments))
         if function.attr == "format" and node.keywords:
-            given = {each.arg: resolver.value(each.value) for each in node.keywords if each.arg}
-            found.append(folding.formatted(owner, arguments, given))
+            named_arguments = {each.arg: resolver.value(each.value) for each in node.keywords if each.arg}
+            results.append(folding.formatted(owner, arguments, named_arguments))
     if target is not UNKNOWN:
-        found += [resolver.returned(own) for own in target.functions]
+        results += [resolver.returned(own) for own in target.functions]
         if target.classes:
-            found.append(resolver.instance(target.classes))
-        found += [_called(name, arguments) for name in target.names]
+            results.append(resolver.instance(target.classes))
+        results += [_called(name, arguments) for name in target.names]
     if "builtins.dict" in target.names and node.keywords:
-        found.append(
+        results.append(
             Value(entries=tuple((each.arg or "", resolver.value(each.value)) for each in node.keywords))
         )
     if not target.functions:
-        found += [named(*argument.names & _CARRIERS) for argument in arguments if argument.names]
-    value = union(found) if found else UNKNOWN
+        results += [named(*argument.names & _CARRIERS) for argument in arguments if argument.names]
+    value = union(results) if results else UNKNOWN
     if (node.args or node.keywords) and not target.functions:
         value = value._replace(made=(*value.made, node))
     return value._replace(guessed=True) if target.guessed and not value.guessed else value
@@ -166,19 +166,19 @@ def _reduced(arguments: list[Value]) -> Value:
         return Value(arguments[2].names, folding.join_path([arguments[2], *arguments[1].items]).consts)
     if arguments[0].names.isdisjoint(GETATTR):
         return UNKNOWN
-    found = arguments[2]
+    result = arguments[2]
     for step in arguments[1].items:
-        found = attribute_of(found, step)
-    return found
+        result = attribute_of(result, step)
+    return result
 
 
 def _arguments(resolver: Resolver, node: ast.Call) -> list[Value]:
-    given: list[Value] = []
+    arguments: list[Value] = []
     for argument in node.args:
         value = resolver.value(argument)
         spread = isinstance(argument, ast.Starred) and value.items is not None
-        given.extend(value.items[:MAX_SPREAD] if spread and value.items is not None else [value])
-    return given
+        arguments.extend(value.items[:MAX_SPREAD] if spread and value.items is not None else [value])
+    return arguments
 
 
 def _method(owner: Value, name: str, arguments: list[Value]) -> Value:

@@ -140,13 +140,13 @@ class CapabilityCollector:
         called = isinstance(parent, ast.Call) and parent.func is node
         if isinstance(node, ast.Attribute):
             form = {ast.Load: "{}", ast.Store: "{} =", ast.Del: "del {}"}[type(node.ctx)]
-            kept = (name for name in names if not called or not name.startswith(("?", "builtins.")))
+            reached = (name for name in names if not called or not name.startswith(("?", "builtins.")))
             if not isinstance(node.ctx, ast.Load):  # the target of a write, not its current value
-                kept = (f"{owner}.{node.attr}" for owner in self._flows.dotted(node.value))
-            self.attributes.update(form.format(_dotted(name)) for name in kept)
+                reached = (f"{owner}.{node.attr}" for owner in self._flows.dotted(node.value))
+            self.attributes.update(form.format(_dotted(name)) for name in reached)
         elif isinstance(node.ctx, ast.Load) and not called:
-            whole = {_dotted(name) for name in names if name != "?" and _WHOLE_NAME.fullmatch(name)}
-            self.attributes |= whole - _PLAIN
+            full_names = {_dotted(name) for name in names if name != "?" and _WHOLE_NAME.fullmatch(name)}
+            self.attributes |= full_names - _PLAIN
         if not called:
             self._handed_on(node, names)
 
@@ -214,9 +214,9 @@ class CapabilityCollector:
             if sinks_of(name):
                 self._at_sinks.update(arguments_of(node))
 
-    def _add(self, found: set[str], what: str, entries: Iterable[Resource]) -> None:
+    def _add(self, entries_so_far: set[str], what: str, entries: Iterable[Resource]) -> None:
         for entry in entries:
-            found.add(entry.text)
+            entries_so_far.add(entry.text)
             if entry.computed is not None:
                 self._not_known(what, entry.computed)
 
@@ -243,12 +243,16 @@ class CapabilityCollector:
         form = _SETATTR.get(name)
         if form is None:
             return
-        given = node.args[1] if len(node.args) > 1 else None
-        if given is None or isinstance(node.args[0], ast.Starred) or not self._flows.is_certain(given):
+        name_node = node.args[1] if len(node.args) > 1 else None
+        if (
+            name_node is None
+            or isinstance(node.args[0], ast.Starred)
+            or not self._flows.is_certain(name_node)
+        ):
             self._not_known("a computed attribute", self._chain(node) if form == "{}" else node)
             return
         for owner in self._flows.dotted(node.args[0]) or {"?"}:
-            for text in self._flows.texts(given):
+            for text in self._flows.texts(name_node):
                 reached = canonical(f"{owner}.{text}")
                 self.attributes.add(form.format(_dotted(reached)))
                 self.tools.update(_TOOL.findall(reached))
@@ -262,18 +266,18 @@ class CapabilityCollector:
             return
         before = "fire_" if fires else ""
         named = [keyword.value for keyword in node.keywords if keyword.arg in {"operation", "name"}]
-        given = (named or node.args or [node])[0]
-        self.tools.update(before + shown(text) for text in self._flows.texts(given))
-        if not self._flows.is_certain(given):
+        tool_node = (named or node.args or [node])[0]
+        self.tools.update(before + shown(text) for text in self._flows.texts(tool_node))
+        if not self._flows.is_certain(tool_node):
             self.tools.add(before + "?")
-            self._not_known("a computed tool", given)
+            self._not_known("a computed tool", tool_node)
 
     # texts
 
     def _text(self, node: ast.expr) -> None:
         """Collect addresses and paths in any text, including computed texts."""
-        whole = (ast.JoinedStr,) if isinstance(node, ast.Constant) else (ast.JoinedStr, ast.BinOp)
-        if isinstance(self._flows.parent(node), whole):
+        containers = (ast.JoinedStr,) if isinstance(node, ast.Constant) else (ast.JoinedStr, ast.BinOp)
+        if isinstance(self._flows.parent(node), containers):
             return
         for text in _value(node) or self._flows.texts(node):
             for host in hosts_of(text):
@@ -489,7 +493,7 @@ def is_network(name: str) -> bool:
     """Return True if a dotted name belongs to a client or a server."""
     root = name.partition("()")[0]
     # The canonical name of socket.socket is that of its module.
-    return any(rule.code in _NETWORK for one in (root, f"{root}.member") for rule, _ in rules_for(one))
+    return any(rule.code in _NETWORK for symbol in (root, f"{root}.member") for rule, _ in rules_for(symbol))
 
 
 class ResourceFinder:

@@ -147,8 +147,8 @@ class AnalysisResult:
     @property
     def capabilities(self) -> tuple[Category, ...]:
         """The categories of the findings of any level, in the order of `Category`."""
-        found = {finding.category for finding in self.findings}
-        return tuple(category for category in Category if category in found)
+        categories = {finding.category for finding in self.findings}
+        return tuple(category for category in Category if category in categories)
 
     def summary(self) -> str:
         """Return one line for a panel's header, without source text."""

@@ -93,8 +93,8 @@ class Flows:
 
     def key(self, node: ast.Name) -> Key:
         """Return a name with the scope that binds it; None for an outside name."""
-        found = self.program.scope_of.get(node, self.program.module).find(node.id)
-        return (found[0] if found else None, node.id)
+        lookup = self.program.scope_of.get(node, self.program.module).find(node.id)
+        return (lookup[0] if lookup else None, node.id)
 
     def _bindings(self, key: Key) -> list[Binding]:
         return key[0].bindings.get(key[1], []) if key[0] is not None else []
@@ -111,12 +111,12 @@ class Flows:
             self._flows.setdefault(key, []).append(Flow(flow.node, kind))
         if key[0] is None or not isinstance(name.ctx, ast.Load):
             return
-        found: list[ast.expr] = []
+        sources: list[ast.expr] = []
         if isinstance(parent, ast.Call) and parent.func is outer and outer is not name:
-            found = arguments_of(parent)  # rows.append(...)
+            sources = arguments_of(parent)  # rows.append(...)
         elif outer is name and isinstance(parent, ast.Assign):
-            found = [target for target in parent.targets if isinstance(target, ast.Name)]  # an alias
-        self._flows.setdefault(key, []).extend(Flow(node, "inner") for node in found)
+            sources = [target for target in parent.targets if isinstance(target, ast.Name)]  # an alias
+        self._flows.setdefault(key, []).extend(Flow(node, "inner") for node in sources)
 
     def access(self, node: ast.expr) -> ast.expr:
         """Return the longest chain of attributes and items that begins with the node."""
@@ -203,14 +203,14 @@ class Flows:
         self._active.add(node)
         self._evaluations += 1
         cuts = self._cuts
-        found = self.resolver.value(node).names | self._spelt(node)
+        names = self.resolver.value(node).names | self._spelt(node)
         self._active.discard(node)
-        short = frozenset(name for name in found if len(name) <= MAX_NAME)
-        found = short if len(short) == len(found) <= MAX_DOTTED else short | {"?"}
+        short = frozenset(name for name in names if len(name) <= MAX_NAME)
+        names = short if len(short) == len(names) <= MAX_DOTTED else short | {"?"}
         # A result that was cut short inside a cycle is incomplete for other callers.
         if self._cuts == cuts or not self._active or self._evaluations > MAX_EVALUATIONS:
-            self._dotted[node] = found
-        return found
+            self._dotted[node] = names
+        return names
 
     def _spelt(self, node: ast.expr) -> frozenset[str]:
         if isinstance(node, ast.Name):
@@ -228,23 +228,23 @@ class Flows:
 
     def _of_name(self, node: ast.Name) -> frozenset[str]:
         key = self.key(node)
-        found: set[str] = set()
+        names: set[str] = set()
         for flow in self._flows.get(key, ()) if key[0] is not None else ():
             if flow.kind in {"same", "with"}:
-                found |= self.dotted(flow.node)
+                names |= self.dotted(flow.node)
             elif flow.kind != "inner":
                 inner = self.dotted(flow.node) if flow.kind == "part" else ()
-                found |= {f"{name}[...]" for name in inner} or {"?"}
+                names |= {f"{name}[...]" for name in inner} or {"?"}
         bindings = self._bindings(key)
         for binding in bindings:
             decorators = getattr(binding.node, "decorator_list", ())
             if binding.kind == "param" or (binding.kind == "function" and decorators):
-                found.add("?")
+                names.add("?")
             if binding.kind == "opaque" or (binding.kind == "class" and decorators):
-                found.add("?")
+                names.add("?")
         values = sum(binding.kind in {"value", "element"} for binding in bindings)
         noted = sum(flow.kind != "inner" for flow in self._flows.get(key, ()))
-        return frozenset(found | {"?"} if values > noted else found)
+        return frozenset(names | {"?"} if values > noted else names)
 
     def is_certain(self, node: ast.expr) -> bool:
         """Return True if the resolver found all possible texts of the expression."""
@@ -319,15 +319,15 @@ class FreeNames(Resolver):
 
     def name(self, name: str, scope: NameScope) -> Value:
         """Return the value of a name. Until the top level binds it, it has its outer meaning."""
-        found = scope.find(name)
+        lookup = scope.find(name)
         outside = self._parameters.get(name) or self._unbound(name, _NOWHERE)
-        if found is None:
+        if lookup is None:
             if name in self._parameters:
                 return outside
             starred = self._unbound(name, scope)
             return union((starred, outside if outside.names else named(name)))
         bound = super().name(name, scope)
-        return union((bound, outside)) if found[0].kind in {"module", "class"} else bound
+        return union((bound, outside)) if lookup[0].kind in {"module", "class"} else bound
 
 
 class _OuterNames(Resolver):

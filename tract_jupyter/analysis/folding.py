@@ -52,10 +52,10 @@ _CONSTANTS: Mapping[str, Const] = {
 
 def known_value(name: str) -> Const | None:
     """Return the value of an attribute or call that is the same on all machines, or a placeholder for it."""
-    found = _CONSTANTS.get(name)
-    if found is None:
-        found = effects().values.get(name)
-    return found if found is not None else effects().values.get(f"*.{name.rpartition('.')[2]}")
+    value = _CONSTANTS.get(name)
+    if value is None:
+        value = effects().values.get(name)
+    return value if value is not None else effects().values.get(f"*.{name.rpartition('.')[2]}")
 
 
 _FIELD = re.compile(r"\{[^{}]*\}")
@@ -195,8 +195,8 @@ def _decoded(data: Const, codec: Const) -> Const | None:
     if not isinstance(codec, str) or isinstance(data, int) or codec.replace("-", "").lower() not in _CODECS:
         return None
     with contextlib.suppress(ValueError, LookupError, TypeError):
-        found = codecs.decode(data, codec)  # type: ignore[arg-type]  # some take text, others bytes
-        return found if isinstance(found, (str, bytes)) else None
+        decoded = codecs.decode(data, codec)  # type: ignore[arg-type]  # some take text, others bytes
+        return decoded if isinstance(decoded, (str, bytes)) else None
     return None
 
 

@@ -245,10 +245,10 @@ class _Scanner:
     def _autocall(self, index: int, indent: str, match: re.Match[str]) -> bool:
         """Replace ``/f x`` by ``f(x)``, ``,f a b`` by ``f("a", "b")``, and ``;f a b`` by ``f("a b")``."""
         rest = match["rest"].strip()
-        given = {"/": rest, ",": ", ".join(map(repr, rest.split())), ";": repr(rest)}[match["sign"]]
+        arguments = {"/": rest, ",": ", ".join(map(repr, rest.split())), ";": repr(rest)}[match["sign"]]
         self._note("autocall", match["sign"], match["name"], index)
         self.shifts[index + 1] = self.shifts.get(index + 1, 0) + 1
-        self.lines[index] = f"{indent}{match['name']}({given})"
+        self.lines[index] = f"{indent}{match['name']}({arguments})"
         return True
 
     def _line_magic(self, index: int, indent: str, body: str) -> bool:
@@ -379,9 +379,10 @@ def _decorator_name(node: ast.expr) -> str:
     return last_name(node.func if isinstance(node, ast.Call) else node)
 
 
-def _by_call(method: str, given: Sequence[ast.expr]) -> Iterator[tuple[str, str]]:
+def _by_call(method: str, arguments: Sequence[ast.expr]) -> Iterator[tuple[str, str]]:
     texts = [
-        node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else "" for node in given
+        node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+        for node in arguments
     ]
     if method == "run_line_magic" and texts[0] in _DEFINES:
         yield from _defined(texts[0], texts[-1])
@@ -390,8 +391,8 @@ def _by_call(method: str, given: Sequence[ast.expr]) -> Iterator[tuple[str, str]
         yield from _defined(name, rest)
     elif method in {"define_alias", "soft_define_alias"}:
         yield from _defined("alias", " ".join(texts))
-    elif method == "register_magic_function" and isinstance(given[0], ast.Name):
-        yield given[0].id, given[0].id
+    elif method == "register_magic_function" and isinstance(arguments[0], ast.Name):
+        yield arguments[0].id, arguments[0].id
 
 
 def _defined(how: str, rest: str) -> Iterator[tuple[str, str]]:

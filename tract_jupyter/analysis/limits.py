@@ -58,8 +58,8 @@ def _marks(text: str) -> int:
 
 
 def _f_string_steps(text: str) -> int:
-    found = (match for match in _STRING.finditer(text) if "f" in match["prefix"].lower())
-    return sum(match[0].count("{") * len(match[0]) for match in found)
+    f_strings = (match for match in _STRING.finditer(text) if "f" in match["prefix"].lower())
+    return sum(match[0].count("{") * len(match[0]) for match in f_strings)
 
 
 @contextmanager

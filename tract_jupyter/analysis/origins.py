@@ -150,19 +150,21 @@ def _direct(own: OwnCode, view: CodeView) -> tuple[list[Finding], set[OwnCode]]:
             *(rule.check(inner) for rule in all_rules() if type(rule).check is not Rule.check),
             findings(inner),
         )
-        found = [each for each in chain.from_iterable(sources) if each.level >= MEDIUM and each.code < ALWAYS]
-        known = view.direct[own] = (found, inner.reported)
+        direct = [
+            each for each in chain.from_iterable(sources) if each.level >= MEDIUM and each.code < ALWAYS
+        ]
+        known = view.direct[own] = (direct, inner.reported)
     return known
 
 
 def _subtree(own: OwnCode) -> list[ast.AST]:
     """Return the nodes of a function, each after the one around it."""
-    found: list[ast.AST] = []
+    nodes: list[ast.AST] = []
     stack: list[ast.AST] = [own]
     while stack:
-        found.append(stack.pop())
-        stack.extend(reversed(list(ast.iter_child_nodes(found[-1]))))
-    return found
+        nodes.append(stack.pop())
+        stack.extend(reversed(list(ast.iter_child_nodes(nodes[-1]))))
+    return nodes
 
 
 # calls
@@ -174,11 +176,11 @@ def _of_call(node: ast.Call, view: CodeView) -> Iterator[Finding]:
     yield from _acts(node.func, view.resolver.value(node.func), node, view)
     if isinstance(node.func, ast.Attribute):
         yield from _sends(node, node.func, view)
-    for given in arguments_of(node):
-        if isinstance(given, (ast.Name, ast.Attribute, ast.Subscript)):
-            value = view.resolver.value(given)
-            yield from _acts(given, value, None, view)
-            yield from _options(given, value, view)
+    for argument in arguments_of(node):
+        if isinstance(argument, (ast.Name, ast.Attribute, ast.Subscript)):
+            value = view.resolver.value(argument)
+            yield from _acts(argument, value, None, view)
+            yield from _options(argument, value, view)
 
 
 def _wrapped(node: ast.Call, view: CodeView) -> Iterator[Finding]:
@@ -189,19 +191,19 @@ def _wrapped(node: ast.Call, view: CodeView) -> Iterator[Finding]:
     layer = [view.resolver.value(wrapper)]
     for _ in range(_MAX_WRAPPERS):
         calls = dict.fromkeys(call for value in layer for call in value.made)
-        given = [part for call in calls for part in arguments_of(call)]
-        layer = [view.resolver.value(part) for part in given if isinstance(part, (*_MENTIONS, ast.Lambda))]
+        parts = [part for call in calls for part in arguments_of(call)]
+        layer = [view.resolver.value(part) for part in parts if isinstance(part, (*_MENTIONS, ast.Lambda))]
         for value in layer:
             yield from references.named(node.func, value, view)
             yield from _of_own_code(node.func, value, view)
             yield from _acts(node.func, value, node, view)
 
 
-def _options(given: ast.expr, value: Value, view: CodeView) -> Iterator[Finding]:
+def _options(argument: ast.expr, value: Value, view: CodeView) -> Iterator[Finding]:
     """Yield the findings about an argument, such as a parser, that another cell created with a dangerous option."""
     for keyword in (each for call in value.made if call not in view.calls for each in call.keywords):
-        told = references.keyword_findings(keyword, replace(view, source=_OTHER_CELL))
-        yield from (_moved(finding, given, view) for finding in told if finding.code == _READS_ADDRESS)
+        reported = references.keyword_findings(keyword, replace(view, source=_OTHER_CELL))
+        yield from (_moved(finding, argument, view) for finding in reported if finding.code == _READS_ADDRESS)
 
 
 _READS_ADDRESS = "TJ303"
@@ -218,8 +220,8 @@ def _acts(node: ast.expr, value: Value, call: ast.Call | None, view: CodeView) -
         known = {rule for rule, _ in rules_for(name)}
         for rule, level in rules_for(root):
             if rule not in known and _is_act(rule.name, root, rest):
-                made = _made_level(rule, root, level, node, view)
-                deserved = level if made is not None and rule.name == _NETWORK else made
+                made_level = _made_level(rule, root, level, node, view)
+                deserved = level if made_level is not None and rule.name == _NETWORK else made_level
                 if deserved is not None and deserved >= MEDIUM and not _only_reads(call, view):
                     shown = name.replace("[]", "[...]")
                     yield rule.finding(view, node, f"{shown} {rule.effect}.", deserved, LIKELY)

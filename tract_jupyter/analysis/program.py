@@ -76,9 +76,9 @@ class NameScope:
             return self, self.bindings[name]
         for scope in self.visible():
             owner = scope.redirected.get(name, scope)
-            found = owner.bindings.get(name)
-            if found is not None:
-                return owner, found
+            bindings = owner.bindings.get(name)
+            if bindings is not None:
+                return owner, bindings
         return None
 
 
@@ -100,14 +100,14 @@ def _child_fields(kind: type[ast.AST]) -> tuple[str, ...]:
 
 def children_of(node: ast.AST, scope: NameScope, *leave_out: str) -> list[Child]:
     """Return the direct children in source order, each with its scope."""
-    found: list[Child] = []
+    children: list[Child] = []
     for name in reversed(SYNTAX[type(node)].fields):
         value = None if name in leave_out else getattr(node, name, None)
         if isinstance(value, list):
-            found.extend((item, scope) for item in value if isinstance(item, ast.AST))
+            children.extend((item, scope) for item in value if isinstance(item, ast.AST))
         elif isinstance(value, ast.AST):
-            found.append((value, scope))
-    return found
+            children.append((value, scope))
+    return children
 
 
 def _name(program: Program, node: ast.Name, scope: NameScope) -> None:
@@ -350,8 +350,8 @@ class NodeKind(NamedTuple):
 
 class _Syntax(dict[type[ast.AST], NodeKind]):
     def __missing__(self, kind: type[ast.AST]) -> NodeKind:
-        found = self[kind] = NodeKind(_NOTES.get(kind), _OPENS_SCOPE.get(kind), _child_fields(kind))
-        return found
+        handling = self[kind] = NodeKind(_NOTES.get(kind), _OPENS_SCOPE.get(kind), _child_fields(kind))
+        return handling
 
 
 SYNTAX = _Syntax()
@@ -477,8 +477,8 @@ class Program:
 
     def bindings_of(self, name: ast.Name) -> list[Binding]:
         """Return the bindings of a name; none if no code binds it."""
-        found = self.scope_of.get(name, self.module).find(name.id)
-        return found[1] if found is not None else []
+        lookup = self.scope_of.get(name, self.module).find(name.id)
+        return lookup[1] if lookup is not None else []
 
     def sole_value(self, name: ast.Name) -> ast.expr | None:
         """Return the assigned expression if a single assignment binds the name."""

@@ -166,15 +166,15 @@ class Calls:
         most = known.FUNCTIONS[module][called.group][name]
         if called.group == "plot":
             self.check_plots(node)
-        given = self._given(
+        values = self._given(
             node, called.name, most=most, allows={"plot": {"plot"}, "new": {"model"}}.get(called.group, ())
         )
         # a function of the script may return anything
-        is_calling = any(one.kind == "local" for one in given)
+        is_calling = any(value.kind == "local" for value in values)
         return self._result("view" if is_calling and called.group == "new" else called.group, node)
 
     def _result(self, group: str, node: ast.Call) -> Value:
-        is_shared = any(one.arg == "copy" for one in node.keywords)
+        is_shared = any(argument.arg == "copy" for argument in node.keywords)
         if group == "plot":
             return PLOT
         if group == "model":
@@ -184,17 +184,17 @@ class Calls:
         if (
             group == "empty"
             and not node.keywords
-            and all(self.value(one).group == "builtin" for one in node.args)
+            and all(self.value(argument).group == "builtin" for argument in node.args)
         ):
             return NEW
-        made = {"numbers": NEW, "table": Value("data", WHOLE, is_table=True)}
-        return made.get(group, Value("data", CONTAINER, is_table=group == "shared"))
+        results = {"numbers": NEW, "table": Value("data", WHOLE, is_table=True)}
+        return results.get(group, Value("data", CONTAINER, is_table=group == "shared"))
 
     def _builtin(self, node: ast.Call, name: str) -> Value:
         if name == "isinstance":
             self.no_keywords(node, set())
-            for one in node.args:
-                for each in one.elts if isinstance(one, ast.Tuple) else [one]:
+            for item in node.args:
+                for each in item.elts if isinstance(item, ast.Tuple) else [item]:
                     self.value(each)
             return NEW
         if name == "type" and len(node.args) != 1:
@@ -205,7 +205,7 @@ class Calls:
             node, name, most=100, is_starred=name in known.STARRED,
             allows={"plot"} if name in {"display", "len", "list", "zip", "enumerate", "type", "print"} else set(),
         )  # fmt: skip
-        if name in {"zip", "enumerate"} and any(one.kind == "plot" for one in values):
+        if name in {"zip", "enumerate"} and any(item.kind == "plot" for item in values):
             refuse(node, "it pairs plots with something")
         if name == "list" and values and values[0].kind == "plot":
             return PLOT
@@ -213,7 +213,7 @@ class Calls:
             return NEW
         if name in {"min", "max", "sum", "type", "display", "print"}:
             return DATA
-        is_whole = all(one.kind == "data" and one.own == self.most_own(one) == WHOLE for one in values)
+        is_whole = all(item.kind == "data" and item.own == self.most_own(item) == WHOLE for item in values)
         is_new = name == "range" or (is_whole and name not in {"abs", "round"})
         return NEW if is_new else Value("data", CONTAINER)
 
@@ -263,23 +263,23 @@ class Calls:
         return Value("data", CONTAINER if is_part else NOT_OWN, is_part)
 
     def _of_new_method(self, node: ast.Call, base: Value, name: str) -> Value:
-        given = self._given(node, name, most=known.NEW_METHODS[name], base=base)
+        values = self._given(node, name, most=known.NEW_METHODS[name], base=base)
         if name in {"astype", "select_dtypes"}:
-            for one in arguments_of(node):
-                self._check_dtype(one)
+            for item in arguments_of(node):
+                self._check_dtype(item)
         is_held = name in {"tolist", "to_list"} and not base.is_table  # an array without axes may hold a list
-        if name in known.ELEMENTS or is_held or any(one.arg == "copy" for one in node.keywords):
+        if name in known.ELEMENTS or is_held or any(item.arg == "copy" for item in node.keywords):
             return DATA
         if base.is_table or name in known.PANDAS_METHODS:
             return Value("data", WHOLE, is_table=True)
-        return DATA if any(one.kind == "local" for one in given) else Value("data", CONTAINER)
+        return DATA if any(item.kind == "local" for item in values) else Value("data", CONTAINER)
 
     def no_keywords(self, call: ast.Call, but: set[str]) -> None:
         """Check that a call has no keyword arguments except these."""
-        for one in call.keywords:
-            if one.arg not in but:
-                refuse(call, f"the argument {one.arg} is not known here")
-            self.data(one.value)
+        for keyword in call.keywords:
+            if keyword.arg not in but:
+                refuse(call, f"the argument {keyword.arg} is not known here")
+            self.data(keyword.value)
 
     def check_plots(self, node: ast.AST) -> None:
         """Check that drawing loads no package and changes no figure of the user."""
@@ -304,18 +304,20 @@ class Calls:
         at, by_name = known.CALLED.get(name) or known.CALLED.get(short) or (None, frozenset())
         fine = {"data", *allows}
         values = []
-        for place, one in enumerate(node.args):
-            if isinstance(one, ast.Starred) and not is_starred:
+        for place, argument in enumerate(node.args):
+            if isinstance(argument, ast.Starred) and not is_starred:
                 refuse(node, "the arguments of a call are not written out")
-            given = one.value if isinstance(one, ast.Starred) else one
-            values.append(self._argument(given, {*fine, "local"} if place == at else fine))
+            inner = argument.value if isinstance(argument, ast.Starred) else argument
+            values.append(self._argument(inner, {*fine, "local"} if place == at else fine))
         if short in known.CALLS_ITS_FIRST and values:
             self._check_called(node, values)
         for keyword in node.keywords:
             is_called = keyword.arg in by_name or short == "assign"
             values += self._keyword(node, keyword, {*fine, "local"} if is_called else fine, base)
         needed = known.RANDOM.get(short)
-        if needed and not any(one.arg == needed and _is_number(one.value) for one in node.keywords):
+        if needed and not any(
+            argument.arg == needed and _is_number(argument.value) for argument in node.keywords
+        ):
             refuse(node, f"it changes the random state of your notebook; {needed} is no written number")
         return values
 
@@ -352,23 +354,27 @@ class Calls:
 
     def _check_dtype(self, node: ast.expr) -> None:
         """Check a type of data. For some type names, pandas loads a package or opens a file."""
-        for one in ast.walk(node):
-            if isinstance(one, ast.Constant):
-                if isinstance(one.value, str) and not _DTYPE.fullmatch(one.value):
+        for part in ast.walk(node):
+            if isinstance(part, ast.Constant):
+                if isinstance(part.value, str) and not _DTYPE.fullmatch(part.value):
                     refuse(node, "the type of the data is not known")
-            elif isinstance(one, ast.expr) and not isinstance(one, ast.Dict | ast.List | ast.Tuple):
-                value = self.value(one) if isinstance(one, ast.Name | ast.Attribute) else DATA
+            elif isinstance(part, ast.expr) and not isinstance(part, ast.Dict | ast.List | ast.Tuple):
+                value = self.value(part) if isinstance(part, ast.Name | ast.Attribute) else DATA
                 if value.kind not in {"function", "module"}:
                     refuse(node, "the type of the data is not written out")
 
-    def _check_properties(self, node: ast.Call, given: ast.expr) -> None:
+    def _check_properties(self, node: ast.Call, properties: ast.expr) -> None:
         """Check a dict of plot properties. It must be literal and have no refused arguments."""
-        is_dict = isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and given.func.id == "dict"
-        if is_dict and isinstance(given, ast.Call) and not given.args:
+        is_dict = (
+            isinstance(properties, ast.Call)
+            and isinstance(properties.func, ast.Name)
+            and properties.func.id == "dict"
+        )
+        if is_dict and isinstance(properties, ast.Call) and not properties.args:
             return  # its keyword arguments are checked elsewhere
-        if not isinstance(given, ast.Dict):
+        if not isinstance(properties, ast.Dict):
             refuse(node, "the properties of the plot are not written out")
-        for key in given.keys:
+        for key in properties.keys:
             if not isinstance(key, ast.Constant) or key.value in known.REFUSED_KEYWORDS:
                 refuse(node, "the properties of the plot are not known")
 
@@ -383,12 +389,12 @@ class Calls:
 
     def _drawn(self, node: ast.Call) -> Value:
         self.check_plots(node)
-        for one in node.keywords:
-            if one.arg == "kind" and not (
-                isinstance(one.value, ast.Constant) and one.value.value in known.PLOT_KINDS
+        for argument in node.keywords:
+            if argument.arg == "kind" and not (
+                isinstance(argument.value, ast.Constant) and argument.value.value in known.PLOT_KINDS
             ):
                 refuse(node, "the kind of the plot is not known")
-        if node.args and not all(isinstance(one, ast.Constant) for one in node.args):
+        if node.args and not all(isinstance(argument, ast.Constant) for argument in node.args):
             refuse(node, "the arguments of the plot are not written out")
         self._given(node, "", most=2)
         return PLOT
@@ -404,8 +410,10 @@ class Calls:
                 return DATA
         self._only_callback(node)
         parts = arguments_of(node)
-        is_named = not any(isinstance(one, ast.Lambda | ast.Name) for part in parts for one in ast.walk(part))
-        is_container = bool(node.keywords) or any(isinstance(one, ast.List | ast.Dict) for one in node.args)
+        is_named = not any(
+            isinstance(item, ast.Lambda | ast.Name) for part in parts for item in ast.walk(part)
+        )
+        is_container = bool(node.keywords) or any(isinstance(item, ast.List | ast.Dict) for item in node.args)
         for keyword in node.keywords:
             if keyword.arg in known.CALLBACK_OPTIONS:
                 self.data(keyword.value)
@@ -423,18 +431,18 @@ class Calls:
         )
 
     def _only_callback(self, node: ast.Call) -> None:
-        for one in node.args:
+        for argument in node.args:
             if len(node.args) > 1:
                 refuse(node, "the arguments of a function are not known")
-            self._callback(one)
+            self._callback(argument)
 
     def _callback(self, node: ast.expr) -> None:
         if isinstance(node, ast.Constant):
             if node.value not in known.AGGREGATIONS:
                 refuse(node, "it calls a method by a name that is not known")
         elif isinstance(node, ast.List | ast.Tuple):
-            for one in node.elts:
-                self._callback(one)
+            for element in node.elts:
+                self._callback(element)
         elif isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
                 if key is None:
@@ -469,8 +477,8 @@ class Calls:
             tree = ast.parse(only.value.strip(), mode="eval")
         except SyntaxError:
             refuse(node, "the query may do more than read")
-        for one in ast.walk(tree):
-            if not isinstance(one, _QUERY):
+        for part in ast.walk(tree):
+            if not isinstance(part, _QUERY):
                 refuse(node, "the query may do more than read")
         return Value("data", CONTAINER, is_table=True)
 

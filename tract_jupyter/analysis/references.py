@@ -52,23 +52,23 @@ def _mentions(nodes: Sequence[ast.AST]) -> Sequence[ast.AST]:
     In this order, an evaluation finds the parts of its expression and the bindings of earlier lines in the cache. So it
     never recurses deeply.
     """
-    found: list[ast.AST] = []
+    mentions: list[ast.AST] = []
     statement: list[ast.AST] = []
     for node in nodes:
         kind = type(node)
         if kind in _STATEMENTS:
-            found += reversed(statement)
+            mentions += reversed(statement)
             statement = []
         if kind in _LOOKS:
             statement.append(node)
-    return found + statement[::-1]
+    return mentions + statement[::-1]
 
 
 def imported(view: CodeView) -> tuple[str, ...]:
     """Return the dotted names of imported modules, sorted."""
-    found = {alias.name for node in view.of(ast.Import) for alias in node.names}
-    found.update("." * node.level + (node.module or "") for node in view.of(ast.ImportFrom))
-    return tuple(sorted(found))
+    modules = {alias.name for node in view.of(ast.Import) for alias in node.names}
+    modules.update("." * node.level + (node.module or "") for node in view.of(ast.ImportFrom))
+    return tuple(sorted(modules))
 
 
 def _name(node: ast.Name, view: CodeView) -> Iterable[Finding]:
@@ -78,10 +78,10 @@ def _name(node: ast.Name, view: CodeView) -> Iterable[Finding]:
 
 
 def _attribute(node: ast.Attribute, view: CodeView) -> Iterable[Finding]:
-    found = named(node, view.resolver.value(node), view)
+    findings_so_far = named(node, view.resolver.value(node), view)
     if node.attr not in asked_attributes() or (node.attr in view.program.methods and node.attr[:2] != "__"):
-        return found
-    return chain(found, _ask(node, f"*.{node.attr}", SURE, view))
+        return findings_so_far
+    return chain(findings_so_far, _ask(node, f"*.{node.attr}", SURE, view))
 
 
 def _call(node: ast.Call, view: CodeView) -> Iterator[Finding]:
@@ -148,13 +148,13 @@ def _ask(node: ast.expr | ast.pattern, symbol: str, confidence: float, view: Cod
 def _spelt(node: ast.Call, names: frozenset[str], view: CodeView) -> Sequence[str]:
     """Return the attributes that a call of one of these functions reads by name."""
     if not names.isdisjoint(_NAMING):
-        given = node.args[:1] if any(name.startswith("operator.") for name in names) else node.args[1:2]
+        arguments = node.args[:1] if any(name.startswith("operator.") for name in names) else node.args[1:2]
         known = asked_attributes()
     elif isinstance(node.func, ast.Attribute) and node.func.attr in _READERS:
-        given, known = node.args[:2], frozenset()  # the keys of a dict can have any name
+        arguments, known = node.args[:2], frozenset()  # the keys of a dict can have any name
     else:
         return ()
-    texts = [text for argument in given for text in view.resolver.value(argument).texts]
+    texts = [text for argument in arguments for text in view.resolver.value(argument).texts]
     return tuple(part for text in texts for part in text.split(".") if "__" in part or part in known)
 
 

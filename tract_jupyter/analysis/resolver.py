@@ -65,9 +65,9 @@ def _attribute(resolver: Resolver, node: ast.Attribute) -> Value:
     own = resolver.method(owner, node.attr) or (resolver.method(owner, "run") if node.attr == "start" else ())
     if own:
         return Value(functions=own)
-    found = attribute(owner, node.attr)
+    value = attribute(owner, node.attr)
     has_fields = not owner.names or owner.objects or not owner.names.isdisjoint(_NAMESPACES)
-    return union((found, _field(resolver, node.attr))) if has_fields else found
+    return union((value, _field(resolver, node.attr))) if has_fields else value
 
 
 _NAMESPACES = frozenset({"types.SimpleNamespace()", "argparse.Namespace()"})
@@ -82,11 +82,11 @@ def _field(resolver: Resolver, name: str) -> Value:
 
 
 def _set_anywhere(resolver: Resolver, name: str) -> Value:
-    found = [resolver.value(node) for node in resolver.program.fields.get(name, ())[-MAX_FIELDS:]]
+    values = [resolver.value(node) for node in resolver.program.fields.get(name, ())[-MAX_FIELDS:]]
     methods = resolver.program.methods.get(name, ())
-    kept = [value._replace(consts=(), items=None, entries=None) for value in found if value.names]
+    named_values = [value._replace(consts=(), items=None, entries=None) for value in values if value.names]
     # If the code sets an attribute only once, any object has this value.
-    sole = found if len(found) == 1 and not methods else kept
+    sole = values if len(values) == 1 and not methods else named_values
     value = union([*sole, *([Value(functions=tuple(methods))] if methods else ())])
     return resolver.filled(f".{name}", value)
 
@@ -189,11 +189,11 @@ def _subscript(resolver: Resolver, node: ast.Subscript) -> Value:
         return folding.item(owner, index)
     if owner.items is not None and index.consts:
         return union(_at(owner.items, position) for position in index.consts if isinstance(position, int))
-    found = lookup(owner, index)
-    found = _carried_item(resolver, node) if found is UNKNOWN else found
+    value = lookup(owner, index)
+    value = _carried_item(resolver, node) if value is UNKNOWN else value
     if "builtins.globals()" in owner.names:
-        return union((found, *(resolver.name(key, resolver.program.module) for key in index.texts)))
-    return found
+        return union((value, *(resolver.name(key, resolver.program.module) for key in index.texts)))
+    return value
 
 
 def _at(items: tuple[Value, ...], position: int) -> Value:
@@ -311,16 +311,16 @@ class Resolver:
         cuts = self._cuts
         self._depth += 1
         try:
-            found = evaluate(self, node)
+            value = evaluate(self, node)
         finally:
             self._depth -= 1
         if self._cuts == cuts:
-            self._known[node] = found
+            self._known[node] = value
         else:
-            self._remember(self._known, node, found, is_whole=False)
-        return found
+            self._remember(self._known, node, value, is_whole=False)
+        return value
 
-    def once(self, key: object, evaluate: Callable[[_Asked], Value], asked: _Asked) -> Value:
+    def once(self, key: object, evaluate: Callable[[_Asked], Value], argument: _Asked) -> Value:
         """Evaluate unless this key is already active. Every cycle passes a name, a function or a field."""
         if key in self._active or self._depth >= MAX_DEPTH:
             self._cuts += 1
@@ -328,7 +328,7 @@ class Resolver:
         self._active.add(key)
         self._depth += 1
         try:
-            return evaluate(asked)
+            return evaluate(argument)
         finally:
             self._depth -= 1
             self._active.discard(key)
@@ -364,11 +364,11 @@ class Resolver:
         known = self._known_names.get(key)
         if known is not None:
             return known
-        found = scope.find(name)
-        if found is None:
+        lookup_result = scope.find(name)
+        if lookup_result is None:
             value = self._known_names[key] = self._unbound(name, scope)
             return value
-        owner, bindings = found
+        owner, bindings = lookup_result
         value = self._of_bindings((owner, name), bindings)
         if (owner, name) in self._known_names:
             self._known_names[key] = value
@@ -376,12 +376,12 @@ class Resolver:
 
     def _outer(self, node: ast.Name, scope: NameScope) -> Value:
         """Return the outer meaning of a name that may not be bound yet."""
-        found = scope.find(node.id)
-        if found is None or self._dominance.is_bound(node, found[0]):
+        lookup_result = scope.find(node.id)
+        if lookup_result is None or self._dominance.is_bound(node, lookup_result[0]):
             return UNKNOWN
-        if found[0].kind == "class" and scope.parent is not None:
+        if lookup_result[0].kind == "class" and scope.parent is not None:
             return self.name(node.id, scope.parent)
-        return self._unbound(node.id, scope) if found[0].kind == "module" else UNKNOWN
+        return self._unbound(node.id, scope) if lookup_result[0].kind == "module" else UNKNOWN
 
     def _of_bindings(self, key: tuple[NameScope, str], bindings: list[Binding]) -> Value:
         known = self._known_names.get(key) or self._provisional.get(key)
@@ -463,10 +463,10 @@ class Resolver:
             return self._argument(node, binding)
         if not isinstance(node, ast.expr):
             return _own(node)
-        found = self.value(node)
-        choices = [found]
+        value = self.value(node)
+        choices = [value]
         if binding.kind == "element":
-            choices = list(found.items) if found.items is not None else [element(found)]
+            choices = list(value.items) if value.items is not None else [element(value)]
         for step in binding.path:
             choices = [
                 member(each, step) if isinstance(step, int) else attribute(each, step) for each in choices

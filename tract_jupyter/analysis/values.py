@@ -148,12 +148,12 @@ def named(*names: str) -> Value:
 
 def constant(*consts: Const | None) -> Value:
     """Return a value of folded constants. Leave out failed folds (None)."""
-    kept = tuple([const for const in consts if const is not None and is_small(const)])
-    if not kept:
+    folded = tuple([const for const in consts if const is not None and is_small(const)])
+    if not folded:
         return UNKNOWN
-    if len(kept) > 1:
-        kept = tuple(dict.fromkeys(kept))[:MAX_ALTERNATIVES]
-    return Value(consts=kept)
+    if len(folded) > 1:
+        folded = tuple(dict.fromkeys(folded))[:MAX_ALTERNATIVES]
+    return Value(consts=folded)
 
 
 def is_small(const: Const) -> bool:
@@ -207,17 +207,17 @@ def lift(fold: Callable[..., Const | None], *values: Value) -> Value:
     """
     if any(not value.consts for value in values):
         return UNKNOWN
-    found: list[Const] = []
+    results: list[Const] = []
     combinations = math.prod(len(value.consts) for value in values)
     for combination in islice(product(*(value.consts for value in values)), _MAX_COMBINATIONS):
         result = fold(*combination) if all(map(is_small, combination)) else TOO_LONG
         if result is not None and is_small(result):
-            found.append(result)
+            results.append(result)
         elif isinstance(result, (str, bytes)):
-            found += [const for const in combination if const and not isinstance(const, int)]
-    if combinations > _MAX_COMBINATIONS and found:
-        found.append(HOLE)
-    return Value(consts=_alternatives(dict.fromkeys(found))) if found else UNKNOWN
+            results += [const for const in combination if const and not isinstance(const, int)]
+    if combinations > _MAX_COMBINATIONS and results:
+        results.append(HOLE)
+    return Value(consts=_alternatives(dict.fromkeys(results))) if results else UNKNOWN
 
 
 _MAX_COMBINATIONS = 16

@@ -102,16 +102,16 @@ class CodeView:
         """The calls in this code."""
         return frozenset(self.of(ast.Call))
 
-    def look(self, find: Callable[[_Asked], _T], asked: _Asked) -> _T:
+    def look(self, find: Callable[[_Asked], _T], argument: _Asked) -> _T:
         """Return the result of a search in a text or in the view. Cache it, and check the deadline before the search.
 
         Raises:
             TooLongError: The time is over.
         """
-        key = (find, asked)
+        key = (find, argument)
         if key not in self._results:
             self.deadline.check()
-            self._results[key] = find(asked)
+            self._results[key] = find(argument)
         return cast("_T", self._results[key])
 
     def forget(self) -> None:
@@ -120,39 +120,39 @@ class CodeView:
 
     @cached_property
     def _by_kind(self) -> Mapping[type[ast.AST], Sequence[ast.AST]]:
-        found: dict[type[ast.AST], list[ast.AST]] = {}
+        nodes: dict[type[ast.AST], list[ast.AST]] = {}
         for node in self.nodes:
-            found.setdefault(type(node), []).append(node)
-        return found
+            nodes.setdefault(type(node), []).append(node)
+        return nodes
 
     @cached_property
     def _by_method(self) -> Mapping[str, Sequence[ast.Call]]:
-        found: dict[str, list[ast.Call]] = {}
+        calls: dict[str, list[ast.Call]] = {}
         for call in self.of(ast.Call):
             if isinstance(call.func, ast.Attribute):
-                found.setdefault(call.func.attr, []).append(call)
-        return found
+                calls.setdefault(call.func.attr, []).append(call)
+        return calls
 
     @cached_property
     def _by_name(self) -> Mapping[str, Sequence[ast.Call]]:
-        found: dict[str, list[ast.Call]] = {}
+        calls: dict[str, list[ast.Call]] = {}
         for call in self.of(ast.Call):
             for name in self.resolver.value(call.func).names:
-                found.setdefault(name, []).append(call)
-        return found
+                calls.setdefault(name, []).append(call)
+        return calls
 
     @cached_property
     def member_writes(self) -> Sequence[MemberWrite]:
         """All writes to members of objects, and all deletions, in any form."""
-        found = [
+        writes = [
             MemberWrite(node, node.value, node.attr, self._assigned(node), is_item=False)
             for node in self.of(ast.Attribute)
             if not isinstance(node.ctx, ast.Load)
         ]
         for item in self.of(ast.Subscript):
             if not isinstance(item.ctx, ast.Load):
-                found += self._stored(item, item.value, item.slice, self._assigned(item), is_item=True)
-        return found + list(self._stored_by_calls())
+                writes += self._stored(item, item.value, item.slice, self._assigned(item), is_item=True)
+        return writes + list(self._stored_by_calls())
 
     def _stored_by_calls(self) -> Iterator[MemberWrite]:
         for call in self.calls_to(_SETS_ATTRIBUTE):
@@ -176,14 +176,14 @@ class CodeView:
 
     def _updated(self, call: ast.Call, owner: ast.expr) -> Iterator[MemberWrite]:
         pairs = [(keyword.arg, keyword.value) for keyword in call.keywords]
-        for given in call.args[:1]:
-            shown = self.program.sole_value(given) if isinstance(given, ast.Name) else given
+        for argument in call.args[:1]:
+            shown = self.program.sole_value(argument) if isinstance(argument, ast.Name) else argument
             if isinstance(shown, ast.Dict):
                 for key, value in zip(shown.keys, shown.values, strict=True):
                     texts = self.resolver.value(key).texts if key is not None else ()
                     pairs += [(text, value) for text in texts or ("*",)]
             else:
-                pairs.append(("*", given))
+                pairs.append(("*", argument))
         return (MemberWrite(call, owner, name or "*", value, is_item=True) for name, value in pairs)
 
     def _assigned(self, node: ast.expr) -> ast.expr | None:

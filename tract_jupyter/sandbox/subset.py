@@ -240,9 +240,9 @@ class _Printed:
         self._left_out = 0
 
     def take(self, _stream: str, text: str) -> None:
-        kept = text[: LIMITS.output_characters - len(self._text)]
-        self._text += kept
-        self._left_out += len(text) - len(kept)
+        part = text[: LIMITS.output_characters - len(self._text)]
+        self._text += part
+        self._left_out += len(text) - len(part)
 
     def show(self) -> None:
         more = left_out(self._left_out) if self._left_out else ""

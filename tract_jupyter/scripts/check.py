@@ -148,23 +148,23 @@ def nearest_tool(space: str, name: str, functions: Iterable[str]) -> str:
 
 def _find_imports(tree: ast.AST, bound: Counter[str]) -> dict[str, str]:
     """Return the path after `tools.` of each name. Leave out names that the script binds twice."""
-    found = {} if TOOLS in bound else {TOOLS: ""}
+    paths = {} if TOOLS in bound else {TOOLS: ""}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             imported = [(alias.asname or "", alias.name) for alias in node.names]
-            found |= {
+            paths |= {
                 name or TOOLS: path.partition(".")[2] if name else ""
                 for name, path in imported
                 if path.partition(".")[0] == TOOLS and bound[name or TOOLS] == 1
             }
         elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == TOOLS:
             space = str(node.module).partition(".")[2]
-            found |= {
+            paths |= {
                 alias.asname or alias.name: f"{space}.{alias.name}" if space else alias.name
                 for alias in node.names
                 if bound[alias.asname or alias.name] == 1
             }
-    return found
+    return paths
 
 
 def _has_stars(node: ast.Call) -> bool:

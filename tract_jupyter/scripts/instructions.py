@@ -48,16 +48,18 @@ def instructions(
     least = count(head)
     if least > max_tokens:
         raise ContentError(f"the instructions need at least {least} tokens; max_tokens is {max_tokens}")
-    whole = _text(head, stub_source(functions), "")
-    if count(whole) <= max_tokens:
-        return whole
-    kept = _likeliest(functions, ranked(functions, executor.uses, query), count, max_tokens - least)
-    while kept:
-        rest = [name for name in functions if name not in kept]
-        text = _text(head, stub_source(kept, argument_docs=False), _of_the_rest(rest, can_search=can_search))
+    full_text = _text(head, stub_source(functions), "")
+    if count(full_text) <= max_tokens:
+        return full_text
+    listed = _likeliest(functions, ranked(functions, executor.uses, query), count, max_tokens - least)
+    while listed:
+        rest = [name for name in functions if name not in listed]
+        text = _text(
+            head, stub_source(listed, argument_docs=False), _of_the_rest(rest, can_search=can_search)
+        )
         if count(text) <= max_tokens:
             return text
-        kept.popitem()
+        listed.popitem()
     return head
 
 
@@ -65,19 +67,19 @@ def _likeliest(
     functions: Mapping[str, ToolDefinition], names: Iterable[str], count: Callable[[str], int], room: int
 ) -> dict[str, ToolDefinition]:
     """Return the first tools that fit, each with its description. Skip a large tool for smaller ones."""
-    kept: dict[str, ToolDefinition] = {}
+    listed: dict[str, ToolDefinition] = {}
     misses = 0
     for name in names:
         tool = functions[name]
         short = replace(tool, description=one_line(tool.description, _LONGEST_DESCRIPTION))
         size = count(stub_source({name: short}, argument_docs=False))
         if size <= room:
-            kept[name], room = short, room - size
+            listed[name], room = short, room - size
         else:
             misses += 1
             if misses == _MISSES:
                 break
-    return kept
+    return listed
 
 
 def _text(head: str, stubs: str, rest: str) -> str:

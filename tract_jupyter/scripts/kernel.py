@@ -136,12 +136,12 @@ class ScriptNotebooks:
         user_cells: It returns the cells that ran in this namespace.
     """
 
-    def __init__(self, given: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(self, shared_names: Callable[[], Mapping[str, Any]]) -> None:
         self.user_namespace: dict[str, Any] | None = None
         self.user_cells: Callable[[], list[str]] = list
         self._ran: dict[str, list[tuple[int, str]]] = {}
         self._made: dict[str, dict[str, int]] = {}
-        self._given = given
+        self._given = shared_names
         self._notebooks: dict[str, dict[str, Any]] = {}
 
     def resolved(self, notebook_id: str | None) -> str:
@@ -221,11 +221,13 @@ class ScriptNotebooks:
         Raises:
             ScriptFailedError: The notebook does not exist.
         """
-        given = self._given()
+        shared_names = self._given()
         return {
             name: _kind(value)
             for name, value in self._existing(notebook_id).items()
-            if not name.startswith("_") and not isinstance(value, ModuleType) and given.get(name) is not value
+            if not name.startswith("_")
+            and not isinstance(value, ModuleType)
+            and shared_names.get(name) is not value
         }
 
     def reset(self, notebook_id: str) -> int:

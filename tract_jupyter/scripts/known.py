@@ -101,10 +101,10 @@ class KernelVariables:
             self._with_patches = {
                 root
                 for root, cls in _classes()
-                for one in cls.__mro__
-                for name, value in list(vars(one).items())
+                for base in cls.__mro__
+                for name, value in list(vars(base).items())
                 if name.startswith("__")
-                and one.__module__.partition(".")[0] == root
+                and base.__module__.partition(".")[0] == root
                 and not _is_of(value, root)
             }
         return self._with_patches
@@ -129,9 +129,9 @@ class KernelVariables:
     def is_replaced(self, attribute: str) -> bool:
         """Return True if user code replaced an attribute of this name in a class of a known library."""
         for root, cls in _classes():
-            for one in cls.__mro__:
-                if attribute in vars(one):
-                    if one.__module__.partition(".")[0] == root and not _is_of(vars(one)[attribute], root):
+            for base in cls.__mro__:
+                if attribute in vars(base):
+                    if base.__module__.partition(".")[0] == root and not _is_of(vars(base)[attribute], root):
                         return True
                     break
         return False
@@ -149,7 +149,7 @@ class KernelVariables:
             }
         array = _member("numpy", "ndarray")
         return name in self._columns and not any(
-            hasattr(cls, name) for cls in (array, list, dict, *(one for _, one in _classes()))
+            hasattr(cls, name) for cls in (array, list, dict, *(known_class for _, known_class in _classes()))
         )
 
     def why_not_drawn(self) -> str:
@@ -249,14 +249,14 @@ def _look(name: str, value: Any, budget: _Budget, texts: list[str], depth: int) 
         raise _ForeignError
     if kind in _LISTS:
         budget.take(len(value))
-        for one in value:
-            _look(name, one, budget, texts, depth + 1)
+        for element in value:
+            _look(name, element, budget, texts, depth + 1)
         return False
     if kind is dict:
         budget.take(len(value))
-        for key, one in value.items():
+        for key, element in value.items():
             _look(name, key, budget, texts, depth + 1)
-            _look(str(key) if type(key) is str else name, one, budget, texts, depth + 1)
+            _look(str(key) if type(key) is str else name, element, budget, texts, depth + 1)
         return False
     if kind is _member("numpy", "ndarray"):
         if value.dtype.hasobject or value.dtype.names:  # a list of fields gives a view
@@ -280,10 +280,12 @@ def _is_scalar(kind: type) -> bool:
     """Return True for the scalar types of numpy and pandas."""
     pandas, generic = sys.modules.get("pandas"), _member("numpy", "generic")
     if generic is not None and issubclass(kind, generic):
-        return any(one is kind for one in vars(sys.modules["numpy"]).values())
+        return any(candidate is kind for candidate in vars(sys.modules["numpy"]).values())
     names = ("Timestamp", "Timedelta", "Period", "Interval")
     missing = {type(getattr(pandas, name, None)) for name in ("NaT", "NA")} if pandas else set()
-    return pandas is not None and (kind in missing or kind in {getattr(pandas, one, None) for one in names})
+    return pandas is not None and (
+        kind in missing or kind in {getattr(pandas, candidate, None) for candidate in names}
+    )
 
 
 def _check_table(value: Any, kind: type, budget: _Budget) -> None:
@@ -296,7 +298,7 @@ def _check_table(value: Any, kind: type, budget: _Budget) -> None:
     indexes = set() if pandas is None else _indexes(pandas)
     if pandas is None or kind not in {pandas.DataFrame, pandas.Series, *indexes}:
         raise _ForeignError
-    is_own = any(not one.startswith("_") for one in vars(value))  # `df.describe = ...`
+    is_own = any(not attribute.startswith("_") for attribute in vars(value))  # `df.describe = ...`
     if is_own or (kind not in indexes and value.attrs) or not _is_known_freq(value):
         raise _ForeignError
     for name in () if kind is pandas.DataFrame else value.names if kind in indexes else (value.name,):
@@ -349,9 +351,9 @@ def _check_cells(dtype: Any, column: Any, budget: _Budget) -> None:
         return
     budget.take(len(column) // 10)  # a cell takes less time than a value in a list
     cells = column.to_numpy()
-    for one in () if set(map(type, cells)) <= _PLAIN else cells:
-        if type(one) not in _PLAIN:
-            _look("", one, _Budget(1), [], _DEEPEST)
+    for cell in () if set(map(type, cells)) <= _PLAIN else cells:
+        if type(cell) not in _PLAIN:
+            _look("", cell, _Budget(1), [], _DEEPEST)
 
 
 def _is_of(value: Any, root: str) -> bool:
@@ -365,9 +367,13 @@ def _is_of(value: Any, root: str) -> bool:
         home = str(value.__globals__.get("__name__", ""))
         return home.partition(".")[0] == root or value.__code__.co_filename.startswith("<__array_function__")
     if isinstance(value, type):
-        made = [one for one in (vars(value).get("__init__"), vars(value).get("__new__")) if one is not None]
+        constructors = [
+            constructor
+            for constructor in (vars(value).get("__init__"), vars(value).get("__new__"))
+            if constructor is not None
+        ]
         return value.__module__.partition(".")[0] in {root, "builtins"} and all(
-            _is_of(one, root) for one in made
+            _is_of(constructor, root) for constructor in constructors
         )
     if isinstance(value, BuiltinFunctionType) or type(value).__name__ == "cython_function_or_method":
         home = str(value.__module__ or root).partition(".")[0]
@@ -421,7 +427,11 @@ DRAWN: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 def open_figures() -> set[Any]:
     """Return the open figures. A notebook shows them below the cell, and scripts do not see them there."""
     helpers = sys.modules.get("matplotlib._pylab_helpers")
-    return set() if helpers is None else {one.canvas.figure for one in helpers.Gcf.get_all_fig_managers()}
+    return (
+        set()
+        if helpers is None
+        else {manager.canvas.figure for manager in helpers.Gcf.get_all_fig_managers()}
+    )
 
 
 _WORD: Final = re.compile(r"[^\W\d]\w*")
@@ -442,7 +452,7 @@ def made_names(code: str, before: Mapping[str, Any], after: Mapping[str, Any], m
 
 def keep_made(before: Mapping[str, Any], after: dict[str, Any], namespace: dict[str, Any]) -> dict[str, Any]:
     """Copy a script's new variables into a namespace, and return them. Skip variables that changed since."""
-    kept = {}
+    moved = {}
     for name, value in after.items():
         is_made = name not in before or before[name] is not value
         if (
@@ -450,8 +460,8 @@ def keep_made(before: Mapping[str, Any], after: dict[str, Any], namespace: dict[
             and not name.startswith("_")
             and namespace.get(name, _MISSING) is before.get(name, _MISSING)
         ):
-            kept[name] = namespace[name] = _moved(value, after, namespace)
-    return kept
+            moved[name] = namespace[name] = _moved(value, after, namespace)
+    return moved
 
 
 def _moved(value: Any, after: dict[str, Any], namespace: dict[str, Any]) -> Any:

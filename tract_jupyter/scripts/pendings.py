@@ -127,10 +127,12 @@ class PendingScriptCall(ToolPending):
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """Return the code of the fired operation, if any, and the script with the calling line marked."""
-        asked, script = super().asking_block(), self.script
-        title, marked = ("Script", None) if asked is None else (asked.title, asked.marked)
-        whole = CodeBlock(title, script["code"], first_line=script["first_line"], marked=marked)
-        return (*super().code_blocks(), whole)
+        calling_block, script = super().asking_block(), self.script
+        title, marked = (
+            ("Script", None) if calling_block is None else (calling_block.title, calling_block.marked)
+        )
+        script_block = CodeBlock(title, script["code"], first_line=script["first_line"], marked=marked)
+        return (*super().code_blocks(), script_block)
 
     @property
     def runs_in(self) -> RunsIn:
@@ -243,13 +245,13 @@ class PendingScript(FieldPending):
         """Return the reason for the request. If reading scripts run at once, begin with the reason for this script."""
         reason = self._why_not_reading
         is_on = bool(reason) and self.tract.review.grants.has_rule()
-        asked = f"{ASKED_BECAUSE} {reason}. " if is_on else ""
+        begin = f"{ASKED_BECAUSE} {reason}. " if is_on else ""
         reach = "In this kernel it has all your permissions."
         calls = "Calls of tools that can change something need another approval."
         author = self._executor.asker(self.actor)
         if author == self.actor and author.startswith("agent:"):
             author = "The model"
-        return f"{asked}{author} wrote this code. {reach} {calls}"
+        return f"{begin}{author} wrote this code. {reach} {calls}"
 
     def summary(self) -> str:
         """Return the abilities of the code, as far as its text shows."""

@@ -262,10 +262,10 @@ class Scripts:
         try:
             run_in_kernel(run, namespace if names is None else names, self._executor)
         finally:
-            made = namespace
+            new = namespace
             if names is not None:
-                made = {} if was_left() else keep_made(before, names, namespace)
-            self.notebooks.note(run.notebook_id, run.script.code, before, made)
+                new = {} if was_left() else keep_made(before, names, namespace)
+            self.notebooks.note(run.notebook_id, run.script.code, before, new)
             log.end(completed=run.status is ScriptStatus.COMPLETED)
             run.notes = (*log.notes(), *run.notes)
         self.notebooks.restore(namespace)

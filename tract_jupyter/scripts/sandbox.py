@@ -76,17 +76,17 @@ def script_error(error: Any, filename: str, functions: Iterable[str]) -> ScriptE
 
 def bound_names(code: str) -> set[str]:
     """Return the names that a script binds at its top level."""
-    found: set[str] = set()
+    names: set[str] = set()
     stack: list[ast.AST] = list(ast.parse(code).body)
     while stack:
         node = stack.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
-            found.update(*(each.names for each in ast.walk(node) if isinstance(each, ast.Global)))
+            names.add(node.name)
+            names.update(*(each.names for each in ast.walk(node) if isinstance(each, ast.Global)))
         else:
-            found.update(names_bound_by(node))
+            names.update(names_bound_by(node))
             stack.extend(ast.iter_child_nodes(node))
-    return found - {TOOLS, *NAMES, "*"}
+    return names - {TOOLS, *NAMES, "*"}
 
 
 MOST_BYTES = 5_000_000
@@ -256,9 +256,9 @@ class Sandbox:
             return {}
         with self._pool().checkout(external_modules={"tools": self._tools().module}) as session:
             session.monty.load_session(variables.state)
-            asked = "".join(map(_ASK_TYPE.format, sorted(variables.names)))
-            found: dict[str, str] = session.call(session.monty.feed_run, f"__types = {{}}\n{asked}__types")
-        return found
+            code = "".join(map(_ASK_TYPE.format, sorted(variables.names)))
+            types: dict[str, str] = session.call(session.monty.feed_run, f"__types = {{}}\n{code}__types")
+        return types
 
     def reset(self, notebook_id: str) -> int:
         """Delete a notebook's variables, and return their number.
@@ -299,10 +299,10 @@ class Sandbox:
     def _tools(self) -> _Tools:
         """Return the module `tools`. Create it again only if the tools change."""
         tools = tuple(self._executor.tools().values())
-        made = self._made
-        if made is None or len(made.tools) != len(tools) or any(map(is_not, made.tools, tools)):
-            made = self._made = _tools_module(tools)
-        return made
+        module = self._made
+        if module is None or len(module.tools) != len(tools) or any(map(is_not, module.tools, tools)):
+            module = self._made = _tools_module(tools)
+        return module
 
     def _names(self, notebook_id: str) -> frozenset[str]:
         variables = self._variables.get(notebook_id)

@@ -121,10 +121,10 @@ class _ToolImports(ast.NodeTransformer):
         return self._instead(node, [], named)
 
     def _instead(self, node: ast.stmt, imports: list[ast.stmt], named: list[ast.stmt]) -> list[ast.stmt]:
-        made: list[ast.stmt] = [*imports, *named] or [ast.Pass()]
-        for part in (part for each in made for part in ast.walk(each)):
+        statements: list[ast.stmt] = [*imports, *named] or [ast.Pass()]
+        for part in (part for each in statements for part in ast.walk(each)):
             ast.copy_location(part, node)
-        return made
+        return statements
 
 
 def _is_of_tools(module: str) -> bool:

@@ -42,13 +42,13 @@ def script_tools(
         scripts: It returns the scripts.
     """
     tools = _ScriptTools(executor, scripts)
-    made = ToolDefinition.built_in
+    definition = ToolDefinition.built_in
     return [
-        made(tools.notebook_execute, told_actor=True, asks_itself=True, asks_always=_is_for_the_kernel),
-        made(tools.notebook_create, asks_itself=True),
-        made(tools.notebook_reset, asks_itself=True),
-        made(tools.notebook_variables, traits=_READS),
-        made(tools.notebook_list, traits=_READS),
+        definition(tools.notebook_execute, told_actor=True, asks_itself=True, asks_always=_is_for_the_kernel),
+        definition(tools.notebook_create, asks_itself=True),
+        definition(tools.notebook_reset, asks_itself=True),
+        definition(tools.notebook_variables, traits=_READS),
+        definition(tools.notebook_list, traits=_READS),
     ]
 
 
@@ -99,8 +99,8 @@ class _ScriptTools:
         is_asked = bool(doubt) or pending.subject is None
         if is_asked or not reviewer.granted(pending):
             is_asked = True
-            with reviewer.claimed(pending) as asked:
-                pending = asked
+            with reviewer.claimed(pending) as claimed:
+                pending = claimed
                 # an open request with its old id was never approved, and nothing ran
                 pending.caution = "" if doubt == BEGUN_BEFORE and pending.pending_id != own else doubt
                 note_question(pending)

@@ -86,11 +86,11 @@ def _levels(
         if not any(word in words for words in described(other, call, view)):
             return
     argument = _argument(entry, call)
-    asked = {word for word, _ in entry.levels}
-    brought = {"foreign"} if "foreign" in asked and is_foreign(argument, view) else set()
-    brought |= {"given"} if "given" in asked and is_given(argument, view) else set()
-    for found in described(argument, call, view):
-        words = found if "text" in found else found | brought
+    entry_words = {word for word, _ in entry.levels}
+    brought = {"foreign"} if "foreign" in entry_words and is_foreign(argument, view) else set()
+    brought |= {"given"} if "given" in entry_words and is_given(argument, view) else set()
+    for argument_words in described(argument, call, view):
+        words = argument_words if "text" in argument_words else argument_words | brought
         yield next((level for word, level in entry.levels if word in words), usual)
 
 
@@ -103,11 +103,11 @@ def _argument(entry: ArgumentEffect, call: ast.Call) -> ast.expr | None:
         if keyword.arg in entry.keywords:
             return keyword.value
     if entry.position is not None:
-        given = call.args[: entry.position + 1]
-        if any(isinstance(node, ast.Starred) for node in given):
+        positional = call.args[: entry.position + 1]
+        if any(isinstance(node, ast.Starred) for node in positional):
             return _SPREAD
-        if len(given) > entry.position:
-            return given[entry.position]
+        if len(positional) > entry.position:
+            return positional[entry.position]
     return _SPREAD if any(keyword.arg is None for keyword in call.keywords) else None
 
 

@@ -78,7 +78,7 @@ class Change(NamedTuple):
 def _changes(view: CodeView) -> list[Change]:
     """Return the calls that may change a database. Leave out destructive calls and databases in memory."""
     destroying = {*built(view), *(call for call, _ in replaced(view))}
-    found = []
+    changes = []
     for call in view.deadline.watched(view.of(ast.Call)):
         name = last_name(call.func)
         if call not in destroying and name in _CONSIDERED:
@@ -90,8 +90,8 @@ def _changes(view: CodeView) -> list[Change]:
                 effect is UNREADABLE and _can_copy(database, view)
             )
             if effect and not (is_contained or is_read_only(database, view)):
-                found.append(Change(call, effect, database))
-    return [*found, *_handed_on(view)]
+                changes.append(Change(call, effect, database))
+    return [*changes, *_handed_on(view)]
 
 
 def _handed_on(view: CodeView) -> Iterator[Change]:
@@ -120,8 +120,8 @@ def _can_copy(database: list[ast.expr], view: CodeView) -> bool:
 def _effect_of(call: ast.Call, name: str, database: list[ast.expr], view: CodeView) -> str:
     """Return the effect of a call; empty if it does not change a database."""
     if name in _SENDS:
-        given = view.argument(call, 1 if name in _SECOND else 0, *STATEMENTS)
-        return "" if given is None else _effect_of_statement(given, name, database, view)
+        statement = view.argument(call, 1 if name in _SECOND else 0, *STATEMENTS)
+        return "" if statement is None else _effect_of_statement(statement, name, database, view)
     if name in _METHODS:
         return f"{name} changes" if _has_methods(database, view) else ""
     if name == "backup":
@@ -129,8 +129,8 @@ def _effect_of(call: ast.Call, name: str, database: list[ast.expr], view: CodeVi
     return f"{name} writes a table to"
 
 
-def _effect_of_statement(given: ast.expr, name: str, database: list[ast.expr], view: CodeView) -> str:
-    texts = view.resolver.value(given).texts
+def _effect_of_statement(statement: ast.expr, name: str, database: list[ast.expr], view: CodeView) -> str:
+    texts = view.resolver.value(statement).texts
     if name == "read_sql":
         texts = tuple(text for text in texts if " " in text.strip())  # not the name of a table
     if any(
@@ -141,19 +141,19 @@ def _effect_of_statement(given: ast.expr, name: str, database: list[ast.expr], v
         texts = tuple(text for text in texts if view.look(surely_changes, text))
         return view.look(effects_of, texts[0])[0] if texts else ""
     effects = [effect for text in texts for effect in view.look(effects_of, text)]
-    return effects[0] if effects else _effect_of_other(given, name, database, view)
+    return effects[0] if effects else _effect_of_other(statement, name, database, view)
 
 
-def _effect_of_other(given: ast.expr, name: str, database: list[ast.expr], view: CodeView) -> str:
+def _effect_of_other(statement: ast.expr, name: str, database: list[ast.expr], view: CodeView) -> str:
     """Return the effect of a statement that calls build, or whose text is not in the code."""
-    texts = view.resolver.value(given).texts
-    steps = {step for step, _ in steps_of(given, view)}
+    texts = view.resolver.value(statement).texts
+    steps = {step for step, _ in steps_of(statement, view)}
     built = [step for step in _BUILDS if step in steps]
     if built and not texts:
         return effects_of(f"{built[0]} x")[0]
     is_entity = name == "query" and any(_SESSION in names_of(node, view) for node in database)
     is_script = name == "executescript" and any(HOLE in text for text in texts)
-    is_shown = is_entity or not steps.isdisjoint(_SELECTS) or _is_shown(given, view)
+    is_shown = is_entity or not steps.isdisjoint(_SELECTS) or _is_shown(statement, view)
     return "" if is_shown and not is_script else UNREADABLE
 
 
@@ -207,7 +207,7 @@ def _is_shown_binding(binding: Binding, view: CodeView, depth: int) -> bool:
     node = binding.node
     if binding.kind == "param" and isinstance(node, FunctionNode):
         passed = view.resolver.passed(node, binding)
-        return bool(passed) and all(_is_shown(one, view, depth) for one in passed)
+        return bool(passed) and all(_is_shown(element, view, depth) for element in passed)
     if not isinstance(node, ast.expr):
         return False
     if binding.kind == "value" and not binding.path:
@@ -217,7 +217,7 @@ def _is_shown_binding(binding: Binding, view: CodeView, depth: int) -> bool:
         binding.kind == "element"
         and not binding.path
         and isinstance(shown, (ast.List, ast.Tuple, ast.Set))
-        and all(_is_shown(one, view, depth) for one in shown.elts)
+        and all(_is_shown(element, view, depth) for element in shown.elts)
     )
 
 

@@ -72,14 +72,14 @@ class RunsText(Rule):
 
 def _annotations(view: CodeView) -> Iterator[ast.Constant]:
     """Yield the texts in annotations, and in calls that turn a text into a type."""
-    given: list[ast.expr | None] = [node.annotation for node in view.of(ast.AnnAssign)]
-    given += [node.annotation for node in view.of(ast.arg)]
-    given += [node.returns for node in view.of(ast.FunctionDef)]
-    given += [node.returns for node in view.of(ast.AsyncFunctionDef)]
+    annotations: list[ast.expr | None] = [node.annotation for node in view.of(ast.AnnAssign)]
+    annotations += [node.annotation for node in view.of(ast.arg)]
+    annotations += [node.returns for node in view.of(ast.FunctionDef)]
+    annotations += [node.returns for node in view.of(ast.AsyncFunctionDef)]
     for call in view.of(ast.Call):
         if last_name(call.func) in _MAKES_TYPES:
-            given += arguments_of(call)
-    for annotation in view.deadline.watched(given):
+            annotations += arguments_of(call)
+    for annotation in view.deadline.watched(annotations):
         for node in ast.walk(annotation) if annotation is not None else ():
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node

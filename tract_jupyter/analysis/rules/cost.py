@@ -346,8 +346,8 @@ def _of_name(node: ast.Name, view: CodeView, depth: int) -> float | None:
 
 def _of_number(node: ast.Call, view: CodeView, depth: int) -> float | None:
     """Estimate ``int(1e12)``."""
-    whole = node.args and view.resolver.value(node.func).names & {"builtins.int", "builtins.round"}
-    return magnitude(node.args[0], view, depth) if whole else _of_known(node, view, depth)
+    is_integer = node.args and view.resolver.value(node.func).names & {"builtins.int", "builtins.round"}
+    return magnitude(node.args[0], view, depth) if is_integer else _of_known(node, view, depth)
 
 
 def _log(number: float) -> float:

@@ -77,9 +77,9 @@ _CONNECTION = ("con", "connection", "bind", "cur")
 
 def in_memory(nodes: Iterable[ast.expr], view: CodeView) -> bool:
     """Return True if the database is in memory."""
-    found = list(nodes)
-    is_default = bool(found) and "duckdb" in names_of(found[0], view)  # duckdb.sql(...)
-    return is_default or any(_is_in_memory(each, view) for each in found)
+    origins = list(nodes)
+    is_default = bool(origins) and "duckdb" in names_of(origins[0], view)  # duckdb.sql(...)
+    return is_default or any(_is_in_memory(each, view) for each in origins)
 
 
 def _is_in_memory(node: ast.expr, view: CodeView) -> bool:
@@ -111,17 +111,17 @@ _ELSEWHERE = {PathLocation.OUTSIDE, PathLocation.PROTECTED, PathLocation.SECRET}
 
 def database_files(nodes: Iterable[ast.expr], view: CodeView) -> list[str | None]:
     """Return the files of the database that these expressions open; None for an unknown file."""
-    found: dict[str | None, None] = {}
+    paths: dict[str | None, None] = {}
     for node in nodes:
         if isinstance(node, ast.Call):
             for name in sorted(names_of(node.func, view)):
                 opened = paths_of(Reference(node.func, name, LOW, GUESS), view) if _opens(name) else ()
-                found.update(dict.fromkeys(text for text, _ in opened))
+                paths.update(dict.fromkeys(text for text, _ in opened))
         else:
             texts = view.resolver.value(node).texts
-            found.update(dict.fromkeys(database_path(text) for text in texts if _LOCAL_URL.match(text)))
-    files = [text for text in found if text and view.workspace.locate(text) is not PathLocation.REMOTE]
-    return [*files, *([None] if None in found and not files else [])]
+            paths.update(dict.fromkeys(database_path(text) for text in texts if _LOCAL_URL.match(text)))
+    files = [text for text in paths if text and view.workspace.locate(text) is not PathLocation.REMOTE]
+    return [*files, *([None] if None in paths and not files else [])]
 
 
 def _opens(name: str) -> bool:

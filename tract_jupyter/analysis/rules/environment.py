@@ -78,15 +78,15 @@ class ReadsEnvironment(Rule):
         keys = _keys(reference.node, view)
         secret = not keys or any(view.look(_SECRET.search, key) for key in keys)
         level = reference.level if secret else LOW
-        whole = reference.symbol in {"os.environ", "os.environb"} and _takes_all(reference.node, view)
-        reason = f"{reference.shown} {_READS_ALL if whole else self.effect}."
-        yield self.finding(view, reference.node, reason, HIGH if whole else level, reference.confidence)
+        takes_all = reference.symbol in {"os.environ", "os.environb"} and _takes_all(reference.node, view)
+        reason = f"{reference.shown} {_READS_ALL if takes_all else self.effect}."
+        yield self.finding(view, reference.node, reason, HIGH if takes_all else level, reference.confidence)
 
     def check(self, view: CodeView) -> Iterator[Finding]:
         """Find secrets in output, logs and files."""
         clean: set[ast.AST] = set()
-        for node, given in view.deadline.watched(_shown(view)):
-            if _holds_secret(given, clean, view):
+        for node, values in view.deadline.watched(_shown(view)):
+            if _holds_secret(values, clean, view):
                 yield self.finding(view, node, "Shows or stores the value of a secret.", HIGH, LIKELY)
 
 
@@ -219,9 +219,9 @@ def _keys(node: ast.AST, view: CodeView) -> tuple[str, ...]:
     key = parent.slice if isinstance(parent, ast.Subscript) else view.argument(view.call_of(node), 0, "key")
     if key is None and parent is not None:
         call = view.call_of(parent)
-        given = [keyword.arg for keyword in call.keywords if keyword.arg] if call is not None else []
-        if given:
-            return tuple(given)
+        keywords = [keyword.arg for keyword in call.keywords if keyword.arg] if call is not None else []
+        if keywords:
+            return tuple(keywords)
         key = view.argument(call, 0)
     if key is None:
         return ()
@@ -312,8 +312,8 @@ _READS_ONE = {(ReadsEnvironment.code, False), (ReadsEnvironment.code, True), (Re
 
 def _asks_for_secret(call: ast.Call) -> bool:
     """Return True if a method of any object returns a secret by its name: ``vault.get_secret("db")``."""
-    told = words_of(getattr(call.func, "attr", ""))
-    named = not _TAKES.isdisjoint(told[:1]) and not _NAMES_SECRET.isdisjoint(told)
+    name_words = words_of(getattr(call.func, "attr", ""))
+    named = not _TAKES.isdisjoint(name_words[:1]) and not _NAMES_SECRET.isdisjoint(name_words)
     return named or any(keyword.arg == "WithDecryption" for keyword in call.keywords)
 
 

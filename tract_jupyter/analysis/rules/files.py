@@ -60,13 +60,13 @@ class ReadsFile(Rule):
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
         """Find the paths in the call, and report each under the code of its location."""
-        found = list(paths_of(reference, view))
+        paths = list(paths_of(reference, view))
         opens = sinks()[reference.symbol]
         is_in_memory = opens[0].address and view.call_of(reference.node) is not None
         is_import = isinstance(reference.node, ast.alias)  # each use has a finding
-        if not (found or is_in_memory or is_import or all(sink.anything for sink in opens)):
+        if not (paths or is_in_memory or is_import or all(sink.anything for sink in opens)):
             yield self._mentioned(reference, opens[-1].access, view)
-        for text, access in found:
+        for text, access in paths:
             place = PathLocation.UNKNOWN if text is None else view.workspace.locate(text)
             if place is PathLocation.OUTSIDE and text is not None:
                 view.external.append(text)
@@ -148,8 +148,8 @@ def _only_empties(reference: Reference, view: CodeView) -> bool:
     call = view.call_of(reference.node)
     parent = view.parent(call) if call is not None else None
     if call is not None and reference.symbol.endswith((".write_text", ".write_bytes")):
-        given = call.args[0] if call.args else None
-        return isinstance(given, ast.Constant) and not given.value and _is_found(reference.node, view)
+        content = call.args[0] if call.args else None
+        return isinstance(content, ast.Constant) and not content.value and _is_found(reference.node, view)
     if reference.symbol != "builtins.open" or not isinstance(parent, ast.Attribute) or parent.attr != "close":
         return False
     mode = view.value(view.argument(call, 1, "mode"))

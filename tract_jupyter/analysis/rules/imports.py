@@ -252,8 +252,10 @@ def _level(name: str, write: MemberWrite, view: CodeView) -> RiskLevel | None:
 
 
 def _is_own(new: ast.expr | None, view: CodeView) -> bool:
-    made = new.func if isinstance(new, ast.Call) else new
-    return made is not None and bool(view.resolver.value(made).functions or _is_own_class(made, view))
+    function = new.func if isinstance(new, ast.Call) else new
+    return function is not None and bool(
+        view.resolver.value(function).functions or _is_own_class(function, view)
+    )
 
 
 def _is_own_class(node: ast.expr, view: CodeView) -> bool:

@@ -65,9 +65,9 @@ def check_effects(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     if isinstance(paths, str):
         raise EffectsError(f"Give the effects files as a list: [{paths!r}].")
     files = [str(Path(path).expanduser().absolute()) for path in paths]
-    found = load(files)
-    _check_known("rule", found.rules(), rules_by_name(), "Use `%tract rules` to list them")
-    _check_known("kind of path", found.paths.values(), kinds_of_paths(), "See docs/analysis.md")
+    contents = load(files)
+    _check_known("rule", contents.rules(), rules_by_name(), "Use `%tract rules` to list them")
+    _check_known("kind of path", contents.paths.values(), kinds_of_paths(), "See docs/analysis.md")
     return files
 
 
@@ -98,8 +98,8 @@ def rules_for(symbol: str) -> _Hits:
     exact = _index().get(symbol, ())
     if "." not in symbol or len(symbol) > MAX_NAME:
         return exact
-    asked = {rule for rule, _ in exact}
-    return exact + tuple(hit for hit in _of_module(symbol, _index()) if hit[0] not in asked)
+    exact_rules = {rule for rule, _ in exact}
+    return exact + tuple(hit for hit in _of_module(symbol, _index()) if hit[0] not in exact_rules)
 
 
 @derived
@@ -263,13 +263,13 @@ def _kinds() -> Mapping[str, tuple[Sink, ...]]:
 
 
 def paths_of(
-    reference: Reference, view: CodeView, given: tuple[Sink, ...] | None = None
+    reference: Reference, view: CodeView, chosen: tuple[Sink, ...] | None = None
 ) -> Iterator[tuple[str | None, PathAccess]]:
     """Yield the paths that a call opens, with the access; None for an unknown path."""
     call = view.call_of(reference.node)
     if call is None:
         return
-    for sink in given or sinks()[reference.symbol]:
+    for sink in chosen or sinks()[reference.symbol]:
         access = _access_of(sink, call, view)
         texts = _texts(sink, reference, call, view)
         if texts:
@@ -280,20 +280,20 @@ def paths_of(
 
 def _is_object(sink: Sink, call: ast.Call, view: CodeView) -> bool:
     """Return True if the argument is a known object, such as a buffer, or is missing."""
-    given = _given(sink, call, view)
-    values = [view.resolver.value(node) for node in given]
-    return not given or any(value.names or value.objects or value.items for value in values)
+    arguments = _given(sink, call, view)
+    values = [view.resolver.value(node) for node in arguments]
+    return not arguments or any(value.names or value.objects or value.items for value in values)
 
 
 def _texts(sink: Sink, reference: Reference, call: ast.Call, view: CodeView) -> list[str] | None:
     if sink.position < 0:
         owner = reference.node.value if isinstance(reference.node, ast.Attribute) else None
-        given = [] if owner is None else [owner]
+        nodes = [] if owner is None else [owner]
     else:
-        given = _given(sink, call, view)
-        if not given:
+        nodes = _given(sink, call, view)
+        if not nodes:
             return ["."] if sink.access is PathAccess.LIST else None if sink.anything or not call.args else []
-    texts: tuple[str, ...] = tuple(text for node in given for text in _all_texts(view.resolver.value(node)))
+    texts: tuple[str, ...] = tuple(text for node in nodes for text in _all_texts(view.resolver.value(node)))
     base = view.value(view.argument(call, NOWHERE, "root_dir")) if sink.access is PathAccess.LIST else None
     if base is not None and base.texts:
         texts = tuple(text if text.startswith("/") else f"{base.texts[0]}/{text}" for text in texts)

@@ -66,9 +66,12 @@ class TalksToNetwork(Rule):
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
         """Lower the level of a class and of an import. The methods act, and are separate mentions."""
         owner, _, name = reference.symbol.rpartition(".")
-        told = words_of(name)
+        name_words = words_of(name)
         makes = (
-            name[:1].isupper() or name in _FACTORIES or told[-1:] in _CLIENTS or told[:2] == ("connect", "to")
+            name[:1].isupper()
+            or name in _FACTORIES
+            or name_words[-1:] in _CLIENTS
+            or name_words[:2] == ("connect", "to")
         )
         is_class = "()" not in owner and makes and owner not in _ACTS_ITSELF
         waits = is_class or isinstance(reference.node, ast.alias)
@@ -157,12 +160,12 @@ class ShowsRemote(Rule):
     def check(self, view: CodeView) -> Iterator[Finding]:
         """Check the arguments of display classes, and cells of HTML."""
         for call in view.calls_to(_SHOWN):
-            given = (*call.args[:2], *(keyword.value for keyword in call.keywords))
-            if any(map(_from_network, given, repeat(view))):
+            content = (*call.args[:2], *(keyword.value for keyword in call.keywords))
+            if any(map(_from_network, content, repeat(view))):
                 reason = "The displayed content comes from another machine, and may run in the browser."
                 yield self.finding(view, call, reason, HIGH, LIKELY)
-            texts = [text for node in given for text in _texts(view.resolver.value(node))]
-            worst = _worst(texts or list(_texts_behind(given, view)), view)
+            texts = [text for node in content for text in _texts(view.resolver.value(node))]
+            worst = _worst(texts or list(_texts_behind(content, view)), view)
             if worst is not None:
                 yield self.finding(view, call, f"The displayed content {worst[1]}.", worst[0], LIKELY)
         for node in _scripts_set(view):
@@ -239,7 +242,7 @@ def _escapes(call: ast.Call, view: CodeView) -> bool:
 
 def _worst(texts: list[str], view: CodeView) -> tuple[RiskLevel, str] | None:
     """Return the highest level of the texts, and its effect."""
-    return max((found for text in texts if (found := view.look(_judged, text))), default=None)
+    return max((judged for text in texts if (judged := view.look(_judged, text))), default=None)
 
 
 def _judged(text: str) -> tuple[RiskLevel, str] | None:

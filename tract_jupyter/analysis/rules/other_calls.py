@@ -129,8 +129,8 @@ _DESCRIBES = words(
 
 def _texts(node: ast.Call, view: CodeView) -> Iterator[str]:
     named = (keyword.value for keyword in node.keywords if keyword.arg not in _DESCRIBES)
-    for given in (*node.args, *named):
-        value = view.resolver.value(given)
+    for argument in (*node.args, *named):
+        value = view.resolver.value(argument)
         if value is UNKNOWN:
             continue
         yield from value.texts
@@ -226,8 +226,8 @@ _ADDRESS = re.compile(
 def _sends(call: OtherCall, view: CodeView) -> Iterator[Finding]:
     if not any(view.look(_ADDRESS.match, text) and not is_own_host(text) for text in call.texts):
         return
-    given = len(call.node.args) + len(call.node.keywords)
-    has_body = call.keyword(*_BODIES) is not None or (given > 1 and not call.words.isdisjoint(_SENDS))
+    count = len(call.node.args) + len(call.node.keywords)
+    has_body = call.keyword(*_BODIES) is not None or (count > 1 and not call.words.isdisjoint(_SENDS))
     if has_body or carries(call.node, view):
         reason = f"{call.shown} sends data to another machine."
         yield RULES["TJ301"].finding(view, call.node.func, reason, HIGH, LIKELY)
@@ -363,8 +363,8 @@ def _destroying(call: OtherCall) -> RiskLevel | None:
         return HIGH if not things <= _WEAK else weak if verb == "remove" else sure
     if not method:
         return None
-    given = call.node.args or call.node.keywords
-    if not rest and (verb in _STRONG or (verb in _EMPTIES and not given)):
+    arguments = call.node.args or call.node.keywords
+    if not rest and (verb in _STRONG or (verb in _EMPTIES and not arguments)):
         return HIGH
     return MEDIUM if verb in _ENDS or (verb == "delete" and rest) else None
 
@@ -385,8 +385,8 @@ def _destroying_member(call: OtherCall, view: CodeView) -> RiskLevel | None:
     verb, *rest = words_of(function.attr)
     in_loop = view.in_loop(call.node)
     if not (call.node.args or call.node.keywords):
-        made = {word for name in view.resolver.value(function.value).names for word in words_of(name)}
-        destroys = in_loop or not made.isdisjoint(_STORES - _WEAK)
+        owner_words = {word for name in view.resolver.value(function.value).names for word in words_of(name)}
+        destroys = in_loop or not owner_words.isdisjoint(_STORES - _WEAK)
         return HIGH if verb == "delete" and not rest and destroys else None
     if verb not in {"delete", "destroy", "terminate"}:
         return None

@@ -93,8 +93,8 @@ def runs_programs(text: str) -> bool:
 
 def _statements(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
     for call in view.method_calls(EXECUTES):
-        given = call.args[:1] or [each.value for each in call.keywords if each.arg in STATEMENTS]
-        for text in view.resolver.value(given[0]).texts if given else ():
+        statements = call.args[:1] or [each.value for each in call.keywords if each.arg in STATEMENTS]
+        for text in view.resolver.value(statements[0]).texts if statements else ():
             yield call, view.look(without_comments, text)
 
 
@@ -144,16 +144,18 @@ def _is_unconditional(node: ast.expr, view: CodeView, *, by_arguments: bool = Fa
         view: The code.
         by_arguments: True if arguments of ``delete`` count as a condition: ``files().delete(fileId=x)``.
     """
-    found, has_condition, has_values = False, False, False
+    has_verb, has_condition, has_values = False, False, False
     for name, call in steps_of(node, view):
-        if name in _DELETES and call is not None and not found:
-            found = True
-            given = bool(call.args or call.keywords)
-            has_condition |= not (given or has_values) if name == "update" else by_arguments and given
+        if name in _DELETES and call is not None and not has_verb:
+            has_verb = True
+            has_arguments = bool(call.args or call.keywords)
+            has_condition |= (
+                not (has_arguments or has_values) if name == "update" else by_arguments and has_arguments
+            )
         elif call is not None and (call.args or call.keywords):
             has_values |= name == "values"
-            has_condition |= name in _CONDITIONS or (not found and name not in _ON_DELETE)
-    return found and not has_condition
+            has_condition |= name in _CONDITIONS or (not has_verb and name not in _ON_DELETE)
+    return has_verb and not has_condition
 
 
 def built(view: CodeView) -> Iterator[ast.Call]:
@@ -195,19 +197,25 @@ def replaced(view: CodeView) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
         if _REPLACED.isdisjoint(value.texts) and not (keyword.arg == "overwrite" and True in value.consts):
             continue
         if not _WRITES_TABLE.isdisjoint(words_of(last_name(call.func))):
-            given = [*call.args, *(each.value for each in call.keywords if each is not keyword)]
+            arguments = [*call.args, *(each.value for each in call.keywords if each is not keyword)]
             unbound = [
-                each for each in given if isinstance(each, ast.Name) and view.program.last_value(each) is None
+                each
+                for each in arguments
+                if isinstance(each, ast.Name) and view.program.last_value(each) is None
             ]
             if not unbound:
-                yield call, [source for each in given for source in sources(each, view)]
+                yield call, [source for each in arguments for source in sources(each, view)]
     for call in view.method_calls(_SAVES_TABLE):
         steps = {name: each for name, each in steps_of(call, view) if each is not None}
         mode = steps.get("mode")
         if mode is None or not mode.args or _REPLACED.isdisjoint(view.resolver.value(mode.args[0]).texts):
             continue
-        made = steps.get("format")
-        kinds = view.resolver.value(made.args[0]).texts if made is not None and made.args else ()
+        format_call = steps.get("format")
+        kinds = (
+            view.resolver.value(format_call.args[0]).texts
+            if format_call is not None and format_call.args
+            else ()
+        )
         if cast("ast.Attribute", call.func).attr != "save" or "jdbc" in kinds:
             yield call, []
 
@@ -220,8 +228,8 @@ _CREATED = re.compile(
 
 def _created(view: CodeView) -> frozenset[str]:
     """Return the names of the tables that the code creates, in lower case."""
-    found = (view.look(_CREATED.findall, text) for _, text in _statements(view))
-    return frozenset(name.lower() for names in found for name in names)
+    names_by_text = (view.look(_CREATED.findall, text) for _, text in _statements(view))
+    return frozenset(name.lower() for names in names_by_text for name in names)
 
 
 def _is_made_here(text: str, created: frozenset[str]) -> bool:
@@ -235,9 +243,9 @@ def _is_made_here(text: str, created: frozenset[str]) -> bool:
 
 def _gravest(text: str) -> str:
     """Return the worst effect of the statements in a text. Destroying is worse than adding."""
-    found = effects_of(text)
-    grave = [one for one in found if not one.startswith(("CREATE", "INSERT"))]
-    return next(iter(grave or found), "The statement removes data from")
+    effects = effects_of(text)
+    grave = [effect for effect in effects if not effect.startswith(("CREATE", "INSERT"))]
+    return next(iter(grave or effects), "The statement removes data from")
 
 
 @register
@@ -340,8 +348,8 @@ class StatementReachesOut(Rule):
         """Check the texts in ``execute`` and similar methods, and other texts that are certainly statements."""
 
         def opened(text: str) -> tuple[RiskLevel, str] | None:
-            found = {match["path"]: self._level(match, view) for match in _PATH.finditer(text)}
-            grave = [(level, path) for path, level in found.items() if level is not None]
+            levels = {match["path"]: self._level(match, view) for match in _PATH.finditer(text)}
+            grave = [(level, path) for path, level in levels.items() if level is not None]
             return max(grave, default=None)
 
         surely = (pair for pair in other_statements(view) if view.look(_QUERY.match, pair[1]))
@@ -362,9 +370,9 @@ class StatementReachesOut(Rule):
     @staticmethod
     def _inside(call: ast.Call, text: str, view: CodeView) -> Iterator[Finding]:
         """Report the files in the workspace that a statement reads and writes."""
-        found = view.look(_files, text)
+        matches = view.look(_files, text)
         for rule, kind, verb in (("TJ202", "write", "writes"), ("TJ201", "read", "reads")):
-            paths = [match["path"] for match in found if match[kind]]
+            paths = [match["path"] for match in matches if match[kind]]
             if paths:
                 is_there = kind == "write" and any(map(view.workspace.has_file, paths))
                 reason = f"The statement {verb} {listed(paths)}."

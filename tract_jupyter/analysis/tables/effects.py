@@ -86,8 +86,8 @@ class Effects:
     def rules(self) -> frozenset[str]:
         """Return the names of all rules in the files."""
         named = {rule for _, rule in self.calls}
-        named.update(rule for found in self.keywords.values() for rule, _ in found)
-        named.update(rule for found in self.sets.values() for rule in found)
+        named.update(rule for entries in self.keywords.values() for rule, _ in entries)
+        named.update(rule for entries in self.sets.values() for rule in entries)
         return frozenset(named.union(self.symbols, self.modules))
 
     def add(self, data: Mapping[str, Any]) -> None:
@@ -217,23 +217,23 @@ def load(paths: Sequence[str]) -> Effects:
     Raises:
         EffectsError: A file is unreadable or invalid.
     """
-    found = Effects()
+    contents = Effects()
     for path in sorted(FOLDER.glob("*.toml")):
-        found.add(tomllib.loads(path.read_text(encoding="utf-8")))
+        contents.add(tomllib.loads(path.read_text(encoding="utf-8")))
     for name in paths:
         try:
-            found.add(tomllib.loads(Path(name).read_text(encoding="utf-8")))
-            found.check()
+            contents.add(tomllib.loads(Path(name).read_text(encoding="utf-8")))
+            contents.check()
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise EffectsError(f"The effects file {name} cannot be used: {error}.") from None
-    return found
+    return contents
 
 
 def use(paths: Iterable[str]) -> None:
     """Use these files in this process, in addition to the package's files. Replace earlier files."""
-    given = list(paths)
-    if given == _own == []:
+    files = list(paths)
+    if files == _own == []:
         return
-    _own[:] = given
+    _own[:] = files
     for forget in _derived:
         forget()

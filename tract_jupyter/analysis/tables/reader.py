@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 def levels(text: str) -> Mapping[str, RiskLevel]:
     """Return a table from dotted names to levels. If two lines have the same name, the later one counts."""
-    found: dict[str, RiskLevel] = {}
+    table: dict[str, RiskLevel] = {}
     for head, names in _lines(text):
         level, owner = head.split()
-        found.update((_dotted(owner, name), RiskLevel(level)) for name in names or [""])
-    return found
+        table.update((_dotted(owner, name), RiskLevel(level)) for name in names or [""])
+    return table
 
 
 def modules(text: str) -> Mapping[str, RiskLevel | None]:
@@ -46,11 +46,11 @@ def words(text: str) -> frozenset[str]:
 
 def symbols(text: str) -> Mapping[str, str]:
     """Return a table from dotted names to the first word of the line, such as a kind of file operation."""
-    found: dict[str, str] = {}
+    table: dict[str, str] = {}
     for head, names in _lines(text):
         kind, owner = head.split()
-        found.update((_dotted(owner, name), kind) for name in names)
-    return found
+        table.update((_dotted(owner, name), kind) for name in names)
+    return table
 
 
 def aliases(text: str) -> Mapping[str, str]:
