@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME]`. A slow machine is no failure: what is over its target is only marked so."""
+"""`python -m benchmarks [NAME]`. A row over its target is only marked, because a slow machine is not a failure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GROUPS = (
     "storm",
     "damage",
 )
-# where all groups are run
+# smaller sizes for a run of all groups
 _SHORTER: dict[str, tuple[object, ...]] = {
     "review": ((1_000, 10_000),),
     "llm": ((100, 1_000), 1_000),
@@ -44,7 +44,7 @@ _SHORTER: dict[str, tuple[object, ...]] = {
 
 
 def main(wanted: list[str]) -> int:
-    """Run the groups of these names, or all; 2 if there is no such group."""
+    """Run the named groups, or all groups. Return 2 for an unknown group."""
     unknown = [name for name in wanted if name not in GROUPS]
     if unknown:
         print(f"no group {unknown[0]!r}; there are: {', '.join(GROUPS)}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Agents: making one, what a call costs besides its model, and drawing the tree of many."""
+"""Agents: creating one, the cost of a call without its model, and drawing the tree of many agents."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _TEXT: Final = "You check sums. Answer with the sum alone.\n" * 20
 
 
 def _model(messages: list[dict[str, Any]], **_options: Any) -> dict[str, Any]:
-    """Say one word, at once."""
+    """Answer with one word."""
     usage = {"prompt_tokens": len(messages), "completion_tokens": 2, "total_tokens": len(messages) + 2}
     message = {"role": "assistant", "content": "Three."}
     return {"choices": [{"message": message}], "model": "scripted", "usage": usage}
 
 
 def rows() -> Iterator[Row]:
-    """In a file, as in a notebook."""
+    """Measure with a store in a file, as in a notebook."""
     yield from _making_and_calling()
     yield from _tree()
 
@@ -45,7 +45,7 @@ def _making_and_calling() -> Iterator[Row]:
 
 
 def _called(agents: int) -> float:
-    """Return the seconds of a call of one of so many agents, less those of its model."""
+    """Return the seconds of a call of one of many agents, without its model."""
     with tract_on_disk() as tract:
         tract.models.use(_model)
         tract.agents.limits = _LIMITS

@@ -1,4 +1,4 @@
-"""Stores that were damaged at random: each is told to be damaged, or is undamaged in content."""
+"""Randomly damaged stores: each damage is detected, or the content is undamaged."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _OPENING, _VERIFYING, _UNDAMAGED, _WRONG = "opening", "verify", "undamaged", "wr
 
 
 class Seen(NamedTuple):
-    """Where the damage of a store was told, if it was, and what is wrong with that."""
+    """The place where the damage was detected, and the problem if it was not."""
 
     how: str
     problem: str = ""
 
 
 def rows(stores: int = 200) -> Iterator[Row]:
-    """Damage so many copies of a store. What went wrong is told on stderr."""
+    """Damage copies of a store. Print problems to stderr."""
     whole = Path("whole.db")
     content = make(whole)
     count: Counter[str] = Counter()
@@ -49,7 +49,7 @@ def rows(stores: int = 200) -> Iterator[Row]:
 
 
 def make(path: Path) -> dict[str, Any]:
-    """Make a store with some of everything, and return what is in it."""
+    """Create a store with data of all kinds, and return its content."""
     with open_store(path) as tract:
         tract.register_operation(CHECK)
         for number in range(60):
@@ -70,12 +70,12 @@ def make(path: Path) -> dict[str, Any]:
 
 
 def survives(whole: Path, content: dict[str, Any], seed: int) -> Seen:
-    """Damage a copy of a store, and look who notices.
+    """Damage a copy of a store, and check the detection.
 
     Args:
-        whole: the store.
-        content: what is in it.
-        seed: chooses the damage.
+        whole: The store.
+        content: The content of the store.
+        seed: The seed of the damage.
     """
     path = whole.with_name("damaged.db")
     for old in path.parent.glob(f"{path.name}*"):
@@ -108,7 +108,7 @@ def survives(whole: Path, content: dict[str, Any], seed: int) -> Seen:
 
 
 def _content(tract: Tract) -> dict[str, Any]:
-    """What a tract holds, as far as it has a hash or a signature."""
+    """Return the content of a tract that has a hash or a signature."""
     branches = {one.name: one.commit_hash for one in tract.list_branches()}
     return {
         "branches": branches,

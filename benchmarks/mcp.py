@@ -1,4 +1,4 @@
-"""What a call of an MCP server's tool costs in code, beside the SDK's own call of it."""
+"""The cost of calling an MCP server's tool in code, compared with the SDK's own call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ROUNDS: Final = 5
 
 
 def rows() -> Iterator[Row]:
-    """Medians, of the best of five rounds; the two take turns, since a machine has its moods."""
+    """Measure medians of the best of five rounds. The two take turns, because the machine's speed varies."""
     with Tract.open() as tract:
         start = time_call(lambda: tract.mcp.add("server", _COMMAND))
         yield Row("starting a server, with the SDK's import on both sides", start, "ms")

@@ -34,6 +34,6 @@ def open_store(path: Path) -> Tract:
 
 @contextmanager
 def tract_on_disk() -> Iterator[Tract]:
-    """A new tract in a file of its own."""
+    """Yield a new tract in a new file."""
     with tempfile.TemporaryDirectory() as folder, Tract.open(Path(folder) / "tract.db") as tract:
         yield tract

@@ -1,4 +1,4 @@
-"""What policies cost while none fires: commits with all built-in ones on, against commits without, in the same run."""
+"""The cost of policies that do not fire: commits with all built-in policies, compared with commits without any."""
 
 from __future__ import annotations
 

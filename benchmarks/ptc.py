@@ -1,4 +1,4 @@
-"""What programmatic tool calling costs and saves: a call in a script, starting, memory; four tasks in both modes."""
+"""Cost and savings of programmatic tool calling: a call in a script, startup, memory, and four tasks in both modes."""
 
 from __future__ import annotations
 

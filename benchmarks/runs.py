@@ -1,4 +1,4 @@
-"""What a run costs: planning, starting and settling operations, filling threads; and all of it together, durable."""
+"""The cost of a run: planning, starting and settling operations, filling threads, and a whole durable run."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _journal() -> float:
 
 
 def _overhead() -> float:
-    """Seconds of one operation that depends on nothing, less those of one call on a bare executor."""
+    """Return the seconds of one independent operation, without the seconds of a call on a bare executor."""
     ours = _best([_operation(f"o{n}", n, ()) for n in range(_EACH)])
     context = _job("o", _nothing).context
     with ThreadPoolExecutor(_WORKERS) as executor:
@@ -185,9 +185,9 @@ def _overhead() -> float:
 
 
 def _makespan() -> float:
-    """How long random graphs take, over what they would if starting an operation cost nothing.
+    """Return the time of random graphs relative to list scheduling without overhead.
 
-    Sleeping is inexact, so what counts is how long each one really slept.
+    Sleeping is inexact, so the actual sleep of each operation counts.
     """
     random = Random(7)  # noqa: S311 # no secret
     taken = bound = 0.0
@@ -257,7 +257,7 @@ print(json.dumps(min(times) / size))
 
 
 def _langgraph() -> float | None:
-    """CPU seconds of one node of a durable run, in an environment of its own; None without the package index."""
+    """Return the CPU seconds of one node of a durable run, in a new environment; None without the package index."""
     with TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder) / ("Scripts" if sys.platform == "win32" else "bin") / "python"

@@ -1,4 +1,4 @@
-"""The context store: commits per second, and how what is done all the time grows with the history."""
+"""The context store: commits per second, and the growth of frequent operations with the history."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _grow(tract: Tract, size: int) -> None:
 
 
 def _target(name: str, size: int) -> float | None:
-    """What was promised at 10,000 commits, and for 1,000 no less."""
+    """Return the target, which holds up to 10,000 commits."""
     return _TARGETS[name] if size <= SHORT[-1] else None
 
 
