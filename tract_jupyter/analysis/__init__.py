@@ -10,8 +10,8 @@
 * `reading` with `reading_calls`: code that only reads, which the user may allow to run without a request.
 * `limits`: limits on text, findings and time.
 
-The analysis explains code and does not restrict it. It parses code and never imports or executes it. This package
-imports no other package.
+The analysis explains code and does not restrict it. It parses code and never imports or executes it. Knows no other
+package.
 """
 
 from __future__ import annotations

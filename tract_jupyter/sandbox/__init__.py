@@ -1,7 +1,7 @@
 """The sandbox: a Python interpreter in a separate process, for scripts and for actions that declare it.
 
-`pool` starts and ends the processes. `subset` finds unsupported constructs before code runs. This package imports only
-`models`. The callers, `scripts` and `operations`, define the outside access of a program.
+`pool` starts and ends the processes. `subset` finds unsupported constructs before code runs. Knows only `models`. The
+callers, `scripts` and `operations`, define the outside access of a program.
 """
 
 from __future__ import annotations

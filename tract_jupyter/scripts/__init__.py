@@ -9,7 +9,7 @@
 * `tools`: the tools that let a model run scripts. `instructions`: the model's instructions about scripts.
 * `known`: the types of the kernel's variables, for scripts that only read.
 
-This package imports `loop`, `toolkit`, `review`, `sandbox`, `storage`, `analysis`, `llm` and `prompts`.
+Knows `loop`, `toolkit`, `review`, `sandbox`, `storage`, `analysis`, `llm` and `prompts`.
 """
 
 from __future__ import annotations
