@@ -192,7 +192,8 @@ def test_the_variables_of_the_person_are_in_no_sandbox_and_no_list(tract, call):
 
 def test_where_no_person_has_a_notebook_there_is_none_to_name(call):
     assert (
-        "does not exist here" in call("notebook_execute", code="1", backend="kernel", notebook_id="user").error
+        "does not exist here"
+        in call("notebook_execute", code="1", backend="kernel", notebook_id="user").error
     )
 
 

@@ -74,7 +74,7 @@ class _ScriptTools:
         """Run Python code: a script that defines functions, loops, counts, filters, and makes calls as tools.NAME(...).
 
         It returns the printed text and the last expression; variables stay. The sandbox runs it at once, without files,
-        network or packages; the kernel after approval. Calls that write need approval. To find a tool, use
+        network or packages; the kernel after approval. Calls that write need approval. Not to look for a tool:
         tools_search.
         """
         scripts = self._scripts()
@@ -117,9 +117,9 @@ class _ScriptTools:
         )
 
     def notebook_create(self, notebook_id: NotebookId, backend: Where = "sandbox") -> dict[str, Any]:
-        """Create another script notebook: a namespace that keeps its variables from script to script.
+        """Make another script notebook, by a name: a namespace that keeps its variables from script to script.
 
-        notebook_execute creates the first one.
+        Not for the first one: notebook_execute has it.
         """
         notebooks = self._scripts().notebooks_of(backend)
         notebooks.create(notebook_id)
@@ -130,12 +130,12 @@ class _ScriptTools:
     ) -> dict[str, str]:
         """List which variables are defined in a script notebook after a script, with their types.
 
-        To see their values, print them in notebook_execute.
+        Not for their values: print them in notebook_execute.
         """
         return self._scripts().notebooks_of(backend).variables(notebook_id)
 
     def notebook_reset(self, notebook_id: NotebookId = MAIN, backend: Where = "sandbox") -> dict[str, Any]:
-        """Clear all variables of a script notebook. To move the context back, use reset."""
+        """Clear all variables of a script notebook. Not to take the context back: reset."""
         return {
             "notebook_id": notebook_id,
             "forgotten": self._scripts().notebooks_of(backend).reset(notebook_id),
@@ -144,7 +144,7 @@ class _ScriptTools:
     def notebook_list(self) -> list[dict[str, Any]]:
         """List which script notebooks there are, and how many variables each has.
 
-        To list the variables of one, use notebook_variables.
+        Not for the variables of one: notebook_variables.
         """
         backends: tuple[ScriptBackend, ...] = ("sandbox", "kernel")
         return [
