@@ -1,12 +1,15 @@
-"""`python -m benchmarks [NAME]`. A slow machine is no failure: what is over its target is only marked so."""
+"""`python -m benchmarks [NAME]`. A row over its target is only marked, because a slow machine is not a failure."""
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from benchmarks.places import temporary_home
-from benchmarks.table import print_group, print_head, print_row
+
+if TYPE_CHECKING:
+    from benchmarks.timing import Row
 
 GROUPS = (
     "load",
@@ -28,7 +31,7 @@ GROUPS = (
     "storm",
     "damage",
 )
-# where all groups are run
+# smaller sizes for a run of all groups
 _SHORTER: dict[str, tuple[object, ...]] = {
     "review": ((1_000, 10_000),),
     "llm": ((100, 1_000), 1_000),
@@ -41,19 +44,39 @@ _SHORTER: dict[str, tuple[object, ...]] = {
 
 
 def main(wanted: list[str]) -> int:
-    """Run the groups of these names, or all; 2 if there is no such group."""
+    """Run the named groups, or all groups. Return 2 for an unknown group."""
     unknown = [name for name in wanted if name not in GROUPS]
     if unknown:
         print(f"no group {unknown[0]!r}; there are: {', '.join(GROUPS)}", file=sys.stderr)
         return 2
-    print_head()
+    _print_head()
     with temporary_home():
         for name in wanted or GROUPS:
-            print_group(name)
+            print(f"{name}:", flush=True)
             size = () if wanted else _SHORTER.get(name, ())
             for row in import_module(f"benchmarks.{name}").rows(*size):
-                print_row(row)
+                _print_row(row)
     return 0
+
+
+_LAYOUT = "{:<66} {:>10} {:<9} {:>7} {:>7}  {}"
+
+
+def _print_head() -> None:
+    print(_LAYOUT.format("name", "best", "unit", "target", "growth", ""))
+    print("-" * 109, flush=True)
+
+
+def _print_row(row: Row) -> None:
+    target = "" if row.target is None else f"{row.target:g}"
+    growth = "" if row.growth is None else f"x{row.growth:.2f}"
+    columns = (f"  {row.name}", _number(row.shown), row.unit, target, growth, row.verdict)
+    print(_LAYOUT.format(*columns), flush=True)
+
+
+def _number(value: float) -> str:
+    digits = 0 if value == int(value) or value >= 1_000 else 1 if value >= 10 else 2  # noqa: PLR2004 # places
+    return f"{value:,.{digits}f}"
 
 
 if __name__ == "__main__":

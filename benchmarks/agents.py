@@ -1,13 +1,12 @@
-"""Agents: making one, what a call costs besides its model, and drawing the tree of many."""
+"""Agents: creating one, the cost of a call without its model, and drawing the tree of many agents."""
 
 from __future__ import annotations
 
 from itertools import count
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.places import tract_on_disk
-from benchmarks.timing import SAMPLES, Row, best_of
+from benchmarks.timing import SAMPLES, Row, best_of, fastest, time_call
 from tract_jupyter.agents import TreeLimits
 from tract_jupyter.models import Allowance
 from tract_jupyter.notebook.agents import AgentWatch, drawn_tree
@@ -23,14 +22,14 @@ _TEXT: Final = "You check sums. Answer with the sum alone.\n" * 20
 
 
 def _model(messages: list[dict[str, Any]], **_options: Any) -> dict[str, Any]:
-    """Say one word, at once."""
+    """Answer with one word."""
     usage = {"prompt_tokens": len(messages), "completion_tokens": 2, "total_tokens": len(messages) + 2}
     message = {"role": "assistant", "content": "Three."}
     return {"choices": [{"message": message}], "model": "scripted", "usage": usage}
 
 
 def rows() -> Iterator[Row]:
-    """In a file, as in a notebook."""
+    """Measure with a store in a file, as in a notebook."""
     yield from _making_and_calling()
     yield from _tree()
 
@@ -46,14 +45,15 @@ def _making_and_calling() -> Iterator[Row]:
 
 
 def _called(agents: int) -> float:
-    """Return the seconds of a call of one of so many agents, less those of its model."""
+    """Return the seconds of a call of one of many agents, without its model."""
     with tract_on_disk() as tract:
         tract.models.use(_model)
         tract.agents.limits = _LIMITS
         for number in range(agents):
             _made(tract, number)
         bare = best_of(lambda: _model([{"role": "user", "content": "1 + 2"}]))
-        return _fastest(lambda: tract.agents.call("agent_0", "1 + 2")) - bare
+        # each call makes the next one a little slower
+        return fastest(lambda: tract.agents.call("agent_0", "1 + 2"), 4 * SAMPLES) - bare
 
 
 def _tree() -> Iterator[Row]:
@@ -64,9 +64,8 @@ def _tree() -> Iterator[Row]:
             _made(tract, number)
             tract.agents.call(f"agent_{number}", "1 + 2")
         watch = AgentWatch(tract)
-        started = perf_counter()
-        drawn_tree(watch).html()
-        yield Row(f"tree of {MANY} agents, the first time", perf_counter() - started, "ms", target=200)
+        first = time_call(lambda: drawn_tree(watch).html())
+        yield Row(f"tree of {MANY} agents, the first time", first, "ms", target=200)
         yield Row(
             f"tree of {MANY} agents, again", best_of(lambda: drawn_tree(watch).html()), "ms", target=200
         )
@@ -74,13 +73,3 @@ def _tree() -> Iterator[Row]:
 
 def _made(tract: Tract, number: int) -> object:
     return tract.agents.create(f"agent_{number}", _TEXT, "Checks sums.")
-
-
-def _fastest(call: Any) -> float:
-    """Return the seconds of the fastest of some calls: each one makes the next a little slower."""
-    best = float("inf")
-    for _ in range(4 * SAMPLES):
-        started = perf_counter()
-        call()
-        best = min(best, perf_counter() - started)
-    return best

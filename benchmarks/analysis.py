@@ -1,4 +1,4 @@
-"""The analysis of code, which a person waits for whenever code is shown."""
+"""The analysis of code, which delays every display of code."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _GROWTH = 1.25
 _ROUNDS = 15
 
 MOST_PARSES: Final = 6.8
-"""What 40 ms are in parses of the same text, where parsing 1,000 lines of 6,863 nodes takes 5.9 ms.
+"""40 ms in parses of the same text. Parsing 1,000 lines with 6,863 nodes takes 5.9 ms.
 
-Neighbours on the machine slow both down alike, so that this figure is the steadier one.
+Other processes slow both down equally, so this figure is more stable.
 """
 
 
 def rows(sizes: tuple[int, ...] = (1_000, 5_000, 20_000)) -> Iterator[Row]:
-    """Cells of ordinary lines, growing; cells full of findings; one of many cells."""
+    """Measure growing cells of ordinary lines, cells full of findings, and one cell after many."""
     analyzer = CodeAnalyzer()
     yield from _growing(analyzer, sizes)
     plain = LONG_CELL.replace("%timeit", "# timeit")
@@ -46,7 +46,7 @@ def rows(sizes: tuple[int, ...] = (1_000, 5_000, 20_000)) -> Iterator[Row]:
 
 
 def _growing(analyzer: CodeAnalyzer, sizes: tuple[int, ...]) -> Iterator[Row]:
-    """Growth is that of the analysis against parsing: fresh memory slows both down alike as texts get longer."""
+    """Measure the growth relative to parsing, because fresh memory slows both down equally for longer texts."""
     first = 0.0
     for size in sizes:
         code = plain_cell(size)
@@ -58,7 +58,7 @@ def _growing(analyzer: CodeAnalyzer, sizes: tuple[int, ...]) -> Iterator[Row]:
 
 
 def _beside_parsing(analyzer: CodeAnalyzer, code: str, rounds: int) -> tuple[float, float]:
-    """The seconds of parsing alone and of the whole analysis, measured in turns, both without collections."""
+    """Return the seconds of parsing and of the whole analysis, measured in turns without garbage collection."""
     pairs = [
         (best_of(partial(_parse_alone, code), 1), best_of(partial(analyzer.analyze, code), 1))
         for _ in range(rounds)

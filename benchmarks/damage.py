@@ -1,4 +1,4 @@
-"""Stores that were damaged at random: each is told to be damaged, or is undamaged in content."""
+"""Randomly damaged stores: each damage is detected, or the content is undamaged."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from benchmarks.places import open_store
 from benchmarks.samples import CHECK
 from benchmarks.timing import Row
-from tract_jupyter import Tract
-from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.exceptions import TractError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tract_jupyter import Tract
 
 _PAGE = 4096
 _OPENING, _VERIFYING, _UNDAMAGED, _WRONG = "opening", "verify", "undamaged", "wrong"
 
 
 class Seen(NamedTuple):
-    """Where the damage of a store was told, if it was, and what is wrong with that."""
+    """The place where the damage was detected, and the problem if it was not."""
 
     how: str
     problem: str = ""
 
 
 def rows(stores: int = 200) -> Iterator[Row]:
-    """Damage so many copies of a store. What went wrong is told on stderr."""
+    """Damage copies of a store. Print problems to stderr."""
     whole = Path("whole.db")
     content = make(whole)
     count: Counter[str] = Counter()
@@ -48,8 +49,8 @@ def rows(stores: int = 200) -> Iterator[Row]:
 
 
 def make(path: Path) -> dict[str, Any]:
-    """Make a store with some of everything, and return what is in it."""
-    with _opened(path) as tract:
+    """Create a store with data of all kinds, and return its content."""
+    with open_store(path) as tract:
         tract.register_operation(CHECK)
         for number in range(60):
             tract.user(
@@ -69,12 +70,12 @@ def make(path: Path) -> dict[str, Any]:
 
 
 def survives(whole: Path, content: dict[str, Any], seed: int) -> Seen:
-    """Damage a copy of a store, and look who notices.
+    """Damage a copy of a store, and check the detection.
 
     Args:
-        whole: the store.
-        content: what is in it.
-        seed: chooses the damage.
+        whole: The store.
+        content: The content of the store.
+        seed: The seed of the damage.
     """
     path = whole.with_name("damaged.db")
     for old in path.parent.glob(f"{path.name}*"):
@@ -86,7 +87,7 @@ def survives(whole: Path, content: dict[str, Any], seed: int) -> Seen:
         chance.choice(_DAMAGES)(data, chance)
     path.write_bytes(data)
     try:
-        tract = _opened(path)
+        tract = open_store(path)
     except TractError:
         return Seen(_OPENING)
     with tract:
@@ -106,12 +107,8 @@ def survives(whole: Path, content: dict[str, Any], seed: int) -> Seen:
     return Seen(_WRONG, f"verify() found nothing, and {changed} changed") if changed else Seen(_UNDAMAGED)
 
 
-def _opened(path: Path) -> Tract:
-    return Tract.open(path, tokenizer=ApproximateCounter())
-
-
 def _content(tract: Tract) -> dict[str, Any]:
-    """What a tract holds, as far as it has a hash or a signature."""
+    """Return the content of a tract that has a hash or a signature."""
     branches = {one.name: one.commit_hash for one in tract.list_branches()}
     return {
         "branches": branches,

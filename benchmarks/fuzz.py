@@ -1,4 +1,4 @@
-"""Fuzzing of the analysis: any text gets a verdict, in time. Coverage-guided by atheris where that is installed."""
+"""Fuzzing of the analysis: every text gets a verdict in time. Atheris, if installed, guides it by coverage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RUNS = re.compile(r"Done (\d+) runs in")
 
 
 def rows(seconds: int = 300) -> Iterator[Row]:
-    """Analyse texts that atheris makes up for so many seconds, in a process of its own."""
+    """Analyze texts from atheris in a separate process, for a number of seconds."""
     if find_spec("atheris") is None:
         print("atheris is not installed; it comes with the extra test, on Linux", file=sys.stderr)
         return
@@ -44,7 +44,7 @@ def rows(seconds: int = 300) -> Iterator[Row]:
 
 
 def fuzz(report: Path, arguments: list[str]) -> None:
-    """Run atheris, and write down after each new worst what was seen."""
+    """Run atheris, and write a report after each new worst text."""
     import atheris
 
     with atheris.instrument_imports(include=["tract_jupyter.analysis"]):

@@ -1,4 +1,4 @@
-"""From fuzzed bytes to a text, and whether its verdict is one."""
+"""The conversion of fuzzed bytes to texts, and the check of their verdicts."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __globals__ sys.modules vars(os) 'a' b'x' f'{x}' r'\\d' ''' # %%bash %timeit !ls
 """
 PIECES = [*_PIECES.split(), " ", "\n", "\n    ", "\n\n", "\t", "\r", "\\\n", "\0", "\ud800", "é", "\u202e"]
 KNOWN = ("RecursionError", "MemoryError", "SyntaxError", "ValueError", "OverflowError", "SystemError")
-"""What Python's own parser gives up with."""
+"""Errors of Python's own parser."""
 
 
 def text_of(data: bytes) -> str:
-    """A text: the bytes themselves, or, if the first is even, pieces of Python that they choose."""
+    """Return the bytes as text or, if the first byte is even, pieces of Python that the bytes select."""
     if not data or data[0] % 2:
         return data[1:].decode("utf-8", "surrogateescape")
     return " ".join(PIECES[byte % len(PIECES)] for byte in data[1:])
 
 
 class Judge:
-    """Analyses texts and keeps the worst that was seen in a file."""
+    """A judge that analyzes texts and writes the worst results to a file."""
 
     def __init__(self, report: Path) -> None:
         self._report = report
@@ -43,7 +43,7 @@ class Judge:
         started = time.perf_counter()
         try:
             wrong = is_wrong(self._analyzer, text)
-        except Exception:  # noqa: BLE001 - that is what is looked for
+        except Exception:  # noqa: BLE001 - any error is a fault of the analysis
             wrong = True
         seconds = time.perf_counter() - started
         if seconds > self._seen["slowest"] or wrong:
@@ -58,6 +58,6 @@ class Judge:
 
 
 def is_wrong(analyzer: CodeAnalyzer, text: str) -> bool:
-    """Whether the analysis gave up for a reason of its own."""
+    """Return True if the analysis gave up because of its own fault."""
     reasons = [finding.reason for finding in analyzer.analyze(text).findings]
     return any("gave up" in reason and not any(known in reason for known in KNOWN) for reason in reasons)

@@ -1,4 +1,4 @@
-"""kill -9 at random moments of a loop of writes: the store opens, verifies, and has all that was acknowledged."""
+"""kill -9 at random moments of a write loop. The store must open, verify, and have all acknowledged commits."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from benchmarks.places import open_store
 from benchmarks.timing import Row
-from tract_jupyter import Tract
-from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.exceptions import CommitNotFoundError, TractError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tract_jupyter import Tract
+
 _HASH = 64
 _LONGEST = 0.12  # seconds that a child may work
-_DEEPEST = 400  # commits; then the branch begins anew, so that rounds stay short
+_DEEPEST = 400  # commits; then the branch restarts, to keep rounds short
 
 
 class Round(NamedTuple):
-    """How many commits a child acknowledged, and what is wrong since: lost commits, damage, errors."""
+    """The number of acknowledged commits of a child, and the problems: lost commits, damage, errors."""
 
     acknowledged: int
     problems: list[str]
 
 
 def rows(rounds: int = 1_000) -> Iterator[Row]:
-    """Kill so many children. What went wrong is told on stderr, and the next one gets a new store."""
+    """Kill many children. After a problem, print it to stderr and use a new store."""
     path, acknowledged, wrong = Path("kill.db"), 0, 0
     for number in range(rounds):
         seen = survives_round(path, number)
@@ -45,14 +46,11 @@ def rows(rounds: int = 1_000) -> Iterator[Row]:
 
 
 def survives_round(path: Path, seed: int) -> Round:
-    """Start a child that writes, kill it, and look.
+    """Start a child that writes, kill it, and check the store.
 
     Args:
-        path: of the store, made if it is not there.
-        seed: chooses what is written, and the moment.
-
-    Returns:
-        How many commits were acknowledged, and one text for each that is lost and for each damage.
+        path: The path of the store. A missing store is created.
+        seed: The seed of the writes and of the moment.
     """
     reader, writer = os.pipe()
     child = os.fork()
@@ -62,10 +60,10 @@ def survives_round(path: Path, seed: int) -> Round:
     acknowledged, killed = _kill(child, reader, random.Random(seed))  # noqa: S311 # no secret
     problems = [] if killed else ["the child ended by itself; its error is on stderr"]
     try:
-        with _opened(path) as tract:
+        with open_store(path) as tract:
             problems += map(str, tract.verify())
             problems += [f"{name} was acknowledged and is gone" for name in _lost(tract, acknowledged)]
-            tract.user("The next process goes on.")
+            tract.user("The next process continues.")
     except TractError as error:
         problems.append(f"{type(error).__name__}: {error}")
     return Round(len(acknowledged), problems)
@@ -79,15 +77,11 @@ def _lost(tract: Tract, acknowledged: list[str]) -> Iterator[str]:
             yield name
 
 
-def _opened(path: Path) -> Tract:
-    return Tract.open(path, tokenizer=ApproximateCounter(), lock_timeout=60)
-
-
 def _kill(child: int, reader: int, chance: random.Random) -> tuple[list[str], bool]:
     """Kill at a random moment after the first acknowledgement.
 
     Returns:
-        The hashes that came through whole, and whether it was the killing that ended the child.
+        The complete hashes, and True if the signal ended the child.
     """
     with os.fdopen(reader, "rb") as pipe:
         first = pipe.read(_HASH)
@@ -102,7 +96,7 @@ def _kill(child: int, reader: int, chance: random.Random) -> tuple[list[str], bo
 def _work_until_killed(path: Path, seed: int, writer: int) -> None:
     chance = random.Random(-seed - 1)  # noqa: S311 # no secret
     try:
-        with _opened(path) as tract:
+        with open_store(path) as tract:
             if tract.status().commit_count > _DEEPEST:
                 tract.branch(f"anew{seed}", source=tract.log(None)[-1].commit_hash)
             while True:
@@ -141,7 +135,7 @@ def _undo(tract: Tract, _: random.Random) -> list[str]:
 
 
 def _merge(tract: Tract, chance: random.Random) -> list[str]:
-    """A branch that edits nothing is merged back; both sides have commits."""
+    """Merge a branch without edits. Both sides have commits."""
     if tract.current_branch is None:
         return []
     here, side = tract.current_branch, f"side{chance.getrandbits(64):x}"
@@ -158,7 +152,7 @@ def _compress(tract: Tract, chance: random.Random) -> list[str]:
     if len(said) < 4:  # noqa: PLR2004 # something before, something after
         return []
     start = chance.randrange(len(said) - 2)
-    # what is pinned may stand between the two, and then there are two summaries
+    # a pinned message between the two gives two summaries
     tract.compress(commits=said[start : start + 2], summarizer=lambda *_: f"in short {chance.random()}")
     return [str(tract.head)]
 

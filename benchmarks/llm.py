@@ -1,7 +1,7 @@
-"""A model that acts: what a step costs beside the requests, streaming, Stop, memory, what a model is told of its tools.
+"""Turns of a model: the cost of a step without its request, streaming, Stop, memory, and the instructions about tools.
 
-A step is one request, one call of a tool that only reads, and its answer. What the requests themselves cost is measured
-by a loop that makes the same ones with httpx and keeps nothing.
+A step is one request, one call of a read-only tool, and its answer. A loop with the same httpx requests and no storage
+measures the cost of the requests.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from benchmarks.model_server import (
     reply_of,
 )
 from benchmarks.places import tract_on_disk
-from benchmarks.timing import Row
+from benchmarks.timing import Growth, Row
 from tract_jupyter import Tract
 from tract_jupyter.models import Allowance
 from tract_jupyter.toolkit import ToolConfig, ToolProfile
@@ -53,18 +53,16 @@ _PROFILE: Final = ToolProfile("benchmark", {TOOL: ToolConfig()})
 
 
 def rows(sizes: tuple[int, ...] = SIZES, steps: int = _LONG) -> Iterator[Row]:
-    """Speeds against a server in another process; then conversations of so many steps, without one."""
+    """Measure with a server in another process, then long conversations without a server."""
     with model_server() as address:
         yield from _beside_bare_requests(address)
         yield from _streaming(address)
         yield from _stopping(address)
-    before: float | None = None
+    growth = Growth()
     for size in sizes:
         value = _of_a_later_step(size)
-        growth = None if before is None else value / before
         name = f"a step after {size:,} others, model and all, time of the processor"
-        yield Row(name, value, "ms", _STEP_MS, growth)
-        before = value
+        yield Row(name, value, "ms", _STEP_MS, growth.of("step", value))
     yield Row(
         f"replaying {SIZES[-1]:,} steps from a cassette",
         _replay(SIZES[-1]),
@@ -84,7 +82,7 @@ def rows(sizes: tuple[int, ...] = SIZES, steps: int = _LONG) -> Iterator[Row]:
 
 
 class _Cost(NamedTuple):
-    """Seconds of a step: on the clock, and of this process's time on the processor."""
+    """The seconds of a step: on the clock, and on the processor."""
 
     wall: float
     processor: float
@@ -114,7 +112,7 @@ def _timed(steps: int, work: Callable[[], object]) -> _Cost:
 def _stored_loop(address: str) -> _Cost:
     with _acting() as tract:
         tract.models.use(CALLS, base_url=address)
-        _go(tract, 2)  # what is imported when it is first needed
+        _go(tract, 2)  # finish lazy imports
     with _acting() as tract:
         tract.models.use(CALLS, base_url=address)
         return _timed(_ASKED, lambda: _go(tract, _ASKED))
@@ -134,8 +132,8 @@ def _bare_loop(address: str) -> _Cost:
             reply = http.post(f"{address}/chat/completions", content=body).json()["choices"][0]["message"]
             messages.append(reply)
             for call in reply["tool_calls"]:
-                said = _look(**json.loads(call["function"]["arguments"]))
-                messages.append({"role": "tool", "tool_call_id": call["id"], "content": said})
+                result = _look(**json.loads(call["function"]["arguments"]))
+                messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
 
     with httpx.Client() as http:
         return _timed(_ASKED, go)
@@ -143,14 +141,14 @@ def _bare_loop(address: str) -> _Cost:
 
 @contextmanager
 def _acting() -> Iterator[Tract]:
-    """A tract on disk whose model may look around."""
+    """Yield a tract on disk whose model has the tool."""
     with tract_on_disk() as tract:
         _look_around(tract)
         yield tract
 
 
 def _look_around(tract: Tract) -> None:
-    """Let a tract's model look around."""
+    """Give a tract's model the tool."""
     tract.tool(_look, name=TOOL, read_only=True)
     tract.loop.tools = _PROFILE
 
@@ -165,7 +163,7 @@ def _go(tract: Tract, steps: int) -> ChatResponse:
 
 
 def _of_a_later_step(steps: int) -> float:
-    """Seconds of the processor that each of some steps takes after so many others."""
+    """Return the processor seconds of one step after many others."""
     with _acting() as tract:
         numbers = count()
         tract.models.use(lambda messages, **options: reply_of(next(numbers)))  # noqa: ARG005 # as clients are asked
@@ -174,7 +172,7 @@ def _of_a_later_step(steps: int) -> float:
 
 
 def _replay(steps: int) -> float:
-    """Seconds of a replay, on disk, that ends with the recorded commit."""
+    """Return the seconds of a replay on disk that ends with the recorded commit."""
     numbers = count()
     with TemporaryDirectory() as folder:
         cassette = Path(folder, "talk.cassette.jsonl")
@@ -226,7 +224,7 @@ def _ask_async(tract: Tract) -> object:
 
 
 def _stop(address: str, model: str, ask: Callable[[Tract], object]) -> float:
-    """Seconds from Stop until the turn is over, which waits for a model that says nothing more."""
+    """Return the seconds from Stop to the end of a turn with a silent model."""
     stopped: list[float] = []
     with tract_on_disk() as tract:
         tract.models.use(model, base_url=address)
@@ -245,7 +243,7 @@ def _stop(address: str, model: str, ask: Callable[[Tract], object]) -> float:
 
 
 def _left(steps: int) -> float:
-    """Megabytes that are still held after turns which each began anew."""
+    """Return the megabytes that remain after turns which each start from the first commit."""
     numbers = count()
     with _acting() as tract:
         tract.models.use(lambda messages, **options: reply_of(next(numbers)))  # noqa: ARG005 # as clients are asked

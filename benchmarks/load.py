@@ -1,4 +1,4 @@
-"""What a user waits for before the first cell: processor time of cold processes."""
+"""The wait before the first cell: processor time of cold processes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ with Tract.open(sys.argv[1]) as t:
 
 
 def rows() -> Iterator[Row]:
-    """Each sample is a process of its own."""
+    """Measure each sample in a separate process."""
     alone = _best([*_ipython(), _SHELL_STARTS])
     yield Row("IPython starts, without the extension (CPU)", alone, "s")
     yield Row("%load_ext tract_jupyter adds (CPU)", _best([*_ipython(), _SHELL_LOADS]) - alone, "s", 0.4)
@@ -80,7 +80,7 @@ def _first_uses() -> Iterator[Row]:
 
 
 def _cold(code: str) -> tuple[float, int]:
-    """Return the processor time of a new process on a new store, and how many of our modules it imported."""
+    """Return the processor time of a new process on a new store, and the number of imported modules of ours."""
     with TemporaryDirectory() as folder:
         commands = [[sys.executable, "-c", code, f"{folder}/{number}.db"] for number in range(SAMPLES)]
         seconds, modules = min(_run(command) for command in commands)

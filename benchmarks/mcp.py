@@ -1,4 +1,4 @@
-"""What a call of an MCP server's tool costs in code, beside the SDK's own call of it."""
+"""The cost of calling an MCP server's tool in code, compared with the SDK's own call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 from mcp import Client, StdioServerParameters
 
-from benchmarks.timing import Row
+from benchmarks.timing import Row, time_call
 from tract_jupyter import Tract
 
 if TYPE_CHECKING:
@@ -30,11 +30,10 @@ _ROUNDS: Final = 5
 
 
 def rows() -> Iterator[Row]:
-    """Medians, of the best of five rounds; the two take turns, since a machine has its moods."""
+    """Measure medians of the best of five rounds. The two take turns, because the machine's speed varies."""
     with Tract.open() as tract:
-        started = perf_counter()
-        tract.mcp.add("server", _COMMAND)
-        yield Row("starting a server, with the SDK's import on both sides", perf_counter() - started, "ms")
+        start = time_call(lambda: tract.mcp.add("server", _COMMAND))
+        yield Row("starting a server, with the SDK's import on both sides", start, "ms")
         bare, ours = zip(*(_round(tract.tools) for _ in range(_ROUNDS)), strict=True)
     yield Row("the SDK's own call over stdio", min(bare), "ms")
     yield Row("tools.server.add over stdio", min(ours), "ms")
@@ -42,7 +41,7 @@ def rows() -> Iterator[Row]:
 
 
 def _round(tools: Any) -> tuple[float, float]:
-    return anyio.run(_bare), median(_timed(lambda: tools.server.add(a=1, b=2)) for _ in range(_CALLS))
+    return anyio.run(_bare), median(time_call(lambda: tools.server.add(a=1, b=2)) for _ in range(_CALLS))
 
 
 async def _bare() -> float:
@@ -55,9 +54,3 @@ async def _bare() -> float:
             await client.call_tool("add", {"a": 1, "b": 2})
             took.append(perf_counter() - started)
     return median(took)
-
-
-def _timed(call: Any) -> float:
-    started = perf_counter()
-    call()
-    return perf_counter() - started

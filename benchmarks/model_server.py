@@ -1,6 +1,6 @@
-"""A model on this machine, in a process of its own: it calls a tool each time, streams, or falls silent.
+"""A local model server in a separate process. It calls a tool each time, streams, or stays silent.
 
-`python -m benchmarks.model_server` prints its port. What it does is said by the name of the model that is asked.
+`python -m benchmarks.model_server` prints its port. The name of the requested model selects the behavior.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 CALLS: Final = "calls"
 """Calls `look` with each reply."""
 SILENT: Final = "silent"
-"""Takes the request, and says nothing."""
+"""Accepts the request and never answers."""
 HALTING: Final = "halting"
-"""Says one word, and nothing more."""
+"""Answers with one word and then hangs."""
 TICKING: Final = "ticking"
 """Streams `TICKS` deltas, `TICKS_PER_SECOND` of them; the text of each is the time when it was due."""
 RUSHING: Final = "rushing"
@@ -38,7 +38,7 @@ _STREAM: Final = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfe
 
 @contextmanager
 def model_server() -> Iterator[str]:
-    """Start one, and give the address that clients of chat completions are told."""
+    """Start a server, and yield its address for chat completions."""
     command = [sys.executable, "-m", "benchmarks.model_server"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 # this module
         try:
@@ -50,7 +50,7 @@ def model_server() -> Iterator[str]:
 
 
 def reply_of(number: int) -> dict[str, Any]:
-    """Return the reply that calls the tool, with an id of its own."""
+    """Return a reply that calls the tool with a new id."""
     function = {"name": TOOL, "arguments": json.dumps({"city": f"c{number}"})}
     call = {"id": f"call_{number}", "type": "function", "function": function}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}

@@ -1,4 +1,4 @@
-"""A turn of chat: what is made and sent for it, what a saved notebook holds, and how soon a word stands on the page."""
+"""A chat turn: created and sent data, the size of a saved notebook, and the delay until a word is on the page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.samples import RISKY
-from benchmarks.timing import Row, best_of
+from benchmarks.timing import Growth, Row, best_of
 from tract_jupyter import Tract
 from tract_jupyter.notebook.chat import Foot, LiveTurn, MarkdownStream, TurnBlock, TurnWidget
 from tract_jupyter.notebook.chat.log import TurnLog
@@ -36,7 +36,7 @@ _RESULT: Final = "2026-05-02  Parus major  Lindau  3\n" * 60
 
 
 def rows() -> Iterator[Row]:
-    """Without a page first; then in JupyterLab, if it and Chromium are installed."""
+    """Measure without a page, then in JupyterLab if it and Chromium are installed."""
     yield from _made()
     yield from _streamed()
     yield from _saved()
@@ -44,7 +44,7 @@ def rows() -> Iterator[Row]:
 
 
 def _made() -> Iterator[Row]:
-    """Yield what it takes to build a widget; its comm goes nowhere."""
+    """Measure building a widget without a connection."""
     with Tract.open() as tract:
         ticket = Ticket(tract.propose_operation(RISKY), lambda _: None)
         yield Row("panel of a request, built", best_of(lambda: Panel(ticket).close()), "ms", target=6)
@@ -76,8 +76,8 @@ class _Growing:
 
 
 def _streamed() -> Iterator[Row]:
-    """Yield what 20 drawings a second cost, of a reply of 500 tokens a second; beside drawing all of it each time."""
-    before: dict[str, float] = {}
+    """Measure 20 drawings a second of a reply with 500 tokens a second, compared with drawing all of it each time."""
+    growth = Growth()
     for tokens in _TOKENS:
         text = (_PARAGRAPH * (tokens * 5 // len(_PARAGRAPH) + 1))[: tokens * 5]
         sent, whole, seconds = _draw(text)
@@ -86,14 +86,12 @@ def _streamed() -> Iterator[Row]:
             (f"{tokens:,} tokens: made and sent in the kernel", seconds, "ms", 8.0),
             (f"{tokens:,} tokens: whole text each time, in times of that", whole / sent, "x", None),
         ):
-            kind = name.partition(":")[2]
-            growth = value / before[kind] if kind in before else None
-            before[kind] = value
-            yield Row(name, value, unit, growth=growth, most_growth=most)
+            grown = growth.of(name.partition(":")[2], value)
+            yield Row(name, value, unit, growth=grown, most_growth=most)
 
 
 def _draw(text: str) -> tuple[int, int, float]:
-    """Return the bytes of all patches, those of the whole page each time, and the seconds that the patches took."""
+    """Return the bytes of all patches, the bytes of all whole pages, and the seconds of the patches."""
     view, sent, whole, seconds = _Growing(), 0, 0, 0.0
     live = LiveTurn(lambda _: None, lambda run, _: run())
     widget: Any = live._widget  # noqa: SLF001 # what goes over its comm is measured
@@ -115,7 +113,7 @@ def _draw(text: str) -> tuple[int, int, float]:
 
 
 def _saved() -> Iterator[Row]:
-    """Yield what a notebook keeps of a turn with many calls, each with a result of 2 kB."""
+    """Measure the saved data of a turn with many calls, each with a result of 2 kB."""
     with Tract.open() as tract:
 
         @tract.tool(read_only=True)
@@ -210,7 +208,7 @@ _READING: Final = 300
 
 
 def _on_page() -> Iterator[Row]:
-    """Yield what was measured on a page; nothing where no page can be opened."""
+    """Measure on a page; yield nothing if no page can be opened."""
     try:
         chromium = import_module("tests.browser.chromium")
         missing = chromium.missing_parts()
@@ -261,7 +259,7 @@ def _lags(lab: Any, word: str, times: list[float]) -> list[float]:
 
 @contextmanager
 def _lab() -> Iterator[Callable[..., Any]]:
-    """Give what opens a notebook of these cells in a JupyterLab of its own."""
+    """Yield a function that opens a notebook with these cells in a separate JupyterLab."""
     from playwright.sync_api import sync_playwright
 
     chromium, server, lab, notebooks = (

@@ -18,7 +18,7 @@ _FIELDS = {"urls": ["https://example.com"]}
 
 
 def rows() -> Iterator[Row]:
-    """Firing in memory, then whatever writes."""
+    """Measure firing in memory, then operations that write to disk."""
     yield from _firing()
     with tract_on_disk() as tract:
         yield from _on_disk(tract)

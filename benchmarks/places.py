@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tract_jupyter import Tract
+from tract_jupyter.context import ApproximateCounter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +27,13 @@ def temporary_home() -> Iterator[None]:
         yield
 
 
+def open_store(path: Path) -> Tract:
+    """Open a store with the cheap token counter. Wait a minute for the lock of another process."""
+    return Tract.open(path, tokenizer=ApproximateCounter(), lock_timeout=60)
+
+
 @contextmanager
 def tract_on_disk() -> Iterator[Tract]:
-    """A new tract in a file of its own."""
+    """Yield a new tract in a new file."""
     with tempfile.TemporaryDirectory() as folder, Tract.open(Path(folder) / "tract.db") as tract:
         yield tract

@@ -1,12 +1,12 @@
-"""What policies cost while none fires: commits with all built-in ones on, against commits without, in the same run."""
+"""The cost of policies that do not fire: commits with all built-in policies, compared with commits without any."""
 
 from __future__ import annotations
 
-from time import perf_counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks.places import tract_on_disk
-from benchmarks.timing import Row
+from benchmarks.timing import Growth, Row, time_call
 from tract_jupyter import ActionDef, OperationSpec
 from tract_jupyter.models import TokenBudget
 from tract_jupyter.operations import FiringCondition
@@ -27,14 +27,12 @@ _GROWTH = 1.5
 def rows(sizes: tuple[int, ...] = SIZES) -> Iterator[Row]:
     """The ratio on each branch and for each size, and how it grows."""
     for branch in ("main", "topic"):
-        before: float | None = None
+        growth = Growth()
         for size in sizes:
             ratio, seconds = _measured(size, branch)
             name = f"commits with all policies on, on {branch}, after {size:,}"
             yield Row(f"{name}, against without", ratio, "x", _RATIO)
-            growth = None if before is None else seconds / before
-            yield Row(name, seconds, "µs", None, growth, _GROWTH)
-            before = seconds
+            yield Row(name, seconds, "µs", None, growth.of(branch, seconds), _GROWTH)
 
 
 def _measured(size: int, branch: str) -> tuple[float, float]:
@@ -54,7 +52,7 @@ def _measured(size: int, branch: str) -> tuple[float, float]:
         best = [1e9, 1e9]
         for _ in range(_ROUNDS):
             for number, one in enumerate((plain, tract)):  # in turns, as a machine has slow minutes
-                best[number] = min(_committed(one), best[number])
+                best[number] = min(time_call(partial(_commit, one)), best[number])
         if tract.policies.log():
             raise AssertionError(f"a policy fired: {tract.policies.log()[0]}")
     return best[1] / best[0], best[1] / _AT_ONCE
@@ -68,8 +66,6 @@ def _fill(tract: Tract, size: int, branch: str) -> None:
         tract.branch(branch)
 
 
-def _committed(tract: Tract) -> float:
-    started = perf_counter()
+def _commit(tract: Tract) -> None:
     for number in range(_AT_ONCE):
         tract.user(f"another message {number}")
-    return perf_counter() - started

@@ -1,13 +1,12 @@
-"""What programmatic tool calling costs and saves: a call in a script, starting, memory; four tasks in both modes."""
+"""Cost and savings of programmatic tool calling: a call in a script, startup, memory, and four tasks in both modes."""
 
 from __future__ import annotations
 
 import resource
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.tasks import TASKS, compare
-from benchmarks.timing import Row
+from benchmarks.timing import Row, fastest
 from tract_jupyter import Tract
 from tract_jupyter.scripts import ScriptLimits
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
 _CALLS: Final = 2_000
 _MANY: Final = 10_000
-_ROUNDS: Final = 5
 _LOOP: Final = "for n in range({calls}): tools.double(n=n)"
 _LIMITS: Final = ScriptLimits(calls=None)
 
@@ -33,13 +31,13 @@ def rows() -> Iterator[Row]:
 def _costs() -> Iterator[Row]:
     with Tract.open() as tract:
         handler = tract.tool(name="double", read_only=True)(_double)
-        bare = _best(lambda: [handler(n) for n in range(_CALLS)]) / _CALLS
-        in_cell = _best(lambda: [tract.tools.double(n=n) for n in range(_CALLS)]) / _CALLS
+        bare = fastest(lambda: [handler(n) for n in range(_CALLS)]) / _CALLS
+        in_cell = fastest(lambda: [tract.tools.double(n=n) for n in range(_CALLS)]) / _CALLS
         yield Row("a stub's call over the handler: checked, allowed, logged", in_cell - bare, "µs", 25.0)
         yield Row("the same in a script of the kernel, counted", _each(tract, "kernel") - bare, "µs", 25.0)
         tract.scripts.run("1", backend="sandbox")  # the pool is there from now on
         yield Row("a call from the sandbox and back", _each(tract, "sandbox"), "µs", 150.0)
-        start = _best(lambda: tract.scripts.run("1", backend="sandbox"))
+        start = fastest(lambda: tract.scripts.run("1", backend="sandbox"))
         yield Row("a script of the sandbox that does nothing: types checked, run, stored", start, "ms", 20.0)
         yield Row("memory that 10,000 more calls of one script leave", _growth(tract), "MB", 5.0)
 
@@ -51,9 +49,9 @@ def _double(n: int) -> int:
 
 def _each(tract: Tract, backend: Any) -> float:
     """Seconds of one call, of a long script less an empty one."""
-    empty = _best(lambda: tract.scripts.run("1", backend=backend))
+    empty = fastest(lambda: tract.scripts.run("1", backend=backend))
     code = _LOOP.format(calls=_CALLS)
-    return (_best(lambda: tract.scripts.run(code, backend=backend, limits=_LIMITS)) - empty) / _CALLS
+    return (fastest(lambda: tract.scripts.run(code, backend=backend, limits=_LIMITS)) - empty) / _CALLS
 
 
 def _growth(tract: Tract) -> float:
@@ -62,13 +60,3 @@ def _growth(tract: Tract) -> float:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     tract.scripts.run(code, limits=_LIMITS)
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1_000
-
-
-def _best(function: Any) -> float:
-    return min(_seconds(function) for _ in range(_ROUNDS))
-
-
-def _seconds(function: Any) -> float:
-    started = perf_counter()
-    function()
-    return perf_counter() - started

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.places import tract_on_disk
 from benchmarks.samples import CHECK
-from benchmarks.timing import Row, best_of
+from benchmarks.timing import Growth, Row, best_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,13 +57,12 @@ def _routing(tract: Tract) -> Iterator[Row]:
 def _inbox(sizes: Sequence[int]) -> Iterator[Row]:
     with tract_on_disk() as tract:
         tract.register_operation(CHECK)
-        ledger, numbers, before = tract.reviewer.ledger, count(), None
+        ledger, numbers, growth = tract.reviewer.ledger, count(), Growth()
         for size in sizes:
             _fill(tract, numbers, size)
             page = best_of(lambda: ledger.waiting(_PAGE))
-            growth = None if before is None else page / before
-            yield Row(f"inbox of {size:,}: first page of {_PAGE}", page, "ms", 5, growth, 1.5)
-            before = page
+            name = f"inbox of {size:,}: first page of {_PAGE}"
+            yield Row(name, page, "ms", 5, growth.of("page", page), 1.5)
             last = ledger.waiting(_PAGE)[-1]
             yield Row(f"inbox of {size:,}: next page", best_of(lambda: ledger.waiting(_PAGE, last)), "ms", 5)  # noqa: B023 # called at once
             yield Row(f"inbox of {size:,}: how many", best_of(ledger.count_waiting), "ms")

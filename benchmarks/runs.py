@@ -1,4 +1,4 @@
-"""What a run costs: planning, starting and settling operations, filling threads; and all of it together, durable."""
+"""The cost of a run: planning, starting and settling operations, filling threads, and a whole durable run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.timing import Row, best_of
+from benchmarks.timing import Growth, Row, best_of, fastest, time_call
 from tract_jupyter import OperationProfile, Tract, run_operation
 from tract_jupyter.runs import (
     EFFECTS,
@@ -52,16 +52,14 @@ _LIVE_SECONDS: Final = 300
 
 def rows(sizes: Sequence[int] = (1_000, 10_000)) -> Iterator[Row]:
     """Planning for each of the sizes; then the rest."""
-    before = None
+    growth = Growth()
     for size in sizes:
         operations = _lattice(size, reach=3)
         queue = _queue(operations)
         seconds = best_of(partial(_planned_and_committed, operations, queue))
-        growth = None if before is None else seconds / before
         target = 150.0 if size <= _EACH else None
         label = f"planning and committing {size:,} operations of 3 dependencies each"
-        yield Row(label, seconds, "ms", target, growth, 16.0)
-        before = seconds
+        yield Row(label, seconds, "ms", target, growth.of("planning", seconds), 16.0)
     yield Row("an operation on threads, over what the bare executor takes", _overhead(), "µs", 100.0)
     yield Row(f"makespan of {_DAGS} random graphs on 4 threads, over list scheduling", _makespan(), "x", 1.03)
     yield from _whole_runs()
@@ -151,7 +149,7 @@ def _durable_run() -> float:
         tract.configure_llm(_Yes())
         tract.user("hi")
         tract.profiles.save(OperationProfile.of("bench", operations), activate=True)
-        return _best_cpu(lambda: tract.chat("go")) / _LANGGRAPH
+        return fastest(lambda: tract.chat("go"), clock=time.process_time) / _LANGGRAPH
 
 
 def _journal() -> float:
@@ -172,20 +170,11 @@ def _journal() -> float:
                     ]
                     connection.executemany("insert into events values (?, ?, ?)", events)
 
-        return _best_cpu(run) / _LANGGRAPH
-
-
-def _best_cpu(function: Callable[[], object], times: int = 5) -> float:
-    found = []
-    for _ in range(times):
-        started = time.process_time()
-        function()
-        found.append(time.process_time() - started)
-    return min(found)
+        return fastest(run, clock=time.process_time) / _LANGGRAPH
 
 
 def _overhead() -> float:
-    """Seconds of one operation that depends on nothing, less those of one call on a bare executor."""
+    """Return the seconds of one independent operation, without the seconds of a call on a bare executor."""
     ours = _best([_operation(f"o{n}", n, ()) for n in range(_EACH)])
     context = _job("o", _nothing).context
     with ThreadPoolExecutor(_WORKERS) as executor:
@@ -196,9 +185,9 @@ def _overhead() -> float:
 
 
 def _makespan() -> float:
-    """How long random graphs take, over what they would if starting an operation cost nothing.
+    """Return the time of random graphs relative to list scheduling without overhead.
 
-    Sleeping is inexact, so what counts is how long each one really slept.
+    Sleeping is inexact, so the actual sleep of each operation counts.
     """
     random = Random(7)  # noqa: S311 # no secret
     taken = bound = 0.0
@@ -224,9 +213,7 @@ def _slept(operations: Sequence[Operation], seconds: dict[str, float], workers: 
 
     jobs = {one.id: _job(one.id, sleeping) for one in operations}
     plan = make_plan(operations, Hook.BEFORE, Trigger.GENERATE, concurrency=_WORKERS)
-    started = time.perf_counter()
-    execute(plan, lambda one, _results: jobs[one.id], workers)
-    return time.perf_counter() - started
+    return time_call(lambda: execute(plan, lambda one, _results: jobs[one.id], workers))
 
 
 def _list_scheduled(seconds: dict[str, float], edges: dict[str, list[str]]) -> float:
@@ -270,7 +257,7 @@ print(json.dumps(min(times) / size))
 
 
 def _langgraph() -> float | None:
-    """CPU seconds of one node of a durable run, in an environment of its own; None without the package index."""
+    """Return the CPU seconds of one node of a durable run, in a new environment; None without the package index."""
     with TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder) / ("Scripts" if sys.platform == "win32" else "bin") / "python"

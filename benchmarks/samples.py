@@ -1,4 +1,4 @@
-"""What is measured on: an operation, a risky action of 30 lines, a long cell."""
+"""Samples for the measurements: an operation, a risky action of 30 lines, and a long cell."""
 
 from __future__ import annotations
 

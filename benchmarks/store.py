@@ -1,16 +1,14 @@
-"""The context store: commits per second, and how what is done all the time grows with the history."""
+"""The context store: commits per second, and the growth of frequent operations with the history."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from benchmarks.places import tract_on_disk
-from benchmarks.timing import SAMPLES, Row, best_of
+from benchmarks.timing import SAMPLES, Growth, Row, best_of, fastest, time_call
 from tract_jupyter import Tract
 from tract_jupyter.models import TokenBudget
 
@@ -37,16 +35,18 @@ _WHOLE = 5_000.0  # milliseconds
 def rows(sizes: tuple[int, ...] = SIZES) -> Iterator[Row]:
     """Speeds first, then one history on disk that grows."""
     yield from _speeds()
-    before: dict[str, Row] = {}
+    growth = Growth()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "tract.db"
         for size in sizes:
             with Tract.open(path) as tract:
                 _grow(tract, size)
                 for name, measure in _MEASURES.items():
-                    row = Row(f"{name}, {size:,} commits", measure(tract), "ms", _target(name, size))
-                    yield _with_growth(name, row, before)
-                    before[name] = row
+                    value, target = measure(tract), _target(name, size)
+                    grown = growth.of(name, value)
+                    # at 100,000 commits, the target is the growth
+                    most = None if name == _COLD or target is not None or grown is None else _GROWTH
+                    yield Row(f"{name}, {size:,} commits", value, "ms", target, grown, most)
                 yield Row(f"statements of one commit, {size:,} commits", statements(tract), "statements")
                 yield from _of_everything(tract, size)
 
@@ -57,9 +57,7 @@ def _of_everything(tract: Tract, size: int) -> Iterator[Row]:
         ("verify", tract.verify),
         ("compress", lambda: tract.compress(content="A summary.")),
     ):
-        started = perf_counter()
-        measure()
-        yield Row(f"{name}, {size:,} commits", (perf_counter() - started) * 1000, "ms", _WHOLE)
+        yield Row(f"{name}, {size:,} commits", time_call(measure), "ms", _WHOLE)
     tract.undo()
 
 
@@ -79,16 +77,15 @@ def _of_new_store(measure: Callable[[Tract], float], budget: TokenBudget | None)
 
 
 def _one_by_one(tract: Tract) -> float:
-    started = perf_counter()
-    _say(tract, _ONE_BY_ONE)
-    return _ONE_BY_ONE / (perf_counter() - started)
+    return _ONE_BY_ONE / time_call(lambda: _say(tract, _ONE_BY_ONE))
 
 
 def _batched(tract: Tract) -> float:
-    started = perf_counter()
-    with tract.batch():
-        _say(tract, _IN_BATCH)
-    return _IN_BATCH / (perf_counter() - started)
+    def commit() -> None:
+        with tract.batch():
+            _say(tract, _IN_BATCH)
+
+    return _IN_BATCH / time_call(commit)
 
 
 def _say(tract: Tract, count: int) -> None:
@@ -102,17 +99,8 @@ def _grow(tract: Tract, size: int) -> None:
 
 
 def _target(name: str, size: int) -> float | None:
-    """What was promised at 10,000 commits, and for 1,000 no less."""
+    """Return the target, which holds up to 10,000 commits."""
     return _TARGETS[name] if size <= SHORT[-1] else None
-
-
-def _with_growth(name: str, row: Row, before: dict[str, Row]) -> Row:
-    """At 100,000 commits, the promise is how much slower it became."""
-    past = before.get(name)
-    if past is None:
-        return row
-    most = None if name == _COLD or row.target is not None else _GROWTH
-    return replace(row, growth=row.value / past.value, most_growth=most)
 
 
 def _cold(tract: Tract) -> float:
@@ -120,9 +108,7 @@ def _cold(tract: Tract) -> float:
     times = []
     for _ in range(SAMPLES):
         with Tract.open(tract.location) as opened:
-            started = perf_counter()
-            opened.compile()
-            times.append(perf_counter() - started)
+            times.append(time_call(opened.compile))
     return min(times)
 
 
@@ -131,20 +117,12 @@ def _after_one_more(tract: Tract) -> float:
     times = []
     for _ in range(20):
         tract.user("One more.")
-        started = perf_counter()
-        tract.compile()
-        times.append(perf_counter() - started)
+        times.append(time_call(tract.compile))
     return min(times)
 
 
 def _branch(tract: Tract) -> float:
-    times = []
-    for _ in range(20):
-        name = f"b{os.urandom(6).hex()}"
-        started = perf_counter()
-        tract.branch(name, switch=False)
-        times.append(perf_counter() - started)
-    return min(times)
+    return fastest(lambda: tract.branch(f"b{os.urandom(6).hex()}", switch=False), 20)
 
 
 def statements(tract: Tract) -> int:

@@ -1,7 +1,7 @@
 """Ctrl-C at random moments of commits, decisions, runs and scripts, while another process writes to the same store.
 
-A session is a process that works in its main thread and gets real SIGINTs. Afterwards nothing of what it was told is
-lost, nothing was done twice, nothing is stuck, and what it has in memory is what the store says.
+A session is a process that works in its main thread and gets real SIGINTs. Afterwards, no acknowledged work is lost,
+nothing ran twice, nothing is stuck, and the memory of the process agrees with the store.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from benchmarks.places import open_store
 from benchmarks.samples import CHECK
 from benchmarks.timing import Row
 from tract_jupyter import Tract
@@ -38,7 +39,7 @@ _PROFILE: Final = OperationProfile.of(
 
 
 class Session(NamedTuple):
-    """How many interrupts were sent and came out, what is wrong since, and the longest wait of the other process."""
+    """The numbers of sent and raised interrupts, the problems, and the longest wait of the other process."""
 
     sent: int
     raised: int
@@ -48,7 +49,7 @@ class Session(NamedTuple):
 
 
 def rows(sessions: int = 20, interrupts: int = 500) -> Iterator[Row]:
-    """Run so many sessions with so many interrupts each. What went wrong is told on stderr."""
+    """Run sessions with interrupts. Print problems to stderr."""
     seen = []
     for number in range(sessions):
         seen.append(survives(Path(f"storm{number}.db"), number, interrupts))
@@ -62,15 +63,15 @@ def rows(sessions: int = 20, interrupts: int = 500) -> Iterator[Row]:
 
 
 def survives(path: Path, seed: int, interrupts: int) -> Session:
-    """Interrupt a session of a new store so often, and look.
+    """Interrupt a session on a new store, and check the store.
 
     Args:
-        path: of the store, which is made.
-        seed: chooses what is done, and the moments.
-        interrupts: how many are sent.
+        path: The path of the new store.
+        seed: The seed of the work and of the moments.
+        interrupts: The number of interrupts.
     """
     chance = random.Random(seed)  # noqa: S311 # no secret
-    _opened(path).close()
+    open_store(path).close()
     stop = path.with_suffix(".stop")
     with _child("work", path, seed) as worker, _child("write", path, seed) as writer:
         for child in (worker, writer):
@@ -109,12 +110,8 @@ def _end(child: Any) -> dict[str, Any] | None:
     return json.loads(told.splitlines()[-1]) if child.returncode == 0 else None
 
 
-def _opened(path: Path) -> Tract:
-    return Tract.open(path, tokenizer=ApproximateCounter(), lock_timeout=60)
-
-
 def _problems(path: Path, done: list[str], tried: list[str]) -> Iterator[str]:
-    """What a process that opens the store afterwards finds wrong."""
+    """Yield the problems that a process finds in the store afterwards."""
     with closing(sqlite3.connect(path)) as connection:
         found = connection.execute("PRAGMA integrity_check").fetchone()[0]
         unfinished = connection.execute(
@@ -125,16 +122,16 @@ def _problems(path: Path, done: list[str], tried: list[str]) -> Iterator[str]:
     if found != "ok":
         yield f"SQLite finds: {found}"
     if unfinished or leases:
-        yield f"{unfinished} decisions and {leases} runs are held by nobody"
+        yield f"{unfinished} decisions and {leases} runs have no owner"
     try:
-        with _opened(path) as tract:
+        with open_store(path) as tract:
             yield from map(str, tract.verify())
             said = Counter(str(message.content) for message in tract.compile().messages)
-            tract.user("The next process goes on.")
+            tract.user("The next process continues.")
     except TractError as error:
         yield f"{type(error).__name__}: {error}"
         return
-    yield from (f"{text!r} was told to be done and is lost" for text in done if not said[text])
+    yield from (f"{text!r} was acknowledged and is lost" for text in done if not said[text])
     yield from (f"{text!r} is there {said[text]} times" for text in tried if said[text] > 1)
 
 
@@ -142,7 +139,7 @@ def _problems(path: Path, done: list[str], tried: list[str]) -> Iterator[str]:
 
 
 class _Model:
-    """A model that answers at once, with a text of its own each time."""
+    """A model that answers at once, with a new text each time."""
 
     def __init__(self, new_text: Callable[[str], str]) -> None:
         self._new_text = new_text
@@ -153,7 +150,7 @@ class _Model:
 
 
 class _Worker:
-    """What works in the main thread, and keeps account of what it was told to be done."""
+    """The worker in the main thread. It records the acknowledged work."""
 
     def __init__(self, tract: Tract, seed: int) -> None:
         self.tract = tract
@@ -236,9 +233,9 @@ class _Worker:
             self.problems.append(f"a script ended as {result.status}: {result.error}"[:300])
 
     def look(self) -> None:
-        """What is wrong in this process, now that nobody interrupts it any more."""
+        """Check this process after the interrupts."""
         if sys.stdout is not self._real:
-            self.problems.append("what is printed goes elsewhere")
+            self.problems.append("printed text goes elsewhere")
         if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
             self.problems.append(f"interrupts are handled by {signal.getsignal(signal.SIGINT)}")
         for number, pending in self.pendings:
@@ -256,10 +253,10 @@ class _Worker:
             if ran > rounds:
                 self.problems.append(f"{pending!r} ran {ran} times for {rounds} decisions")
         here = [message.content for message in self.tract.compile().messages]
-        with _opened(Path(self.tract.location)) as other:  # after it: the other process may still write
+        with open_store(Path(self.tract.location)) as other:  # after it: the other process may still write
             there = [message.content for message in other.compile().messages]
         if len(here) > len(there) or there[: len(here)] != here:
-            self.problems.append("the context in memory is not that of the store")
+            self.problems.append("the context in memory differs from the store")
 
 
 def _work(path: Path, seed: int) -> dict[str, Any]:
@@ -279,7 +276,7 @@ def _work(path: Path, seed: int) -> dict[str, Any]:
 
 def _write(path: Path, seed: int) -> dict[str, Any]:
     stop, longest, count = path.with_suffix(".stop"), 0.0, 0
-    with _opened(path) as tract:
+    with open_store(path) as tract:
         tract.user(f"other {seed}")
         print("ready", flush=True)
         while not stop.exists():

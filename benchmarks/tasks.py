@@ -1,7 +1,6 @@
 """Four tasks, done by calls one by one and by a script, and what each way sends to the model.
 
-The model is scripted: it makes the calls that it is told to make. It counts each request whole, as a provider would:
-schemas, instructions, and all messages so far.
+The model is scripted. It counts each whole request, as a provider would: schemas, instructions, and all messages.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ _DIRECT: Final = ToolProfile(
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked, the calls that answer it, and the script that makes the same calls.
+    """A question, the calls that answer it, and the script that makes the same calls.
 
     Args:
-        name: of the row.
-        question: the user's.
-        calls: tool and arguments of each.
-        code: the script.
-        answer: what the script prints.
-        least: percent of all that is sent which a script saves at least.
+        name: The name of the row.
+        question: The user's question.
+        calls: The tool and the arguments of each call.
+        code: The script.
+        answer: The printed text of the script.
+        least: The minimum percentage of sent tokens that a script saves.
     """
 
     name: str
@@ -130,7 +129,7 @@ def _other(account: str, limit: int = 20, since: str | None = None) -> list[dict
 
 
 class _Model:
-    """A model that counts what it is sent."""
+    """A model that counts the tokens it receives."""
 
     def __init__(self, tools: Toolset, system: str) -> None:
         self.sent = 0
@@ -162,7 +161,7 @@ class _Model:
 
 
 def compare(task: Task) -> tuple[float, float]:
-    """Do a task in both ways; return the part that a script saves: of what was sent, and by the meter.
+    """Do a task in both ways. Return the savings of the script: by sent tokens, and by the meter.
 
     Raises:
         ValueError: the script did not find the answer.

@@ -1,4 +1,4 @@
-"""Measuring: the best of five, for whatever disturbs a run makes it only slower."""
+"""Measurements: the best of five, because any disturbance only makes a run slower."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Row:
     """One line of the table.
 
     Args:
-        name: what was measured.
-        value: seconds, or a number of what `unit` says.
-        unit: how it is shown: `s`, `ms`, `µs`, `packages`, ...; `/s` is a speed, `%` a part that is saved.
-        target: the most it should be, in `unit` (the least, of a speed or a part); None where nothing was promised.
-        growth: how many times the value of the size before.
-        most_growth: the most that may be.
+        name: The measured operation.
+        value: Seconds, or a number in `unit`.
+        unit: The unit: `s`, `ms`, `µs`, `packages`, ...; `/s` is a speed, and `%` a saved part.
+        target: The maximum in `unit` (the minimum of a speed or a part); None without a target.
+        growth: The value relative to the value of the previous size.
+        most_growth: The maximum growth.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Row:
 
 
 def best_of(function: Callable[[], object], samples: int = SAMPLES) -> float:
-    """Return the seconds that a call takes, at best, once it is warm. Short calls are timed many at a time."""
+    """Return the best seconds of a warm call. Short calls are timed in batches."""
     function()
     loops = 1
     while _seconds(function, loops) < _ENOUGH_SECONDS:
@@ -79,3 +79,30 @@ def _seconds(function: Callable[[], object], loops: int) -> float:
     for _ in range(loops):
         function()
     return perf_counter() - started
+
+
+def time_call(function: Callable[[], object], clock: Callable[[], float] = perf_counter) -> float:
+    """Return the seconds of one call."""
+    started = clock()
+    function()
+    return clock() - started
+
+
+def fastest(
+    function: Callable[[], object], rounds: int = SAMPLES, clock: Callable[[], float] = perf_counter
+) -> float:
+    """Return the seconds of the fastest single call, for calls that change the measured object."""
+    return min(time_call(function, clock) for _ in range(rounds))
+
+
+class Growth:
+    """The growth of measured values from one size to the next, by name."""
+
+    def __init__(self) -> None:
+        self._previous: dict[str, float] = {}
+
+    def of(self, name: str, value: float) -> float | None:
+        """Return how many times the previous value of this name a value is; None for the first one."""
+        previous = self._previous.get(name)
+        self._previous[name] = value
+        return None if previous is None else value / previous

@@ -1,4 +1,4 @@
-"""What a stub costs beside calling its handler."""
+"""The cost of a stub compared with calling its handler."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_scripts_that_only_read_run_without_a_question_until_a_click_ends_that(o
     lab = start(open_lab, model, CHAT, chat=CHAT, setup="\nrows = [1, 2, 3]\n")
     out = lab.output(1)
     lab.button("Always…", 1).click()
-    out.get_by_text("Run what has no findings and touches no files, in this session").wait_for()
+    out.get_by_text("Run code without findings that touches no files, in this session").wait_for()
     screenshot(lab, "reading-always", 1)
     out.get_by_role("button", name="ask again").click()
     page = end(lab)

@@ -51,9 +51,9 @@ def test_what_it_displays_is_shown_and_kept(kernel):
     [
         ("%%tract_script\nx = (", "never closed"),
         ("%%tract_script\n%ls", "magics and ! belong to cells"),
-        ("%%tract_script --fresh\n1", "would empty your own namespace"),
+        ("%%tract_script --fresh\n1", "would clear your own namespace"),
         ("%%tract_script --calls 0\n1", "positive number"),
-        ("%%tract_script --notebook a/b\n1", "not a valid id of a script notebook"),
+        ("%%tract_script --notebook a/b\n1", "of a script notebook; use up to 64 letters"),
     ],
 )
 def test_a_users_mistake_is_one_line(kernel, text, said):
@@ -65,7 +65,7 @@ def test_a_users_mistake_is_one_line(kernel, text, said):
 
 def test_its_time_is_bounded(kernel):
     result = kernel.run("%%tract_script --timeout 0.3\nwhile True: pass")
-    assert "its time is over" in result.error + result.text
+    assert "exceeded its time limit" in result.error + result.text
     assert kernel.run("print('alive')").text.strip() == "alive"
 
 

@@ -312,7 +312,7 @@ def test_without_a_sandbox_it_says_how_to_install_one(tract, spec, monkeypatch):
     monkeypatch.setitem(sys.modules, "pydantic_monty", None)
     rehearsal = tract.operations.rehearse(spec())
     assert rehearsal.summary == (
-        "Not rehearsed: there is no sandbox in this environment; install it: pip install 'tract_jupyter[sandbox]'."
+        "Not rehearsed: the sandbox is not installed; install it: pip install 'tract_jupyter[sandbox]'."
     )
     assert rehearsal_of(tract.operations.propose(spec(), rehearsed=True).review_request()).rows == ()
 

@@ -173,7 +173,7 @@ def test_a_changed_program_does_not_run(paused, other, own_store):
     engine.dispose()
     pending = inbox(other())
     assert pending.doubt
-    with pytest.raises(TrustError, match="turn it down"):
+    with pytest.raises(TrustError, match="reject this one"):
         pending.approve()
     pending.reject("changed")  # which ends it: not even that goes on with it
     assert (pending.status, pending.result) == ("rejected", None)

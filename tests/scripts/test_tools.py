@@ -147,7 +147,7 @@ def test_notebooks(tract, call, backend):
 
 def test_what_is_no_script_is_an_error_that_says_so(call):
     assert "line 1" in call("notebook_execute", code="x = (").error
-    assert "not a valid id" in call("notebook_execute", code="1", notebook_id="a b").error
+    assert "invalid id" in call("notebook_execute", code="1", notebook_id="a b").error
     assert "backend" in call("notebook_execute", code="1", backend="moon").error
 
 
@@ -184,15 +184,16 @@ def test_the_review_of_kernel_code_knows_what_ran_there_before(tract, call, code
 
 def test_the_variables_of_the_person_are_in_no_sandbox_and_no_list(tract, call):
     tract.scripts.notebooks.user_namespace = {"rows": [1, 2]}
-    assert "does not see" in call("notebook_execute", code="rows", notebook_id="user").error
+    assert "cannot access" in call("notebook_execute", code="rows", notebook_id="user").error
     assert "no script notebook" in call("notebook_variables", notebook_id="user", backend="kernel").error
     for backend in ("kernel", "sandbox"):
-        assert "of the person" in call("notebook_create", notebook_id="user", backend=backend).error
+        assert "of the user" in call("notebook_create", notebook_id="user", backend=backend).error
 
 
 def test_where_no_person_has_a_notebook_there_is_none_to_name(call):
     assert (
-        "there is none here" in call("notebook_execute", code="1", backend="kernel", notebook_id="user").error
+        "does not exist here"
+        in call("notebook_execute", code="1", backend="kernel", notebook_id="user").error
     )
 
 

@@ -1,18 +1,16 @@
-"""Static analysis: what a piece of code would do, reported before it runs.
+"""Static analysis: the effects of code, reported before the code runs.
 
-* `analyzer`: a verdict for every text. `findings`: what it yields. `capabilities`: what a changed version can newly
-  reach.
-* Reading code: `source` (its lines), `ipython_syntax` (what Python's parser would refuse), `own_magics` (the
-  magics that the user defined), `program` (scopes), `references` (mentions of names), `statements` (what SQL
-  changes).
-* Possible values of names: `resolver` with `flows`, `folding` and `calls`; `values` are their results. `dominance`:
-  which bindings precede a use. `origins`: findings about objects that earlier code made.
-* Judging it: `rules`, a class each, which see the code through `view`; `tables`, what well-known calls do, as data;
-  `paths`, where a file lies. `pages`: the manual.
-* `reading` with `reading_calls`: code that only reads; the user may let it run without a question.
-* `limits`: of text, findings and time, so that nobody waits.
+* `analyzer`: a verdict for every text. `findings`: the results. `capabilities`: new capabilities of a changed version.
+* Reading code: `source` (its lines), `ipython_syntax` (IPython's additions to Python, and the user's
+  own magics), `program` (scopes), `references` (mentions of names), `statements` (effects of SQL).
+* Possible values of names: `resolver` with `flows`, `folding` and `calls`. `values` defines the results. `dominance`:
+  the bindings before a use. `origins`: findings about objects from earlier code.
+* Judging code: `rules`, one class for each rule, which see the code through `view`; `tables`, the effects of well-known
+  calls as data; `paths`, the location of a file. `pages`: the manual.
+* `reading` with `reading_calls`: code that only reads, which the user may allow to run without a request.
+* `limits`: limits on text, findings and time.
 
-Analysis explains; it contains nothing. It parses and never imports or executes what it looks at. Knows no other
+The analysis explains code and does not restrict it. It parses code and never imports or executes it. Knows no other
 package.
 """
 

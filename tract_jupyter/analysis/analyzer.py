@@ -1,4 +1,4 @@
-"""The analyzer: parse, resolve, ask the rules; a verdict for every text."""
+"""The analyzer: it parses code, resolves names, runs the rules, and returns a verdict for every text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 from tract_jupyter.analysis import origins, references
 from tract_jupyter.analysis.dominance import EVERYTHING
 from tract_jupyter.analysis.findings import AnalysisResult, Finding, RiskLevel, SandboxMode, Span, in_order
-from tract_jupyter.analysis.ipython_syntax import Escape, automagic, has_escapes, transform
+from tract_jupyter.analysis.ipython_syntax import (
+    Escape,
+    automagic,
+    has_escapes,
+    own_magics,
+    resolve_own_magics,
+    transform,
+)
 from tract_jupyter.analysis.limits import (
     MAX_FINDINGS,
     Deadline,
@@ -18,7 +25,6 @@ from tract_jupyter.analysis.limits import (
     check_length,
     without_collection,
 )
-from tract_jupyter.analysis.own_magics import meant, own_magics
 from tract_jupyter.analysis.paths import WorkspacePaths
 from tract_jupyter.analysis.program import Program
 from tract_jupyter.analysis.resolver import Resolver
@@ -26,7 +32,7 @@ from tract_jupyter.analysis.rules import RULES, Rule, all_rules, other_calls
 from tract_jupyter.analysis.rules.code import written_code
 from tract_jupyter.analysis.rules.settings import ALWAYS, RuleSettings
 from tract_jupyter.analysis.rules.text import VERDICT
-from tract_jupyter.analysis.source import SourceText, parse
+from tract_jupyter.analysis.source import PARSE_ERRORS, SourceText, parse
 from tract_jupyter.analysis.tables import magics
 from tract_jupyter.analysis.view import CodeView
 
@@ -37,10 +43,10 @@ if TYPE_CHECKING:
 
 
 class AnalysisSession:
-    """An analysis of one notebook cell after the other: ``import os as o`` in one is known in the next.
+    """An analysis of notebook cells in order. An ``import os as o`` in one cell is known in the next.
 
     Args:
-        analyzer: What looks at the cells.
+        analyzer: The analyzer of the cells.
     """
 
     def __init__(self, analyzer: CodeAnalyzer | None = None) -> None:
@@ -52,12 +58,12 @@ class AnalysisSession:
     def analyze(
         self, code: str, *, tools: Iterable[str] = (), cells_before: Sequence[str] | None = None
     ) -> AnalysisResult:
-        """Analyse a cell that would run now. The session does not keep it, because it may never run.
+        """Analyze a cell before it runs. The session does not keep the cell, because it may never run.
 
         Args:
             code: The cell.
             tools: Names of tools that it may call.
-            cells_before: All cells that ran, in order. If left out: the cells given to `ran`.
+            cells_before: All cells that ran, in order. The default is the cells passed to `ran`.
         """
         with self._lock, without_collection():
             if cells_before is not None:
@@ -71,12 +77,12 @@ class AnalysisSession:
             self._know([*self._cells, code])
 
     def reset(self) -> None:
-        """Forget all names, as a restarted kernel does."""
+        """Forget all names, as after a restart of the kernel."""
         with self._lock:
             self._know([])
 
     def _know(self, cells: list[str]) -> None:
-        """Learn the cells that are new; start again if the others have changed."""
+        """Add new cells. Start again if earlier cells have changed."""
         if cells[: len(self._cells)] != self._cells:
             self._program, self._cells = Program(), []
         for cell in cells[len(self._cells) :]:
@@ -84,27 +90,26 @@ class AnalysisSession:
         self._cells = cells
 
 
-_PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, SystemError)
 _AUTOMAGIC = magics.SHELL_LINE | {name for name, level in magics.LINE.items() if level is not None}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class CodeAnalyzer:
-    """An analyzer that explains what a piece of code would do, without running any of it.
+    """An analyzer that explains the effects of code without running it.
 
-    Findings are advice for the person who decides. They contain nothing: code that is meant to hide from this
-    analysis can.
+    Findings are advice for the user's decision. They do not restrict code, and code can hide from the analysis on
+    purpose.
 
     Args:
-        workspace_root: The folder that paths are judged against; without one, every absolute path is outside.
-        mode: ``disabled`` turns the analysis off. The others differ only in `AnalysisResult.blocked_by`.
-        off: Codes of rules that are not asked. What cannot be analysed (TJ9xx) is always told.
+        workspace_root: The workspace folder for judging paths. Without one, every absolute path is outside.
+        mode: ``disabled`` turns the analysis off. The other modes differ only in `AnalysisResult.blocked_by`.
+        off: Codes of rules to skip. Code that cannot be analyzed (TJ9xx) is always reported.
         levels: Other levels for the findings of some rules, by code.
-        tools: Names of tools that the code may call; what they do is better done through them.
+        tools: Names of tools that the code may call. Code that bypasses one of them is reported.
 
     Raises:
         SandboxModeError: The mode does not exist.
-        RuleSettingsError: There is no such rule or level, or it is one that always counts.
+        RuleSettingsError: A rule or level is unknown, or the rule always counts.
     """
 
     def __init__(
@@ -128,26 +133,23 @@ class CodeAnalyzer:
         cells_before: Sequence[str] = (),
         tools: Iterable[str] = (),
     ) -> AnalysisResult:
-        """Analyse a cell or the body of an action.
+        """Analyze a cell or the body of an action. Every text gets a verdict.
 
         Args:
-            code: Python, with IPython's additions; ``return`` and ``await`` may stand at the top level.
-            cells_before: Cells that ran earlier, in order; their names are known, they are not reported.
-            tools: Names of further tools that this code may call.
-
-        Returns:
-            A verdict, for any text at all.
+            code: Python with IPython's additions. ``return`` and ``await`` are allowed at the top level.
+            cells_before: Cells that ran earlier, in order. Their names are known, but they are not reported.
+            tools: Names of more tools that this code may call.
         """
-        with without_collection():  # until the tree is gone again: there is nothing to collect then
+        with without_collection():  # until the tree is deleted, so that the collector never sees it
             program = Program()
             for cell in cells_before:
                 learn(program, cell)
-            found = self.analyze_in(program, code, tools)
+            result = self.analyze_in(program, code, tools)
             del program
-        return found
+        return result
 
     def analyze_in(self, program: Program, code: str, tools: Iterable[str] = ()) -> AnalysisResult:
-        """Analyse a cell that runs where the names of a program are known; its own are added to them."""
+        """Analyze a cell with the known names of a program, and add the cell's names to them."""
         if self.mode is SandboxMode.DISABLED:
             return AnalysisResult(analysed=False)
         try:
@@ -210,7 +212,7 @@ class CodeAnalyzer:
         return (rule for rule in all_rules() if rule.code not in self.settings.off)
 
     def _written(self, view: CodeView, deadline: Deadline) -> Iterator[Finding]:
-        """Yield the findings about Python that is written to a file, one level lower: something has to run it first."""
+        """Yield findings about Python in written files, one level lower, because other code must run it first."""
         for escape in view.escapes:
             body = escape.body_of_file()
             if body is not None:
@@ -231,7 +233,7 @@ class CodeAnalyzer:
 
 def learn(program: Program, cell: str) -> None:
     """Add the names of a cell that ran to a program. A cell that does not parse adds nothing."""
-    with contextlib.suppress(*_PARSE_ERRORS, TooLongError):
+    with contextlib.suppress(*PARSE_ERRORS, TooLongError):
         deadline = Deadline()
         _, tree, escapes, _ = _read(cell, deadline, program)
         _add(program, cell, tree, escapes, deadline)
@@ -261,31 +263,36 @@ def _add(
 def _read(
     code: str, deadline: Deadline, program: Program
 ) -> tuple[SourceText, ast.Module | None, tuple[Escape, ...], Exception | None]:
-    """Parse as Python, and failing that as Python with IPython's additions."""
+    """Parse as Python. If that fails, parse as Python with IPython's additions."""
     check_length(code)
     own = program.magics
     names = (_AUTOMAGIC | own.keys()) - program.module.bindings.keys()
     magic = automagic(code, names, magics.SHELL_LINE | own.keys())
     if magic is not None:
-        return SourceText(code), None, meant((magic,), own), None
+        return SourceText(code), None, resolve_own_magics((magic,), own), None
     try:
         return SourceText(code), parse(code), (), None
-    except _PARSE_ERRORS as error:
+    except PARSE_ERRORS as error:
         if not has_escapes(code):
             return SourceText(code), None, (), error
     functions = {name for name, meaning in own.items() if meaning[:1] not in {"!", "%"}}
     changed = transform(code, deadline, functions=functions)
     try:
         tree = parse(changed.code)
-    except _PARSE_ERRORS:
+    except PARSE_ERRORS:
         changed = transform(code, deadline, unknown_is_python=False, functions=functions)
     else:
-        return SourceText(code, changed.code, changed.shifts), tree, meant(changed.escapes, own), None
+        return (
+            SourceText(code, changed.code, changed.shifts),
+            tree,
+            resolve_own_magics(changed.escapes, own),
+            None,
+        )
     source = SourceText(code, changed.code, changed.shifts)
     try:
-        return source, parse(changed.code), meant(changed.escapes, own), None
-    except _PARSE_ERRORS as error:
-        return source, None, meant(changed.escapes, own), error
+        return source, parse(changed.code), resolve_own_magics(changed.escapes, own), None
+    except PARSE_ERRORS as error:
+        return source, None, resolve_own_magics(changed.escapes, own), error
 
 
 def _unknown(source: SourceText, problem: Exception) -> Finding:

@@ -1,31 +1,19 @@
-"""Values of calls: of getattr, of imports by name, of folds, of the user's own functions."""
+"""Values of calls: getattr, imports by name, constant folds, and the user's own functions."""
 
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis import folding
+from tract_jupyter.analysis.tables import reader
 from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.values import ANY_MODULE, UNKNOWN, Value, canonical, constant, named, union
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.analysis.program import FunctionNode
-
-
-class Evaluator(Protocol):
-    """The part of the resolver that this module needs."""
-
-    def value(self, node: ast.expr) -> Value:
-        """Evaluate an expression."""
-
-    def instance(self, classes: tuple[ast.ClassDef, ...]) -> Value:
-        """Make an instance of the user's own classes."""
-
-    def returned(self, function: FunctionNode) -> Value:
-        """Evaluate what a user's function returns."""
+    from tract_jupyter.analysis.resolver import Resolver
 
 
 GETATTR = frozenset({"builtins.getattr", "inspect.getattr_static", "builtins.object.__getattribute__"})
@@ -42,7 +30,7 @@ IMPORTERS = frozenset(
     }
 )
 LOADERS = frozenset({"load_module", "exec_module", "find_module"})
-"""Methods of import loaders, whatever they were found on."""
+"""Methods of import loaders, on any object."""
 
 MAX_SPREAD = 64
 _READS_MAPPING = frozenset({"get", "pop", "__getitem__", "setdefault"})
@@ -55,7 +43,7 @@ _CARRIERS = frozenset(
     for name in ("os", "sys", "subprocess", "builtins", "shutil", "socket", "ctypes", "importlib", ANY_MODULE)
     for suffix in ("", ".__dict__")
 )
-"""Modules worth following through a function that we do not know: ``nullcontext(os)`` may well be os."""
+"""Modules to follow through unknown functions: ``nullcontext(os)`` may be os."""
 
 _PATH_METHODS = frozenset(
     {"joinpath", "resolve", "expanduser", "absolute", "glob", "rglob", "iterdir", "with_name", "with_suffix"}
@@ -64,7 +52,7 @@ _PATH_METHODS = frozenset(
 _ENVIRONMENTS = frozenset({"os.environ", "os.environb"})
 _JOINS = frozenset({"pathlib.Path.joinpath", "pathlib.Path.__truediv__", "operator.truediv", "os.path.join"})
 _COLLECTED = frozenset({"pathlib.Path()", "psutil.Process()"})
-"""A collection of these goes by the name of one."""
+"""Objects whose collections have the same dotted name as one of them."""
 
 _MODULE_TABLES = frozenset(
     {"sys.modules", "sys.modules.values()", "sys.modules.items()", "sys.modules.copy()", "gc.get_objects()"}
@@ -72,43 +60,41 @@ _MODULE_TABLES = frozenset(
 
 
 def lookup(owner: Value, key: Value) -> Value:
-    """Return what subscripting a mapping may yield: ``sys.modules[...]``, ``vars(os)[...]``, a dict display."""
-    found: list[Value] = []
+    """Return the possible items of a mapping: ``sys.modules[...]``, ``vars(os)[...]``, a dict display."""
+    items: list[Value] = []
     if owner.entries is not None:
         matching = [member for known, member in owner.entries if not key.consts or known in key.consts]
-        found.extend(matching or [member for _, member in owner.entries])
+        items.extend(matching or [member for _, member in owner.entries])
     if owner.items is not None:
-        found.extend(owner.items)
+        items.extend(owner.items)
     for name in owner.names:
         if name in _MODULE_TABLES:
-            found.append(named(*(canonical(text) for text in key.texts)) if key.texts else named(ANY_MODULE))
+            items.append(named(*(canonical(text) for text in key.texts)) if key.texts else named(ANY_MODULE))
         elif name.endswith(".__dict__"):
             owner_name = name.removesuffix(".__dict__")
             known = [canonical(f"{owner_name}.{text}") for text in key.texts]
-            found.append(named(*known) if known else named(ANY_MODULE))
+            items.append(named(*known) if known else named(ANY_MODULE))
         elif name in _COLLECTED or name in effects().words.get("collected", ()):
-            found.append(Value(owner.names, owner.consts))
+            items.append(Value(owner.names, owner.consts))
         elif _has_items(name):
-            found.append(named(f"{name}[]"))
+            items.append(named(f"{name}[]"))
         elif name in effects().values:
-            found.append(constant(effects().values[name]))
+            items.append(constant(effects().values[name]))
         elif name in _ENVIRONMENTS:
-            found.append(_variable(key))
-    return union(found)
+            items.append(_variable(key))
+    return union(items)
 
 
 def _has_items(name: str) -> bool:
-    """Return True if the items of an object act as it does: of a client, or of a command: ``rm["-rf"]``."""
+    """Return True if the items of an object act like the object: clients, and commands such as ``rm["-rf"]``."""
     root, called, _ = name.partition("()")
     return _is_of("starts-program", root) or (bool(called) and _is_of("talks-to-network", root))
 
 
 @derived
 def _is_of(rule: str, name: str) -> bool:
-    """Return True if the tables list a function or class, or its module, for a rule."""
-    known, parts = effects().symbols[rule], name.split(".")
-    around = {name, *(".".join([*parts[:length], "*"]) for length in range(1, len(parts)))}
-    return not known.keys().isdisjoint(around)
+    """Return True if the tables list a function, a class or its module for a rule."""
+    return not effects().symbols[rule].keys().isdisjoint(reader.patterns_of(name))
 
 
 def _variable(key: Value) -> Value:
@@ -117,31 +103,31 @@ def _variable(key: Value) -> Value:
     return constant(*(known.get(f"os.environ.{text}") for text in key.texts))
 
 
-def call_value(resolver: Evaluator, node: ast.Call) -> Value:
+def call_value(resolver: Resolver, node: ast.Call) -> Value:
     """Evaluate a call."""
     function = node.func
     target = resolver.value(function)
     arguments = _arguments(resolver, node) if node.args else []
-    found: list[Value] = []
+    results: list[Value] = []
     if isinstance(function, ast.Attribute):
         owner = resolver.value(function.value)
         if owner is not UNKNOWN or function.attr in _WITHOUT_OWNER:
-            found.append(_method(owner, function.attr, arguments))
+            results.append(_method(owner, function.attr, arguments))
         if function.attr == "format" and node.keywords:
-            given = {each.arg: resolver.value(each.value) for each in node.keywords if each.arg}
-            found.append(folding.formatted(owner, arguments, given))
+            named_arguments = {each.arg: resolver.value(each.value) for each in node.keywords if each.arg}
+            results.append(folding.formatted(owner, arguments, named_arguments))
     if target is not UNKNOWN:
-        found += [resolver.returned(own) for own in target.functions]
+        results += [resolver.returned(own) for own in target.functions]
         if target.classes:
-            found.append(resolver.instance(target.classes))
-        found += [_called(name, arguments) for name in target.names]
+            results.append(resolver.instance(target.classes))
+        results += [_called(name, arguments) for name in target.names]
     if "builtins.dict" in target.names and node.keywords:
-        found.append(
+        results.append(
             Value(entries=tuple((each.arg or "", resolver.value(each.value)) for each in node.keywords))
         )
     if not target.functions:
-        found += [named(*argument.names & _CARRIERS) for argument in arguments if argument.names]
-    value = union(found) if found else UNKNOWN
+        results += [named(*argument.names & _CARRIERS) for argument in arguments if argument.names]
+    value = union(results) if results else UNKNOWN
     if (node.args or node.keywords) and not target.functions:
         value = value._replace(made=(*value.made, node))
     return value._replace(guessed=True) if target.guessed and not value.guessed else value
@@ -155,7 +141,7 @@ def _called(name: str, arguments: list[Value]) -> Value:
 
 
 def _got(name: str, arguments: list[Value]) -> Value:
-    """Return the value of ``attrgetter("a.b")(x)`` and its relatives: the getter's name ends in what it gets."""
+    """Return the value of ``attrgetter("a.b")(x)`` and similar calls. The getter's name ends with the attribute."""
     getter, _, text = name.partition("|")
     if not arguments:
         return UNKNOWN
@@ -180,19 +166,19 @@ def _reduced(arguments: list[Value]) -> Value:
         return Value(arguments[2].names, folding.join_path([arguments[2], *arguments[1].items]).consts)
     if arguments[0].names.isdisjoint(GETATTR):
         return UNKNOWN
-    found = arguments[2]
+    result = arguments[2]
     for step in arguments[1].items:
-        found = attribute_of(found, step)
-    return found
+        result = attribute_of(result, step)
+    return result
 
 
-def _arguments(resolver: Evaluator, node: ast.Call) -> list[Value]:
-    given: list[Value] = []
+def _arguments(resolver: Resolver, node: ast.Call) -> list[Value]:
+    arguments: list[Value] = []
     for argument in node.args:
         value = resolver.value(argument)
         spread = isinstance(argument, ast.Starred) and value.items is not None
-        given.extend(value.items[:MAX_SPREAD] if spread and value.items is not None else [value])
-    return given
+        arguments.extend(value.items[:MAX_SPREAD] if spread and value.items is not None else [value])
+    return arguments
 
 
 def _method(owner: Value, name: str, arguments: list[Value]) -> Value:
@@ -225,7 +211,7 @@ _OF_DICTS: dict[str, Callable[[Value], Value]] = {
 
 
 def attribute_of(owner: Value, name: Value) -> Value:
-    """Return what ``getattr(owner, name)`` may yield."""
+    """Return the possible values of ``getattr(owner, name)``."""
     return named(*(canonical(f"{dotted}.{text}") for dotted in owner.names for text in name.texts))
 
 
@@ -284,7 +270,7 @@ def _mapped(arguments: list[Value]) -> Value:
 
 
 def _members(arguments: list[Value]) -> Value:
-    """Evaluate ``inspect.getmembers(module)``, which is as good as the module's ``__dict__``."""
+    """Evaluate ``inspect.getmembers(module)`` like the module's ``__dict__``."""
     return named(*(f"{name}.__dict__" for name in arguments[0].names)) if arguments else UNKNOWN
 
 
@@ -295,7 +281,7 @@ def _next(arguments: list[Value]) -> Value:
 
 
 def _found(arguments: list[Value]) -> Value:
-    """Evaluate ``glob.glob``: what it finds lies where its pattern points."""
+    """Evaluate ``glob.glob``. Its results are in the folder of the pattern."""
     return Value(items=(Value(consts=arguments[0].consts),)) if arguments else UNKNOWN
 
 

@@ -1,8 +1,8 @@
-"""The capability diff: what a piece of code can reach, and what a changed version can newly reach.
+"""The capability diff: the capabilities of code, and the new capabilities of a changed version.
 
-It is drawn up for the person who reviews a change, from the text alone: nothing is executed or imported. Where
-the text does not tell, the answer errs towards more: an entry too many costs a look, one too few costs the
-review. Like the findings it explains and contains nothing.
+A reviewer of a change uses it. It reads only the text of the code, and executes and imports nothing. If the text is
+unclear, the diff has too many entries rather than too few, because a missing entry would defeat the review. The diff
+explains code and does not restrict it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tract_jupyter.analysis.flows import Flows, NormalForms, shorten
 from tract_jupyter.analysis.ipython_syntax import transform
 from tract_jupyter.analysis.rules import rules_for
 from tract_jupyter.analysis.rules.lookup import PathAccess, Sink, database_path, sinks
-from tract_jupyter.analysis.source import parse
+from tract_jupyter.analysis.source import PARSE_ERRORS, arguments_of, parse
 from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.values import HOLE, MAX_CONST, canonical
 
@@ -37,7 +37,7 @@ _CALL_KINDS = {
     "TJ401": "a computed import",
     "TJ404": "a computed attribute",
 }
-"""Rules about functions of which nobody can say what they do: all of such a call is told."""
+"""Rules about functions with unknown effects. The diff shows the whole call."""
 
 _TABLES = "names looked up by text"
 _SECRETS = frozenset({"TJ501", "TJ502", "TJ503"})
@@ -47,14 +47,14 @@ _RUNNERS = frozenset(
     {"eval", "query", "exec", "execute", "executescript", "system", "run_cell", "run_line_magic"}
     | {"run_cell_magic", "run_code", "runsource", "apply_decision"}
 )
-"""Methods that take code as text, whatever they are called on."""
+"""Methods of any object that take code as text."""
 
 _TYPES = (str, int, float, bool, complex, bytes, list, dict, set, tuple, frozenset, type(None), type(...))
 _PLAIN = frozenset(
     {kind.__name__ for kind in _TYPES}
     | {name for name in dir(builtins) if name.endswith(("Error", "Exception", "Warning"))}
 )
-"""Builtins whose mention is no reach; a call of them is told like any other."""
+"""Builtins whose mention is not a capability. Their calls are."""
 
 _DUNDER = re.compile(
     r"__(?!(?:name|qualname|doc|version|class)__)\w+__|[fg]i?_(?:globals|builtins|locals|frame|code|back)"
@@ -70,7 +70,7 @@ def _dotted(name: str) -> str:
 
 
 class CapabilityCollector:
-    """The collector of what a piece of code can reach, under the names of the fields of `Capabilities`."""
+    """A collector of the capabilities of code. Its attributes have the names of the fields of `Capabilities`."""
 
     def __init__(self, flows: Flows, forms: NormalForms) -> None:
         self._flows = flows
@@ -87,7 +87,7 @@ class CapabilityCollector:
         self.unknown: set[str] = set()
 
     def run(self) -> None:
-        """Look at every node, inner ones first, so that no evaluation has to go deep."""
+        """Visit all nodes, inner ones first. This keeps each evaluation shallow."""
         nodes = self._flows.nodes[::-1]
         for node in nodes:
             look = self._LOOKS.get(type(node))
@@ -140,13 +140,13 @@ class CapabilityCollector:
         called = isinstance(parent, ast.Call) and parent.func is node
         if isinstance(node, ast.Attribute):
             form = {ast.Load: "{}", ast.Store: "{} =", ast.Del: "del {}"}[type(node.ctx)]
-            kept = (name for name in names if not called or not name.startswith(("?", "builtins.")))
-            if not isinstance(node.ctx, ast.Load):  # what is written to, and not what is there meanwhile
-                kept = (f"{owner}.{node.attr}" for owner in self._flows.dotted(node.value))
-            self.attributes.update(form.format(_dotted(name)) for name in kept)
+            reached = (name for name in names if not called or not name.startswith(("?", "builtins.")))
+            if not isinstance(node.ctx, ast.Load):  # the target of a write, not its current value
+                reached = (f"{owner}.{node.attr}" for owner in self._flows.dotted(node.value))
+            self.attributes.update(form.format(_dotted(name)) for name in reached)
         elif isinstance(node.ctx, ast.Load) and not called:
-            whole = {_dotted(name) for name in names if name != "?" and _WHOLE_NAME.fullmatch(name)}
-            self.attributes |= whole - _PLAIN
+            full_names = {_dotted(name) for name in names if name != "?" and _WHOLE_NAME.fullmatch(name)}
+            self.attributes |= full_names - _PLAIN
         if not called:
             self._handed_on(node, names)
 
@@ -178,7 +178,7 @@ class CapabilityCollector:
             node = call
 
     def _handed_on(self, node: ast.expr, names: Iterable[str]) -> None:
-        """Collect a function that opens, runs or sends something and is passed to another one: ``map(open, paths)``."""
+        """Collect a passed function that opens, runs or sends something: ``map(open, paths)``."""
         if not any(rules_for(name) or sinks_of(name) or is_network(name) for name in names):
             return
         around = self._flows.parent(node)
@@ -206,26 +206,26 @@ class CapabilityCollector:
     def _call(self, node: ast.Call) -> None:
         self._called(node.func)
         for name in self._flows.dotted(node.func):
-            self._told(node, name)
+            self._call_effects(node, name)
             self._by_text(node, name)
             self._tool(node, name)
             self._add(self.files, "a computed path", self._outside.files(name, node))
             self._add(self.hosts, "a computed address", self._outside.hosts(name, node))
             if sinks_of(name):
-                self._at_sinks.update(node.args, (keyword.value for keyword in node.keywords))
+                self._at_sinks.update(arguments_of(node))
 
-    def _add(self, found: set[str], what: str, entries: Iterable[Resource]) -> None:
+    def _add(self, entries_so_far: set[str], what: str, entries: Iterable[Resource]) -> None:
         for entry in entries:
-            found.add(entry.text)
+            entries_so_far.add(entry.text)
             if entry.computed is not None:
                 self._not_known(what, entry.computed)
 
-    def _told(self, node: ast.Call, name: str) -> None:
-        """Collect calls whose effect only the whole call shows, such as imports by name and commands."""
+    def _call_effects(self, node: ast.Call, name: str) -> None:
+        """Collect calls whose effect depends on the whole call, such as imports by name and commands."""
         root = name.partition("()")[0]
         if root in GETATTR:
             return
-        # with more arguments than the name (a package, a list of names), what is imported depends on them, too
+        # other arguments (a package, a list of names) also determine the imported module
         is_plain = len(node.args) == 1 and not node.keywords
         if name in IMPORTERS and is_plain and self._flows.is_certain(node.args[0]):
             self.imports.update(text.replace(":", ".") for text in self._flows.texts(node.args[0]))
@@ -239,16 +239,20 @@ class CapabilityCollector:
             self._not_known("code from text", node)
 
     def _by_text(self, node: ast.Call, name: str) -> None:
-        """Collect ``getattr(x, "name")`` and its relatives."""
+        """Collect ``getattr(x, "name")`` and similar calls."""
         form = _SETATTR.get(name)
         if form is None:
             return
-        given = node.args[1] if len(node.args) > 1 else None
-        if given is None or isinstance(node.args[0], ast.Starred) or not self._flows.is_certain(given):
+        name_node = node.args[1] if len(node.args) > 1 else None
+        if (
+            name_node is None
+            or isinstance(node.args[0], ast.Starred)
+            or not self._flows.is_certain(name_node)
+        ):
             self._not_known("a computed attribute", self._chain(node) if form == "{}" else node)
             return
         for owner in self._flows.dotted(node.args[0]) or {"?"}:
-            for text in self._flows.texts(given):
+            for text in self._flows.texts(name_node):
                 reached = canonical(f"{owner}.{text}")
                 self.attributes.add(form.format(_dotted(reached)))
                 self.tools.update(_TOOL.findall(reached))
@@ -256,24 +260,24 @@ class CapabilityCollector:
                     self._not_known("the interpreter's insides", self._chain(node))
 
     def _tool(self, node: ast.Call, name: str) -> None:
-        """Collect operations that are fired, and tools that are called by name."""
+        """Collect fired operations, and tools that are called by name."""
         fires = name.rpartition(".")[2] == "fire"
         if not fires and not _BY_NAME.search(name):
             return
         before = "fire_" if fires else ""
         named = [keyword.value for keyword in node.keywords if keyword.arg in {"operation", "name"}]
-        given = (named or node.args or [node])[0]
-        self.tools.update(before + shown(text) for text in self._flows.texts(given))
-        if not self._flows.is_certain(given):
+        tool_node = (named or node.args or [node])[0]
+        self.tools.update(before + shown(text) for text in self._flows.texts(tool_node))
+        if not self._flows.is_certain(tool_node):
             self.tools.add(before + "?")
-            self._not_known("a computed tool", given)
+            self._not_known("a computed tool", tool_node)
 
     # texts
 
     def _text(self, node: ast.expr) -> None:
-        """Collect addresses and paths in any text, including one that is put together."""
-        whole = (ast.JoinedStr,) if isinstance(node, ast.Constant) else (ast.JoinedStr, ast.BinOp)
-        if isinstance(self._flows.parent(node), whole):
+        """Collect addresses and paths in any text, including computed texts."""
+        containers = (ast.JoinedStr,) if isinstance(node, ast.Constant) else (ast.JoinedStr, ast.BinOp)
+        if isinstance(self._flows.parent(node), containers):
             return
         for text in _value(node) or self._flows.texts(node):
             for host in hosts_of(text):
@@ -307,28 +311,26 @@ def _value(node: ast.expr) -> tuple[str, ...]:
 UNPARSABLE = "code that does not parse"
 """The one entry of `Capabilities.unknown` for code that is not Python."""
 
-_PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, SystemError)
-
 
 @dataclass(frozen=True)
 class Capabilities:
-    """The capabilities of a piece of code: everything that its text shows it can reach.
+    """The capabilities of a piece of code, as far as its text shows.
 
-    In a dotted name ``?`` stands for an object that is not known, ``[...]`` for an item of one, ``()`` for what
-    a call of it gives. Names that the code chose itself do not occur.
+    In a dotted name, ``?`` means an unknown object, ``[...]`` an item, and ``()`` the result of a call. Names that the
+    code chose itself do not occur.
 
     Attributes:
         imports: Modules, as the code names them.
-        calls: What is called: ``os.system``, ``print``, ``pending.approve``, ``?.append``.
-        attributes: Attributes that are read, functions and modules that are handed on, names imported from
-            a module; with ``=`` behind it what is written, with ``del`` before it what is deleted:
-            ``pending.fields[...] =``. Environment variables by name: ``os.environ['HOME']``.
-        files: ``read:PATH``, ``write:PATH`` and ``delete:PATH`` for operations on files, ``?`` for what is
-            computed, and ``names:PATH`` for a text elsewhere that looks like a path.
-        hosts: Hosts of addresses, wherever they stand; ``?`` for what is computed.
-        tools: Tools that are called or handed on; firing an operation counts as its tool ``fire_<name>``.
-        unknown: What cannot be told, in the form in which it stands, with ``_`` for names of the code's own and
-            an entry for each expression that flows into these.
+        calls: Called functions: ``os.system``, ``print``, ``pending.approve``, ``?.append``.
+        attributes: Attributes that the code reads, functions and modules that it passes on, and names that it imports
+            from a module. Writes end with ``=``, and deletions begin with ``del``: ``pending.fields[...] =``.
+            Environment variables have their name: ``os.environ['HOME']``.
+        files: ``read:PATH``, ``write:PATH`` and ``delete:PATH`` for operations on files, with ``?`` for a computed
+            path; ``names:PATH`` for another text that looks like a path.
+        hosts: Hosts of all addresses; ``?`` for a computed one.
+        tools: Tools that the code calls or passes on. A fired operation counts as its tool ``fire_<name>``.
+        unknown: The source of expressions with unknown effects, with ``_`` for the code's own names, and an entry for
+            each expression that flows into these names.
     """
 
     imports: frozenset[str] = frozenset()
@@ -340,38 +342,35 @@ class Capabilities:
     unknown: frozenset[str] = frozenset()
 
     def merged(self, others: Iterable[Capabilities]) -> Capabilities:
-        """Return the union with other capabilities, such as those of all actions of an operation."""
-        everyone = (self, *others)
+        """Return the union with other capabilities, for example of all actions of an operation."""
+        versions = (self, *others)
         return Capabilities(
             **{
-                field.name: frozenset().union(*(getattr(each, field.name) for each in everyone))
+                field.name: frozenset().union(*(getattr(each, field.name) for each in versions))
                 for field in fields(self)
             }
         )
 
 
 def capabilities_of(code: str, *, parameters: Collection[str] = ()) -> Capabilities:
-    """Return the capabilities of code. Nothing is executed or imported.
+    """Return the capabilities of any text, without executing or importing it.
 
     Args:
-        code: A cell or the body of an action: Python, with IPython's additions.
+        code: A cell or the body of an action: Python with IPython's additions.
         parameters: Names that the caller binds, such as ``pending`` and an action's parameters.
-
-    Returns:
-        An answer for any text at all.
     """
     try:
         return _read(code, parameters)
-    except Exception:  # noqa: BLE001 - what is too much for the analysis is not known, and that is an answer
+    except Exception:  # noqa: BLE001 - code that is too complex has unknown capabilities
         digest = hashlib.sha256(code.encode("utf-8", "backslashreplace")).hexdigest()
         return Capabilities(unknown=frozenset({f"code that the analysis gave up on ({digest[:16]})"}))
 
 
 def widened(old: Capabilities, new: Capabilities) -> Capabilities:
-    """Return the capabilities that only the new version has, entry by entry.
+    """Return the entries that only the new version has.
 
-    No entry covers another: what the old version computed, or left unknown, says nothing about what the new
-    one names.
+    No entry covers another one. A computed or unknown entry of the old version does not allow named entries of the
+    new version.
     """
     return Capabilities(
         **{field.name: getattr(new, field.name) - getattr(old, field.name) for field in fields(new)}
@@ -387,28 +386,23 @@ def _read(code: str, parameters: Collection[str]) -> Capabilities:
         if not _parses(plain):
             return Capabilities(unknown=frozenset({UNPARSABLE}))
     flows = Flows(plain, parameters)
-    reach = CapabilityCollector(flows, NormalForms(plain, flows))
-    reach.run()
+    collector = CapabilityCollector(flows, NormalForms(plain, flows))
+    collector.run()
+    collector.unknown |= escapes
     return Capabilities(
-        imports=frozenset(reach.imports),
-        calls=frozenset(reach.calls),
-        attributes=frozenset(reach.attributes),
-        files=frozenset(reach.files),
-        hosts=frozenset(reach.hosts),
-        tools=frozenset(reach.tools),
-        unknown=escapes | reach.unknown,
+        **{field.name: frozenset(getattr(collector, field.name)) for field in fields(Capabilities)}
     )
 
 
 def _parses(code: str) -> bool:
-    with contextlib.suppress(*_PARSE_ERRORS):
+    with contextlib.suppress(*PARSE_ERRORS):
         parse(code)
         return True
     return False
 
 
 class Resource(NamedTuple):
-    """A file or host that a call reaches; ``computed`` is the expression that decides it when the code runs."""
+    """A file or host that a call reaches. ``computed`` is the expression that determines it at run time."""
 
     text: str
     computed: ast.expr | None = None
@@ -439,7 +433,7 @@ _PATH = "pathlib.Path()."
 _OF_PATHS = _words("""
     read_text read_bytes write_text write_bytes symlink_to hardlink_to touch mkdir iterdir unlink rmdir
 """)
-"""Methods that only paths have, whatever they are called on."""
+"""Methods that only paths have, on any object."""
 
 _NETWORK = frozenset({"TJ301", "TJ302"})
 _ADDRESSES = _words("url host address base_url uri server hostname endpoint_url")
@@ -468,12 +462,12 @@ def shown(text: str) -> str:
 
 
 def is_path(text: str) -> bool:
-    """Return True if a text looks like a path: it leads somewhere, has a folder or an extension."""
+    """Return True if a text looks like a path: it leaves the folder, or has a folder or an extension."""
     return len(text) <= MAX_CONST and bool(_PLACE.fullmatch(text))
 
 
 def hosts_of(text: str) -> Iterator[str]:
-    """Yield the hosts of the addresses in a text; ``?`` for one that is partly computed."""
+    """Yield the hosts of the addresses in a text; ``?`` for a partly computed host."""
     for match in _URL.finditer(text):
         if not _FILE.fullmatch(text[max(0, match.start() - 5) : match.start()]):
             yield _host(match[1])
@@ -487,7 +481,7 @@ def _host(place: str) -> str:
 
 
 def sinks_of(name: str) -> tuple[Sink, ...]:
-    """Return the operations on files that a dotted name may stand for."""
+    """Return the file operations of a dotted name."""
     last = name.rpartition(".")[2]
     vague = name.startswith("?") or "[...]" in name
     if last in _OF_PATHS or (last == "open" and vague):
@@ -499,11 +493,11 @@ def is_network(name: str) -> bool:
     """Return True if a dotted name belongs to a client or a server."""
     root = name.partition("()")[0]
     # The canonical name of socket.socket is that of its module.
-    return any(rule.code in _NETWORK for one in (root, f"{root}.member") for rule, _ in rules_for(one))
+    return any(rule.code in _NETWORK for symbol in (root, f"{root}.member") for rule, _ in rules_for(symbol))
 
 
 class ResourceFinder:
-    """The finder of the files and hosts that the calls of a piece of code reach."""
+    """A finder of the files and hosts that calls reach."""
 
     def __init__(self, flows: Flows) -> None:
         self._flows = flows
@@ -567,7 +561,7 @@ class ResourceFinder:
                 return
 
     def _has_certain_host(self, node: ast.expr) -> bool:
-        """Return True if the host is certain, even if what follows it is computed: ``f"https://a.org/{page}"``."""
+        """Return True if the host is certain, even if the rest is computed: ``f"https://a.org/{page}"``."""
         if self._flows.is_certain(node):
             return True
         while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
@@ -578,7 +572,7 @@ class ResourceFinder:
 
 
 def _bare(text: str) -> Iterator[str]:
-    """Yield a host without a scheme, as sockets take it, or of settings such as ``host=db dbname=shop``."""
+    """Yield a host without a scheme, as for sockets, or from settings such as ``host=db dbname=shop``."""
     if _SETTINGS.match(text):
         yield from _HOST_SETTING.findall(text) or ["localhost"]
     elif text and not _METHOD.fullmatch(text):
@@ -590,7 +584,7 @@ def _owner(call: ast.Call) -> ast.expr:
 
 
 def _argument(call: ast.Call, position: int, keywords: Collection[str]) -> ast.expr | None:
-    """Return the argument at a position or with a keyword. An unpacked one may be any of them."""
+    """Return the argument at a position or with a keyword. An unpacked argument may be any of them."""
     for keyword in call.keywords:
         if keyword.arg is None or keyword.arg in keywords:
             return keyword.value

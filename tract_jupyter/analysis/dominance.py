@@ -1,8 +1,8 @@
 """Order of bindings and uses: after ``exec = print`` the name is no builtin, after ``if 0: exec = print`` it may be.
 
-A name of the top level or of a class body has its outer meaning until it is bound. A binding replaces that meaning
-for a use if every path to the use passes it, and if no code deletes the name. A local name of a function has no
-outer meaning.
+A name at the top level or in a class body has its outer meaning until the code binds it. A binding replaces this
+meaning for a use if every path to the use passes the binding, and no code deletes the name. A local name of a function
+has no outer meaning.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OUTER_NAMES = frozenset(dir(builtins)) | {"__builtins__", "get_ipython", "tools"
 """Names with a meaning although no code binds them."""
 
 EVERYTHING = "*"
-"""The entry for all names, if code deletes unknown names."""
+"""The entry for all names. It means that code deletes unknown names."""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LOOPS = (ast.For, ast.AsyncFor)
@@ -37,8 +37,8 @@ class _Bindings:
     """The bindings of one name.
 
     Attributes:
-        after: For a node with blocks, the statements that run only after a binding.
-        covered: For an ``if`` or ``try``, its branches that bind the name.
+        after: The statements that run only after a binding, by the node whose block contains them.
+        covered: The branches that bind the name, by their ``if`` or ``try``.
         first_cell: The number of the first cell whose top level binds the name.
     """
 
@@ -51,7 +51,7 @@ class Dominance:
     """The order of bindings and uses in a program.
 
     Args:
-        program: The cells, in the order in which they run.
+        program: The cells, in execution order.
     """
 
     def __init__(self, program: Program) -> None:
@@ -85,7 +85,7 @@ class Dominance:
     def _path(self, use: ast.Name) -> Iterator[tuple[ast.AST | None, ast.AST]]:
         """Yield the statements around a use, each with the node around it.
 
-        The body of a function runs at the first statement that may call it, which is below its definition.
+        A function's body runs at the first statement below its definition that may call it.
         """
         child, is_deferred = self._statement_of(use), False
         while (parent := self._program.parent_of.get(child)) is not None:
@@ -143,12 +143,12 @@ class Dominance:
             if isinstance(parent, ast.Module):
                 cell = self._program.cells[parent]
                 bindings.first_cell = cell if bindings.first_cell is None else min(cell, bindings.first_cell)
-            whole = self._whole(name, parent, bindings)
-            if whole is None:
+            node = self._covered_node(name, parent, bindings)
+            if node is None:
                 return
-            statement, parent = whole, self._program.parent_of.get(whole)
+            statement, parent = node, self._program.parent_of.get(node)
 
-    def _whole(self, block: str, parent: ast.AST, bindings: _Bindings) -> ast.AST | None:
+    def _covered_node(self, block: str, parent: ast.AST, bindings: _Bindings) -> ast.AST | None:
         """Return the ``if`` or ``try`` around a block if each of its branches binds the name."""
         branch: object = block
         node = parent

@@ -1,4 +1,4 @@
-"""Findings, each with a place, a level and advice, and the result of a whole analysis."""
+"""Findings, each with a location, a level and advice, and the result of a whole analysis."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tract_jupyter.exceptions import TractError
 
 
 class SandboxModeError(TractError, ValueError):
-    """There is no mode of this name; the message lists the modes."""
+    """An unknown mode. The message lists the valid modes."""
 
 
 class RiskLevel(StrEnum):
@@ -44,7 +44,7 @@ _RANKS = {"low": 0, "medium": 1, "high": 2, "critical": 3}
 
 
 class Category(StrEnum):
-    """The kind of effect that a finding is about, and a capability of the code that has it."""
+    """The kind of effect of a finding, which is also a capability of the code."""
 
     PROCESS = "process"
     CODE_EXECUTION = "code_execution"
@@ -63,7 +63,7 @@ class Category(StrEnum):
 
 
 class SandboxMode(StrEnum):
-    """The consequence of findings: none, a warning, or a refusal to run."""
+    """The consequence of findings: none, a warning, or a refusal to run the code."""
 
     DISABLED = "disabled"
     WARN = "warn"
@@ -72,16 +72,16 @@ class SandboxMode(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> SandboxMode:
-        # A misspelt "strict" that quietly became "warn" would switch the protection off.
+        # A misspelled "strict" must not silently turn the protection off.
         allowed = ", ".join(repr(mode.value) for mode in cls)
         raise SandboxModeError(f"Unknown analysis mode {value!r}. Use one of {allowed}.")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """A range of the source: lines count from 1, columns from 0, the end column is exclusive.
+    """A range of the source. Lines count from 1, columns from 0, and the end column is exclusive.
 
-    Columns count characters, so that a slice of the line is the text meant (``ast`` counts UTF-8 bytes).
+    Columns count characters, so a slice of the line gives the text. (``ast`` counts UTF-8 bytes.)
     """
 
     line: int
@@ -92,18 +92,18 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One piece of advice about one place in the code.
+    """Advice about one place in the code.
 
     Attributes:
-        code: The rule's code, such as ``TJ101``; its class docstring is the manual page.
-        category: What the code would do, such as ``process``.
-        level: How much it matters.
-        span: Where.
-        text: The offending source text, shortened when long.
-        reason: What the code would do.
-        remedy: What to do instead.
-        confidence: 0 to 1; lower where a name or a path had to be guessed.
-        paths: The files that it is about, in full or with ``?`` for unknown pieces; ``?`` alone is any file.
+        code: The rule's code, such as ``TJ101``. The rule's class docstring is the manual page.
+        category: The kind of effect, such as ``process``.
+        level: The severity.
+        span: The location.
+        text: The source text, shortened if it is long.
+        reason: The effect of the code.
+        remedy: The better way to reach the same goal.
+        confidence: 0 to 1. It is lower if a name or a path is a guess.
+        paths: The affected files, with ``?`` for unknown pieces. ``?`` alone means any file.
     """
 
     code: str
@@ -117,7 +117,7 @@ class Finding:
     paths: tuple[str, ...] = ()
 
     def in_file(self, lines: int) -> Finding:
-        """Return the finding one level lower, for code that is written to a file and begins `lines` further down."""
+        """Return the finding one level lower, for code in a written file that begins `lines` lines further down."""
         span = replace(self.span, line=self.span.line + lines, end_line=self.span.end_line + lines)
         level = list(RiskLevel)[max(self.level.rank - 1, 0)]
         return replace(self, span=span, level=level, reason=f"In the written file: {self.reason}")
@@ -125,13 +125,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class AnalysisResult:
-    """All findings of one piece of code, sorted by line, the most severe of a line first.
+    """All findings of one piece of code, sorted by line, the most severe finding of a line first.
 
     Attributes:
         findings: The advice.
-        imports: Dotted names of what the code imports, sorted.
-        external_paths: Paths outside the workspace that the code hands to something that opens them.
-        analysed: False if the mode was ``disabled`` and the code was not examined.
+        imports: Dotted names of imported modules, sorted.
+        external_paths: Paths outside the workspace that the code opens.
+        analysed: False if the mode was ``disabled``. Then the code was not examined.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -147,11 +147,11 @@ class AnalysisResult:
     @property
     def capabilities(self) -> tuple[Category, ...]:
         """The categories of the findings of any level, in the order of `Category`."""
-        found = {finding.category for finding in self.findings}
-        return tuple(category for category in Category if category in found)
+        categories = {finding.category for finding in self.findings}
+        return tuple(category for category in Category if category in categories)
 
     def summary(self) -> str:
-        """Return one line for a panel's header. Source text is left out on purpose."""
+        """Return one line for a panel's header, without source text."""
         if not self.analysed:
             return "Analysis is disabled: the code was not examined."
         if not self.findings:
@@ -176,7 +176,7 @@ _BLOCKS_FROM = {SandboxMode.BLOCK_CRITICAL: RiskLevel.CRITICAL, SandboxMode.STRI
 
 
 def in_order(findings: list[Finding]) -> tuple[Finding, ...]:
-    """Sort by line, then the most severe first, and drop repetitions of one rule at one place."""
+    """Sort by line and severity. Drop repeated findings of one rule at one place."""
     unique: dict[tuple[str, Span], Finding] = {}
     for finding in findings:
         key = (finding.code, finding.span)

@@ -1,8 +1,9 @@
-"""Data flow: what flows into the names of a piece of code, and the normal forms of its expressions.
+"""Data flow: the expressions that flow into names, and the normal forms of expressions.
 
-The resolver tells what an expression *may* be and is silent about the rest. Here the rest has a place: `dotted`
-says ``?`` where the resolver knows nothing, `is_certain` says whether it knows all, and `into` lists whatever
-flows into something that is not known. `NormalForms` spells an expression without the names that its author chose.
+The resolver returns the *possible* values of an expression, and ignores unknown ones. This module tracks the unknown
+part. `dotted` returns ``?`` if the resolver knows nothing. `is_certain` tests that the resolver knows all values.
+`into` yields the expressions that flow into an unknown one. `NormalForms` spells an expression without the code's own
+names.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tract_jupyter.analysis import folding
 from tract_jupyter.analysis.program import NameScope, Program
 from tract_jupyter.analysis.resolver import MAX_EVALUATIONS, Resolver
 from tract_jupyter.analysis.rules import module_level, rules_for
-from tract_jupyter.analysis.source import parse
+from tract_jupyter.analysis.source import arguments_of, parse
 from tract_jupyter.analysis.values import ASSUMED, MAX_ALTERNATIVES, MAX_NAME, Value, canonical, named, union
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.program import Binding
 
 MAX_DEPTH = 30
-"""Nesting that is followed and spelt out. What is deeper counts as not known, and is told by a digest."""
+"""The nesting that is followed and spelled out. Deeper expressions are unknown, and appear as a digest."""
 
 MAX_DOTTED = 64
 
@@ -44,21 +45,21 @@ MAX_FORM = 160
 NAME = "_"
 
 Key = tuple[NameScope | None, str]
-"""A name and the scope that binds it; None for a name from outside."""
+"""A name and the scope that binds it; None for an outside name."""
 
 
 _NOWHERE = NameScope("module")
 
 
 class Flow(NamedTuple):
-    """An expression that flows into a name: as it is, as ``with`` enters it, as a part, or otherwise."""
+    """An expression that flows into a name: unchanged, through ``with``, as a part, or otherwise."""
 
     node: ast.expr
     kind: Literal["same", "with", "part", "other", "inner"]
 
 
 class Flows:
-    """The names of one piece of code and what flows into them.
+    """The names of one piece of code, and the expressions that flow into them.
 
     Args:
         code: Python that parses.
@@ -87,21 +88,21 @@ class Flows:
         return self.program.parent_of.get(node)
 
     def texts(self, node: ast.expr) -> tuple[str, ...]:
-        """Return the texts that an expression may evaluate to; their unknown pieces are ``values.HOLE``."""
+        """Return the possible texts of an expression, with ``values.HOLE`` for unknown pieces."""
         return self.resolver.value(node).texts
 
     def key(self, node: ast.Name) -> Key:
-        """Return a name with the scope that binds it; None for a name from outside."""
-        found = self.program.scope_of.get(node, self.program.module).find(node.id)
-        return (found[0] if found else None, node.id)
+        """Return a name with the scope that binds it; None for an outside name."""
+        lookup = self.program.scope_of.get(node, self.program.module).find(node.id)
+        return (lookup[0] if lookup else None, node.id)
 
     def _bindings(self, key: Key) -> list[Binding]:
         return key[0].bindings.get(key[1], []) if key[0] is not None else []
 
-    # what flows where
+    # flows
 
     def _note(self, name: ast.Name) -> None:
-        """Note what the name is bound to here, or what is put into the object that it names."""
+        """Record the flow into a name, or into the object that it names."""
         key, outer = self.key(name), self.access(name)
         parent = self.parent(outer)
         flow = None if isinstance(outer, ast.Name) and isinstance(name.ctx, ast.Load) else self._stored(outer)
@@ -110,12 +111,12 @@ class Flows:
             self._flows.setdefault(key, []).append(Flow(flow.node, kind))
         if key[0] is None or not isinstance(name.ctx, ast.Load):
             return
-        found: list[ast.expr] = []
+        sources: list[ast.expr] = []
         if isinstance(parent, ast.Call) and parent.func is outer and outer is not name:
-            found = [*parent.args, *(keyword.value for keyword in parent.keywords)]  # rows.append(...)
+            sources = arguments_of(parent)  # rows.append(...)
         elif outer is name and isinstance(parent, ast.Assign):
-            found = [target for target in parent.targets if isinstance(target, ast.Name)]  # an alias
-        self._flows.setdefault(key, []).extend(Flow(node, "inner") for node in found)
+            sources = [target for target in parent.targets if isinstance(target, ast.Name)]  # an alias
+        self._flows.setdefault(key, []).extend(Flow(node, "inner") for node in sources)
 
     def access(self, node: ast.expr) -> ast.expr:
         """Return the longest chain of attributes and items that begins with the node."""
@@ -146,7 +147,7 @@ class Flows:
         return None
 
     def _sources(self, key: Key) -> Iterator[ast.expr]:
-        """Yield every expression that may flow into what a name stands for."""
+        """Yield the expressions that may flow into a name."""
         yield from (flow.node for flow in self._flows.get(key, ()))
         for binding in self._bindings(key):
             if isinstance(binding.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
@@ -170,12 +171,12 @@ class Flows:
             names = [target.id for target in parent.targets if isinstance(target, ast.Name)]
         calls = [call for name in names for call in self.program.calls.get(name, ())]
         for call in [parent, *calls] if isinstance(parent, ast.Call) and parent.func is function else calls:
-            yield from (*call.args, *(keyword.value for keyword in call.keywords))
+            yield from arguments_of(call)
 
     def into(self, node: ast.expr, seen: set[Key]) -> Iterator[ast.expr]:
-        """Yield the expressions that flow into the names of an expression, and those that flow into these.
+        """Yield the expressions that flow into the names of an expression, directly or through other names.
 
-        Names in ``seen`` are left out, and those that are met are added to it.
+        Skip the names in ``seen``, and add the visited names to it.
         """
         stack = [node]
         while stack:
@@ -189,9 +190,9 @@ class Flows:
     # names
 
     def dotted(self, node: ast.expr) -> frozenset[str]:
-        """Return dotted names of what an expression may be; ``?`` begins those of which nothing is known.
+        """Return the possible dotted names of an expression; unknown names begin with ``?``.
 
-        Empty for functions and classes of the code's own.
+        The result is empty for the code's own functions and classes.
         """
         known = self._dotted.get(node)
         if known is not None:
@@ -202,14 +203,14 @@ class Flows:
         self._active.add(node)
         self._evaluations += 1
         cuts = self._cuts
-        found = self.resolver.value(node).names | self._spelt(node)
+        names = self.resolver.value(node).names | self._spelt(node)
         self._active.discard(node)
-        short = frozenset(name for name in found if len(name) <= MAX_NAME)
-        found = short if len(short) == len(found) <= MAX_DOTTED else short | {"?"}
-        # What was cut short inside a cycle is no answer for those who come from elsewhere.
+        short = frozenset(name for name in names if len(name) <= MAX_NAME)
+        names = short if len(short) == len(names) <= MAX_DOTTED else short | {"?"}
+        # A result that was cut short inside a cycle is incomplete for other callers.
         if self._cuts == cuts or not self._active or self._evaluations > MAX_EVALUATIONS:
-            self._dotted[node] = found
-        return found
+            self._dotted[node] = names
+        return names
 
     def _spelt(self, node: ast.expr) -> frozenset[str]:
         if isinstance(node, ast.Name):
@@ -227,30 +228,30 @@ class Flows:
 
     def _of_name(self, node: ast.Name) -> frozenset[str]:
         key = self.key(node)
-        found: set[str] = set()
+        names: set[str] = set()
         for flow in self._flows.get(key, ()) if key[0] is not None else ():
             if flow.kind in {"same", "with"}:
-                found |= self.dotted(flow.node)
+                names |= self.dotted(flow.node)
             elif flow.kind != "inner":
                 inner = self.dotted(flow.node) if flow.kind == "part" else ()
-                found |= {f"{name}[...]" for name in inner} or {"?"}
+                names |= {f"{name}[...]" for name in inner} or {"?"}
         bindings = self._bindings(key)
         for binding in bindings:
             decorators = getattr(binding.node, "decorator_list", ())
             if binding.kind == "param" or (binding.kind == "function" and decorators):
-                found.add("?")
+                names.add("?")
             if binding.kind == "opaque" or (binding.kind == "class" and decorators):
-                found.add("?")
+                names.add("?")
         values = sum(binding.kind in {"value", "element"} for binding in bindings)
         noted = sum(flow.kind != "inner" for flow in self._flows.get(key, ()))
-        return frozenset(found | {"?"} if values > noted else found)
+        return frozenset(names | {"?"} if values > noted else names)
 
     def is_certain(self, node: ast.expr) -> bool:
-        """Return True if the expression can evaluate to no other texts than those that the resolver found."""
+        """Return True if the resolver found all possible texts of the expression."""
         known = self._certain.get(node)
         if known is not None:
             return known
-        self._certain[node] = False  # what a cycle finds
+        self._certain[node] = False  # the result within a cycle
         parts = self._parts(node) if self._depth < MAX_DEPTH else None
         self._depth += 1
         known = parts is not None and all(map(self.is_certain, parts))
@@ -259,7 +260,7 @@ class Flows:
         return self._certain[node]
 
     def _parts(self, node: ast.expr) -> list[ast.expr] | None:
-        """Return the expressions whose texts make those of a node; None where the resolver may miss something."""
+        """Return the expressions that determine the texts of a node; None if the resolver may miss some."""
         parts = _PARTS.get(type(node))
         if parts is not None:
             return parts(node)
@@ -276,7 +277,7 @@ class Flows:
 
 
 def _choices(node: ast.expr) -> list[ast.expr]:
-    """Return the expressions of which this one takes the value of one."""
+    """Return the expressions that this one chooses its value from."""
     if isinstance(node, (ast.Await, ast.NamedExpr, ast.Starred)):
         return [node.value]
     if isinstance(node, ast.IfExp):
@@ -308,7 +309,7 @@ _PARTS: dict[type[ast.expr], Callable[..., list[ast.expr] | None]] = {
 
 
 class FreeNames(Resolver):
-    """A resolver with free names: the parameters, and the names that nothing in the code binds."""
+    """A resolver with free names: the parameters, and the names that no code binds."""
 
     assumed = ASSUMED
 
@@ -318,15 +319,15 @@ class FreeNames(Resolver):
 
     def name(self, name: str, scope: NameScope) -> Value:
         """Return the value of a name. Until the top level binds it, it has its outer meaning."""
-        found = scope.find(name)
+        lookup = scope.find(name)
         outside = self._parameters.get(name) or self._unbound(name, _NOWHERE)
-        if found is None:
+        if lookup is None:
             if name in self._parameters:
                 return outside
             starred = self._unbound(name, scope)
             return union((starred, outside if outside.names else named(name)))
         bound = super().name(name, scope)
-        return union((bound, outside)) if found[0].kind in {"module", "class"} else bound
+        return union((bound, outside)) if lookup[0].kind in {"module", "class"} else bound
 
 
 class _OuterNames(Resolver):
@@ -334,36 +335,35 @@ class _OuterNames(Resolver):
 
 
 def _parameter(name: str) -> str:
-    """Return the dotted name of a parameter, which must not be mistaken for a module or builtin of the same name."""
+    """Return the dotted name of a parameter. It differs from a module or builtin of the same name."""
     known = _OuterNames(Program()).name(name, _NOWHERE).names
     return f"{name}(parameter)" if known or module_level(name) or rules_for(f"{name}.member") else name
 
 
 class NormalForms:
-    """The forms of the expressions of one piece of code."""
+    """The normal forms of the expressions of one piece of code."""
 
     def __init__(self, code: str, flows: Flows) -> None:
-        twin = parse(code)
         # The same text gives the same nodes in the same order.
-        self._twins = dict(zip(ast.walk(flows.tree), ast.walk(twin), strict=True))
+        self._copies = dict(zip(ast.walk(flows.tree), ast.walk(parse(code)), strict=True))
         self._known: dict[ast.AST, str] = {}
         arguments = {node.arg for node in flows.nodes if isinstance(node, ast.arg)}
-        for node, other in self._twins.items():
+        for node, other in self._copies.items():
             if isinstance(node, ast.Name) and isinstance(other, ast.Name):
                 other.id = _name(node, flows)
             elif isinstance(other, (ast.arg, ast.keyword)) and other.arg in arguments:
                 other.arg = NAME
 
     def of(self, node: ast.AST) -> str:
-        """Return the form of an expression."""
+        """Return the normal form of an expression."""
         known = self._known.get(node)
         if known is None:
-            known = self._known[node] = shorten(_spelt(self._twins[node]))
+            known = self._known[node] = shorten(_spelt(self._copies[node]))
         return known
 
 
 def shorten(text: str) -> str:
-    """Return a text as it is, or its beginning and a digest of all of it."""
+    """Return a short text unchanged, and a long text as its beginning and a digest."""
     if len(text) <= MAX_FORM:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
@@ -371,7 +371,7 @@ def shorten(text: str) -> str:
 
 
 def _name(node: ast.Name, flows: Flows) -> str:
-    """Return the name that stands for a name: a free name as it is, an imported one in full, any other as ``_``."""
+    """Return the normal form of a name: unchanged if free, in full if imported, otherwise ``_``."""
     key = flows.key(node)
     if key[0] is None:
         return node.id
@@ -380,20 +380,20 @@ def _name(node: ast.Name, flows: Flows) -> str:
     return imported.pop() if len(imported) == 1 and len(bindings) == 1 else NAME
 
 
-def _spelt(twin: ast.AST) -> str:
-    if _is_small(twin):
+def _spelt(tree: ast.AST) -> str:
+    if _is_small(tree):
         try:
-            return ast.unparse(twin)
+            return ast.unparse(tree)
         except ValueError:  # an integer with too many digits, an f-string with a backslash
             pass
     digest = hashlib.sha256()
-    for piece in _pieces(twin):
+    for piece in _pieces(tree):
         digest.update(piece.encode("utf-8", "backslashreplace") + b"\0")
-    return f"{type(twin).__name__} ({digest.hexdigest()[:16]})"
+    return f"{type(tree).__name__} ({digest.hexdigest()[:16]})"
 
 
-def _is_small(twin: ast.AST) -> bool:
-    stack = [(twin, 0)]
+def _is_small(tree: ast.AST) -> bool:
+    stack = [(tree, 0)]
     for seen in range(MAX_NODES):
         if not stack:
             return True
@@ -404,9 +404,9 @@ def _is_small(twin: ast.AST) -> bool:
     return False
 
 
-def _pieces(twin: ast.AST) -> Iterator[str]:
-    """Yield everything that makes an expression, iteratively, since it may be nested deeply."""
-    stack: list[object] = [twin]
+def _pieces(tree: ast.AST) -> Iterator[str]:
+    """Yield the parts of an expression iteratively, because it may be nested deeply."""
+    stack: list[object] = [tree]
     while stack:
         item = stack.pop()
         if isinstance(item, ast.AST):

@@ -1,14 +1,13 @@
-"""Constant folding: what strings, numbers and paths come to, without running anything.
+"""Constant folding of strings, numbers and paths, without running code.
 
-Every fold returns None for "cannot tell". Results stay small (see ``values.MAX_CONST``), because code under
-analysis may say ``"a" * 10**9``.
+A fold returns None if the result is unknown. Results stay small (see ``values.MAX_CONST``), because code may contain
+``"a" * 10**9``.
 """
 
 from __future__ import annotations
 
 import ast
 import base64
-import binascii
 import codecs
 import contextlib
 import os
@@ -52,11 +51,11 @@ _CONSTANTS: Mapping[str, Const] = {
 
 
 def known_value(name: str) -> Const | None:
-    """Return the value of an attribute or a call that is the same everywhere, or stands for such a one."""
-    found = _CONSTANTS.get(name)
-    if found is None:
-        found = effects().values.get(name)
-    return found if found is not None else effects().values.get(f"*.{name.rpartition('.')[2]}")
+    """Return the value of an attribute or call that is the same on all machines, or a placeholder for it."""
+    value = _CONSTANTS.get(name)
+    if value is None:
+        value = effects().values.get(name)
+    return value if value is not None else effects().values.get(f"*.{name.rpartition('.')[2]}")
 
 
 _FIELD = re.compile(r"\{[^{}]*\}")
@@ -64,7 +63,7 @@ _PERCENT = re.compile(r"%(?:\(\w{0,99}\))?[-#0 +]{0,9}(?:\*|[1-9]\d{0,9})?(?:\.\
 
 
 def binary(operator: ast.operator, left: Value, right: Value) -> Value:
-    """Fold ``left op right``; text joined with something unknown keeps a hole there."""
+    """Fold ``left op right``. An unknown part of a text becomes a hole."""
     if isinstance(operator, ast.Add):
         return _add(left, right)
     if isinstance(operator, ast.Mult) and (left.items is not None or right.items is not None):
@@ -149,7 +148,7 @@ def part(value: Value, bounds: tuple[int | None, int | None, int | None]) -> Val
 
 
 def join_path(parts: list[Value]) -> Value:
-    """Fold ``os.path.join`` and ``Path(a, b)``: an absolute part discards what was before it."""
+    """Fold ``os.path.join`` and ``Path(a, b)``. An absolute part discards the parts before it."""
     joined = constant("")
     for index, member in enumerate(parts):
         known = member if member.consts else constant(HOLE)
@@ -175,7 +174,7 @@ def call(name: str, arguments: list[Value]) -> Value:
 
 
 def _computed(name: str, arguments: list[Value]) -> Value:
-    # A long encoded text says nothing about the decoded one.
+    # A long encoded text reveals nothing about the decoded one.
     small = Value(consts=tuple(filter(is_small, arguments[0].consts)))
     if name in {"builtins.bytes", "builtins.bytearray"} and arguments[0].items is not None:
         return _of_codes(arguments[0].items)
@@ -196,8 +195,8 @@ def _decoded(data: Const, codec: Const) -> Const | None:
     if not isinstance(codec, str) or isinstance(data, int) or codec.replace("-", "").lower() not in _CODECS:
         return None
     with contextlib.suppress(ValueError, LookupError, TypeError):
-        found = codecs.decode(data, codec)  # type: ignore[arg-type]  # some take text, others bytes
-        return found if isinstance(found, (str, bytes)) else None
+        decoded = codecs.decode(data, codec)  # type: ignore[arg-type]  # some take text, others bytes
+        return decoded if isinstance(decoded, (str, bytes)) else None
     return None
 
 
@@ -218,7 +217,7 @@ def method(owner: Value, name: str, arguments: list[Value]) -> Value:
 
 
 def formatted(owner: Value, arguments: list[Value], named: Mapping[str, Value] | None = None) -> Value:
-    """Fold ``"{}/{1}/{name}".format(...)``, with holes for what is not known."""
+    """Fold ``"{}/{1}/{name}".format(...)``, with holes for unknown values."""
     fields = {**{str(index): value for index, value in enumerate(arguments)}, **(named or {})}
     return lift(lambda text: _formatted(text, fields), Value(consts=owner.texts))
 
@@ -281,18 +280,17 @@ def _character(code: Const) -> Const | None:
     return chr(code) if isinstance(code, int) and 0 <= code < 0xD800 else None  # noqa: PLR2004 - surrogates
 
 
-def _from_base64(data: Const) -> Const | None:
-    try:
-        return None if isinstance(data, int) else base64.b64decode(data)
-    except (binascii.Error, ValueError):
-        return None
+def _decoder(decode: Callable[[str | bytes], bytes]) -> Callable[[Const], Const | None]:
+    def decoded(data: Const) -> Const | None:
+        try:
+            return None if isinstance(data, int) else decode(data)
+        except ValueError:
+            return None
+
+    return decoded
 
 
-def _from_base32(data: Const) -> Const | None:
-    try:
-        return None if isinstance(data, int) else base64.b32decode(data)
-    except (binascii.Error, ValueError):
-        return None
+_from_base64, _from_base32 = _decoder(base64.b64decode), _decoder(base64.b32decode)
 
 
 def _from_hex(data: Const) -> Const | None:
@@ -307,7 +305,7 @@ def _text(data: Const) -> Const | None:
 
 
 def _parent(path: Const) -> Const | None:
-    """Return the folder around a path; that of the working directory is ``..``."""
+    """Return the folder of a path. The folder of the working directory is ``..``."""
     if not isinstance(path, str):
         return None
     if path in {"", "."} or path.endswith(".."):

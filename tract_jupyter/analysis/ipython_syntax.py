@@ -1,25 +1,26 @@
-"""IPython's additions to Python, recognised by a small line scanner of our own.
+"""A line scanner for IPython's additions to Python.
 
-Magics, shell escapes and help requests become harmless Python on the same number of lines, so that every span
-stays true; what they would do is handed on as `Escape` records. A scanner keeps track of strings and
-brackets, because a line that starts with ``%`` may just as well continue an expression.
+It replaces magics, shell escapes and help requests by harmless Python on the same number of lines, so all spans stay
+valid. It reports the replaced syntax as `Escape` records. The scanner tracks strings and brackets, because a line that
+starts with ``%`` may also continue an expression.
 """
 
 from __future__ import annotations
 
+import ast
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from tract_jupyter.analysis.findings import Span
 from tract_jupyter.analysis.limits import Deadline
-from tract_jupyter.analysis.source import split_lines
+from tract_jupyter.analysis.source import last_name, split_lines
 from tract_jupyter.analysis.tables import magics
 from tract_jupyter.analysis.tables.reader import words
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 EscapeKind = Literal["shell", "line_magic", "cell_magic", "help", "autocall"]
 
@@ -41,20 +42,20 @@ PYTHON_CELL_MAGICS = words(
 """Cell magics whose body is Python that runs here."""
 
 _OPTIONS_ONLY = words("capture tract_script")
-"""Those of them with no Python in their first line."""
+"""Cell magics among them without Python in their first line."""
 
 
 _SIGNS = re.compile(r"[%!?]|\A\s*[ \t]|^[^\S\n]*[/,;]", re.MULTILINE)
 
 
 def has_escapes(text: str) -> bool:
-    """Return True if there is anything in the text that `transform` could change."""
+    """Return True if the text contains anything that `transform` could change."""
     return _SIGNS.search(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Escape:
-    """One piece of IPython syntax: its kind, the magic's name, the rest of its text, and where it stands."""
+    """One piece of IPython syntax: its kind, the magic's name, the rest of its text, and its location."""
 
     kind: EscapeKind
     name: str
@@ -73,7 +74,7 @@ class Escape:
         return self.text.partition("\n")[2]
 
     def unknown_text(self) -> str:
-        """Return the text that a magic gets of which nothing is known; nothing for any other escape."""
+        """Return the text of an unknown magic; empty for any other escape."""
         if self.name.startswith("tract"):
             return ""
         if self.kind == "line_magic":
@@ -94,7 +95,7 @@ def is_known_cell(name: str) -> bool:
 
 
 def is_shell(escape: Escape) -> bool:
-    """Return True if the escape hands its text to a shell or another interpreter."""
+    """Return True if the escape passes its text to a shell or another interpreter."""
     if escape.kind == "cell_magic":
         return escape.name in magics.SHELL_CELL
     return escape.kind == "shell" or (escape.kind == "line_magic" and escape.name in magics.SHELL_LINE)
@@ -102,7 +103,7 @@ def is_shell(escape: Escape) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TransformedCode:
-    """Plain Python of the same number of lines, what was replaced, and how far lines were moved left."""
+    """Plain Python with the same number of lines, the replaced syntax, and the columns removed from each line."""
 
     code: str
     escapes: tuple[Escape, ...]
@@ -116,12 +117,12 @@ def transform(
     unknown_is_python: bool = True,
     functions: Container[str] = (),
 ) -> TransformedCode:
-    """Replace IPython syntax by harmless Python; text without any comes back as it is.
+    """Replace IPython syntax by harmless Python. Leave other text unchanged.
 
     Args:
         text: A cell.
-        deadline: The limit of time.
-        unknown_is_python: Keep the body of a cell magic that is not known, as it may be Python.
+        deadline: The time limit.
+        unknown_is_python: Keep the body of an unknown cell magic, because it may be Python.
         functions: Names of magics that are functions of the same name: ``%name text`` becomes ``name('text')``.
 
     Raises:
@@ -135,7 +136,7 @@ def transform(
 
 
 def _dedent(lines: list[str]) -> dict[int, int]:
-    """Take the first line's indentation off every line that has it, as IPython does."""
+    """Remove the first line's indentation from every line that has it, as IPython does."""
     first = next((line for line in lines if line.strip()), "")
     indent = first[: len(first) - len(first.lstrip(" \t"))]
     shifts: dict[int, int] = {}
@@ -152,12 +153,12 @@ _OPERATES = re.compile(r"\s*(?:[-+*/%&|^@<>]=?|//|\*\*|==|!=|and|or|in|is|if|not
 
 
 def automagic(text: str, names: Container[str], certain: Container[str]) -> Escape | None:
-    """Return the magic that a one-line cell calls without its ``%``, as IPython allows.
+    """Return the magic that a one-line cell calls without ``%``, as IPython allows.
 
     Args:
         text: A cell.
-        names: Names of the magics that count; those that the code itself binds must be left out.
-        certain: Those of them that count even if what follows may be meant as Python.
+        names: Names of magics, without the names that the code itself binds.
+        certain: Magics among them that count even if the rest of the line may be Python.
     """
     line = text.rstrip()
     match = _AUTOMAGIC.fullmatch(line)
@@ -172,7 +173,7 @@ def automagic(text: str, names: Container[str], certain: Container[str]) -> Esca
 
 
 class _Scanner:
-    """A scanner that walks over logical lines and replaces those that are IPython's."""
+    """A scanner that replaces IPython syntax in logical lines."""
 
     def __init__(
         self, lines: list[str], shifts: dict[int, int], *, unknown_is_python: bool, functions: Container[str]
@@ -244,10 +245,10 @@ class _Scanner:
     def _autocall(self, index: int, indent: str, match: re.Match[str]) -> bool:
         """Replace ``/f x`` by ``f(x)``, ``,f a b`` by ``f("a", "b")``, and ``;f a b`` by ``f("a b")``."""
         rest = match["rest"].strip()
-        given = {"/": rest, ",": ", ".join(map(repr, rest.split())), ";": repr(rest)}[match["sign"]]
+        arguments = {"/": rest, ",": ", ".join(map(repr, rest.split())), ";": repr(rest)}[match["sign"]]
         self._note("autocall", match["sign"], match["name"], index)
         self.shifts[index + 1] = self.shifts.get(index + 1, 0) + 1
-        self.lines[index] = f"{indent}{match['name']}({given})"
+        self.lines[index] = f"{indent}{match['name']}({arguments})"
         return True
 
     def _line_magic(self, index: int, indent: str, body: str) -> bool:
@@ -316,7 +317,7 @@ _REST_OF_STRING = {
 
 
 class _LineState:
-    """The state between two lines: strings and brackets that are open, and a continued line."""
+    """The state between two lines: open strings and brackets, and a continued line."""
 
     def __init__(self) -> None:
         self.quote = ""
@@ -328,7 +329,7 @@ class _LineState:
         return not self.quote and self.depth == 0 and not self.continued
 
     def read(self, line: str) -> None:
-        """Take the effect of one line of Python on what follows."""
+        """Update the state with one line of Python."""
         index = self._after_string(line, 0)
         while (mark := _MARK.search(line, index)) is not None and mark[0] != "#":
             index = mark.end()
@@ -342,7 +343,7 @@ class _LineState:
             self.quote = ""  # an unfinished string: an error that the parser reports
 
     def _after_string(self, line: str, index: int) -> int:
-        """Return the column where the open string ends; that of the line's end if it goes on."""
+        """Return the column where the open string ends, or the end of the line if the string stays open."""
         if not self.quote:
             return index
         rest = _REST_OF_STRING[self.quote].match(line, index)
@@ -350,3 +351,69 @@ class _LineState:
             return len(line)
         self.quote = ""
         return rest.end()
+
+
+# the user's own magics: shell aliases, other names of magics, and functions that are registered as magics
+
+_DEFINES = frozenset({"alias", "alias_magic"})
+_MAX_MAGIC_NAME = 200
+_DECORATORS = frozenset(
+    f"{prefix}{kind}_magic" for prefix in ("register_", "") for kind in ("line", "cell", "line_cell")
+)
+
+
+def own_magics(escapes: Iterable[Escape], nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
+    """Yield the magics that a cell defines, each with its meaning; see `Program.magics`."""
+    for escape in escapes:
+        if escape.kind == "line_magic" and escape.name in _DEFINES:
+            yield from _defined(escape.name, escape.rest)
+    for node in nodes:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if any(_decorator_name(each) in _DECORATORS for each in node.decorator_list):
+                yield node.name, node.name
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            yield from _by_call(node.func.attr, node.args)
+
+
+def _decorator_name(node: ast.expr) -> str:
+    return last_name(node.func if isinstance(node, ast.Call) else node)
+
+
+def _by_call(method: str, arguments: Sequence[ast.expr]) -> Iterator[tuple[str, str]]:
+    texts = [
+        node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+        for node in arguments
+    ]
+    if method == "run_line_magic" and texts[0] in _DEFINES:
+        yield from _defined(texts[0], texts[-1])
+    elif method in {"magic", "line_magic"} and texts[0].lstrip("%").partition(" ")[0] in _DEFINES:
+        name, _, rest = texts[0].lstrip("%").partition(" ")
+        yield from _defined(name, rest)
+    elif method in {"define_alias", "soft_define_alias"}:
+        yield from _defined("alias", " ".join(texts))
+    elif method == "register_magic_function" and isinstance(arguments[0], ast.Name):
+        yield arguments[0].id, arguments[0].id
+
+
+def _defined(how: str, rest: str) -> Iterator[tuple[str, str]]:
+    parts = [
+        part for part in rest.split(maxsplit=2 if how == "alias_magic" else 1) if not part.startswith("-")
+    ]
+    if len(parts) > 1 and len(parts[0]) <= _MAX_MAGIC_NAME:
+        yield (
+            (parts[0], "!" + parts[1])
+            if how == "alias"
+            else (parts[0].lstrip("%"), "%" + parts[1].lstrip("%"))
+        )
+
+
+def resolve_own_magics(escapes: Iterable[Escape], own: Mapping[str, str]) -> tuple[Escape, ...]:
+    """Resolve the user's own magics among escapes."""
+    return tuple(_resolve_own_magic(escape, own) for escape in escapes) if own else tuple(escapes)
+
+
+def _resolve_own_magic(escape: Escape, own: Mapping[str, str]) -> Escape:
+    meaning = own.get(escape.name, "") if escape.kind in {"line_magic", "cell_magic"} else ""
+    if meaning[:1] == "!" and escape.name not in magics.LINE:
+        return replace(escape, kind="shell", name=f"%{escape.name}", rest=f"{meaning[1:]} {escape.rest}")
+    return replace(escape, name=meaning[1:]) if meaning[:1] == "%" else escape

@@ -1,4 +1,4 @@
-"""Limits of the analysis: of text, findings and time, so that nobody waits longer than a second."""
+"""Limits on text, findings and time. An analysis takes at most a second."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ _Member = TypeVar("_Member")
 
 
 class TooLongError(Exception):
-    """The text, or what follows from it, exceeds the limits of the analysis."""
+    """Raised if the text or its analysis exceeds the limits."""
 
 
 def check_length(text: str) -> None:
-    """Refuse what would take longer than a person waits, before anything is parsed.
+    """Refuse a text that takes too long to analyze, before parsing it.
 
     Raises:
-        TooLongError: There is too much of it.
+        TooLongError: The text has too much syntax.
     """
-    # What takes time is syntax, and nearly every piece of syntax has a mark; a long string has none.
+    # Only syntax takes time, and nearly every piece of syntax has a mark. A long string has none.
     if _marks(text) > MAX_MARKS and _marks(_STRING.sub("", text)) > MAX_MARKS:
         raise TooLongError(f"it is too long for the analysis: {len(text):,} characters")
     if text.count("{") > _MANY_BRACES and _f_string_steps(text) > _MAX_F_STRING_STEPS:
@@ -58,13 +58,13 @@ def _marks(text: str) -> int:
 
 
 def _f_string_steps(text: str) -> int:
-    found = (match for match in _STRING.finditer(text) if "f" in match["prefix"].lower())
-    return sum(match[0].count("{") * len(match[0]) for match in found)
+    f_strings = (match for match in _STRING.finditer(text) if "f" in match["prefix"].lower())
+    return sum(match[0].count("{") * len(match[0]) for match in f_strings)
 
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Pause the garbage collector, which a large syntax tree would trigger again and again for nothing."""
+    """Pause the garbage collector. A large syntax tree would trigger it often and without result."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -81,19 +81,19 @@ class Deadline:
         self._end = time.thread_time() + seconds
 
     def check(self) -> None:
-        """Check that there is time left.
+        """Check that the time is not over.
 
         Raises:
-            TooLongError: No time is left.
+            TooLongError: The time is over.
         """
         if time.thread_time() > self._end:
             raise TooLongError("the analysis ran out of time")
 
     def watched(self, members: Iterable[_Member], every: int = 16) -> Iterator[_Member]:
-        """Yield the members as long as there is time.
+        """Yield the members until the time is over.
 
         Raises:
-            TooLongError: No time is left.
+            TooLongError: The time is over.
         """
         for index, member in enumerate(members):
             if not index % every:

@@ -1,8 +1,8 @@
 """Findings about objects from earlier code: the user's own functions, wrapped functions, clients, connections, parsers.
 
-``client.post(...)`` gets its meaning from the line that made the client, ``drop(x)`` from
-``drop = vectorize(os.remove)``, ``clean(x)`` from the body of ``clean``. That line may be in another cell, and then
-nothing in this cell names the danger.
+The line that created the client determines the effect of ``client.post(...)``. The effect of ``drop(x)`` comes from
+``drop = vectorize(os.remove)``, and the effect of ``clean(x)`` from the body of ``clean``. If these lines are in
+another cell, this cell does not show the danger.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tract_jupyter.analysis.rules.arguments import judged
 from tract_jupyter.analysis.rules.base import GUESS, HIGH, LIKELY, MEDIUM, RULES, Rule
 from tract_jupyter.analysis.rules.other_calls import words_of
 from tract_jupyter.analysis.rules.settings import ALWAYS
-from tract_jupyter.analysis.source import SourceText
+from tract_jupyter.analysis.source import SourceText, arguments_of
 from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.tables.reader import words
 
@@ -36,13 +36,13 @@ _MENTIONS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 _MAX_WRAPPERS = 4
 _MAX_CHAIN = 50
 _STARTS = frozenset({"start", "run", "submit", "call", "schedule", "delay", "apply_async", "__call__"})
-"""Methods that call the function that an object was made with."""
+"""Methods that call the function which created the object."""
 
 _MAKES = frozenset({"__init__", "__new__", "__post_init__"})
 
 
 def findings(view: CodeView) -> Iterator[Finding]:
-    """Yield the findings that follow from what earlier code made."""
+    """Yield the findings about objects from earlier code."""
     for node in view.deadline.watched(view.nodes):
         if isinstance(node, _MENTIONS) and not isinstance(getattr(node, "ctx", None), ast.Store):
             value = view.resolver.value(node)
@@ -56,7 +56,7 @@ def findings(view: CodeView) -> Iterator[Finding]:
 
 
 class _OtherCell(SourceText):
-    """The source of another cell: its places mean nothing in this one."""
+    """The source of another cell. Its locations have no meaning in this cell."""
 
     def __init__(self) -> None:
         super().__init__("")
@@ -97,7 +97,7 @@ def _mentioned(node: ast.expr, value: Value, view: CodeView) -> Iterator[OwnCode
 
 
 def _is_own_method(node: ast.Attribute, view: CodeView) -> bool:
-    """Return True if an attribute is a method of an own object, or hardly one of another object."""
+    """Return True if an attribute is certainly or probably a method of the user's own object."""
     owner = view.resolver.value(node.value)
     if owner.objects or owner.classes:
         return True
@@ -150,35 +150,37 @@ def _direct(own: OwnCode, view: CodeView) -> tuple[list[Finding], set[OwnCode]]:
             *(rule.check(inner) for rule in all_rules() if type(rule).check is not Rule.check),
             findings(inner),
         )
-        found = [each for each in chain.from_iterable(sources) if each.level >= MEDIUM and each.code < ALWAYS]
-        known = view.direct[own] = (found, inner.reported)
+        direct = [
+            each for each in chain.from_iterable(sources) if each.level >= MEDIUM and each.code < ALWAYS
+        ]
+        known = view.direct[own] = (direct, inner.reported)
     return known
 
 
 def _subtree(own: OwnCode) -> list[ast.AST]:
     """Return the nodes of a function, each after the one around it."""
-    found: list[ast.AST] = []
+    nodes: list[ast.AST] = []
     stack: list[ast.AST] = [own]
     while stack:
-        found.append(stack.pop())
-        stack.extend(reversed(list(ast.iter_child_nodes(found[-1]))))
-    return found
+        nodes.append(stack.pop())
+        stack.extend(reversed(list(ast.iter_child_nodes(nodes[-1]))))
+    return nodes
 
 
 # calls
 
 
 def _of_call(node: ast.Call, view: CodeView) -> Iterator[Finding]:
-    """Yield the findings that a call owes to the origins of its function, its object and its arguments."""
+    """Yield the findings about a call that follow from the origins of its function, object and arguments."""
     yield from _wrapped(node, view)
     yield from _acts(node.func, view.resolver.value(node.func), node, view)
     if isinstance(node.func, ast.Attribute):
         yield from _sends(node, node.func, view)
-    for given in (*node.args, *(keyword.value for keyword in node.keywords)):
-        if isinstance(given, (ast.Name, ast.Attribute, ast.Subscript)):
-            value = view.resolver.value(given)
-            yield from _acts(given, value, None, view)
-            yield from _options(given, value, view)
+    for argument in arguments_of(node):
+        if isinstance(argument, (ast.Name, ast.Attribute, ast.Subscript)):
+            value = view.resolver.value(argument)
+            yield from _acts(argument, value, None, view)
+            yield from _options(argument, value, view)
 
 
 def _wrapped(node: ast.Call, view: CodeView) -> Iterator[Finding]:
@@ -189,19 +191,19 @@ def _wrapped(node: ast.Call, view: CodeView) -> Iterator[Finding]:
     layer = [view.resolver.value(wrapper)]
     for _ in range(_MAX_WRAPPERS):
         calls = dict.fromkeys(call for value in layer for call in value.made)
-        given = [part for call in calls for part in (*call.args, *(key.value for key in call.keywords))]
-        layer = [view.resolver.value(part) for part in given if isinstance(part, (*_MENTIONS, ast.Lambda))]
+        parts = [part for call in calls for part in arguments_of(call)]
+        layer = [view.resolver.value(part) for part in parts if isinstance(part, (*_MENTIONS, ast.Lambda))]
         for value in layer:
             yield from references.named(node.func, value, view)
             yield from _of_own_code(node.func, value, view)
             yield from _acts(node.func, value, node, view)
 
 
-def _options(given: ast.expr, value: Value, view: CodeView) -> Iterator[Finding]:
-    """Yield the findings about an argument that another cell made with a dangerous option, such as a parser."""
+def _options(argument: ast.expr, value: Value, view: CodeView) -> Iterator[Finding]:
+    """Yield the findings about an argument, such as a parser, that another cell created with a dangerous option."""
     for keyword in (each for call in value.made if call not in view.calls for each in call.keywords):
-        told = references.keyword_findings(keyword, replace(view, source=_OTHER_CELL))
-        yield from (_moved(finding, given, view) for finding in told if finding.code == _READS_ADDRESS)
+        reported = references.keyword_findings(keyword, replace(view, source=_OTHER_CELL))
+        yield from (_moved(finding, argument, view) for finding in reported if finding.code == _READS_ADDRESS)
 
 
 _READS_ADDRESS = "TJ303"
@@ -218,8 +220,8 @@ def _acts(node: ast.expr, value: Value, call: ast.Call | None, view: CodeView) -
         known = {rule for rule, _ in rules_for(name)}
         for rule, level in rules_for(root):
             if rule not in known and _is_act(rule.name, root, rest):
-                made = _made_level(rule, root, level, node, view)
-                deserved = level if made is not None and rule.name == _NETWORK else made
+                made_level = _made_level(rule, root, level, node, view)
+                deserved = level if made_level is not None and rule.name == _NETWORK else made_level
                 if deserved is not None and deserved >= MEDIUM and not _only_reads(call, view):
                     shown = name.replace("[]", "[...]")
                     yield rule.finding(view, node, f"{shown} {rule.effect}.", deserved, LIKELY)
@@ -236,7 +238,7 @@ _NETWORK = "talks-to-network"
 
 
 def _made_level(rule: Rule, root: str, level: RiskLevel, node: ast.expr, view: CodeView) -> RiskLevel | None:
-    """Return the level that the call which made the object deserves by its arguments; None for no finding."""
+    """Return the level of the call that created the object, by its arguments; None for no finding."""
     if (root, rule.name) not in effects().calls:
         return level
     for _ in range(_MAX_CHAIN):
@@ -297,16 +299,16 @@ _ACTS = {
     "loads-objects": words("load loads decode read recv get"),
     "runs-text": words("push run runsource runcode exec execute eval interact"),
 }
-"""The verbs that make an object's origin count, by the name of the rule."""
+"""The verbs that act on an object of a known origin, by the name of the rule."""
 
 _ANY_METHOD = frozenset({"calls-native-code"})
-"""Rules about objects of which each method counts."""
+"""Rules about objects whose methods all count."""
 
 _ON_DATA = words("update insert append add copy remove clear replace set format empty reset")
-"""Verbs that change data that a request returned, and nothing elsewhere."""
+"""Verbs that change the data of a response, and nothing on the server."""
 
 _CONFIGURES = words("set add register update reset")
-"""Verbs that, with a second word, mostly change a setting: ``set_timeout``, ``add_handler``."""
+"""Verbs that usually change a setting if a second word follows: ``set_timeout``, ``add_handler``."""
 
 _SETTINGS = words(
     "headers cookies params auth proxies adapters hooks config meta options settings conf environ"
@@ -316,7 +318,7 @@ _MAKERS = words("create open start connect build init make from new")
 
 @derived
 def _is_act(rule: str, root: str, rest: str) -> bool:
-    """Return True if the last of the names behind an object acts on the object's resource."""
+    """Return True if the last name after an object acts on the object's resource."""
     if rule in _ANY_METHOD:
         return True
     verbs, [*before, last] = (
@@ -345,6 +347,6 @@ _CHANGES = re.compile(
 
 
 def _only_reads(call: ast.Call | None, view: CodeView) -> bool:
-    """Return True if the call gets a statement that only reads."""
+    """Return True if the argument of the call is a statement that only reads."""
     texts = view.resolver.value(call.args[0]).texts if call is not None and call.args else ()
     return bool(texts) and all(_READS_ONLY.match(text) and not _CHANGES.search(text) for text in texts)

@@ -1,6 +1,6 @@
-"""The manual of the rules, from the registry: a table of all of them, the page of each, the whole as one document.
+"""The manual of the rules, generated from the registry: a table of all rules, and a page for each rule.
 
-`python -m tract_jupyter.analysis.pages > docs/rules.md` writes that document.
+`python -m tract_jupyter.analysis.pages > docs/rules.md` writes the whole manual as one document.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from tract_jupyter.exceptions import TractError, nearest
 if TYPE_CHECKING:
     from tract_jupyter.analysis.rules import Rule
 
-HEADINGS: Final = ("What it does", "Why it matters", "Example", "What to do instead")
-"""The parts of each page, in this order."""
+HEADINGS: Final = ("Description", "Why it matters", "Example", "What to do instead")
+"""The headings of each page, in this order."""
 
 COMMAND: Final = "python -m tract_jupyter.analysis.pages"
 
@@ -25,33 +25,33 @@ _HEADS: Final = ("Code", "Name", "Category", "Level", "What")
 _BEGINNING: Final = f"""\
 # Rules
 
-What the analysis of code looks for. Findings are advice for the person who decides: they contain nothing, and code
-that is meant to hide from them can. `%tract rules` lists the rules in a notebook, `%tract rules TJ101` shows a page.
+The rules of the code analysis. Findings are advice for the user's decision. They do not restrict code, and code can
+hide from them on purpose. In a notebook, `%tract rules` lists the rules, and `%tract rules TJ101` shows a page.
 
-`{COMMAND} > docs/rules.md` writes this file from the rules themselves.
+`{COMMAND} > docs/rules.md` generates this file from the rules.
 """
 
 
 class UnknownRuleError(TractError, ValueError):
-    """There is no rule of this code or name; the message has the nearest, and says how to see all."""
+    """An unknown code or name of a rule. The message suggests the nearest one."""
 
 
 def find(code: str) -> Rule:
-    """Return the rule of a code such as `TJ101`, or of a name such as `starts-program`.
+    """Return the rule with a code such as `TJ101`, or with a name such as `starts-program`.
 
     Raises:
-        UnknownRuleError: no rule has this code or name.
+        UnknownRuleError: No rule has this code or name.
     """
     rules = {name: rule for rule in all_rules() for name in (rule.code, rule.name)}
     rule = rules.get(code.upper()) or rules.get(code.lower())
     if rule is None:
         near = nearest(code.upper(), rules) or nearest(code.lower(), rules)
-        raise UnknownRuleError(f"no rule {code!r}.{near} '%tract rules' lists all, and so does '{COMMAND}'")
+        raise UnknownRuleError(f"no rule {code!r}.{near} Use '%tract rules' or '{COMMAND}' to list all rules")
     return rule
 
 
 def first_line(rule: Rule) -> str:
-    """Return the first sentence of the rule's manual: what it reports."""
+    """Return the first sentence of the rule's manual."""
     return rule.manual().partition("\n")[0]
 
 
@@ -68,14 +68,14 @@ def page(code: str) -> str:
     """Return the page of one rule.
 
     Raises:
-        UnknownRuleError: no rule has this code or name.
+        UnknownRuleError: No rule has this code or name.
     """
     rule = find(code)
     return f"# {_title(rule)}\n\nCategory {rule.category}, level {rule.level}. {rule.manual()}\n"
 
 
 def document() -> str:
-    """Return the whole manual: the table and all pages, by category."""
+    """Return the whole manual: the table, and all pages by category."""
     categories: dict[str, list[Rule]] = {}
     for rule in all_rules():
         categories.setdefault(rule.category, []).append(rule)

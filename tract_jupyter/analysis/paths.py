@@ -1,6 +1,6 @@
 """Classification of paths: inside the workspace, in a protected part of it, outside, or on another machine.
 
-Only rules that know an operation which *opens* a path ask here; a string that looks like a path is text.
+Rules classify a path only if they know the operation that *opens* it. Other strings that look like paths are text.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class PathLocation(Enum):
 
 
 class WorkspacePaths:
-    """A classifier of paths against a root; without one, every absolute path counts as outside.
+    """A classifier of paths relative to a root folder. Without a root, every absolute path is outside.
 
-    Symbolic links are followed, since a link inside may lead out. Answers are remembered.
+    It follows symbolic links, because a link in the workspace may lead out of it. It caches its results.
     """
 
     def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
@@ -51,11 +51,11 @@ class WorkspacePaths:
         self._folders: dict[str, str] = {}
 
     def fresh(self) -> WorkspacePaths:
-        """Return a workspace of the same root without remembered answers, which may be out of date."""
+        """Return a classifier with the same root and an empty cache."""
         return WorkspacePaths(self.root)
 
     def locate(self, text: str) -> PathLocation:
-        """Classify a path as the code writes it; ``values.HOLE`` stands for unknown pieces."""
+        """Classify a path as the code spells it, with ``values.HOLE`` for unknown pieces."""
         if len(text) > _LONGEST:
             return PathLocation.UNKNOWN  # no system opens it
         known = PathLocation.INSIDE if text in _DEVICES else self._known.get(text)
@@ -64,7 +64,7 @@ class WorkspacePaths:
         return known
 
     def has_file(self, text: str) -> bool:
-        """Return True if there is a file at a path in the workspace."""
+        """Return True if a file exists at a path in the workspace."""
         return len(text) <= _LONGEST and "\0" not in text and (Path(self.root or ".") / text).is_file()
 
     def has_module(self, name: str) -> bool:
@@ -96,7 +96,7 @@ class WorkspacePaths:
         )
 
     def _real(self, path: str) -> str:
-        """Return the real path, like ``os.path.realpath``, but ask the disk only once for each folder."""
+        """Return the real path like ``os.path.realpath``, with one disk access for each folder."""
         folder, name = os.path.split(path)
         if name in {"", ".", ".."}:
             return os.path.realpath(path)

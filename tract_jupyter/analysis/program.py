@@ -1,8 +1,8 @@
 """A program of one or several cells that share their names: scopes, parents, calls, attributes.
 
-One iterative walk over the tree (code may be nested deeper than Python's stack allows) has `notes` record for
-every scope what its names are bound to. A note says "the second member of this expression"; the resolver
-evaluates it only when somebody asks.
+One iterative walk over the tree records the bindings of all names in each scope. (Code may be nested deeper than
+Python's stack allows.) A binding is a reference such as "the second member of this expression". The resolver evaluates
+it on demand.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tract_jupyter.analysis.dominance import EVERYTHING, OUTER_NAMES, only_binds
+from tract_jupyter.analysis.source import last_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,9 +31,9 @@ class Binding(NamedTuple):
     """One possible binding of a name.
 
     Attributes:
-        kind: How: by import, to an expression's value, to one element of it, as parameter, or unknown.
+        kind: An import, an expression's value, one of its elements, a parameter, or unknown.
         node: The expression or function.
-        path: Which member, for unpacked targets: ``(1,)`` is the second; a text is an attribute.
+        path: The member, for unpacked targets: ``(1,)`` is the second one; a text is an attribute.
         name: The dotted name of an import, or the parameter's own name.
     """
 
@@ -47,7 +48,7 @@ _OPAQUE = Binding("opaque")
 
 @dataclass(eq=False, slots=True)
 class NameScope:
-    """One scope; ``stars`` are the modules imported with ``*``, ``returns`` what a function may return."""
+    """One scope. ``stars`` are modules imported with ``*``, and ``returns`` a function's possible results."""
 
     kind: ScopeKind
     parent: NameScope | None = None
@@ -57,11 +58,11 @@ class NameScope:
     redirected: dict[str, NameScope] = field(default_factory=dict)
 
     def bind(self, name: str, binding: Binding = _OPAQUE) -> None:
-        """Add a possibility to a name, in the scope that ``global`` or ``nonlocal`` chose."""
+        """Add a binding to a name, in the scope that ``global`` or ``nonlocal`` selected."""
         self.redirected.get(name, self).bindings.setdefault(name, []).append(binding)
 
     def visible(self) -> Iterator[NameScope]:
-        """Yield the scopes in which a name used here is looked up; a class body is visible only from itself."""
+        """Yield the scopes for the lookup of a name. A class body is visible only from itself."""
         yield self
         scope = self.parent
         while scope is not None:
@@ -70,14 +71,14 @@ class NameScope:
             scope = scope.parent
 
     def find(self, name: str) -> tuple[NameScope, list[Binding]] | None:
-        """Return the scope that binds the name, and to what; None when nobody bound it."""
+        """Return the scope that binds the name, and the bindings; None for an unbound name."""
         if name in self.bindings and not self.redirected:
             return self, self.bindings[name]
         for scope in self.visible():
             owner = scope.redirected.get(name, scope)
-            found = owner.bindings.get(name)
-            if found is not None:
-                return owner, found
+            bindings = owner.bindings.get(name)
+            if bindings is not None:
+                return owner, bindings
         return None
 
 
@@ -85,28 +86,28 @@ _LEAF_FIELDS = frozenset(
     {"ctx", "op", "ops", "id", "attr", "arg", "kind", "name", "asname", "level", "module", "type_comment"}
     | {"conversion", "simple", "is_async", "rest", "kwd_attrs"}
 )
-"""Fields that hold no syntax that anybody looks at."""
+"""Fields without syntax that the analysis needs."""
 
 
 _LEAVES = frozenset({ast.Constant, ast.MatchSingleton, ast.Global, ast.Nonlocal})
 
 
 def _child_fields(kind: type[ast.AST]) -> tuple[str, ...]:
-    """Return the fields that may hold children, last first, as a stack wants them."""
+    """Return the fields that may hold children, in reverse order for a stack."""
     leaves = kind._fields if kind in _LEAVES else _LEAF_FIELDS
     return tuple(name for name in reversed(kind._fields) if name not in leaves)
 
 
 def children_of(node: ast.AST, scope: NameScope, *leave_out: str) -> list[Child]:
-    """Return the nodes right below, in the order of the source, with the scope that they stand in."""
-    found: list[Child] = []
+    """Return the direct children in source order, each with its scope."""
+    children: list[Child] = []
     for name in reversed(SYNTAX[type(node)].fields):
         value = None if name in leave_out else getattr(node, name, None)
         if isinstance(value, list):
-            found.extend((item, scope) for item in value if isinstance(item, ast.AST))
+            children.extend((item, scope) for item in value if isinstance(item, ast.AST))
         elif isinstance(value, ast.AST):
-            found.append((value, scope))
-    return found
+            children.append((value, scope))
+    return children
 
 
 def _name(program: Program, node: ast.Name, scope: NameScope) -> None:
@@ -153,7 +154,7 @@ def _with_item(program: Program, node: ast.withitem, scope: NameScope) -> None:
 
 
 def _match(program: Program, node: ast.Match, scope: NameScope) -> None:
-    """Bind what the patterns capture: the subject, or an attribute or a member of it."""
+    """Bind the captures of patterns: the subject, or one of its attributes or members."""
     for case in node.cases:
         stack: list[tuple[ast.pattern, tuple[str | int, ...]]] = [(case.pattern, ())]
         while stack:
@@ -232,7 +233,7 @@ def _call(program: Program, node: ast.Call, _scope: NameScope) -> None:
         program.calls.setdefault(node.func.id, []).append(node)
     elif isinstance(node.func, ast.Attribute):
         program.calls.setdefault(f".{node.func.attr}", []).append(node)
-    last = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    last = last_name(node.func)
     if last in _ADDERS and isinstance(node.func, ast.Attribute) and node.args:
         key = node.args[0] if len(node.args) > 1 else None
         program.store(node.func.value, key, node.args[-1])
@@ -249,7 +250,7 @@ _NAMESPACES = frozenset({"globals", "locals", "vars"})
 
 
 def _removed(keys: list[ast.expr], owner: ast.expr) -> Iterator[str]:
-    """Yield the names that are removed if the owner is a namespace: ``globals().pop("exec")``."""
+    """Yield the removed names if the owner is a namespace: ``globals().pop("exec")``."""
     texts = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
     yield from texts
     space = owner.value if isinstance(owner, ast.Attribute) else owner
@@ -340,7 +341,7 @@ _OPENS_SCOPE: dict[type[ast.AST], Callable[..., list[Child]]] = {
 
 
 class NodeKind(NamedTuple):
-    """The handling of a kind of node: what it binds, the scope it opens, and the fields that may hold children."""
+    """The handling of a kind of node: its bindings, its new scope, and the fields that may hold children."""
 
     note: Callable[..., None] | None
     opens: Callable[..., list[Child]] | None
@@ -349,8 +350,8 @@ class NodeKind(NamedTuple):
 
 class _Syntax(dict[type[ast.AST], NodeKind]):
     def __missing__(self, kind: type[ast.AST]) -> NodeKind:
-        found = self[kind] = NodeKind(_NOTES.get(kind), _OPENS_SCOPE.get(kind), _child_fields(kind))
-        return found
+        handling = self[kind] = NodeKind(_NOTES.get(kind), _OPENS_SCOPE.get(kind), _child_fields(kind))
+        return handling
 
 
 SYNTAX = _Syntax()
@@ -363,13 +364,13 @@ class Program:
     Attributes:
         module: The scope that the cells share.
         parent_of: The node around each node.
-        scope_of: The scope that a name stands in, or that a function opens.
-        calls: Calls by the name that they call.
-        fields: What attributes of objects are set to, by the attribute's name, whatever the object.
+        scope_of: The scope of a name, or the scope that a function opens.
+        calls: Calls by the name of the function.
+        fields: Values of attributes by the attribute's name, of all objects.
         methods: Functions in classes by name.
         classes: Classes by name.
         cells: The trees, each with its number.
-        binders: The nodes that bind a name of a scope, for names with an outer meaning.
+        binders: The nodes that bind a name of a scope. Only names with an outer meaning are recorded.
         deleted: Names that some code deletes.
         magics: The user's own magics by name: ``!`` and a shell command, ``%`` and the other name of a magic, or
             the name of a function.
@@ -393,16 +394,16 @@ class Program:
         self.nodes: list[ast.AST] = []
 
     def note_binder(self, scope: NameScope, name: str, node: ast.AST) -> None:
-        """Note the node that binds a name, if the name means something without it."""
+        """Record the node that binds a name, if the name also has an outer meaning."""
         owner = scope.redirected.get(name, scope)
         if owner.kind == "class" or (owner.kind == "module" and name in OUTER_NAMES):
             self.binders.setdefault((owner, name), []).append(node)
 
     def add(self, tree: ast.Module, deadline: Deadline | None = None) -> list[ast.AST]:
-        """Read a tree, iteratively, and return its nodes: each after the one around it.
+        """Add a tree, and return its nodes. Each node comes after its parent.
 
         Raises:
-            TooLongError: There is no time left.
+            TooLongError: The time is over.
         """
         order, parent_of, scope_of = self.nodes, self.parent_of, self.scope_of
         before = len(order)
@@ -440,7 +441,7 @@ class Program:
 
     @contextmanager
     def tentatively(self) -> Iterator[None]:
-        """Forget afterwards whatever is added inside."""
+        """Remove everything that the block adds at the end of the block."""
         length, stars, deleted = len(self.nodes), dict(self.module.stars), set(self.deleted)
         own_magics = dict(self.magics)
         tables: list[dict[Any, Any]] = [
@@ -474,18 +475,21 @@ class Program:
             own = [index for index, binding in enumerate(bound) if binding.node is statement]
             del bound[: own[0] if own else 0]
 
+    def bindings_of(self, name: ast.Name) -> list[Binding]:
+        """Return the bindings of a name; none if no code binds it."""
+        lookup = self.scope_of.get(name, self.module).find(name.id)
+        return lookup[1] if lookup is not None else []
+
     def sole_value(self, name: ast.Name) -> ast.expr | None:
-        """Return the expression that a name stands for if a single assignment binds it."""
-        found = self.scope_of.get(name, self.module).find(name.id)
-        bindings = found[1] if found is not None else []
+        """Return the assigned expression if a single assignment binds the name."""
+        bindings = self.bindings_of(name)
         if len(bindings) != 1 or bindings[0].kind != "value" or bindings[0].path:
             return None
         return bindings[0].node if isinstance(bindings[0].node, ast.expr) else None
 
     def last_value(self, name: ast.Name) -> ast.expr | None:
         """Return the expression that the last plain assignment binds a name to."""
-        found = self.scope_of.get(name, self.module).find(name.id)
-        for binding in reversed(found[1] if found is not None else ()):
+        for binding in reversed(self.bindings_of(name)):
             if binding.kind == "value" and not binding.path and isinstance(binding.node, ast.expr):
                 return binding.node
         return None
@@ -493,7 +497,7 @@ class Program:
     def store(self, container: ast.expr, key: ast.expr | None, value: ast.expr) -> None:
         """Record an item of a container: ``clients["a"] = value``, ``actions.append(value)``."""
         name = _name_of(container)
-        # A value computed from the container itself says nothing new about its members.
+        # A value computed from the container itself adds no member.
         if name and isinstance(value, _STORED) and name not in {_name_of(node) for node in ast.walk(value)}:
             self.members.setdefault(name, []).append((key, value))
 
@@ -505,7 +509,7 @@ class Program:
         kind: BindingKind = "value",
         path: tuple[int, ...] = (),
     ) -> None:
-        """Note what an assignment target is bound to; members of a tuple target become paths."""
+        """Bind an assignment target. Members of a tuple target become paths."""
         stack = [(target, path)]
         while stack:
             current, where = stack.pop()

@@ -1,10 +1,10 @@
-"""The check for code that only reads. Such code may run without a request, if the user switched that on.
+"""The check for code that only reads. Such code may run without a request if the user allows it.
 
-The check is an allowlist: it refuses all other code, with the reason. It reads the text of the code, and asks the
-kernel for the types of its variables. It runs nothing.
+The check is an allowlist. It refuses all other code and gives the reason. It reads the text of the code, asks the
+kernel for the types of variables, and runs nothing.
 
-A value is data, a function, a module, a part of a figure, or an estimator. Data are the built-in types, arrays, and
-tables of pandas. `own` says if the script may change them: the script made them itself.
+A value is data, a function, a module, a part of a figure, or an estimator. Data are built-in types, arrays, and pandas
+tables. A script may change the data that it created itself (`own`).
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _SHADOWING: Final = frozenset(dir(builtins))
 
 
 def why_not_reading(code: str, kernel: KernelNames) -> str:
-    """Return why code may do more than read; empty if it only reads, as far as can be known.
+    """Return the reason why code may do more than read; empty if it only reads.
 
     Args:
-        code: plain Python.
-        kernel: where it would run.
+        code: Plain Python.
+        kernel: The kernel that would run the code.
     """
     if len(code) > _MOST_CODE:
         return f"it has more than {_MOST_CODE:,} characters"
@@ -70,17 +70,10 @@ READING_FUNCTIONS: Final = {
 
 
 class _Reader(Calls):
-    """Follows the values of a script. It runs over the script until nothing changes: what it knows only shrinks."""
-
-    def __init__(self, kernel: KernelNames) -> None:
-        self.kernel = kernel
-        self._names: dict[str, Value] = {}
-        self._has_foreign = False  # something of the user's was put into a container
-        self._depth = 0  # of functions
-        self._seen: set[ast.AST] = set()
+    """A pass over the values of a script. Passes repeat until nothing changes. Each pass only removes possibilities."""
 
     def check_all_seen(self, tree: ast.Module) -> None:
-        """Check that no expression was left out: it would run without a check."""
+        """Check that the reader visited all expressions. A skipped expression would run without a check."""
         for node in ast.walk(tree):
             is_stored = isinstance(getattr(node, "ctx", None), ast.Store)
             if isinstance(node, ast.expr) and not (
@@ -89,15 +82,15 @@ class _Reader(Calls):
                 refuse(node, "this expression may do more than read")
 
     def state(self) -> tuple[dict[str, Value], bool]:
-        """Return what is known so far."""
+        """Return the current knowledge, to compare passes."""
         return dict(self._names), self._has_foreign
 
     # --- statements
 
     def statements(self, body: Iterable[ast.stmt]) -> None:
-        """Follow statements in order."""
-        for one in body:
-            self._statement(one)
+        """Check statements in order."""
+        for statement in body:
+            self._statement(statement)
 
     def _statement(self, node: ast.stmt) -> None:
         method = getattr(self, f"_do_{type(node).__name__.lower()}", None)
@@ -156,16 +149,18 @@ class _Reader(Calls):
             self.data(node.msg)
 
     def _do_raise(self, node: ast.Raise) -> None:
-        for one in (node.exc, node.cause):
-            if one is not None:
-                self.value(one)
+        for expression in (node.exc, node.cause):
+            if expression is not None:
+                self.value(expression)
 
     def _do_try(self, node: ast.Try) -> None:
         self.statements(node.body)
         for handler in node.handlers:
             if handler.type is not None:
-                for one in handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]:
-                    if not isinstance(one, ast.Name) or self.value(one).group != "error":
+                for error_type in (
+                    handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+                ):
+                    if not isinstance(error_type, ast.Name) or self.value(error_type).group != "error":
                         refuse(handler, "it catches something else than a built-in error")
             if handler.name:
                 self._bind(ast.Name(handler.name, lineno=handler.lineno), DATA)
@@ -184,23 +179,27 @@ class _Reader(Calls):
         self._depth -= 1
 
     def _do_import(self, node: ast.Import) -> None:
-        for one in node.names:
-            module = one.name if one.asname else one.name.partition(".")[0]
-            self._check_loaded(node, one.name)
-            self._bind(ast.Name(one.asname or module, lineno=node.lineno), Value("module", name=module))
+        for alias in node.names:
+            module = alias.name if alias.asname else alias.name.partition(".")[0]
+            self._check_loaded(node, alias.name)
+            self._bind(ast.Name(alias.asname or module, lineno=node.lineno), Value("module", name=module))
 
     def _do_importfrom(self, node: ast.ImportFrom) -> None:
-        for one in node.names:
+        for alias in node.names:
             module = node.module or ""
-            if node.level or one.name == "*":
+            if node.level or alias.name == "*":
                 refuse(node, "an import of this form may do more than read")
             self._check_loaded(node, module)
             self._bind(
-                ast.Name(one.asname or one.name, lineno=node.lineno), self._member(node, module, one.name)
+                ast.Name(alias.asname or alias.name, lineno=node.lineno),
+                self._member(node, module, alias.name),
             )
 
     def _check_loaded(self, node: ast.AST, module: str) -> None:
-        is_known = any(one == module or one.startswith(f"{module}.") for one in known.FUNCTIONS)
+        is_known = any(
+            known_module == module or known_module.startswith(f"{module}.")
+            for known_module in known.FUNCTIONS
+        )
         if not is_known or not self.kernel.is_loaded(module):
             refuse(node, f"it imports {module}, which is not known, or not loaded yet")
 
@@ -212,30 +211,22 @@ class _Reader(Calls):
         elif isinstance(target, ast.Starred):
             self._assign(target.value, self.part(value))
         elif isinstance(target, ast.Tuple | ast.List):
-            given = node.elts if isinstance(node, ast.Tuple | ast.List) else ()
-            is_same = len(given) == len(target.elts) and not any(
-                isinstance(one, ast.Starred) for one in (*given, *target.elts)
+            elements = node.elts if isinstance(node, ast.Tuple | ast.List) else ()
+            is_same = len(elements) == len(target.elts) and not any(
+                isinstance(element, ast.Starred) for element in (*elements, *target.elts)
             )
-            for at, one in enumerate(target.elts):
-                part = given[at] if is_same else None
-                self._assign(one, self.part(value) if part is None else self.value(part), part)
+            for at, element in enumerate(target.elts):
+                part = elements[at] if is_same else None
+                self._assign(element, self.part(value) if part is None else self.value(part), part)
         else:
             self._store(target, value)
 
-    def part(self, value: Value) -> Value:
-        if value.kind == "plot":
-            return PLOT
-        if value.kind != "data":
-            raise NotReadingError("it unpacks something other than plain data")
-        is_whole = value.own == WHOLE and not value.is_table and not self._has_foreign
-        return NEW if is_whole else DATA
-
     def _assign_elements(self, target: ast.expr, iterated: ast.expr) -> None:
-        """Assign the elements of what is iterated over; those of `zip` and `enumerate` each for itself."""
+        """Assign the elements of an iterable. For `zip` and `enumerate`, assign the elements of each part."""
         called = iterated.func if isinstance(iterated, ast.Call) else None
         function = self.value(called) if isinstance(called, ast.Name) else None
         is_plain = isinstance(iterated, ast.Call) and not any(
-            isinstance(one, ast.Starred) for one in iterated.args
+            isinstance(element, ast.Starred) for element in iterated.args
         )
         if (
             is_plain
@@ -246,14 +237,14 @@ class _Reader(Calls):
             self.no_keywords(iterated, {"strict", "start"})
             self._seen.add(iterated)
             if function.name == "builtins.zip" and len(iterated.args) == len(target.elts):
-                for one, given in zip(target.elts, iterated.args, strict=True):
-                    self._assign_elements(one, given)
+                for element, argument in zip(target.elts, iterated.args, strict=True):
+                    self._assign_elements(element, argument)
                 return
             if function.name == "builtins.enumerate" and len(target.elts) == 2 and iterated.args:  # noqa: PLR2004
                 self._assign(target.elts[0], NEW)
                 self._assign_elements(target.elts[1], iterated.args[0])
-                for one in iterated.args[1:]:
-                    self.data(one)
+                for element in iterated.args[1:]:
+                    self.data(element)
                 return
         value = self.value(iterated)
         if value.kind not in {"data", "plot"}:
@@ -261,7 +252,7 @@ class _Reader(Calls):
         self._assign(target, self.part(value))
 
     def _bind(self, target: ast.Name, value: Value) -> None:
-        """Give a name a value. All values of a name in the script, and of the user's, must be of one kind."""
+        """Give a name a value. All values of a name must have one kind, including the user's variable."""
         name = target.id
         if name.startswith("_") or name in _SHADOWING:
             refuse(target, f"it gives `{name}` a value")
@@ -269,20 +260,20 @@ class _Reader(Calls):
             refuse(target, f"a cell of yours may call its function `{name}`")
         before = self._names.get(name)
         kind = self.kernel.kind(name)
-        if kind:  # an inner variable, too: the script may mean either
+        if kind:  # also for an inner variable, because the name is ambiguous
             users = self._of_kernel(target, name, kind)
             is_same = users == value and value.kind in {"module", "function"}
             if not (self._depth or is_same or self.kernel.is_free(name)):
                 refuse(target, f"it gives your variable `{name}` a new value")
             before = before or users
         if before is not None and (before.kind, before.name) != (value.kind, value.name):
-            refuse(target, f"{name} stands for things of several kinds")
+            refuse(target, f"{name} has values of several kinds")
         if before is not None:
             value = _either((before, value))
         self._names[name] = value
 
     def _store(self, target: ast.expr, value: Value) -> None:
-        """Store into a subscript or an attribute of an object: the script must have made the object."""
+        """Store into a subscript or an attribute of an object. The script must have created the object."""
         if value.kind != "data":
             refuse(target, "it stores something other than plain data")
         if isinstance(target, ast.Attribute):
@@ -300,42 +291,10 @@ class _Reader(Calls):
             else:
                 self.check_values(target, self.data(inner))
         else:
-            refuse(target, "it assigns to something that is not known")
+            refuse(target, "it assigns to an unknown target")
         self.note_foreign(value)
 
-    def note_foreign(self, value: Value) -> None:
-        if value.own != WHOLE:
-            self._has_foreign = True
-
-    def check_own(self, node: ast.AST, value: Value, least: int) -> None:
-        if value.kind != "data" or min(value.own, self.most_own(value)) < least:
-            name = _root_name(node)
-            is_users = name not in self._names and self.kernel.kind(name)
-            what = f"your variable `{name}`" if is_users else "an object that the script did not make"
-            refuse(node, f"it may change {what}")
-
-    def check_values(self, node: ast.AST, value: Value) -> None:
-        """Check that the script may change values: a table that it made may have those of another one."""
-        self.check_own(node, value, WHOLE if value.is_table else CONTAINER)
-
-    def most_own(self, value: Value) -> int:
-        return CONTAINER if self._has_foreign and not value.is_table else WHOLE
-
     # --- expressions
-
-    def data(self, node: ast.expr) -> Value:
-        value = self.value(node)
-        if value.kind != "data":
-            refuse(node, "something other than plain data is used as data")
-        return value
-
-    def value(self, node: ast.expr) -> Value:
-        self._seen.add(node)
-        method = getattr(self, f"_of_{type(node).__name__.lower()}", None)
-        if method is None:
-            refuse(node, "this expression may do more than read")
-        value: Value = method(node)
-        return value
 
     def _of_constant(self, _node: ast.Constant) -> Value:
         return NEW
@@ -367,9 +326,11 @@ class _Reader(Calls):
         return refuse(node, f"the type of your variable `{name}` is not known")
 
     def _member(self, node: ast.AST, module: str, name: str) -> Value:
-        """Return what a module has by that name."""
+        """Return the member of a module."""
         inner = f"{module}.{name}"
-        if any(one == inner or one.startswith(f"{inner}.") for one in known.FUNCTIONS):
+        if any(
+            known_module == inner or known_module.startswith(f"{inner}.") for known_module in known.FUNCTIONS
+        ):
             if not self.kernel.is_loaded(inner):
                 refuse(node, f"{inner} is not loaded yet")
             return Value("module", name=inner)
@@ -400,16 +361,16 @@ class _Reader(Calls):
         return DATA
 
     def _index(self, node: ast.expr, *, is_called: bool = False) -> None:
-        """Check an index. Tables call one that is a function; a dict would hold it."""
-        for one in node.elts if isinstance(node, ast.Tuple) else [node]:
-            value = self.value(one)
+        """Check an index. A table calls an index that is a function, but a dict stores it."""
+        for part in node.elts if isinstance(node, ast.Tuple) else [node]:
+            value = self.value(part)
             if value.kind != "data" and not (value.kind == "local" and is_called):
                 refuse(node, "something other than plain data is used as an index")
 
     def _of_slice(self, node: ast.Slice) -> Value:
-        for one in (node.lower, node.upper, node.step):
-            if one is not None:
-                self.data(one)
+        for bound in (node.lower, node.upper, node.step):
+            if bound is not None:
+                self.data(bound)
         return NEW
 
     def _of_subscript(self, node: ast.Subscript) -> Value:
@@ -436,11 +397,11 @@ class _Reader(Calls):
         return NEW if is_new else Value("data", CONTAINER if isinstance(node.op, ast.USub) else NOT_OWN)
 
     def _of_boolop(self, node: ast.BoolOp) -> Value:
-        return self._joined(node, [self.data(one) for one in node.values])
+        return self._joined(node, [self.data(operand) for operand in node.values])
 
     def _of_compare(self, node: ast.Compare) -> Value:
-        for one in (node.left, *node.comparators):
-            value = self.value(one)
+        for operand in (node.left, *node.comparators):
+            value = self.value(operand)
             if value.kind not in {"data", "plot"} and value.group not in {"builtin", "new", "shared"}:
                 refuse(node, "it compares something other than plain data")
         return NEW
@@ -450,7 +411,7 @@ class _Reader(Calls):
         return self._joined(node, [self.value(node.body), self.value(node.orelse)])
 
     def _joined(self, node: ast.AST, values: Sequence[Value]) -> Value:
-        if len({(one.kind, one.name) for one in values}) != 1:
+        if len({(value.kind, value.name) for value in values}) != 1:
             refuse(node, "it joins things of several kinds")
         return _either(values)
 
@@ -467,13 +428,13 @@ class _Reader(Calls):
     _of_list = _of_set = _of_tuple
 
     def _of_dict(self, node: ast.Dict) -> Value:
-        return self._made_of(node, [one for one in (*node.keys, *node.values) if one is not None])
+        return self._made_of(node, [part for part in (*node.keys, *node.values) if part is not None])
 
     def _made_of(self, node: ast.AST, parts: Iterable[ast.expr]) -> Value:
-        """Return a new container. One of plots is a plot; data and plots do not mix."""
+        """Return a new container. A container of plots is a plot. Data and plots do not mix."""
         own, kinds = WHOLE, set()
-        for one in parts:
-            value = self.value(one.value if isinstance(one, ast.Starred) else one)
+        for part in parts:
+            value = self.value(part.value if isinstance(part, ast.Starred) else part)
             kinds.add(value.kind)
             own = min(own, WHOLE if value.own == WHOLE and self.most_own(value) == WHOLE else CONTAINER)
         if kinds == {"plot"}:
@@ -482,21 +443,21 @@ class _Reader(Calls):
             refuse(node, "it puts something other than plain data into a container")
         return Value("data", own)
 
-    def _comprehension(self, generators: Iterable[ast.comprehension], *made: ast.expr) -> Value:
+    def _comprehension(self, generators: Iterable[ast.comprehension], *elements: ast.expr) -> Value:
         self._depth += 1
-        for one in generators:
-            if one.is_async:
-                refuse(one.iter, "it is asynchronous")
-            self._assign_elements(one.target, one.iter)
-            for test in one.ifs:
+        for item in generators:
+            if item.is_async:
+                refuse(item.iter, "it is asynchronous")
+            self._assign_elements(item.target, item.iter)
+            for test in item.ifs:
                 self.data(test)
-        values = [self.value(one) for one in made]
+        values = [self.value(item) for item in elements]
         self._depth -= 1
-        if {one.kind for one in values} == {"plot"}:
+        if {item.kind for item in values} == {"plot"}:
             return PLOT
-        if any(one.kind != "data" for one in values):
-            refuse(made[0], "it collects something other than plain data")
-        return Value("data", WHOLE if all(one.own == WHOLE for one in values) else CONTAINER)
+        if any(item.kind != "data" for item in values):
+            refuse(elements[0], "it collects something other than plain data")
+        return Value("data", WHOLE if all(item.own == WHOLE for item in values) else CONTAINER)
 
     def _of_listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Value:
         return self._comprehension(node.generators, node.elt)
@@ -507,11 +468,11 @@ class _Reader(Calls):
         return self._comprehension(node.generators, node.key, node.value)
 
     def _of_joinedstr(self, node: ast.JoinedStr) -> Value:
-        for one in node.values:
-            if isinstance(one, ast.FormattedValue):
-                self.data(one.value)
-                if one.format_spec is not None:
-                    self.value(one.format_spec)
+        for piece in node.values:
+            if isinstance(piece, ast.FormattedValue):
+                self.data(piece.value)
+                if piece.format_spec is not None:
+                    self.value(piece.format_spec)
         return NEW
 
     def _of_lambda(self, node: ast.Lambda) -> Value:
@@ -521,12 +482,18 @@ class _Reader(Calls):
         self._depth -= 1
         return Value("local")
 
-    def _parameters(self, given: ast.arguments) -> None:
-        for one in (*given.defaults, *given.kw_defaults):
-            if one is not None:
-                self.data(one)
+    def _parameters(self, arguments: ast.arguments) -> None:
+        for default in (*arguments.defaults, *arguments.kw_defaults):
+            if default is not None:
+                self.data(default)
         self._depth += 1
-        for name in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg):
+        for name in (
+            *arguments.posonlyargs,
+            *arguments.args,
+            *arguments.kwonlyargs,
+            arguments.vararg,
+            arguments.kwarg,
+        ):
             if name is not None:
                 if name.annotation is not None:
                     self.value(name.annotation)
@@ -535,31 +502,19 @@ class _Reader(Calls):
 
 
 _PARTS: Final = (ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Starred, ast.Attribute, ast.FormattedValue)
-"""Expressions that do nothing without those that they consist of."""
+"""Expressions without an effect except the effects of their parts."""
 
 
 def _either(values: Sequence[Value]) -> Value:
-    """Join the values of one name. A cell of a table never belongs to the script."""
-    is_table = all(one.is_table for one in values)
-    is_mixed = not is_table and any(one.is_table for one in values)
-    own = min(one.own for one in values)
+    """Merge the values of one name. A cell of a table never belongs to the script."""
+    is_table = all(value.is_table for value in values)
+    is_mixed = not is_table and any(value.is_table for value in values)
+    own = min(value.own for value in values)
     return replace(values[0], own=min(own, CONTAINER) if is_mixed else own, is_table=is_table)
 
 
-def _root_name(node: ast.AST) -> str:
-    """Return the name of the variable that an assignment or a call of a method may change; empty if there is none."""
-    while not isinstance(node, ast.Name):
-        if isinstance(node, ast.Call):
-            node = node.func
-        elif isinstance(node, ast.Attribute | ast.Subscript):
-            node = node.value
-        else:
-            return ""
-    return node.id
-
-
 def _is_mask(node: ast.expr) -> bool:
-    """Return True for `(a > 1) & (b < 2)` and `~(a > 1)`: the index is a table of truth values."""
+    """Return True for `(a > 1) & (b < 2)` and `~(a > 1)`. Such an index is a table of truth values."""
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, ast.BitAnd | ast.BitOr) and _is_mask(node.left) and _is_mask(node.right)
     if isinstance(node, ast.UnaryOp):

@@ -1,4 +1,4 @@
-"""Mentions: the syntax nodes that name something a rule asks for, and the findings about them."""
+"""Mentions: the syntax nodes with names that rules report, and the findings about them."""
 
 from __future__ import annotations
 
@@ -35,53 +35,53 @@ def findings(view: CodeView, deadline: Deadline) -> Iterator[Finding]:
     """Yield the findings about every mention of a name, innermost expressions first.
 
     Raises:
-        TooLongError: There is no time left.
+        TooLongError: The time is over.
     """
     for node in deadline.watched(_mentions(view.nodes)):
         try:
             yield from _LOOKS[type(node)](node, view)
         except TooLongError:
             raise
-        except Exception as error:  # noqa: BLE001 - one mention that is not understood; the others go on
+        except Exception as error:  # noqa: BLE001 - a failure about one mention must not end the others
             view.problems.append(error)
 
 
 def _mentions(nodes: Sequence[ast.AST]) -> Sequence[ast.AST]:
-    """Return the nodes that may name something, statement by statement; within one, inner nodes come first.
+    """Return the nodes that may be mentions, statement by statement. Within a statement, inner nodes come first.
 
-    So evaluation finds what it asks for known, the parts of an expression and what earlier lines bind, and
+    In this order, an evaluation finds the parts of its expression and the bindings of earlier lines in the cache. So it
     never recurses deeply.
     """
-    found: list[ast.AST] = []
+    mentions: list[ast.AST] = []
     statement: list[ast.AST] = []
     for node in nodes:
         kind = type(node)
         if kind in _STATEMENTS:
-            found += reversed(statement)
+            mentions += reversed(statement)
             statement = []
         if kind in _LOOKS:
             statement.append(node)
-    return found + statement[::-1]
+    return mentions + statement[::-1]
 
 
 def imported(view: CodeView) -> tuple[str, ...]:
-    """Return dotted names of what import statements name, sorted."""
-    found = {alias.name for node in view.of(ast.Import) for alias in node.names}
-    found.update("." * node.level + (node.module or "") for node in view.of(ast.ImportFrom))
-    return tuple(sorted(found))
+    """Return the dotted names of imported modules, sorted."""
+    modules = {alias.name for node in view.of(ast.Import) for alias in node.names}
+    modules.update("." * node.level + (node.module or "") for node in view.of(ast.ImportFrom))
+    return tuple(sorted(modules))
 
 
 def _name(node: ast.Name, view: CodeView) -> Iterable[Finding]:
     if isinstance(node.ctx, ast.Store):
-        return ()  # what is assigned speaks for itself
+        return ()  # the assigned value is a separate mention
     return named(node, view.resolver.value(node), view)
 
 
 def _attribute(node: ast.Attribute, view: CodeView) -> Iterable[Finding]:
-    found = named(node, view.resolver.value(node), view)
+    findings_so_far = named(node, view.resolver.value(node), view)
     if node.attr not in asked_attributes() or (node.attr in view.program.methods and node.attr[:2] != "__"):
-        return found
-    return chain(found, _ask(node, f"*.{node.attr}", SURE, view))
+        return findings_so_far
+    return chain(findings_so_far, _ask(node, f"*.{node.attr}", SURE, view))
 
 
 def _call(node: ast.Call, view: CodeView) -> Iterator[Finding]:
@@ -116,16 +116,16 @@ def named(node: ast.expr, value: Value, view: CodeView) -> Iterable[Finding]:
 def _judged(node: ast.expr, value: Value, hits: Hits, view: CodeView) -> Iterator[Finding]:
     confidence = GUESS if value.guessed else _confidence(node, len(value.names))
     parent = view.parent(node)
-    # The same rule may speak about the longer chain that this node begins.
+    # The same rule may report the longer chain that begins with this node.
     longer = view.resolver.value(parent).names if isinstance(parent, ast.Attribute) else frozenset()
     later = {rule for _, rule, _ in asked(longer)}
     for name, rule, level in hits:
         if rule not in later:
-            yield from _told(rule, Reference(node, name, level, confidence), view)
+            yield from _findings_of(rule, Reference(node, name, level, confidence), view)
 
 
-def _told(rule: Rule, reference: Reference, view: CodeView) -> Iterable[Finding]:
-    """Return a rule's findings about a mention, at the level that the arguments of its call deserve."""
+def _findings_of(rule: Rule, reference: Reference, view: CodeView) -> Iterable[Finding]:
+    """Return a rule's findings about a mention, at the level for the arguments of its call."""
     level = judged(reference, rule, view)
     if level is None:
         return ()
@@ -141,57 +141,57 @@ def _ask(node: ast.expr | ast.pattern, symbol: str, confidence: float, view: Cod
     if not hits:
         return ()
     return chain.from_iterable(
-        _told(rule, Reference(node, symbol, level, confidence), view) for rule, level in hits
+        _findings_of(rule, Reference(node, symbol, level, confidence), view) for rule, level in hits
     )
 
 
 def _spelt(node: ast.Call, names: frozenset[str], view: CodeView) -> Sequence[str]:
     """Return the attributes that a call of one of these functions reads by name."""
     if not names.isdisjoint(_NAMING):
-        given = node.args[:1] if any(name.startswith("operator.") for name in names) else node.args[1:2]
+        arguments = node.args[:1] if any(name.startswith("operator.") for name in names) else node.args[1:2]
         known = asked_attributes()
     elif isinstance(node.func, ast.Attribute) and node.func.attr in _READERS:
-        given, known = node.args[:2], frozenset()  # the keys of a dict are called anything, too
+        arguments, known = node.args[:2], frozenset()  # the keys of a dict can have any name
     else:
         return ()
-    texts = [text for argument in given for text in view.resolver.value(argument).texts]
+    texts = [text for argument in arguments for text in view.resolver.value(argument).texts]
     return tuple(part for text in texts for part in text.split(".") if "__" in part or part in known)
 
 
 def keyword_findings(node: ast.keyword, view: CodeView) -> Iterator[Finding]:
-    """Yield findings about arguments that matter whatever is called with them: ``trust_remote_code=True``."""
+    """Yield findings about keyword arguments of any function: ``trust_remote_code=True``."""
     call = view.parent(node)
     if isinstance(call, ast.Call) and view.resolver.value(call.func).functions:
-        return  # the author's own function says itself what it does
+        return  # the analyzer reads the user's own function
     if node.arg is not None:
-        told = _told_by_name(node, node.arg, described(node.value, None, view), view, value=node.value)
-        yield from (finding for finding in told if not _is_told(call, finding, view))
+        matches = _keyword_matches(node, node.arg, described(node.value, None, view), view, value=node.value)
+        yield from (finding for finding in matches if not _is_findings_of(call, finding, view))
         return
     for key, value in view.resolver.value(node.value).entries or ():
         if isinstance(key, str):
-            yield from _told_by_name(node, key, described_value(value, None, view), view)
+            yield from _keyword_matches(node, key, described_value(value, None, view), view)
 
 
-def _is_told(call: ast.AST | None, finding: Finding, view: CodeView) -> bool:
-    """Return True if the called name already leads to the same finding for the whole call, at that level or above."""
+def _is_findings_of(call: ast.AST | None, finding: Finding, view: CodeView) -> bool:
+    """Return True if the called name already has the same finding at this level or above."""
     if not isinstance(call, ast.Call):
         return False
-    told = named(call.func, view.resolver.value(call.func), view)
-    return any(other.code == finding.code and other.level >= finding.level for other in told)
+    matches = named(call.func, view.resolver.value(call.func), view)
+    return any(other.code == finding.code and other.level >= finding.level for other in matches)
 
 
 def _entries(node: ast.Dict, view: CodeView) -> Iterator[Finding]:
-    """Yield findings about keywords that are put into a dictionary first, where a mere text counts less."""
+    """Yield findings about keywords in a dictionary. A plain text counts less there."""
     for key, value in zip(node.keys, node.values, strict=True):
         name = key.value if isinstance(key, ast.Constant) else None
         if isinstance(name, str) and (of_keyword(name) if "_" in name else ()):
-            yield from _told_by_name(key or value, name, described(value, None, view), view, _CERTAIN)
+            yield from _keyword_matches(key or value, name, described(value, None, view), view, _CERTAIN)
 
 
 _CERTAIN = frozenset({"true", "false"})
 
 
-def _told_by_name(
+def _keyword_matches(
     node: ast.expr | ast.keyword,
     name: str,
     values: Iterable[frozenset[str]],
@@ -204,8 +204,8 @@ def _told_by_name(
         for (rule, word), level in known:
             brought = word == "foreign" and "text" not in words and is_foreign(value, view)
             if (word in words or brought) and (not only or word in only or word[0] == "="):
-                told = rules_by_name()[rule]
-                yield told.finding(view, node, f"{name} {told.effect}.", level, LIKELY)
+                reported = rules_by_name()[rule]
+                yield reported.finding(view, node, f"{name} {reported.effect}.", level, LIKELY)
 
 
 def stored(view: CodeView) -> Iterator[Finding]:
@@ -218,12 +218,14 @@ def stored(view: CodeView) -> Iterator[Finding]:
             named.add(f"*.{write.owner.attr}.{write.member}")
         if write.value is not None and not own:
             words = described(write.value, None, view)
-            yield from _told_by_name(write.node, write.member, words, view, _CERTAIN)
+            yield from _keyword_matches(write.node, write.member, words, view, _CERTAIN)
         for name in sorted(named if own else named | {f"*.{write.member}"}):
             for rule, level in of_set(name):
-                told = rules_by_name()[rule]
+                reported = rules_by_name()[rule]
                 shown = name.removeprefix("*.")
-                yield told.finding(view, write.node, f"Sets {shown}, which {told.effect}.", level, LIKELY)
+                yield reported.finding(
+                    view, write.node, f"Sets {shown}, which {reported.effect}.", level, LIKELY
+                )
 
 
 def _import(node: ast.Import, view: CodeView) -> Iterator[Finding]:
@@ -245,7 +247,7 @@ def _imported_member(alias: ast.alias, module: str, view: CodeView) -> Iterator[
     if not hits and is_boring(name):
         return
     for rule, level in hits:
-        yield from _told(rule, Reference(alias, name, level, SURE), view)
+        yield from _findings_of(rule, Reference(alias, name, level, SURE), view)
     if not hits:
         hit = module_level(name if alias.name != "*" else canonical(module))
         if hit is not None:
@@ -253,7 +255,7 @@ def _imported_member(alias: ast.alias, module: str, view: CodeView) -> Iterator[
 
 
 def _imports(alias: ast.alias, module: str, rule: Rule, level: RiskLevel, view: CodeView) -> Finding:
-    more = " The risk depends on what is used from it." if level is LOW else ""
+    more = " The risk depends on the members that the code uses." if level is LOW else ""
     return rule.finding(view, alias, f"Imports {module}.{more}", level)
 
 

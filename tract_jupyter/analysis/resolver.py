@@ -1,7 +1,7 @@
-"""The resolver finds what an expression may stand for: ``g`` in ``g = getattr(os, "sys" + "tem")`` is ``os.system``.
+"""The resolver finds the possible values of expressions: in ``g = getattr(os, "sys" + "tem")``, ``g`` is ``os.system``.
 
-Evaluation is lazy and remembered per node. It follows bindings in any order (no control flow), stops at
-cycles and at a fixed depth, and treats names that nobody bound as builtins or well-known modules.
+Evaluation is lazy and cached for each node. It follows bindings in any order (no control flow), and stops at cycles and
+at a fixed depth. Unbound names are builtins or well-known modules.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ MAX_FIELDS = 64
 
 
 def element(value: Value) -> Value:
-    """Return what iterating over the value may yield."""
+    """Return the possible elements of a value."""
     if value.items is not None:
         return union(value.items)
     return lookup(value, UNKNOWN)
 
 
 def member(value: Value, index: int) -> Value:
-    """Return what unpacking the value may yield at a position."""
+    """Return the possible member at a position when the value is unpacked."""
     if value.items is not None and index < len(value.items):
         return value.items[index]
     return value if ANY_MODULE in value.names else element(value)
 
 
 def _attribute(resolver: Resolver, node: ast.Attribute) -> Value:
-    # These lead to the builtins or to a module's globals from whatever object they are read.
+    # On any object, these lead to the builtins or to a module's globals.
     if node.attr in {"__builtins__", "f_builtins"}:
         return named("builtins.__dict__", "builtins")
     if node.attr in {"__globals__", "f_globals", "func_globals"}:
@@ -65,16 +65,16 @@ def _attribute(resolver: Resolver, node: ast.Attribute) -> Value:
     own = resolver.method(owner, node.attr) or (resolver.method(owner, "run") if node.attr == "start" else ())
     if own:
         return Value(functions=own)
-    found = attribute(owner, node.attr)
+    value = attribute(owner, node.attr)
     has_fields = not owner.names or owner.objects or not owner.names.isdisjoint(_NAMESPACES)
-    return union((found, _field(resolver, node.attr))) if has_fields else found
+    return union((value, _field(resolver, node.attr))) if has_fields else value
 
 
 _NAMESPACES = frozenset({"types.SimpleNamespace()", "argparse.Namespace()"})
 
 
 def _field(resolver: Resolver, name: str) -> Value:
-    """Return the attribute of an unknown object: anything that an attribute of this name is set to."""
+    """Return the attribute of an unknown object: every value that the code assigns to this name."""
     program = resolver.program
     if name in program.fields or name in program.methods:
         return resolver.once(("field", name), partial(_set_anywhere, resolver), name)
@@ -82,19 +82,19 @@ def _field(resolver: Resolver, name: str) -> Value:
 
 
 def _set_anywhere(resolver: Resolver, name: str) -> Value:
-    found = [resolver.value(node) for node in resolver.program.fields.get(name, ())[-MAX_FIELDS:]]
+    values = [resolver.value(node) for node in resolver.program.fields.get(name, ())[-MAX_FIELDS:]]
     methods = resolver.program.methods.get(name, ())
-    kept = [value._replace(consts=(), items=None, entries=None) for value in found if value.names]
-    # An attribute that is set just once is that one, whatever the object.
-    sole = found if len(found) == 1 and not methods else kept
+    named_values = [value._replace(consts=(), items=None, entries=None) for value in values if value.names]
+    # If the code sets an attribute only once, any object has this value.
+    sole = values if len(values) == 1 and not methods else named_values
     value = union([*sole, *([Value(functions=tuple(methods))] if methods else ())])
     return resolver.filled(f".{name}", value)
 
 
 def _carried_module(name: str) -> Value:
-    """Evaluate ``x._os`` and ``x["os"]``: whatever the object is, this is most likely the module."""
+    """Evaluate ``x._os`` and ``x["os"]``. On any object, this is most likely the module."""
     bare = name.lstrip("_")
-    # Without the underscore it may as well be a field of somebody's: self.socket, frame["os"].
+    # Without the underscore it may be an ordinary field: self.socket, frame["os"].
     is_module = bare in REACHABLE and (bare != name or bare in {"os", "sys"})
     return Value(names=frozenset({canonical(bare)}), guessed=True) if is_module else UNKNOWN
 
@@ -106,7 +106,7 @@ def _carried_item(resolver: Resolver, node: ast.Subscript) -> Value:
 
 
 def attribute(owner: Value, name: str) -> Value:
-    """Return what the attribute of a value may be."""
+    """Return the possible values of an attribute."""
     if not owner.names:
         return UNKNOWN
     names = [canonical(f"{dotted}.{name}") for dotted in owner.names]
@@ -125,7 +125,7 @@ def attribute(owner: Value, name: str) -> Value:
 
 
 def constant_value(literal: object) -> Value:
-    """Return the value of a literal. Floats and ``None`` are not tracked."""
+    """Return the value of a literal. Floats and ``None`` are unknown."""
     if type(literal) is int:
         return constant(literal)
     return Value(consts=(literal,)) if isinstance(literal, (str, bytes, bool)) else UNKNOWN
@@ -189,11 +189,11 @@ def _subscript(resolver: Resolver, node: ast.Subscript) -> Value:
         return folding.item(owner, index)
     if owner.items is not None and index.consts:
         return union(_at(owner.items, position) for position in index.consts if isinstance(position, int))
-    found = lookup(owner, index)
-    found = _carried_item(resolver, node) if found is UNKNOWN else found
+    value = lookup(owner, index)
+    value = _carried_item(resolver, node) if value is UNKNOWN else value
     if "builtins.globals()" in owner.names:
-        return union((found, *(resolver.name(key, resolver.program.module) for key in index.texts)))
-    return found
+        return union((value, *(resolver.name(key, resolver.program.module) for key in index.texts)))
+    return value
 
 
 def _at(items: tuple[Value, ...], position: int) -> Value:
@@ -242,10 +242,10 @@ def _own(node: FunctionNode | ast.ClassDef | None) -> Value:
 
 
 MAX_DEPTH = 50
-"""Nesting that one evaluation follows; deeper parts are still visited as expressions of their own."""
+"""The nesting that one evaluation follows. Deeper parts are still evaluated separately."""
 
 MAX_EVALUATIONS = 20_000
-"""Evaluations, besides one a node, before even incomplete results are remembered, so that time is bounded."""
+"""Extra evaluations before incomplete results are cached. This bounds the time."""
 
 MAX_STARS = 32
 MAX_BINDINGS = 64
@@ -280,11 +280,11 @@ class Resolver:
         self._incomplete = False
 
     def value(self, node: ast.expr) -> Value:
-        """Return what the expression may stand for; the empty value if nothing is known."""
+        """Return the possible values of an expression; the empty value if nothing is known."""
         known = self._known.get(node)
         if known is not None:
             return known
-        if type(node) is ast.Name:  # remembered by scope
+        if type(node) is ast.Name:  # cached by scope
             scope = self.program.scope_of.get(node, self.program.module)
             known = self._known_names.get((scope, node.id))
             value = self.name(node.id, scope) if known is None else known
@@ -311,32 +311,32 @@ class Resolver:
         cuts = self._cuts
         self._depth += 1
         try:
-            found = evaluate(self, node)
+            value = evaluate(self, node)
         finally:
             self._depth -= 1
         if self._cuts == cuts:
-            self._known[node] = found
+            self._known[node] = value
         else:
-            self._remember(self._known, node, found, is_whole=False)
-        return found
+            self._remember(self._known, node, value, is_whole=False)
+        return value
 
-    def once(self, key: object, evaluate: Callable[[_Asked], Value], asked: _Asked) -> Value:
-        """Evaluate, unless this key is being evaluated already: every cycle passes a name, a function or a field."""
+    def once(self, key: object, evaluate: Callable[[_Asked], Value], argument: _Asked) -> Value:
+        """Evaluate unless this key is already active. Every cycle passes a name, a function or a field."""
         if key in self._active or self._depth >= MAX_DEPTH:
             self._cuts += 1
             return UNKNOWN
         self._active.add(key)
         self._depth += 1
         try:
-            return evaluate(asked)
+            return evaluate(argument)
         finally:
             self._depth -= 1
             self._active.discard(key)
 
     def _remember(self, known: dict[_Key, Value], key: _Key, value: Value, *, is_whole: bool) -> None:
-        """Remember a result. One that a cycle cut short is kept only until the evaluation that met it is done.
+        """Cache a result. A result that a cycle cut short is cached only until its evaluation ends.
 
-        What is outermost is whole even so: a name that depends on itself gains nothing by itself.
+        The outermost result is complete even then, because a name that depends on itself adds nothing.
         """
         if is_whole:
             known[key] = value
@@ -351,7 +351,7 @@ class Resolver:
 
     @property
     def is_incomplete(self) -> bool:
-        """True if some results hold less than they could."""
+        """True if some results are incomplete."""
         return self._incomplete
 
     def _check_deadline(self) -> None:
@@ -359,16 +359,16 @@ class Resolver:
             self._deadline.check()
 
     def name(self, name: str, scope: NameScope) -> Value:
-        """Return what a name means in a scope: its bindings, a star import, a builtin, or a well-known module."""
+        """Return the value of a name in a scope: its bindings, a star import, a builtin, or a well-known module."""
         key = (scope, name)
         known = self._known_names.get(key)
         if known is not None:
             return known
-        found = scope.find(name)
-        if found is None:
+        lookup_result = scope.find(name)
+        if lookup_result is None:
             value = self._known_names[key] = self._unbound(name, scope)
             return value
-        owner, bindings = found
+        owner, bindings = lookup_result
         value = self._of_bindings((owner, name), bindings)
         if (owner, name) in self._known_names:
             self._known_names[key] = value
@@ -376,12 +376,12 @@ class Resolver:
 
     def _outer(self, node: ast.Name, scope: NameScope) -> Value:
         """Return the outer meaning of a name that may not be bound yet."""
-        found = scope.find(node.id)
-        if found is None or self._dominance.is_bound(node, found[0]):
+        lookup_result = scope.find(node.id)
+        if lookup_result is None or self._dominance.is_bound(node, lookup_result[0]):
             return UNKNOWN
-        if found[0].kind == "class" and scope.parent is not None:
+        if lookup_result[0].kind == "class" and scope.parent is not None:
             return self.name(node.id, scope.parent)
-        return self._unbound(node.id, scope) if found[0].kind == "module" else UNKNOWN
+        return self._unbound(node.id, scope) if lookup_result[0].kind == "module" else UNKNOWN
 
     def _of_bindings(self, key: tuple[NameScope, str], bindings: list[Binding]) -> Value:
         known = self._known_names.get(key) or self._provisional.get(key)
@@ -390,7 +390,7 @@ class Resolver:
         cuts = self._cuts
         value = self.filled(key[1], self.once(key, self._any_of, bindings))
         if self._cuts != cuts and not self._active and not self._depth:
-            # The name depends on itself, as in a loop: once more round, with what is known of it.
+            # The name depends on itself, as in a loop. Evaluate once more with the known values.
             self._provisional.clear()
             self._known_names[key] = value
             value = union((value, self._any_of(bindings)))
@@ -400,12 +400,12 @@ class Resolver:
     def _any_of(self, bindings: list[Binding]) -> Value:
         if len(bindings) == 1:
             return self._bound(bindings[0])
-        # Constants cost nothing, so all of them count.
+        # Constants are cheap, so all of them count.
         older = [binding for binding in bindings[:-MAX_BINDINGS] if isinstance(binding.node, ast.Constant)]
         return union([self._bound(binding) for binding in (*older, *bindings[-MAX_BINDINGS:])])
 
     def filled(self, name: str, container: Value) -> Value:
-        """Return a container with the items that it gets elsewhere, by the name of the variable or ``.attribute``."""
+        """Add the items that other code stores into a container, by the variable's name or ``.attribute``."""
         stored = self.program.members.get(name)
         if stored is None or container.names or container.consts or container.functions:
             return container
@@ -421,7 +421,7 @@ class Resolver:
         )
 
     def instance(self, classes: tuple[ast.ClassDef, ...]) -> Value:
-        """Return an instance of the user's own classes, which is also one of the library's classes below them."""
+        """Return an instance of the user's own classes. It is also an instance of their library base classes."""
         bases = [self.value(base) for own in classes for base in own.bases]
         above = tuple(dict.fromkeys(own for base in bases for own in base.classes if own not in classes))
         inherited = self.once(above, self.instance, above).names if above else frozenset()
@@ -429,7 +429,7 @@ class Resolver:
         return Value(names=names | inherited, objects=classes)
 
     def method(self, owner: Value, name: str) -> tuple[FunctionNode, ...]:
-        """Return the methods of this name in the user's own classes that an object is of."""
+        """Return the methods of this name in the object's own classes."""
         classes = [*owner.objects, *owner.classes]
         for own in classes:  # grows by their bases
             if len(classes) <= MAX_FIELDS:
@@ -463,10 +463,10 @@ class Resolver:
             return self._argument(node, binding)
         if not isinstance(node, ast.expr):
             return _own(node)
-        found = self.value(node)
-        choices = [found]
+        value = self.value(node)
+        choices = [value]
         if binding.kind == "element":
-            choices = list(found.items) if found.items is not None else [element(found)]
+            choices = list(value.items) if value.items is not None else [element(value)]
         for step in binding.path:
             choices = [
                 member(each, step) if isinstance(step, int) else attribute(each, step) for each in choices
@@ -480,11 +480,11 @@ class Resolver:
         return self._any_value(self.passed(function, binding))
 
     def passed(self, function: FunctionNode, binding: Binding) -> list[ast.expr]:
-        """Return the expressions that the calls in this code pass for a parameter."""
+        """Return the expressions that calls pass for a parameter."""
         passed: list[ast.expr] = []
         calls = self._calls_of(function)
         if calls and binding.path:
-            # A method's first parameter is no argument of its calls.
+            # A method's first parameter is not an argument of its calls.
             position = int(binding.path[0]) - self._is_method(function)
             passed += [call.args[position] for call in calls if 0 <= position < len(call.args)]
         for call in calls:
@@ -513,7 +513,7 @@ class Resolver:
         return self.program.calls.get(function.name, [])[-MAX_CALL_SITES:]
 
     def returned(self, function: FunctionNode) -> Value:
-        """Return what a function of the user's own may return."""
+        """Return the possible results of a user's function."""
         scope = self.program.scope_of.get(function)
         if scope is None or not scope.returns:
             return UNKNOWN

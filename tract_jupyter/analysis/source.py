@@ -1,4 +1,4 @@
-"""Source text as lines, and the span and text of a syntax node."""
+"""Source text as lines, spans and texts of syntax nodes, and helpers for parsing and calls."""
 
 from __future__ import annotations
 
@@ -15,23 +15,37 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
-"""The line ends of Python's tokenizer; ``str.splitlines`` knows more and would shift the line numbers."""
+"""The line ends of Python's tokenizer. ``str.splitlines`` has more, and would shift the line numbers."""
 
 _WARNINGS = threading.Lock()  # the filters of warnings are one list for all threads
 
 MAX_TEXT = 200
-"""Longest source text that a finding quotes, in characters."""
+"""The longest source text in a finding, in characters."""
 
 Positioned = ast.expr | ast.stmt | ast.alias | ast.pattern | ast.keyword | ast.arg | ast.excepthandler
 
 
 def split_lines(text: str) -> list[str]:
-    """Split as Python's tokenizer does, without the line ends."""
+    """Split a text into lines like Python's tokenizer, without the line ends."""
     return _NEWLINE.split(text)
 
 
+def last_name(node: ast.AST) -> str:
+    """Return the last name of a name or chain: `query` for `session.query`; empty for other nodes."""
+    return str(getattr(node, "attr", getattr(node, "id", "")))
+
+
+def arguments_of(call: ast.Call) -> list[ast.expr]:
+    """Return the arguments of a call, by position and by keyword."""
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
+PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, SystemError)
+"""Errors of Python's parser."""
+
+
 def parse(text: str) -> ast.Module:
-    """Parse a cell or a function body (``return`` and ``await`` may stand at the top level)."""
+    """Parse a cell or a function body. ``return`` and ``await`` are allowed at the top level."""
     with _WARNINGS, warnings.catch_warnings():
         # An invalid escape such as "\d" warns, and under "error" filters it would not even parse.
         warnings.simplefilter("ignore")
@@ -39,16 +53,16 @@ def parse(text: str) -> ast.Module:
 
 
 class SourceText:
-    """The author's text; ``shifts`` tells how many columns were cut off a line before parsing."""
+    """The author's text. ``shifts`` has the number of columns removed from each line before parsing."""
 
     def __init__(self, text: str, parsed: str | None = None, shifts: Mapping[int, int] | None = None) -> None:
         self.lines = split_lines(text)
-        # Columns of nodes refer to what was parsed; the quoted text is always the author's.
+        # Columns of nodes refer to the parsed text. Findings quote the author's text.
         self._parsed = self.lines if parsed is None else split_lines(parsed)
         self._shifts = shifts or {}
 
     def span(self, node: Positioned) -> Span:
-        """Return the place of a node, in characters of the author's text."""
+        """Return the span of a node, in characters of the author's text."""
         end_line = node.end_lineno or node.lineno
         end_column = node.col_offset if node.end_col_offset is None else node.end_col_offset
         return Span(
@@ -66,13 +80,13 @@ class SourceText:
         return len(text.encode("utf-8", "replace")[:offset].decode("utf-8", "ignore")) + shift
 
     def line_span(self, line: int, end_line: int | None = None) -> Span:
-        """Return the place of whole lines, without their indentation."""
+        """Return the span of whole lines, without their indentation."""
         end = end_line or line
         text = self.lines[line - 1]
         return Span(line, len(text) - len(text.lstrip()), end, len(self.lines[end - 1]))
 
     def text(self, span: Span) -> str:
-        """Return the source text of a span, shortened when long."""
+        """Return the source text of a span, shortened if it is long."""
         lines = self.lines[span.line - 1 : span.end_line]
         if not lines:
             return ""

@@ -1,4 +1,4 @@
-"""Statements of SQL, from their text alone: what they change in a database."""
+"""The effects of SQL statements on a database, by their text."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ _EFFECTS: Final = {
     "import": "adds data to",
     "shutdown": "stops",
 }
-"""The effect of each first word, in front of the name of the database."""
+"""The effect of each first word, followed by the name of the database."""
 
 _READS: Final = words("""
     select values table show describe desc summarize from explain with declare begin start commit rollback end
     savepoint release abort reset use fetch close deallocate discard detach help match return
 """)
-"""First words of statements that read, unless a part of them writes."""
+"""First words of statements that only read, unless a part of the statement writes."""
 
 _PART_WRITES: Final = (
     ("insert", re.compile(r"\binsert (?:or \w+ )?(?:into|overwrite)\b")),
@@ -68,7 +68,7 @@ _PART_WRITES: Final = (
     ("merge", re.compile(r"\b(?:merge|create) \(")),
     ("set", re.compile(r"\) (?:detach )?(?:set|delete|remove) \w")),
 )  # fmt: skip
-"""The parts of a reading statement that write, each with the word that describes it."""
+"""Parts of a reading statement that write, each with the verb that describes it."""
 
 _READING_PRAGMAS: Final = words("""
     table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list foreign_key_check
@@ -77,7 +77,7 @@ _READING_PRAGMAS: Final = words("""
     recursive_triggers defer_foreign_keys read_uncommitted reverse_unordered_selects synchronous threads
     memory_limit temp_store_directory locking_mode enable_profiling
 """)
-"""Pragmas that read, or set something for the connection alone."""
+"""Pragmas that read, or change only the connection."""
 _WRITING_PRAGMAS: Final = words("wal_checkpoint optimize incremental_vacuum")
 _PRAGMA: Final = re.compile(r"pragma (?:\w{1,99}\.)?(\w{1,99}) ?([=(])?")
 _OBJECT: Final = re.compile(
@@ -93,19 +93,19 @@ _STARTS: Final = re.compile(
 
 
 def without_comments(text: str) -> str:
-    """Return a statement without its comments. Comments that MySQL executes stay."""
+    """Remove the comments of a statement, except comments that MySQL executes."""
     return _COMMENT.sub(lambda match: match[1] or " ", text).replace("/*!", ";")
 
 
 def surely_changes(text: str) -> bool:
-    """Return True if a text is a statement that changes a database, and no prose or other language."""
+    """Return True if a text is certainly a statement that changes a database."""
     return _STARTS.match(without_comments(text[:_LONGEST])) is not None
 
 
 def effects_of(text: str) -> list[str]:
-    """Return what the statements of a text change, as ``INSERT adds rows to``; none if it surely only reads.
+    """Return the effects of the statements in a text, such as ``INSERT adds rows to``; none if it only reads.
 
-    A statement that is not known, or known only when it runs, may change the database.
+    An unknown or computed statement counts as a possible change.
     """
     plain = " ".join(_QUOTED.sub("''", without_comments(text[:_LONGEST])).lower().split())
     parts = [part.strip() for part in plain.split(";") if part.strip()]
@@ -126,7 +126,7 @@ def _effect(statement: str) -> str:
 
 
 def _effect_of_part(verb: str, statement: str) -> str:
-    """Return the effect of a statement that reads, unless a part of it writes."""
+    """Return the effect of the writing part of a reading statement; empty if it has none."""
     if verb == "with" and HOLE in statement and "select" not in statement:
         return UNREADABLE
     if verb == "explain" and "analyze" not in statement:
@@ -136,7 +136,7 @@ def _effect_of_part(verb: str, statement: str) -> str:
 
 
 UNREADABLE: Final = "The statement is known only when it runs, and may change"
-"""The effect of a statement that the text of the code does not show."""
+"""The effect of a statement whose text is not in the code."""
 
 
 def _described(verb: str, statement: str) -> str:
@@ -158,4 +158,4 @@ _SOME_READ: Final[dict[str, Callable[[str], bool]]] = {
     "pragma": _pragma_reads,
     "set": lambda statement: not statement.startswith(("set global", "set persist")),
 }
-"""Statements of which some read, by their first word."""
+"""Tests for statements that only sometimes read, by their first word."""

@@ -1,7 +1,7 @@
-"""Abstract values: the dotted names, constants, members and user functions that an expression may stand for.
+"""Abstract values: the possible dotted names, constants, members and user functions of an expression.
 
-This is a *may* analysis: a value holds every possibility that was seen, and what is unknown adds nothing. A
-name bound to ``os`` in one branch and to a number in another one may still be ``os``.
+This is a *may* analysis. A value holds all possibilities that the code shows, and unknown parts add nothing. A name
+that is ``os`` in one branch and a number in another one may be ``os``.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 MAX_NAME = 200
 
 REACHABLE = words("os posix nt sys subprocess builtins shutil ctypes socket importlib pty gc")
-"""Modules that many others import and so carry as an attribute: ``tempfile._os``, ``typing.sys``."""
+"""Modules that are attributes of many modules: ``tempfile._os``, ``typing.sys``."""
 
 _OWN_MEMBERS = frozenset({"asyncio.subprocess", "socket.socket"})
-"""Names that look like a carried module and are not."""
+"""Names that look like such an attribute but are not."""
 
 _WELL_KNOWN = """
     os sys subprocess shutil asyncio socket pickle ctypes pathlib importlib builtins gc inspect urllib posix
@@ -48,21 +48,17 @@ ASSUMED = {
     "tools": "tools",
     "spark": "pyspark.sql.SparkSession()",
 }
-"""The most likely meanings of unbound names: an earlier cell that was not shown imported them."""
+"""The most likely meanings of unbound names. An earlier cell probably imported them."""
 
 GIVEN = {"pending": "tract_jupyter.pending()", "tract": "tract_jupyter.Tract()"}
-"""Names that the notebook and an operation's action are given."""
+"""Names that the notebook and an operation's action provide."""
 
 
 @derived
 def canonical(dotted: str) -> str:
-    """Return the canonical name of what a dotted path leads to.
+    """Return the canonical form of a dotted name: ``os.system`` for ``tempfile._os.system`` and ``posix.system``.
 
-    Args:
-        dotted: Such as ``tempfile._os.system``, ``posix.system`` or ``pathlib.PosixPath``.
-
-    Returns:
-        Such as ``os.system`` or ``pathlib.Path``; unchanged where nothing is known.
+    An unknown name is returned unchanged.
     """
     if len(dotted) > MAX_NAME:
         return dotted
@@ -86,35 +82,35 @@ def canonical(dotted: str) -> str:
 Const = str | bytes | int
 
 HOLE = "\ue000"
-"""Stands for an unknown piece of a string; a private-use character, so that text cannot be taken for it."""
+"""The placeholder for an unknown piece of a string: a private-use character, which ordinary text never contains."""
 
 ANY_MODULE = "?"
-"""The dotted name of a module that was fetched by a name which is not known."""
+"""The dotted name of a module that was loaded by an unknown name."""
 
 TOO_LONG = HOLE * 4097
 """The result of a fold that is too long."""
 
 MAX_ALTERNATIVES = 8
 MAX_CONST = 4096
-"""The size of a folded constant. A literal may be longer, and folds leave it as it is."""
+"""The maximum size of a folded constant. A literal may be longer, and folds leave it unchanged."""
 MAX_MEMBERS = 1024
 
 _T = TypeVar("_T")
 
 
 class Value(NamedTuple):
-    """Everything an expression may stand for; the empty value is: unknown, or something of the user's own.
+    """All possible values of an expression. The empty value means: unknown, or an object of the user.
 
     Attributes:
-        names: Dotted names; an instance of a class is its name with ``()`` behind it: ``pathlib.Path()``.
-        consts: Folded constants; strings may contain ``HOLE``.
+        names: Dotted names. An instance has the name of its class with ``()``: ``pathlib.Path()``.
+        consts: Folded constants. Strings may contain ``HOLE``.
         items: Members of a tuple, list or set display.
-        entries: Constant keys and their values of a dict display.
-        functions: Functions and lambdas of the user's own.
-        guessed: The name was never bound here, so that it was taken for the module of that name.
-        classes: Classes of the user's own.
-        objects: The user's own classes of which this is an instance.
-        made: The calls that made it, with all that was passed to them.
+        entries: Constant keys of a dict display, with their values.
+        functions: The user's own functions and lambdas.
+        guessed: True for an unbound name that was resolved to the module of the same name.
+        classes: The user's own classes.
+        objects: The user's own classes, if the value is an instance of them.
+        made: The calls that created the value, with their arguments.
     """
 
     names: frozenset[str] = frozenset()
@@ -129,7 +125,7 @@ class Value(NamedTuple):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The constants as text, where they are text; bytes count, because a path may be bytes."""
+        """The constants that are texts. Bytes count as text, because a path may be bytes."""
         if not self.consts:
             return ()
         return tuple(
@@ -144,29 +140,29 @@ UNKNOWN = Value()
 
 @lru_cache(maxsize=4096)
 def named(*names: str) -> Value:
-    """Return a value that is known by its names; the unknown value without names."""
+    """Return a value with these names; the unknown value if there are none."""
     if not names:
         return UNKNOWN
     return Value(names=frozenset(name for name in names if len(name) <= MAX_NAME))
 
 
 def constant(*consts: Const | None) -> Value:
-    """Return a value of folded constants, without the constants that could not be folded (None)."""
-    kept = tuple([const for const in consts if const is not None and is_small(const)])
-    if not kept:
+    """Return a value of folded constants. Leave out failed folds (None)."""
+    folded = tuple([const for const in consts if const is not None and is_small(const)])
+    if not folded:
         return UNKNOWN
-    if len(kept) > 1:
-        kept = tuple(dict.fromkeys(kept))[:MAX_ALTERNATIVES]
-    return Value(consts=kept)
+    if len(folded) > 1:
+        folded = tuple(dict.fromkeys(folded))[:MAX_ALTERNATIVES]
+    return Value(consts=folded)
 
 
 def is_small(const: Const) -> bool:
-    """Return True if folds compute with a constant."""
+    """Return True if a constant is small enough for folds."""
     return const.bit_length() <= MAX_CONST if isinstance(const, int) else len(const) <= MAX_CONST
 
 
 def union(values: Iterable[Value]) -> Value:
-    """Return everything that any of the values may be."""
+    """Return the union of all possibilities."""
     members = [value for value in values if value is not UNKNOWN]
     if len(members) <= 1:
         return members[0] if members else UNKNOWN
@@ -188,7 +184,7 @@ _WORDS = re.compile(r"[^\n]{0,100}[\s;|&$`(*]")
 
 
 def _alternatives(consts: Collection[Const]) -> tuple[Const, ...]:
-    """Return the constants; of too many, paths and command lines first, and `HOLE` for the others."""
+    """Return the constants. If there are too many, keep paths and command lines, and `HOLE` for the others."""
     if len(consts) <= MAX_ALTERNATIVES:
         return tuple(consts)
     return (*sorted(consts, key=_rank)[: MAX_ALTERNATIVES - 1], HOLE)
@@ -205,23 +201,23 @@ def _joined(parts: list[tuple[_T, ...]]) -> tuple[_T, ...] | None:
 
 
 def lift(fold: Callable[..., Const | None], *values: Value) -> Value:
-    """Apply a fold to every combination of constants. If one of the values has none, the result is unknown.
+    """Apply a fold to every combination of constants. If a value has no constants, the result is unknown.
 
-    If a text or the result is too long, the result is one of the texts that it is made of.
+    If a text or the result is too long, the result is the set of its parts.
     """
     if any(not value.consts for value in values):
         return UNKNOWN
-    found: list[Const] = []
+    results: list[Const] = []
     combinations = math.prod(len(value.consts) for value in values)
     for combination in islice(product(*(value.consts for value in values)), _MAX_COMBINATIONS):
         result = fold(*combination) if all(map(is_small, combination)) else TOO_LONG
         if result is not None and is_small(result):
-            found.append(result)
+            results.append(result)
         elif isinstance(result, (str, bytes)):
-            found += [const for const in combination if const and not isinstance(const, int)]
-    if combinations > _MAX_COMBINATIONS and found:
-        found.append(HOLE)
-    return Value(consts=_alternatives(dict.fromkeys(found))) if found else UNKNOWN
+            results += [const for const in combination if const and not isinstance(const, int)]
+    if combinations > _MAX_COMBINATIONS and results:
+        results.append(HOLE)
+    return Value(consts=_alternatives(dict.fromkeys(results))) if results else UNKNOWN
 
 
 _MAX_COMBINATIONS = 16

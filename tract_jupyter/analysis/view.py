@@ -1,4 +1,4 @@
-"""The code under analysis as rules see it: its text, its nodes, what its expressions stand for."""
+"""The rules' view of the code: its text, its nodes, and the values of its expressions."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class MemberWrite:
     """A write to a member of an object, or its deletion: ``owner.member = value``, ``del owner["member"]``.
 
     Attributes:
-        node: Where.
+        node: The location.
         owner: The object.
-        member: The name or key; ``*`` when it is not known.
-        value: What is assigned, where it stands in the code.
-        is_item: It is an item of a mapping rather than an attribute.
+        member: The name or key; ``*`` if it is unknown.
+        value: The assigned expression, if the code shows it.
+        is_item: True for an item of a mapping, False for an attribute.
     """
 
     node: ast.expr
@@ -62,11 +62,11 @@ _SETS_ITEM = ("__setitem__", "__delitem__", "setdefault", "pop")
 
 @dataclass(frozen=True, eq=False)
 class CodeView:
-    """The view of the code that rules get: its text, its nodes, what expressions stand for, IPython's escapes.
+    """The rules' view of the code: its text, nodes, values of expressions, and IPython escapes.
 
-    ``tools`` are the names of tools that code may call; ``external`` collects paths out of the workspace, and
-    ``problems`` what went wrong with a mention. Asking for nodes checks the deadline, since rules that find nothing
-    are to end in time, too.
+    ``tools`` are the names of tools that the code may call. ``external`` collects paths outside the workspace, and
+    ``problems`` collects failures about mentions. Access to nodes checks the deadline, which also stops rules without
+    findings.
     """
 
     source: SourceText
@@ -102,57 +102,57 @@ class CodeView:
         """The calls in this code."""
         return frozenset(self.of(ast.Call))
 
-    def look(self, find: Callable[[_Asked], _T], asked: _Asked) -> _T:
-        """Return the result of a search in a text, or in the view. It is made once, after a check of the clock.
+    def look(self, find: Callable[[_Asked], _T], argument: _Asked) -> _T:
+        """Return the result of a search in a text or in the view. Cache it, and check the deadline before the search.
 
         Raises:
-            TooLongError: There is no time left.
+            TooLongError: The time is over.
         """
-        key = (find, asked)
+        key = (find, argument)
         if key not in self._results:
             self.deadline.check()
-            self._results[key] = find(asked)
+            self._results[key] = find(argument)
         return cast("_T", self._results[key])
 
     def forget(self) -> None:
-        """Drop the results of searches, which may refer to this view: the tree is to go at once."""
+        """Drop the cached results. They may refer to this view, and would keep the tree alive."""
         self._results.clear()
 
     @cached_property
     def _by_kind(self) -> Mapping[type[ast.AST], Sequence[ast.AST]]:
-        found: dict[type[ast.AST], list[ast.AST]] = {}
+        nodes: dict[type[ast.AST], list[ast.AST]] = {}
         for node in self.nodes:
-            found.setdefault(type(node), []).append(node)
-        return found
+            nodes.setdefault(type(node), []).append(node)
+        return nodes
 
     @cached_property
     def _by_method(self) -> Mapping[str, Sequence[ast.Call]]:
-        found: dict[str, list[ast.Call]] = {}
+        calls: dict[str, list[ast.Call]] = {}
         for call in self.of(ast.Call):
             if isinstance(call.func, ast.Attribute):
-                found.setdefault(call.func.attr, []).append(call)
-        return found
+                calls.setdefault(call.func.attr, []).append(call)
+        return calls
 
     @cached_property
     def _by_name(self) -> Mapping[str, Sequence[ast.Call]]:
-        found: dict[str, list[ast.Call]] = {}
+        calls: dict[str, list[ast.Call]] = {}
         for call in self.of(ast.Call):
             for name in self.resolver.value(call.func).names:
-                found.setdefault(name, []).append(call)
-        return found
+                calls.setdefault(name, []).append(call)
+        return calls
 
     @cached_property
     def member_writes(self) -> Sequence[MemberWrite]:
-        """All writes to members of objects and all deletions, however they are spelt."""
-        found = [
+        """All writes to members of objects, and all deletions, in any form."""
+        writes = [
             MemberWrite(node, node.value, node.attr, self._assigned(node), is_item=False)
             for node in self.of(ast.Attribute)
             if not isinstance(node.ctx, ast.Load)
         ]
         for item in self.of(ast.Subscript):
             if not isinstance(item.ctx, ast.Load):
-                found += self._stored(item, item.value, item.slice, self._assigned(item), is_item=True)
-        return found + list(self._stored_by_calls())
+                writes += self._stored(item, item.value, item.slice, self._assigned(item), is_item=True)
+        return writes + list(self._stored_by_calls())
 
     def _stored_by_calls(self) -> Iterator[MemberWrite]:
         for call in self.calls_to(_SETS_ATTRIBUTE):
@@ -176,44 +176,44 @@ class CodeView:
 
     def _updated(self, call: ast.Call, owner: ast.expr) -> Iterator[MemberWrite]:
         pairs = [(keyword.arg, keyword.value) for keyword in call.keywords]
-        for given in call.args[:1]:
-            shown = self.program.sole_value(given) if isinstance(given, ast.Name) else given
+        for argument in call.args[:1]:
+            shown = self.program.sole_value(argument) if isinstance(argument, ast.Name) else argument
             if isinstance(shown, ast.Dict):
                 for key, value in zip(shown.keys, shown.values, strict=True):
                     texts = self.resolver.value(key).texts if key is not None else ()
                     pairs += [(text, value) for text in texts or ("*",)]
             else:
-                pairs.append(("*", given))
+                pairs.append(("*", argument))
         return (MemberWrite(call, owner, name or "*", value, is_item=True) for name, value in pairs)
 
     def _assigned(self, node: ast.expr) -> ast.expr | None:
-        """Return the whole value that is assigned to this target."""
+        """Return the whole value of the assignment to this target."""
         parent = self.parent(node)
         return parent.value if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.AugAssign)) else None
 
     def of(self, kind: type[_Node]) -> Sequence[_Node]:
-        """Return the nodes of one kind, in the order of the source."""
+        """Return the nodes of one kind, in source order."""
         self.deadline.check()
         return cast("Sequence[_Node]", self._by_kind.get(kind, ()))
 
     def collected(self) -> Iterator[ast.expr]:
-        """Yield the iterables of the comprehensions that make a list, set or dict."""
+        """Yield the iterables of list, set and dict comprehensions."""
         nodes: list[_Comprehension] = [*self.of(ast.ListComp), *self.of(ast.SetComp), *self.of(ast.DictComp)]
         for node in nodes:
             yield from (generator.iter for generator in node.generators)
 
     def calls_to(self, names: Collection[str]) -> Iterator[ast.Call]:
-        """Yield the calls of functions of these dotted names."""
+        """Yield the calls of functions with these dotted names."""
         for name in names:
             yield from self.deadline.watched(self._by_name.get(name, ()))
 
     def calls_below(self, prefix: str) -> Iterator[ast.Call]:
-        """Yield the calls of functions whose dotted names begin so, each once."""
+        """Yield the calls of functions whose dotted names begin with a prefix, each once."""
         names = [name for name in self._by_name if name.startswith(prefix)]
         yield from dict.fromkeys(self.calls_to(names))
 
     def method_calls(self, names: Collection[str]) -> Iterator[ast.Call]:
-        """Yield the calls of methods of these names, whatever they are called on."""
+        """Yield the calls of methods with these names, on any object."""
         for name in names:
             yield from self.deadline.watched(self._by_method.get(name, ()))
 
@@ -222,12 +222,12 @@ class CodeView:
         return self.program.parent_of.get(node)
 
     def call_of(self, node: ast.AST) -> ast.Call | None:
-        """Return the call whose function is this node, or None if it is only mentioned."""
+        """Return the call of this node; None if the code only mentions the function."""
         parent = self.parent(node)
         return parent if isinstance(parent, ast.Call) and parent.func is node else None
 
     def chain(self, node: ast.expr) -> Iterator[ast.expr]:
-        """Yield an expression, then its object, and so on. A name leads to its last value.
+        """Yield an expression, its object, the object's object, and so on. A name leads to its last value.
 
         For ``session.query(User).delete()``: the call, ``….delete``, ``session.query(User)``, …, the session's origin.
         """
@@ -257,7 +257,7 @@ class CodeView:
         return False
 
     def argument(self, call: ast.Call | None, position: int, *keywords: str) -> ast.expr | None:
-        """Return the expression given for a parameter, by position or keyword."""
+        """Return the argument for a parameter, by position or keyword."""
         if call is None:
             return None
         for keyword in call.keywords:
@@ -267,5 +267,5 @@ class CodeView:
         return plain[position] if 0 <= position < len(plain) else None
 
     def value(self, node: ast.expr | None) -> Value | None:
-        """Return what an expression may stand for."""
+        """Return the possible values of an expression."""
         return None if node is None else self.resolver.value(node)

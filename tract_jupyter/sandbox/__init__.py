@@ -1,7 +1,7 @@
-"""The sandbox: a Python interpreter in a process of its own, for scripts and for actions that declare it.
+"""The sandbox: a Python interpreter in a separate process, for scripts and for actions that declare it.
 
-`pool` starts and ends the processes, `subset` finds what that Python lacks before anything runs. Knows only
-`models`; what a program may reach is given by whoever runs it (`scripts`, `operations`).
+`pool` starts and ends the processes. `subset` finds unsupported constructs before code runs. Knows only `models`. The
+callers, `scripts` and `operations`, define the outside access of a program.
 """
 
 from __future__ import annotations

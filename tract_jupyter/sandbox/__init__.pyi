@@ -3,7 +3,7 @@ from .pool import ErrorHints as ErrorHints
 from .pool import SandboxLimits as SandboxLimits
 from .pool import SandboxPool as SandboxPool
 from .pool import SandboxSession as SandboxSession
-from .pool import explained as explained
+from .pool import explain_error as explain_error
 from .subset import MODULES as MODULES
 from .subset import UNCHANGED as UNCHANGED
 from .subset import IsolatedCode as IsolatedCode

@@ -1,7 +1,7 @@
-"""The worker processes of the sandbox: started when the first code is to run, ended with the tract.
+"""The worker processes of the sandbox. They start with the first code, and end with the tract.
 
-A worker that computes does not notice that this process has died. So a guard, a small shell, waits at the end of a pipe
-for that moment, and kills the workers that are in use.
+A busy worker does not notice the death of this process. So a guard, a small shell, waits for it at the end of a pipe,
+and then kills the active workers.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _GUARD: Final = 'while read -r line; do pids=$line; done; [ -z "$pids" ] || kill
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
-    """The limits of one session of the sandbox; None stands for no limit.
+    """The limits of one sandbox session; None means no limit.
 
     Attributes:
-        seconds: of running, for each piece of code that it is fed.
-        memory: bytes.
-        suspensions: how often code may stop to ask for something: calls, imports, names.
-        output_characters: that are kept of what it prints.
+        seconds: Running time of each piece of code.
+        memory: Memory in bytes.
+        suspensions: The number of requests to the host: calls, imports, names.
+        output_characters: The number of kept characters of the output.
     """
 
     seconds: float | None
@@ -50,16 +50,16 @@ class SandboxLimits:
     output_characters: int = 50_000
 
     def options(self) -> Any:
-        """Return the limits as `pydantic_monty` takes them."""
-        asked = {"max_feed_duration_secs": self.seconds, "max_memory": self.memory}
-        return asked if self.suspensions is None else {**asked, "max_suspensions": self.suspensions}
+        """Return the limits as options of `pydantic_monty`."""
+        options = {"max_feed_duration_secs": self.seconds, "max_memory": self.memory}
+        return options if self.suspensions is None else {**options, "max_suspensions": self.suspensions}
 
 
 class SandboxPool:
-    """The sandboxes of one tract. `pydantic-monty`, an extra, is loaded when they are first needed.
+    """The sandboxes of one tract. They load `pydantic-monty`, an extra, on first use.
 
     Attributes:
-        in_use: the ids of the worker processes that have a session.
+        in_use: The process ids of workers with a session.
     """
 
     def __init__(self) -> None:
@@ -70,16 +70,16 @@ class SandboxPool:
         _POOLS.add(self)
 
     def opened(self) -> Monty:
-        """Return the pool that sandboxes come from.
+        """Return the pool of interpreters. Start it on first use.
 
         Raises:
-            NoSandboxError: it is not installed.
+            NoSandboxError: `pydantic-monty` is not installed.
         """
         try:
             from pydantic_monty import Monty
         except ImportError:
             raise NoSandboxError(
-                "there is no sandbox in this environment; install it: pip install 'tract_jupyter[sandbox]'"
+                "the sandbox is not installed; install it: pip install 'tract_jupyter[sandbox]'"
             ) from None
         with self._lock:
             if self._monty is None:
@@ -93,25 +93,25 @@ class SandboxPool:
         """Yield a session in a separate worker process. The worker ends with this process.
 
         Args:
-            options: as `pydantic_monty.Monty.checkout` takes them.
+            options: Options of `pydantic_monty.Monty.checkout`.
 
         Raises:
-            NoSandboxError: it is not installed.
+            NoSandboxError: `pydantic-monty` is not installed.
         """
         with self.opened().checkout(**options) as monty:
-            worker = monty.worker_pid  # the session does not tell while the worker is at work
+            worker = monty.worker_pid  # not available while the worker is busy
             session = SandboxSession(monty, worker)
             if worker is not None:
-                self._tell_guard(self.in_use.append, worker)
+                self._update_guard(self.in_use.append, worker)
             try:
                 yield session
             finally:
                 session.close()
                 if worker is not None:
-                    self._tell_guard(self.in_use.remove, worker)
+                    self._update_guard(self.in_use.remove, worker)
 
     def close(self) -> None:
-        """End the worker processes; later code starts new ones."""
+        """End the worker processes. Later code starts new ones."""
         with self._lock:
             monty, self._monty = self._monty, None
             guard, self._guard = self._guard, None
@@ -123,12 +123,12 @@ class SandboxPool:
             guard.wait()
 
     def leave_guard(self) -> None:
-        """Close the pipe to the guard: in a child of a fork, which the guard is not to wait for."""
+        """Close the pipe to the guard in a child of a fork. The guard must not wait for the child."""
         if self._guard is not None and self._guard.stdin is not None:
             os.close(self._guard.stdin.fileno())
             self._guard = None
 
-    def _tell_guard(self, change: Callable[[int], object], worker: int) -> None:
+    def _update_guard(self, change: Callable[[int], object], worker: int) -> None:
         with self._lock:
             change(worker)
             if self._guard is not None and self._guard.stdin is not None:
@@ -140,7 +140,7 @@ _POOLS: WeakSet[SandboxPool] = WeakSet()
 
 
 def _start_guard() -> subprocess.Popen[bytes] | None:
-    """Start the guard; None if there is no shell, as on Windows. A worker then ends when its limits do."""
+    """Start the guard; None without a shell, as on Windows. Then a worker ends at its limits."""
     null = subprocess.DEVNULL
     with suppress(OSError):
         return subprocess.Popen(  # noqa: S603 # our own text
@@ -160,10 +160,10 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
 
 
 class SandboxSession:
-    """A session of the sandbox. Its calls can be interrupted, as they run in a worker that can be killed.
+    """A session of the sandbox. Its calls can be interrupted, because they run in a worker process.
 
     Attributes:
-        monty: the session itself.
+        monty: The session of `pydantic_monty`.
     """
 
     def __init__(self, monty: MontySession, worker: int | None) -> None:
@@ -172,16 +172,16 @@ class SandboxSession:
         self._caller: ThreadPoolExecutor | None = None
 
     def kill(self) -> None:
-        """Kill the worker; a call that is under way raises `MontyCrashedError`."""
+        """Kill the worker. An active call raises `MontyCrashedError`."""
         if self._worker is not None:
             with suppress(ProcessLookupError):
                 os.kill(self._worker, signal.SIGKILL)
 
     def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Make a call that waits for the worker.
+        """Call a function that waits for the worker.
 
-        `pydantic_monty` waits outside of Python, and no signal handler runs during that wait. So the main thread
-        waits for a helper thread. If a signal handler raises, as for Ctrl-C, the worker is killed.
+        `pydantic_monty` waits outside Python, and no signal handler runs during this wait. So the main thread waits for
+        a helper thread. If a signal handler raises, as for Ctrl-C, the worker is killed.
         """
         if threading.current_thread() is not threading.main_thread():
             return function(*args, **kwargs)
@@ -197,7 +197,7 @@ class SandboxSession:
             raise
 
     def close(self) -> None:
-        """Let the thread that waited end; it does so once the worker has answered or died."""
+        """Let the helper thread end after the worker has answered or died."""
         if self._caller is not None:
             self._caller.shutdown()
 
@@ -209,7 +209,7 @@ LACKS = (
 
 
 class ErrorReport(NamedTuple):
-    """An exception of the sandbox: its type's name, its message with a hint, and the traceback to show."""
+    """An exception of the sandbox: the name of its type, its message with a hint, and its traceback."""
 
     name: str
     message: str
@@ -218,13 +218,13 @@ class ErrorReport(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ErrorHints:
-    """Advice for errors whose reason is the sandbox itself; it depends on what runs there.
+    """Advice about errors that the sandbox causes. It depends on the kind of code.
 
     Attributes:
-        lacks: its Python has no words for it.
-        modules: it has no such module.
-        closed: it has no files, no network, no environment.
-        members: by the beginning of an `AttributeError`, what is there instead.
+        lacks: Advice about unsupported syntax.
+        modules: Advice about missing modules.
+        closed: Advice about files, network and environment.
+        members: Advice about missing members, by the beginning of the `AttributeError`.
     """
 
     lacks: str
@@ -233,7 +233,7 @@ class ErrorHints:
     members: tuple[tuple[str, str], ...] = ()
 
     def of(self, name: str, message: str) -> str:
-        """Return the advice for an error; empty where the code itself is the reason."""
+        """Return the advice about an error; empty if the code itself is the cause."""
         if name in {"NotImplementedError", "SyntaxError"} and "not yet support" in message:
             return self.lacks
         if name == "ModuleNotFoundError":
@@ -247,13 +247,13 @@ class ErrorHints:
         return ""
 
 
-def explained(error: Any, shown: str, hints: ErrorHints) -> ErrorReport:
-    """Report an error of `pydantic_monty`, with advice where the sandbox itself is the reason.
+def explain_error(error: Any, shown: str, hints: ErrorHints) -> ErrorReport:
+    """Report an error of `pydantic_monty`, with advice if the sandbox is the cause.
 
     Args:
-        error: a `MontyError`.
-        shown: its traceback, with the places that the code's author knows.
-        hints: for what runs there.
+        error: A `MontyError`.
+        shown: The traceback, with the code author's lines.
+        hints: Advice for this kind of code.
     """
     inner = getattr(error, "exception", lambda: error)()
     name, message = type(inner).__name__, str(inner)

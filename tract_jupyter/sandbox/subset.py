@@ -1,4 +1,4 @@
-"""The sandbox's subset of Python: what a text uses that it lacks, and running an action's code in it."""
+"""The sandbox's subset of Python: the search for unsupported constructs, and isolated runs of actions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import SandboxError
 from tract_jupyter.models import left_out, printable
-from tract_jupyter.sandbox.pool import ErrorHints, SandboxLimits, explained
+from tract_jupyter.sandbox.pool import ErrorHints, SandboxLimits, explain_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -45,7 +45,7 @@ MODULES = frozenset(
         "unicodedata",
     }
 )
-"""The modules that are of use there: `os` and `pathlib` can be imported too, but reach nothing."""
+"""The useful modules of the sandbox. `os` and `pathlib` exist but have no access to files."""
 
 _NAMES = frozenset(
     {
@@ -72,7 +72,7 @@ _STATEMENTS = {
 
 
 class Unsupported(NamedTuple):
-    """A construct that the sandbox lacks: its line, what it is (`no module 'os'`), and what exists instead."""
+    """An unsupported construct: its line, a description (`no module 'os'`), and a hint about alternatives."""
 
     line: int
     what: str
@@ -82,12 +82,12 @@ class Unsupported(NamedTuple):
 def unsupported(
     code: str, names: Iterable[str], members: Mapping[str, frozenset[str]]
 ) -> Iterator[Unsupported]:
-    """Yield what a text uses that the sandbox surely lacks, in no particular order.
+    """Yield the constructs of a text that the sandbox certainly lacks, in no particular order.
 
     Args:
-        code: it parses.
-        names: those that have a value besides Python's own.
-        members: the attributes of some names, all of them; none for what is not there at all.
+        code: Code that parses.
+        names: Names with a value, in addition to Python's builtins.
+        members: All attributes of some names. An empty set means that the name does not exist.
     """
     tree = ast.parse(code)
     bound = set(find_bound_names(tree))
@@ -125,7 +125,7 @@ def find_bound_names(tree: ast.AST) -> Iterator[str]:
 
 
 def names_bound_by(node: ast.AST) -> tuple[str, ...]:
-    """Return the names that one node of a syntax tree binds itself, without its children."""
+    """Return the names that a syntax node binds itself, without its children."""
     match node:
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
             return (name,)
@@ -144,9 +144,9 @@ LIMITS = SandboxLimits(seconds=10.0, memory=64_000_000)
 """The limits of an action."""
 UNCHANGED = "Nothing was changed or decided"
 
-_POLICY: Any = {"sleep": "zero"}  # there is nothing to wait for
+_POLICY: Any = {"sleep": "zero"}  # a sleep returns at once
 _FEED = "<python-input-1>"
-"""The name that a session gives to what it is fed after the prelude: the function."""
+"""The file name that a session gives to the function, which follows the prelude."""
 _SHOWN_FRAMES = 10
 
 
@@ -154,11 +154,11 @@ class IsolatedCode(NamedTuple):
     """Code for one isolated run.
 
     Attributes:
-        prelude: comes first, and is given the inputs.
-        function: one `def` line, and the body from line 2.
-        call: an expression, whose value comes out.
-        filename: what tracebacks call the body.
-        hints: for its errors.
+        prelude: Code that runs first and gets the inputs.
+        function: One `def` line, and the body from line 2.
+        call: The expression with the result.
+        filename: The name of the body in tracebacks.
+        hints: Advice about its errors.
     """
 
     prelude: str
@@ -168,12 +168,12 @@ class IsolatedCode(NamedTuple):
     hints: ErrorHints
 
 
-class IsolatedFailure(Exception):  # noqa: N818 # it is caught where the code is run
-    """Raised where isolated code failed.
+class IsolatedFailure(Exception):  # noqa: N818 # the caller of the code always catches it
+    """Raised if isolated code failed.
 
     Attributes:
-        report: the error, as it is told.
-        is_stopped: True if it took more than it may: time, memory, or its process with it.
+        report: The error report.
+        is_stopped: True if the code exceeded a limit, or its process died.
     """
 
     def __init__(self, report: ErrorReport, *, is_stopped: bool) -> None:
@@ -189,18 +189,18 @@ def attempt_isolated(
     take: Callable[[str, str], None],
     limits: SandboxLimits = LIMITS,
 ) -> Any:
-    """Run the code, and return the value of the call.
+    """Run isolated code, and return the value of the call.
 
     Args:
-        pool: gives the process.
-        code: what is run.
-        inputs: names that the prelude has.
-        take: is given what it prints: the stream and the text.
-        limits: what it may take.
+        pool: The pool of worker processes.
+        code: The code.
+        inputs: Variables of the prelude.
+        take: It gets the printed text: the stream and the text.
+        limits: The limits.
 
     Raises:
-        NoSandboxError: there is no sandbox.
-        IsolatedFailure: it failed, or took too much.
+        NoSandboxError: The sandbox is not installed.
+        IsolatedFailure: The code failed or exceeded a limit.
     """
     pool.opened()
     import pydantic_monty as monty
@@ -210,17 +210,17 @@ def attempt_isolated(
             session.call(session.monty.feed_run, code.prelude, inputs=inputs)
             return session.call(session.monty.feed_run, f"{code.function}\n{code.call}", print_callback=take)
     except monty.MontyError as error:
-        report = explained(error, _traceback(error, code), code.hints)
+        report = explain_error(error, _traceback(error, code), code.hints)
         is_over = isinstance(error, monty.MontyCrashedError) or "limit exceeded" in report.message
         raise IsolatedFailure(report, is_stopped=is_over) from None
 
 
 def run_isolated(pool: SandboxPool, code: IsolatedCode, inputs: dict[str, Any]) -> Any:
-    """Run the code, and return the value of the call; what it printed is shown at the end.
+    """Run isolated code, and return the value of the call. Show its output at the end.
 
     Raises:
-        NoSandboxError: there is no sandbox.
-        SandboxError: it failed, or took too much; with its own lines.
+        NoSandboxError: The sandbox is not installed.
+        SandboxError: The code failed or exceeded a limit. The error has the code's own lines.
     """
     printed = _Printed()
     try:
@@ -233,16 +233,16 @@ def run_isolated(pool: SandboxPool, code: IsolatedCode, inputs: dict[str, Any]) 
 
 
 class _Printed:
-    """The beginning of what the code prints, shown at the end."""
+    """The beginning of the code's output, for display at the end."""
 
     def __init__(self) -> None:
         self._text = ""
         self._left_out = 0
 
     def take(self, _stream: str, text: str) -> None:
-        kept = text[: LIMITS.output_characters - len(self._text)]
-        self._text += kept
-        self._left_out += len(text) - len(kept)
+        part = text[: LIMITS.output_characters - len(self._text)]
+        self._text += part
+        self._left_out += len(text) - len(part)
 
     def show(self) -> None:
         more = left_out(self._left_out) if self._left_out else ""
@@ -251,20 +251,20 @@ class _Printed:
 
 
 def _traceback(error: Any, code: IsolatedCode) -> str:
-    """Return the function's own lines, numbered as the author of its body counts them."""
+    """Return the traceback with the function's own lines, numbered from the first line of the body."""
     frames = [frame for frame in getattr(error, "traceback", list)() if _is_own(frame)]
     lines = code.function.split("\n")
-    told = [
+    entries = [
         f'  File "{code.filename}", line {frame.line - 1}{_within(frame)}\n'
         f"    {lines[frame.line - 1].strip()}"
         for frame in frames
     ]
-    if len(told) > _SHOWN_FRAMES:
+    if len(entries) > _SHOWN_FRAMES:
         half = _SHOWN_FRAMES // 2
-        told[half:-half] = [f"  ... {len(told) - 2 * half:,} more"]
-    head = ["Traceback (most recent call last):"] if told else []
-    last = error.display("type-msg") if told or hasattr(error, "traceback") else str(error)
-    return "\n".join([*head, *told, last])
+        entries[half:-half] = [f"  ... {len(entries) - 2 * half:,} more"]
+    head = ["Traceback (most recent call last):"] if entries else []
+    last = error.display("type-msg") if entries or hasattr(error, "traceback") else str(error)
+    return "\n".join([*head, *entries, last])
 
 
 def _is_own(frame: Frame) -> bool:

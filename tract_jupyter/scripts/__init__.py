@@ -1,13 +1,12 @@
-"""Scripts: code that calls tools, run as a whole, with a record of what it did.
+"""Scripts: code that calls tools and runs as a whole, with a record of its calls.
 
-* `script`: the code. `runner`: runs scripts, and keeps what came of them. `run`: one run while it goes on, with its
-  tool calls. `result`: what it gives back.
-* Where it runs: `kernel` (this process, with the variables that scripts share), `sandbox` (a process that
-  reaches the outside by tools only, after `check` has looked for certain errors).
-* `limits`: how many calls it may make, and how much time and memory it has. `stopper`: ends it from another thread.
-  `call_log`: keeps a second run from repeating a call. `check`: finds calls that can never work. `pendings`: a program
-  that waits, and is gone on with.
-* `tools`: the tools by which a model runs scripts. `instructions`: what it is told about them.
+* `script`: the code. `runner`: runs scripts and keeps their results. `run`: one active run, with its tool calls.
+  `result`: the result of a run.
+* Backends: `kernel` (this process, with variables that scripts share) and `sandbox` (a separate process that reaches
+  the outside only through tools). `check` finds certain errors before a script runs in the sandbox.
+* `limits`: limits on calls, time and memory. `stopper`: stops a script from another thread. `call_log`: prevents a
+  second run from repeating calls. `pendings`: paused scripts, and scripts that need approval.
+* `tools`: the tools that let a model run scripts. `instructions`: the model's instructions about scripts.
 * `known`: the types of the kernel's variables, for scripts that only read.
 
 Knows `loop`, `toolkit`, `review`, `sandbox`, `storage`, `analysis`, `llm` and `prompts`.

@@ -1,13 +1,14 @@
-"""The log of a script's calls, from which the next run is answered if this one does not complete.
+"""The log of a script's calls. If a run does not complete, the next run gets its answers from the log.
 
-The log begins as that of the run before. As long as the script makes the same calls, it follows the log and is answered
-from it; at the first other call the rest is dropped, and every call from there on is added.
+A log starts as a copy of the previous run's log. While the script makes the same calls, the log answers them. At the
+first different call, the log drops the rest and records all further calls.
 
-While a script runs, its calls are kept in the form of `marshal`: a copy which the script cannot change, and which takes
-a tenth of the time of JSON. It never leaves the process; what is stored is JSON.
+During a run, the log keeps calls as `marshal` bytes. The script cannot change this copy, and it takes a tenth of the
+time of JSON. The bytes never leave the process. The store gets JSON.
 
-Each row holds some calls of one run, and its signature names the run and their place in it. Somebody who can write the
-store can remove the last rows, after which those calls are made again, but can neither change nor mix them.
+Each row holds some calls of one run. Its signature covers the run and the position of the calls. An attacker who can
+write to the store can remove the last rows, and then the next run makes these calls again. The attacker cannot change
+or mix calls.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ from tract_jupyter.toolkit import ToolResult
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from tract_jupyter.review import Signer
     from tract_jupyter.storage import Database, ScriptCallRows
     from tract_jupyter.toolkit import Approval, ToolDefinition, ToolExecutor, ToolProfile
 
-    Tool = ToolDefinition | str  # the name, where there is no such tool
+    Tool = ToolDefinition | str  # the name of a tool that does not exist
 
 
 MOST_BYTES = 256_000
-"""Of one result, about."""
+"""The maximum size of one result, approximately."""
 
 
 class LoggedCall(NamedTuple):
-    """A call that was made. `output` is JSON; None if the result has no JSON form or is too large."""
+    """A finished call. `output` is JSON; None if the result has no JSON form or is too large."""
 
     tool: str
     code_hash: str
@@ -54,21 +55,21 @@ class LoggedCall(NamedTuple):
 
     @property
     def is_answer(self) -> bool:
-        """True if the same call can be answered with it. After a refusal, a person is asked again."""
+        """True if the log can answer the same call. After a refusal, the user is asked again."""
         return self.output is not None and not self.denied
 
     @property
     def size(self) -> int:
-        """The size in characters, roughly."""
+        """The approximate size in characters."""
         return len(self.output or "") + len(self.error)
 
     def result(self) -> ToolResult:
-        """Return the result that the caller gets."""
+        """Return the result for the caller."""
         output = json.loads(self.output or "null")
         return ToolResult(self.tool, self.success, output, self.error, replayed=True)
 
     def is_of(self, tool: ToolDefinition | str, arguments: Any) -> bool:
-        """Return True if it is a call of this tool, in its current version, with these arguments."""
+        """Return True if this is a call of the tool's current version with these arguments."""
         if (self.tool, self.code_hash) != _names(tool):
             return False
         try:
@@ -89,11 +90,11 @@ class FrozenCall(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The size in bytes, roughly."""
+        """The approximate size in bytes."""
         return len(self.arguments) + len(self.output or b"") + len(self.error)
 
     def logged(self) -> LoggedCall | None:
-        """Return the form to store; None if the arguments have no JSON form."""
+        """Return the call in its stored form; None if the arguments have no JSON form."""
         try:
             arguments_hash = digest(marshal.loads(self.arguments))  # noqa: S302 # of this process
         except ContentError:
@@ -102,8 +103,8 @@ class FrozenCall(NamedTuple):
         return LoggedCall(*_names(self.tool), arguments_hash, self.success, output, self.error, self.denied)
 
 
-def frozen_arguments(arguments: Any) -> bytes | None:
-    """Copy a call's arguments; return None if they cannot be kept."""
+def copy_arguments(arguments: Any) -> bytes | None:
+    """Copy a call's arguments; return None if they cannot be serialized."""
     try:
         return marshal.dumps(arguments)
     except ValueError:  # of a subclass, such as an enumeration's member
@@ -113,8 +114,8 @@ def frozen_arguments(arguments: Any) -> bytes | None:
             return None
 
 
-def frozen_output(output: Any) -> bytes | None:
-    """Copy a call's output; return None if it cannot be kept or is too large."""
+def copy_output(output: Any) -> bytes | None:
+    """Copy a call's output; return None if it cannot be serialized or is too large."""
     try:
         frozen = marshal.dumps(output)
     except ValueError:
@@ -123,7 +124,7 @@ def frozen_output(output: Any) -> bytes | None:
 
 
 def _json(frozen: bytes) -> str | None:
-    """Return JSON that gives the same value again (key order kept, no tuples); None if there is none."""
+    """Return JSON that restores the same value, with key order and without tuples; None if there is none."""
     value = marshal.loads(frozen)  # noqa: S302 # of this process
     try:
         text = json.dumps(value, allow_nan=False)
@@ -138,14 +139,14 @@ def _names(tool: ToolDefinition | str) -> tuple[str, str]:
 
 _KIND: Final = "script_calls"
 _HERE: Final[set[str]] = set()
-"""The runs of this process that have not ended."""
+"""The active runs of this process."""
 
 
 class EarlierRun(NamedTuple):
-    """The earlier runs of a script, none of which completed.
+    """The earlier incomplete runs of a script.
 
-    `calls` are those of the newest one, without those at its end that did not succeed; `doubtful` counts rows that
-    this user did not sign.
+    `calls` are the calls of the newest run, without failed calls at its end. `doubtful` counts rows without a valid
+    signature of this user.
     """
 
     calls: Sequence[LoggedCall] = ()
@@ -154,7 +155,7 @@ class EarlierRun(NamedTuple):
 
 
 class StoredLog:
-    """The stored rows of one run of a script; they replace those of earlier runs."""
+    """The stored rows of one run of a script. They replace the rows of earlier runs."""
 
     def __init__(
         self, database: Database, rows: ScriptCallRows, signer: Signer, script_hash: str, notebook_id: str
@@ -170,7 +171,7 @@ class StoredLog:
 
     @property
     def lock(self) -> threading.RLock:
-        """The database's lock, to hold instead of a lock of one's own."""
+        """The database's lock. The log uses it instead of another lock."""
         return self._database.lock
 
     @property
@@ -179,19 +180,19 @@ class StoredLog:
         return self._database.in_transaction
 
     def if_rolled_back(self, call: Callable[[], None]) -> None:
-        """Call `call` if that transaction is rolled back."""
+        """Call `call` if this transaction is rolled back."""
         self._database.if_rolled_back(call)
 
     def earlier(self) -> EarlierRun:
-        """Return what is known of earlier runs.
+        """Return the earlier runs.
 
         Raises:
-            StoreError: the store cannot be read.
-            TrustError: the secret cannot be read.
+            StoreError: The store cannot be read.
+            TrustError: The secret cannot be read.
         """
         with self._database.read() as connection:
             stored = self._rows.of(connection, *self._script)
-        ended = [row for row in stored if not _goes_on(row)]
+        ended = [row for row in stored if not _is_active(row)]
         signed = [row for row in ended if self._verifies(row)]
         self._outdated = {row.run_id for row in ended}
         doubtful = len(ended) - len(signed)
@@ -199,14 +200,14 @@ class StoredLog:
             return EarlierRun(doubtful=doubtful)
         newest = max(signed, key=lambda row: (row.created_at, row.run_id)).run_id
         rows = sorted((row for row in signed if row.run_id == newest), key=lambda row: row.position)
-        return EarlierRun(_succeeded(list(_calls(rows))), read_moment(rows[0].created_at), doubtful)
+        return EarlierRun(_without_failed_end(list(_calls(rows))), read_moment(rows[0].created_at), doubtful)
 
     def write(self, position: int, calls: Sequence[LoggedCall]) -> None:
-        """Store calls from a position on; from 0 on, they replace everything stored.
+        """Store calls from a position on. From position 0 on, replace all stored calls.
 
         Raises:
-            StoreError: they cannot be stored.
-            TrustError: they cannot be signed.
+            StoreError: The calls cannot be stored.
+            TrustError: The calls cannot be signed.
         """
         stored = StoredCalls(self._run_id, position, json.dumps(calls), "", this_process(), now_text())
         stored = stored._replace(signature=self._signer.sign(_KIND, self._signed(stored)))
@@ -217,10 +218,10 @@ class StoredLog:
         self._outdated, self._has_rows = (), True
 
     def remove(self) -> None:
-        """Forget this run and earlier ones.
+        """Remove this run and earlier runs.
 
         Raises:
-            StoreError: that cannot be.
+            StoreError: The rows cannot be removed.
         """
         _HERE.discard(self._run_id)
         if self._has_rows or self._outdated:
@@ -228,10 +229,10 @@ class StoredLog:
                 self._rows.remove(connection, [self._run_id, *self._outdated])
 
     def release(self) -> None:
-        """Let the next run continue this one's log.
+        """Let the next run continue this run's log.
 
         Raises:
-            StoreError: that cannot be.
+            StoreError: The rows cannot be released.
         """
         _HERE.discard(self._run_id)
         if self._has_rows:
@@ -245,15 +246,15 @@ class StoredLog:
         return [*self._script, row.run_id, row.position, row.created_at, row.calls_json]
 
 
-def _goes_on(row: StoredCalls) -> bool:
-    """Return True if the run has not ended. Always False for processes on other hosts."""
+def _is_active(row: StoredCalls) -> bool:
+    """Return True if the run is active. Always False for processes on other hosts."""
     if row.running == this_process():
         return row.run_id in _HERE
     return isinstance(row.running, str) and is_running(row.running)
 
 
 def _calls(rows: Sequence[StoredCalls]) -> Iterator[LoggedCall]:
-    """Yield the calls of a run, up to the first that is missing."""
+    """Yield the calls of a run up to the first missing one."""
     count = 0
     for row in rows:
         if row.position != count:
@@ -263,8 +264,8 @@ def _calls(rows: Sequence[StoredCalls]) -> Iterator[LoggedCall]:
             yield LoggedCall(*call)
 
 
-def _succeeded(calls: list[LoggedCall]) -> list[LoggedCall]:
-    """Drop the failed calls at the end, which are to be tried again."""
+def _without_failed_end(calls: list[LoggedCall]) -> list[LoggedCall]:
+    """Drop the failed calls at the end. The next run tries them again."""
     while calls and not calls[-1].success:
         calls.pop()
     return calls
@@ -275,27 +276,29 @@ _MOST_BYTES: Final = 8_000_000
 
 
 class CallLog:
-    """The log of one run.
+    """The calls of one run. It answers calls from the previous run, and stores calls for the next run.
 
     Args:
-        stored: its rows.
-        earlier: the calls of the run before, without those at its end that did not succeed.
-
-    Attributes:
-        replayed: how many calls were answered from the run before.
-        closed: why no further calls are kept; nothing as long as they are.
+        stored: The rows of the run.
+        anew: If True, make all calls, and answer none from the previous run.
     """
 
-    def __init__(self, stored: StoredLog, earlier: Iterable[LoggedCall] = ()) -> None:
-        self.replayed = 0
-        self.closed = ""
+    def __init__(self, stored: StoredLog, *, anew: bool) -> None:
         self._stored = stored
-        self._calls: list[LoggedCall | FrozenCall] = list(earlier)
+        self._errors: list[str] = []
+        self._replayed = 0
+        self._closed = ""  # the reason why no further calls are stored
+        try:
+            self._previous = stored.earlier()
+        except TractError as error:
+            self._previous = EarlierRun()
+            self._errors.append(f"The calls of an earlier run cannot be read: {_words(error)}.")
+        self._calls: list[LoggedCall | FrozenCall] = [] if anew else list(self._previous.calls)
         self._size = sum(call.size for call in self._calls)
-        self._place = 0  # how far the script has come along the calls of the run before
-        # something was written that the run before did not write: what it read is old
+        self._place = 0  # the position of the script in the calls of the previous run
+        # the script wrote something new, so reads of the previous run are out of date
         self._has_moved = False
-        self._written = 0  # calls that this run has stored; 0 where all have to be stored anew
+        self._written = 0  # the number of stored calls of this run; 0 to store all of them again
         self._has_news = False
         self._lock = stored.lock
 
@@ -309,44 +312,69 @@ class CallLog:
         profile: ToolProfile | None,
         approval: Approval | None,
     ) -> ToolResult:
-        """Answer a call from the run before, or make it and keep its result. As `ToolExecutor.execute`."""
+        """Answer a call from the previous run, or make it and log its result. See `ToolExecutor.execute`."""
         tool: Tool = (executor.get(name) if isinstance(name, str) else None) or str(name)
         place = None
         if self._place < len(self._calls):
             is_barred = not isinstance(tool, str) and executor.is_barred(tool, actor, profile)
-            place, answer = self._earlier(tool, arguments, is_barred=is_barred)
+            place, answer = self._find_answer(tool, arguments, is_barred=is_barred)
             if answer is not None:
                 return answer.result()
-        frozen = None if self.closed else frozen_arguments(arguments)  # now: the handler may change them
+        frozen = None if self._closed else copy_arguments(arguments)  # now: the handler may change them
         result = executor.execute(name, arguments, actor=actor, profile=profile, approval=approval)
-        if not self.closed:
+        if not self._closed:
             self._keep(place, tool, frozen, result)
         return result
 
     def save(self) -> None:
-        """Store what is new, except what an open transaction may undo. A failure is no error of the script."""
+        """Store new calls, except calls of an open transaction. A failure is not an error of the script."""
         with self._lock:
             if self._has_news and not self._stored.in_transaction:
                 self._save()
 
     def end(self, *, completed: bool) -> None:
-        """Forget the log of a completed run; store that of any other."""
-        with self._lock:
-            if completed:
-                self._stored.remove()
-                return
-            if self._has_news:
-                self._save()
-            self._stored.release()
+        """Remove the log of a completed run. Store the log of any other run."""
+        try:
+            with self._lock:
+                self._end(completed=completed)
+        except TractError as error:
+            self._errors.append(f"The calls of this run cannot be stored: {_words(error)}.")
+        if self._closed and not completed:
+            self._errors.append(
+                f"Not all of its calls were stored, so the next run makes the rest a second time: {self._closed}."
+            )
 
-    def _earlier(
+    def _end(self, *, completed: bool) -> None:
+        if completed:
+            self._stored.remove()
+            return
+        if self._has_news:
+            self._save()
+        self._stored.release()
+
+    def notes(self) -> tuple[str, ...]:
+        """Return sentences for the user: answers from the previous run, and errors of the log."""
+        notes, ran_at = [], self._previous.ran_at
+        if self._replayed and ran_at is not None:
+            were = "was" if self._replayed == 1 else "were"
+            notes.append(
+                f"{counted(self._replayed, 'call')} {were} answered from the run of "
+                f"{ran_at.astimezone():%Y-%m-%d %H:%M:%S}, which did not complete; nothing was called again."
+            )
+        if self._previous.doubtful:
+            notes.append(
+                "The store holds calls of an earlier run that you did not sign, or that changed; they were not used."
+            )
+        return (*notes, *self._errors)
+
+    def _find_answer(
         self, tool: Tool, arguments: Mapping[str, Any], *, is_barred: bool
     ) -> tuple[int | None, LoggedCall | None]:
-        """Return the place of a call in the run before, and the answer; None for each that does not exist."""
+        """Return the position of a call in the previous run, and the answer; None for a missing one."""
         with self._lock:
             place = self._place
             call = self._calls[place] if place < len(self._calls) else None
-            if not isinstance(call, LoggedCall):  # another thread came to the end of it
+            if not isinstance(call, LoggedCall):  # another thread reached the end of the log
                 return None, None
             if not call.is_of(tool, arguments):
                 self._cut(place)
@@ -354,19 +382,19 @@ class CallLog:
             self._place += 1
             if is_barred or not call.is_answer or (self._has_moved and _only_reads(tool)):
                 return place, None
-            self.replayed += 1
+            self._replayed += 1
             return place, call
 
     def _keep(self, place: int | None, tool: Tool, arguments: bytes | None, result: ToolResult) -> None:
         reads = _only_reads(tool)
-        output = frozen_output(result.output)
+        output = copy_output(result.output)
         if arguments is None or (output is None and not reads):
             self._close(tool)
             return
         call = FrozenCall(tool, arguments, result.success, output, result.error, result.denied)
         with self._lock:
             if place is not None and (not result.success or (reads and not self._has_moved)):
-                return  # what is known of it stays
+                return  # the earlier answer stays
             if self._put(place, call, reads=reads) and result.success:
                 self._has_news = True
                 if not reads:
@@ -374,13 +402,13 @@ class CallLog:
                     self._secure(len(self._calls) - 1 if place is None else place)
 
     def _put(self, place: int | None, call: FrozenCall, *, reads: bool) -> bool:
-        """Put a call where it belongs; return False if there is no room."""
+        """Add or replace a call; return False if the log is full."""
         size = self._size + call.size
         if size > _MOST_BYTES and reads:
             call = call._replace(output=None)
             size = self._size + call.size
         if size > _MOST_BYTES or len(self._calls) >= _MOST_CALLS:
-            self.closed = f"a log has up to {_MOST_CALLS:,} calls and {_MOST_BYTES:,} bytes"
+            self._closed = f"a log has up to {_MOST_CALLS:,} calls and {_MOST_BYTES:,} bytes"
             return False
         self._size = size
         if place is None or place >= len(self._calls):
@@ -392,7 +420,7 @@ class CallLog:
         return True
 
     def _secure(self, place: int) -> None:
-        """Store a call that wrote something, or forget it if its transaction is rolled back."""
+        """Store a call that wrote something, or drop it if its transaction is rolled back."""
         if self._stored.in_transaction:
             self._stored.if_rolled_back(partial(self._undo, place))
         else:
@@ -404,7 +432,7 @@ class CallLog:
             self._has_news = True
 
     def _cut(self, place: int) -> None:
-        """Drop the calls from a place on. Stored ones stay until there is something new."""
+        """Drop the calls from a position on. Stored calls stay until the next save."""
         del self._calls[place:]
         self._place = min(self._place, place)
         self._size = sum(call.size for call in self._calls)
@@ -416,12 +444,12 @@ class CallLog:
         try:
             self._stored.write(self._written, calls[self._written :])
         except TractError as error:
-            self.closed = str(error).rstrip(".")
+            self._closed = _words(error)
         else:
             self._written, self._has_news = len(calls), False
 
     def _logged(self) -> Iterator[LoggedCall]:
-        """Yield the calls in their stored form; drop all from the first that has none."""
+        """Yield the calls in their stored form. Drop the first call without one, and all calls after it."""
         for place, call in enumerate(self._calls):
             logged = call if isinstance(call, LoggedCall) else call.logged()
             if logged is None or (logged.output is None and not _only_reads(getattr(call, "tool", ""))):
@@ -433,60 +461,12 @@ class CallLog:
 
     def _close(self, tool: Tool) -> None:
         name = tool if isinstance(tool, str) else tool.name
-        self.closed = f"a call of {name} has no plain JSON, or more than {MOST_BYTES:,} bytes of it"
+        self._closed = f"a call of {name} has no plain JSON, or more than {MOST_BYTES:,} bytes of it"
 
 
 def _only_reads(tool: Tool) -> bool:
-    """Return True if making the call again changes nothing. A name stands for a tool that does not exist."""
+    """Return True if repeating the call changes nothing. A text is the name of a tool that does not exist."""
     return isinstance(tool, str) or tool.traits.read_only
-
-
-class ScriptReplay:
-    """The answers that a run takes from the run before it, and leaves to the next.
-
-    Args:
-        stored: its rows.
-        anew: make all calls, whatever is known.
-
-    Attributes:
-        log: answers calls, and keeps them.
-    """
-
-    def __init__(self, stored: StoredLog, *, anew: bool) -> None:
-        self._stored = stored
-        self._troubles: list[str] = []
-        try:
-            self._earlier = stored.earlier()
-        except TractError as error:
-            self._earlier = EarlierRun()
-            self._troubles.append(f"The calls of an earlier run cannot be read: {_words(error)}.")
-        self.log = CallLog(stored, () if anew else self._earlier.calls)
-
-    def end(self, *, completed: bool) -> None:
-        """Forget the calls of a completed script; leave those of any other to the next run."""
-        try:
-            self.log.end(completed=completed)
-        except TractError as error:
-            self._troubles.append(f"The calls of this run cannot be stored: {_words(error)}.")
-        if self.log.closed and not completed:
-            self._troubles.append(
-                f"Not all of its calls were kept, so another run makes the rest a second time: {self.log.closed}."
-            )
-
-    def notes(self) -> tuple[str, ...]:
-        """Return what a person has to know, in sentences."""
-        notes, ran_at = [], self._earlier.ran_at
-        if self.log.replayed and ran_at is not None:
-            were = "was" if self.log.replayed == 1 else "were"
-            notes.append(
-                f"{counted(self.log.replayed, 'call')} {were} answered from the run of "
-                f"{ran_at.astimezone():%Y-%m-%d %H:%M:%S}, which did not complete; nothing was called again."
-            )
-        if self._earlier.doubtful:
-            notes.append(
-                "The store holds calls of an earlier run that you did not sign, or that changed; they were not used."
-            )
-        return (*notes, *self._troubles)
 
 
 def _words(error: Exception) -> str:

@@ -1,8 +1,8 @@
-"""The check before a script runs in the sandbox: it reports certain errors.
+"""The check before a script runs in the sandbox. It reports only certain errors.
 
-It covers the statements that every run reaches, and only if no handler can catch the error. It skips branches,
-functions and `try` blocks with handlers. It checks the names of a call's arguments, and their values if all of them
-are literals. All other errors appear when the call runs and raises.
+It covers the statements that every run reaches, if no handler can catch the error. It skips branches, functions and
+`try` blocks with handlers. It checks the names of a call's arguments, and their values if all of them are literals. All
+other errors appear at run time.
 
 The check is one pass over the syntax tree. It infers no types, so its time grows only with the length of the script.
 """
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 TOOLS: Final = "tools"
 _KNOWN_NAMES: Final = {*dir(builtins), *NAMES, TOOLS}
 _RUN_TEXT: Final = {"eval", "exec"}
-"""Builtins that can bind names which the syntax tree does not show."""
+"""Builtins that can bind names which are not in the syntax tree."""
 _MOST: Final = 20
-"""Problems that are reported: finding the nearest name of each takes time."""
+"""The maximum number of reported problems. Finding the nearest name of each takes time."""
 _UNKNOWN: Final = object()
 """An argument that is not a literal."""
 
@@ -48,21 +48,21 @@ class _Problem(NamedTuple):
 def check_script(
     script: Script, tools: Mapping[str, ToolDefinition], variables: Collection[str]
 ) -> ScriptError | None:
-    """Return everything in a script that can never work; None if there is nothing.
+    """Return the certain errors of a script; None if there are none.
 
     Args:
-        script: compiles.
-        tools: by their own names.
-        variables: names that earlier scripts bound.
+        script: A script that compiles.
+        tools: The tools by their own names.
+        variables: Names that earlier scripts bound.
     """
     tree = ast.parse(script.padded)
-    found = sorted(islice(_Check(tree, tools, variables).problems(), _MOST))
-    if not found:
+    problems = sorted(islice(_Check(tree, tools, variables).problems(), _MOST))
+    if not problems:
         return None
     lines = list(io.StringIO(script.padded, newline=None))
-    listed = [f"line {line}: {text}\n    {lines[line - 1].strip()}" for line, text in found]
-    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-    problem = f"line {found[0].line}: {found[0].text}{more}"
+    listed = [f"line {line}: {text}\n    {lines[line - 1].strip()}" for line, text in problems]
+    more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
+    problem = f"line {problems[0].line}: {problems[0].text}{more}"
     return ScriptError(
         "TypeCheckError",
         f"{problem}{'' if problem.endswith(('.', '?')) else '.'} Nothing of the script ran",
@@ -131,7 +131,7 @@ class _Check:
                 yield _Problem(node.lineno, f"`{TOOLS}.{path}`: {'; '.join(problems)}")
 
     def _path_of(self, node: ast.expr) -> str | None:
-        """Return the path after `tools.`: empty for `tools` itself, None for anything else."""
+        """Return the path after `tools.`: empty for `tools` itself, None for other expressions."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -141,30 +141,30 @@ class _Check:
 
 
 def nearest_tool(space: str, name: str, functions: Iterable[str]) -> str:
-    """Return ` Did you mean 'x'?` for a name that a namespace of `tools` lacks, or nothing."""
+    """Return ` Did you mean 'x'?` for a missing name of a namespace of `tools`, or an empty text."""
     begin = f"{space}." if space else ""
     return nearest(name, (path.removeprefix(begin) for path in functions if path.startswith(begin)))
 
 
 def _find_imports(tree: ast.AST, bound: Counter[str]) -> dict[str, str]:
-    """Return the path after `tools.` of each name. A name that the script binds twice may be anything."""
-    found = {} if TOOLS in bound else {TOOLS: ""}
+    """Return the path after `tools.` of each name. Leave out names that the script binds twice."""
+    paths = {} if TOOLS in bound else {TOOLS: ""}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             imported = [(alias.asname or "", alias.name) for alias in node.names]
-            found |= {
+            paths |= {
                 name or TOOLS: path.partition(".")[2] if name else ""
                 for name, path in imported
                 if path.partition(".")[0] == TOOLS and bound[name or TOOLS] == 1
             }
         elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == TOOLS:
             space = str(node.module).partition(".")[2]
-            found |= {
+            paths |= {
                 alias.asname or alias.name: f"{space}.{alias.name}" if space else alias.name
                 for alias in node.names
                 if bound[alias.asname or alias.name] == 1
             }
-    return found
+    return paths
 
 
 def _has_stars(node: ast.Call) -> bool:
@@ -193,7 +193,7 @@ def _literal(node: ast.expr) -> Any:
 
 
 def _walk_reached(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the nodes that every run reaches, if nothing fails before, and whose errors end the script."""
+    """Yield the nodes that every run reaches, and whose errors end the script."""
     stack: list[ast.AST] = list(tree.body)
     while stack:
         node = stack.pop()
@@ -220,7 +220,7 @@ _REACHED_FIELDS: Final[dict[type[ast.AST], tuple[str, ...]]] = {
 
 
 def _reached_parts(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the parts of a node that are reached if the node is. A loop counts as one that has something to do."""
+    """Yield the parts that a run always reaches after the node. A loop counts as not empty."""
     fields = _REACHED_FIELDS.get(type(node), node._fields)
     if isinstance(node, ast.BoolOp):
         yield node.values[0]
@@ -241,7 +241,7 @@ def _reached_parts(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _elements(node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> list[ast.expr]:
-    if isinstance(node, ast.GeneratorExp):  # it runs only as far as it is read
+    if isinstance(node, ast.GeneratorExp):  # it runs only on demand
         return []
     return [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
 

@@ -1,4 +1,4 @@
-"""What a model is told about scripts: how to write them, and the tools that it is likely to need, within a budget."""
+"""The model's instructions about scripts: how to write them, and the tools it probably needs, within a token limit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_NAMES: Final = 50
 _MOST_SPACES: Final = 10
 _LONGEST_DESCRIPTION: Final = 300
 _MISSES: Final = 5
-"""Tools that did not fit, before no others are tried."""
+"""The number of tools that may be too large before the search for more tools ends."""
 
 
 def instructions(
@@ -30,14 +30,14 @@ def instructions(
     """Return instructions for writing scripts. See `Scripts.get_system_instructions`.
 
     Args:
-        executor: has the tools, and knows how often each was used.
-        profile: which tools the model has.
-        count: counts tokens.
-        max_tokens: of the whole text.
-        query: what the conversation is about.
+        executor: It has the tools, and the number of uses of each tool.
+        profile: The model's tools.
+        count: It counts tokens.
+        max_tokens: The limit for the whole text.
+        query: The topic of the conversation.
 
     Raises:
-        ContentError: not even the words about scripts fit.
+        ContentError: The text without any tools is already too long.
     """
     max_tokens = check_limit(max_tokens)
     check_text(query, "query")
@@ -48,36 +48,38 @@ def instructions(
     least = count(head)
     if least > max_tokens:
         raise ContentError(f"the instructions need at least {least} tokens; max_tokens is {max_tokens}")
-    whole = _text(head, stub_source(functions), "")
-    if count(whole) <= max_tokens:
-        return whole
-    kept = _likeliest(functions, ranked(functions, executor.uses, query), count, max_tokens - least)
-    while kept:
-        rest = [name for name in functions if name not in kept]
-        text = _text(head, stub_source(kept, argument_docs=False), _of_the_rest(rest, can_search=can_search))
+    full_text = _text(head, stub_source(functions), "")
+    if count(full_text) <= max_tokens:
+        return full_text
+    listed = _likeliest(functions, ranked(functions, executor.uses, query), count, max_tokens - least)
+    while listed:
+        rest = [name for name in functions if name not in listed]
+        text = _text(
+            head, stub_source(listed, argument_docs=False), _of_the_rest(rest, can_search=can_search)
+        )
         if count(text) <= max_tokens:
             return text
-        kept.popitem()
+        listed.popitem()
     return head
 
 
 def _likeliest(
     functions: Mapping[str, ToolDefinition], names: Iterable[str], count: Callable[[str], int], room: int
 ) -> dict[str, ToolDefinition]:
-    """Return the first tools that there is room for, each with its description; a large one gives way to others."""
-    kept: dict[str, ToolDefinition] = {}
+    """Return the first tools that fit, each with its description. Skip a large tool for smaller ones."""
+    listed: dict[str, ToolDefinition] = {}
     misses = 0
     for name in names:
         tool = functions[name]
         short = replace(tool, description=one_line(tool.description, _LONGEST_DESCRIPTION))
         size = count(stub_source({name: short}, argument_docs=False))
         if size <= room:
-            kept[name], room = short, room - size
+            listed[name], room = short, room - size
         else:
             misses += 1
             if misses == _MISSES:
                 break
-    return kept
+    return listed
 
 
 def _text(head: str, stubs: str, rest: str) -> str:
@@ -92,7 +94,7 @@ def _of_the_rest(names: list[str], *, can_search: bool) -> str:
         spaces = Counter(name.partition(".")[0] for name in names if "." in name).most_common(_MOST_SPACES)
         listed = ", ".join(f"tools.{space} ({number})" for space, number in spaces)
         return prompts.TO_BE_FOUND.format(
-            count=len(names), spaces=f", such as those of {listed}" if listed else ""
+            count=len(names), spaces=f", for example in {listed}" if listed else ""
         )
     listed = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
     return prompts.NAMED.format(count=len(names), names=listed)

@@ -1,9 +1,9 @@
-"""The kernel backend: a script as Python code of this process.
+"""The kernel backend: it runs a script as Python code of this process.
 
-Nothing contains it: it reaches whatever the process reaches. What a model wrote runs here only after a person approved
-it; the sandbox is for everything else.
+Nothing restricts the script. It has all permissions of the process. A model's code runs here only after the user
+approved it. All other code runs in the sandbox.
 
-Variables stay from script to script in script notebooks: namespaces of this process, each with an id.
+Script notebooks keep variables from script to script. A script notebook is a namespace of this process with an id.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ENDINGS = {"timed_out": ScriptStatus.TIMED_OUT, "interrupted": ScriptStatus.INT
 
 
 def run_in_kernel(run: ScriptRun, namespace: dict[str, Any], executor: ToolExecutor) -> None:
-    """Run a script's code in a namespace, in the current thread; the outcome is put into `run`."""
+    """Run a script's code in a namespace, in the current thread. Store the outcome in `run`."""
     body, value = run.script.compiled(has_tools=_has_tools(namespace))
     process = os.getpid()
     run.script.register()
@@ -62,11 +62,11 @@ def run_in_kernel(run: ScriptRun, namespace: dict[str, Any], executor: ToolExecu
         except SystemExit as error:
             run.status = ScriptStatus.COMPLETED if not error.code else ScriptStatus.FAILED
             run.error = None if not error.code else script_error(error, run.script.filename)
-        except BaseException as error:  # noqa: BLE001 # whatever a script raises is its result
+        except BaseException as error:  # noqa: BLE001 # any exception of a script is its result
             run.status, run.error = ScriptStatus.FAILED, script_error(error, run.script.filename)
         finally:
             if os.getpid() != process:
-                # It forked: this process has a copy of the store's connection, and nothing more to do here.
+                # The script forked. This process has a copy of the store's connection and must end here.
                 os._exit(0 if run.status is ScriptStatus.COMPLETED else 1)
             run.calls.end()
     new = open_figures() - figures
@@ -76,13 +76,13 @@ def run_in_kernel(run: ScriptRun, namespace: dict[str, Any], executor: ToolExecu
 
 
 def was_left() -> bool:
-    """Return True if the turn of this script ended before the script. Newer figures may be the user's."""
+    """Return True if the script's turn ended before the script. Then newer figures may belong to the user."""
     notes = call_context().notes
     return notes is not None and notes.is_left
 
 
 def _has_tools(namespace: Mapping[str, Any]) -> bool:
-    """Return True if `tools` there is not a module that the user imported from a file."""
+    """Return True unless `tools` is a module that the user imported from a file."""
     return "tools" in namespace and getattr(namespace["tools"], "__spec__", None) is None
 
 
@@ -94,7 +94,7 @@ def _evaluated(code: CodeType, namespace: dict[str, Any]) -> Any:
 
 
 def script_error(error: BaseException, filename: str) -> ScriptError:
-    """Describe an exception, with the script's own lines and those of its causes."""
+    """Describe an exception and its causes, with the script's own lines only."""
     shown = traceback.TracebackException.from_exception(error, compact=True)
     _own_lines_only(shown, filename)
     return ScriptError(type(error).__name__, _message(error), _OURS.sub("", "".join(shown.format())))
@@ -126,50 +126,50 @@ _Notebook = TypeVar("_Notebook")
 
 
 class ScriptNotebooks:
-    """The namespaces of this process, by id.
+    """The script notebooks of this process, by id.
 
     Args:
-        given: what every script finds in its namespace, such as `tools`.
+        given: It returns the names in every namespace, such as `tools`.
 
     Attributes:
-        user_namespace: that of the notebook's user, where there is one.
-        user_cells: gives the cells that ran there.
+        user_namespace: The namespace of the notebook's user, if there is one.
+        user_cells: It returns the cells that ran in this namespace.
     """
 
-    def __init__(self, given: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(self, shared_names: Callable[[], Mapping[str, Any]]) -> None:
         self.user_namespace: dict[str, Any] | None = None
         self.user_cells: Callable[[], list[str]] = list
         self._ran: dict[str, list[tuple[int, str]]] = {}
         self._made: dict[str, dict[str, int]] = {}
-        self._given = given
+        self._given = shared_names
         self._notebooks: dict[str, dict[str, Any]] = {}
 
     def resolved(self, notebook_id: str | None) -> str:
-        """Return the id that is meant; without one, the user's own namespace, or `main` if there is none.
+        """Return the internal id. Without an id, use the user's own namespace, or `main` if there is none.
 
         Raises:
-            ScriptFailedError: it is no id, or `user` where there is no notebook of a user.
+            ScriptFailedError: The id is invalid, or it is `user` and the user has no notebook.
         """
         if notebook_id is None:
             return MAIN if self.user_namespace is None else USER
         if notebook_id == OWN:
             if self.user_namespace is None:
                 raise ScriptFailedError(
-                    f"{OWN!r} is the notebook of the person, and there is none here; name another one"
+                    f"{OWN!r} is the notebook of the user, which does not exist here; use another id"
                 )
             return USER
         return checked_id(notebook_id)
 
     def namespace(self, notebook_id: str, *, fresh: bool = False) -> dict[str, Any]:
-        """Return the namespace of a notebook, made at its first use.
+        """Return the namespace of a notebook. Create it on first use.
 
         Raises:
-            ScriptFailedError: the user's own namespace was to be emptied, or there are too many.
+            ScriptFailedError: `fresh` would clear the user's own namespace, or there are too many notebooks.
         """
         if notebook_id == USER and self.user_namespace is not None:
             if fresh:
                 raise ScriptFailedError(
-                    "--fresh would empty your own namespace; name a script notebook: --notebook ID"
+                    "--fresh would clear your own namespace; use a script notebook: --notebook ID"
                 )
             namespace = self.user_namespace
         else:
@@ -178,7 +178,7 @@ class ScriptNotebooks:
         return namespace
 
     def restore(self, namespace: dict[str, Any]) -> None:
-        """Put back the names that every script finds, if a script removed them. The user's own values stay."""
+        """Restore the names of every namespace if a script removed them. Keep the user's own values."""
         is_users = namespace is self.user_namespace
         for name, value in self._given().items():
             if not is_users:
@@ -187,13 +187,13 @@ class ScriptNotebooks:
                 namespace.setdefault(name, value)
 
     def note(self, notebook_id: str, code: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-        """Note the code of a script, the variables before it, and the variables that it may have made."""
+        """Record the code of a script, the variables before it, and the variables it may have created."""
         cells = len(self.user_cells()) if notebook_id == USER else 0
         self._ran.setdefault(notebook_id, []).append((cells, code))
         made_names(code, before, after, self._made.setdefault(notebook_id, {}))
 
     def ran_code(self, notebook_id: str) -> list[str]:
-        """Return the code that ran in a notebook, the oldest first: the user's cells, and scripts."""
+        """Return the code that ran in a notebook, oldest first: the user's cells and scripts."""
         identity = USER if notebook_id == OWN else notebook_id
         code = self.user_cells() if identity == USER else []
         code = list(code)
@@ -202,7 +202,7 @@ class ScriptNotebooks:
         return code
 
     def known(self, notebook_id: str) -> KernelVariables:
-        """Return the types of the current variables of a notebook, without running their code."""
+        """Return the types of a notebook's current variables, without running their code."""
         identity = USER if notebook_id == OWN else notebook_id
         cells = self.user_cells() if identity == USER else []
         if identity == USER:
@@ -212,27 +212,29 @@ class ScriptNotebooks:
         return KernelVariables(dict(namespace), self._made.get(identity), cells)
 
     def sizes(self) -> dict[str, int]:
-        """Return the number of variables of each, by id."""
+        """Return the number of variables of each notebook, by id."""
         return {notebook_id: len(self.variables(notebook_id)) for notebook_id in self._notebooks}
 
     def variables(self, notebook_id: str) -> dict[str, str]:
-        """Return the variables of a notebook with their types, `{"rows": "list[12]"}`, but none that begins with `_`.
+        """Return a notebook's variables with their types, `{"rows": "list[12]"}`. Leave out names with a leading `_`.
 
         Raises:
-            ScriptFailedError: there is no such notebook.
+            ScriptFailedError: The notebook does not exist.
         """
-        given = self._given()
+        shared_names = self._given()
         return {
             name: _kind(value)
             for name, value in self._existing(notebook_id).items()
-            if not name.startswith("_") and not isinstance(value, ModuleType) and given.get(name) is not value
+            if not name.startswith("_")
+            and not isinstance(value, ModuleType)
+            and shared_names.get(name) is not value
         }
 
     def reset(self, notebook_id: str) -> int:
-        """Forget a notebook's variables; return how many there were.
+        """Delete a notebook's variables, and return their number.
 
         Raises:
-            ScriptFailedError: there is no such notebook.
+            ScriptFailedError: The notebook does not exist.
         """
         count = len(self.variables(notebook_id))
         self._notebooks[notebook_id] = _empty()
@@ -241,10 +243,10 @@ class ScriptNotebooks:
         return count
 
     def create(self, notebook_id: str) -> None:
-        """Make a notebook.
+        """Create a notebook.
 
         Raises:
-            ScriptFailedError: it exists, or its id is not valid.
+            ScriptFailedError: The notebook exists, or the id is invalid.
         """
         check_new(checked_id(notebook_id), self._notebooks)
         self._opened(notebook_id)
@@ -262,14 +264,14 @@ class ScriptNotebooks:
 
 
 def checked_id(notebook_id: str) -> str:
-    """Return the id, if it is valid.
+    """Return a valid id unchanged.
 
     Raises:
-        ScriptFailedError: it is not valid.
+        ScriptFailedError: The id is invalid.
     """
     if not isinstance(notebook_id, str) or not _ID.fullmatch(notebook_id):
         raise ScriptFailedError(
-            f"{notebook_id!r:.80} is not a valid id of a script notebook: up to 64 letters, digits, '_', '-' and '.'"
+            f"invalid id {notebook_id!r:.80} of a script notebook; use up to 64 letters, digits, '_', '-' and '.'"
         )
     return notebook_id
 
@@ -278,13 +280,13 @@ def check_new(notebook_id: str, notebooks: Collection[str]) -> None:
     """Check that no notebook has this id.
 
     Raises:
-        ScriptFailedError: one has.
+        ScriptFailedError: A notebook has this id.
     """
     if notebook_id == OWN:
-        raise ScriptFailedError(f"{OWN!r} is the notebook of the person; give the new one another id")
+        raise ScriptFailedError(f"{OWN!r} is the notebook of the user; give the new one another id")
     if notebook_id in notebooks:
         raise ScriptFailedError(
-            f"there is a script notebook {notebook_id!r} already; run code in it, or give the new one another id"
+            f"the script notebook {notebook_id!r} already exists; run code in it, or give the new one another id"
         )
 
 
@@ -292,24 +294,24 @@ def check_room(notebook_id: str, notebooks: Collection[str]) -> None:
     """Check that there is room for one more notebook.
 
     Raises:
-        ScriptFailedError: there are too many.
+        ScriptFailedError: There are too many notebooks.
     """
     if notebook_id not in notebooks and len(notebooks) >= _MOST:
         raise ScriptFailedError(f"there are {_MOST} script notebooks already; use one of them")
 
 
 def existing(notebook_id: str, notebooks: Mapping[str, _Notebook]) -> _Notebook:
-    """Return the notebook of that id.
+    """Return the notebook with an id.
 
     Raises:
-        ScriptFailedError: no notebook has that id.
+        ScriptFailedError: No notebook has this id.
     """
-    found = notebooks.get(notebook_id)
-    if found is None:
+    notebook = notebooks.get(notebook_id)
+    if notebook is None:
         known = ", ".join(notebooks) or "none yet"
         close = nearest(str(notebook_id), notebooks)
-        raise ScriptFailedError(f"no script notebook {notebook_id!r:.80}.{close} There are: {known}")
-    return found
+        raise ScriptFailedError(f"no script notebook {notebook_id!r:.80}.{close} Known notebooks: {known}")
+    return notebook
 
 
 def _empty() -> dict[str, Any]:
@@ -317,7 +319,7 @@ def _empty() -> dict[str, Any]:
 
 
 def _kind(value: Any) -> str:
-    """Describe a value briefly (`int`, `list[12]`, `ndarray(2, 3)`) without calling any of its code."""
+    """Describe a value briefly (`int`, `list[12]`, `ndarray(2, 3)`) without running its code."""
     kind = type(value)
     if kind in {str, bytes, list, tuple, dict, set, frozenset}:
         return f"{kind.__name__}[{len(value)}]"

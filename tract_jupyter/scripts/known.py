@@ -1,6 +1,6 @@
 """Types of the kernel's variables, for the check of scripts that only read.
 
-Types are compared by identity, since a class can have any name. The check looks inside built-in containers, arrays and
+The check compares types by identity, because a class can have any name. It looks inside built-in containers, arrays and
 tables, up to a limit. It runs no code of the user.
 """
 
@@ -41,7 +41,7 @@ _DTYPES: Final = words("""
     StringDtype DatetimeTZDtype PeriodDtype BooleanDtype Int8Dtype Int16Dtype Int32Dtype Int64Dtype UInt8Dtype
     UInt16Dtype UInt32Dtype UInt64Dtype Float32Dtype Float64Dtype CategoricalDtype
 """)
-"""The types of columns that pandas adds to those of numpy, and that hold no objects of the user's."""
+"""Column types that pandas adds to the types of numpy, and that hold no user objects."""
 _CLASSES: Final = {
     "pandas": (
         "core.frame.DataFrame", "core.series.Series", "core.indexes.base.Index", "core.indexes.multi.MultiIndex",
@@ -53,23 +53,20 @@ _CLASSES: Final = {
     ),
     "matplotlib": ("axes._axes.Axes", "figure.Figure", "text.Text", "patches.Rectangle", "axis.Axis", "spines.Spine"),
 }  # fmt: skip
-"""The classes whose attributes a script may use: each must be as it came."""
+"""The classes whose attributes a script may use. User code must not have changed them."""
 
 
 class _ForeignError(Exception):
-    """Raised for a value whose type is not known."""
+    """Raised for a value of an unknown type."""
 
 
 class KernelVariables:
     """The variables of a namespace of this kernel; a `tract_jupyter.analysis.KernelNames`.
 
     Args:
-        namespace: the variables.
-        made: the variables that scripts made, each with the identity of its value.
-        cells: the cells of the user.
-
-    Attributes:
-        namespace: the variables.
+        namespace: The variables.
+        made: The variables that scripts created, each with the identity of its value.
+        cells: The cells of the user.
     """
 
     def __init__(
@@ -84,7 +81,7 @@ class KernelVariables:
         self._with_patches: set[str] | None = None
 
     def kind(self, name: str) -> str:
-        """Return what a variable holds."""
+        """Return the kind of a variable."""
         if name not in self.namespace:
             return ""
         if name not in self._kinds:
@@ -93,27 +90,27 @@ class KernelVariables:
         return self._kinds[name]
 
     def is_loaded(self, module: str) -> bool:
-        """Return True if a module is loaded, and comes from where packages are installed."""
+        """Return True if a module is loaded, and comes from the folder of installed packages."""
         loaded = sys.modules.get(module)
         root = module.partition(".")[0]
         return type(loaded) is ModuleType and _is_installed(loaded) and root not in self._patched()
 
     def _patched(self) -> Collection[str]:
-        """Return the packages of which a class has another operator than it came with, as `__getitem__`."""
+        """Return the packages with a class whose operator, such as `__getitem__`, was replaced."""
         if self._with_patches is None:
             self._with_patches = {
                 root
                 for root, cls in _classes()
-                for one in cls.__mro__
-                for name, value in list(vars(one).items())
+                for base in cls.__mro__
+                for name, value in list(vars(base).items())
                 if name.startswith("__")
-                and one.__module__.partition(".")[0] == root
+                and base.__module__.partition(".")[0] == root
                 and not _is_of(value, root)
             }
         return self._with_patches
 
     def is_original(self, module: str, name: str) -> bool:
-        """Return True if a function of a module is the module's own."""
+        """Return True if a module's function is the original one."""
         loaded = sys.modules.get(module)
         value = _MISSING if loaded is None else vars(loaded).get(name, _MISSING)
         if module == "builtins" and self.namespace.get("__builtins__", builtins) not in (
@@ -130,17 +127,17 @@ class KernelVariables:
         return value is _BUILTINS.get(name, _MISSING)
 
     def is_replaced(self, attribute: str) -> bool:
-        """Return True if a class of the known libraries has another attribute of that name than it came with."""
+        """Return True if user code replaced an attribute of this name in a class of a known library."""
         for root, cls in _classes():
-            for one in cls.__mro__:
-                if attribute in vars(one):
-                    if one.__module__.partition(".")[0] == root and not _is_of(vars(one)[attribute], root):
+            for base in cls.__mro__:
+                if attribute in vars(base):
+                    if base.__module__.partition(".")[0] == root and not _is_of(vars(base)[attribute], root):
                         return True
                     break
         return False
 
     def is_column(self, name: str) -> bool:
-        """Return True if an attribute of that name of a table is a column, and nothing else."""
+        """Return True if an attribute of a table with this name can only be a column."""
         if self._columns is None:
             frame = _member("pandas", "core.frame.DataFrame")
             self._columns = {
@@ -152,11 +149,11 @@ class KernelVariables:
             }
         array = _member("numpy", "ndarray")
         return name in self._columns and not any(
-            hasattr(cls, name) for cls in (array, list, dict, *(one for _, one in _classes()))
+            hasattr(cls, name) for cls in (array, list, dict, *(known_class for _, known_class in _classes()))
         )
 
     def why_not_drawn(self) -> str:
-        """Return why a script may not draw; empty if it may."""
+        """Return the reason why a script must not draw; empty if it may draw."""
         pyplot = sys.modules.get("matplotlib.pyplot")
         if pyplot is None or not self.is_loaded("matplotlib.pyplot"):
             return "matplotlib is not loaded yet"
@@ -167,12 +164,12 @@ class KernelVariables:
         return ""
 
     def is_free(self, name: str) -> bool:
-        """Return True if a script may give a variable that exists a new value: only scripts used it so far."""
+        """Return True if a script may assign to an existing variable, because only scripts used it."""
         is_made = name in self._made and id(self.namespace.get(name)) == self._made[name]
         return is_made and not self.is_mentioned(name)
 
     def is_mentioned(self, name: str) -> bool:
-        """Return True if a cell of the user has that name."""
+        """Return True if a cell of the user contains this name."""
         if self._words is None:
             self._words = {
                 word for cell in self._cells for word in _WORD.findall(unicodedata.normalize("NFKC", cell))
@@ -182,7 +179,7 @@ class KernelVariables:
 
 _MISSING: Final = object()
 _BUILTINS: Final = {name: value for name, value in vars(builtins).items() if not name.startswith("_")}
-"""The builtins when this package was imported."""
+"""The builtins at the import of this package."""
 
 
 def _kind(name: str, value: Any) -> str:
@@ -197,7 +194,7 @@ def _kind(name: str, value: Any) -> str:
         is_table = _look(name, value, _Budget(), texts, 0)
     except _ForeignError:
         return "other"
-    except Exception:  # noqa: BLE001 # a library that cannot say what it holds is not known
+    except Exception:  # noqa: BLE001 # a value that fails to describe itself is unknown
         return "other"
     if sum(map(len, texts)) > _MOST_TEXT or why_not_sent("\n".join(texts)):
         return "other"
@@ -205,7 +202,7 @@ def _kind(name: str, value: Any) -> str:
 
 
 def _listed(value: Any) -> str:
-    """Return the name of a function that a script may use, as `math.sqrt`; empty for anything else."""
+    """Return the name of a function that a script may use, such as `math.sqrt`; empty for other values."""
     if not callable(value):
         return ""
     for module, names in READING_FUNCTIONS.items():
@@ -218,16 +215,16 @@ def _listed(value: Any) -> str:
 
 
 class _Budget:
-    """How many values are still looked at."""
+    """The number of values that the check may still visit."""
 
     def __init__(self, most: int = _MOST_VALUES) -> None:
         self._left = most
 
     def take(self, count: int) -> None:
-        """Take so many.
+        """Use up a part of the budget.
 
         Raises:
-            _ForeignError: there are not so many left.
+            _ForeignError: The budget is exceeded.
         """
         self._left -= count
         if self._left < 0:
@@ -235,10 +232,10 @@ class _Budget:
 
 
 def _look(name: str, value: Any, budget: _Budget, texts: list[str], depth: int) -> bool:
-    """Look at a value and what it holds; return True for a table or an array.
+    """Check a value and its content; return True for a table or an array.
 
     Raises:
-        _ForeignError: something in it is of a type that is not known.
+        _ForeignError: A part of the value has an unknown type.
     """
     budget.take(1)
     kind = type(value)
@@ -252,14 +249,14 @@ def _look(name: str, value: Any, budget: _Budget, texts: list[str], depth: int) 
         raise _ForeignError
     if kind in _LISTS:
         budget.take(len(value))
-        for one in value:
-            _look(name, one, budget, texts, depth + 1)
+        for element in value:
+            _look(name, element, budget, texts, depth + 1)
         return False
     if kind is dict:
         budget.take(len(value))
-        for key, one in value.items():
+        for key, element in value.items():
             _look(name, key, budget, texts, depth + 1)
-            _look(str(key) if type(key) is str else name, one, budget, texts, depth + 1)
+            _look(str(key) if type(key) is str else name, element, budget, texts, depth + 1)
         return False
     if kind is _member("numpy", "ndarray"):
         if value.dtype.hasobject or value.dtype.names:  # a list of fields gives a view
@@ -270,10 +267,10 @@ def _look(name: str, value: Any, budget: _Budget, texts: list[str], depth: int) 
 
 
 def _check_zone(zone: Any) -> None:
-    """Check a time zone: one of the user's own has code that each use of the time calls.
+    """Check a time zone. A time zone class of the user runs code at each use of the time.
 
     Raises:
-        _ForeignError: it is of another type than those of the standard library.
+        _ForeignError: The type is not from the standard library.
     """
     if zone is not None and type(zone) not in {dt.timezone, _member("zoneinfo", "ZoneInfo")}:
         raise _ForeignError
@@ -283,23 +280,25 @@ def _is_scalar(kind: type) -> bool:
     """Return True for the scalar types of numpy and pandas."""
     pandas, generic = sys.modules.get("pandas"), _member("numpy", "generic")
     if generic is not None and issubclass(kind, generic):
-        return any(one is kind for one in vars(sys.modules["numpy"]).values())
+        return any(candidate is kind for candidate in vars(sys.modules["numpy"]).values())
     names = ("Timestamp", "Timedelta", "Period", "Interval")
     missing = {type(getattr(pandas, name, None)) for name in ("NaT", "NA")} if pandas else set()
-    return pandas is not None and (kind in missing or kind in {getattr(pandas, one, None) for one in names})
+    return pandas is not None and (
+        kind in missing or kind in {getattr(pandas, candidate, None) for candidate in names}
+    )
 
 
 def _check_table(value: Any, kind: type, budget: _Budget) -> None:
     """Check a table, series or index of pandas.
 
     Raises:
-        _ForeignError: it is none, or holds objects of other types, or carries attributes of the user's.
+        _ForeignError: The value has another type, holds objects of other types, or has attributes of the user.
     """
     pandas = sys.modules.get("pandas")
     indexes = set() if pandas is None else _indexes(pandas)
     if pandas is None or kind not in {pandas.DataFrame, pandas.Series, *indexes}:
         raise _ForeignError
-    is_own = any(not one.startswith("_") for one in vars(value))  # `df.describe = ...`
+    is_own = any(not attribute.startswith("_") for attribute in vars(value))  # `df.describe = ...`
     if is_own or (kind not in indexes and value.attrs) or not _is_known_freq(value):
         raise _ForeignError
     for name in () if kind is pandas.DataFrame else value.names if kind in indexes else (value.name,):
@@ -316,7 +315,7 @@ def _check_table(value: Any, kind: type, budget: _Budget) -> None:
 
 
 def _is_known_freq(value: Any) -> bool:
-    """Return True if the steps of an index are of pandas: the user may have a class of steps."""
+    """Return True if the steps of an index have a pandas type. The user may define another class of steps."""
     freq = getattr(value, "freq", None)
     return freq is None or _member("pandas", f"_libs.tslibs.offsets.{type(freq).__name__}") is type(freq)
 
@@ -329,7 +328,7 @@ def _indexes(pandas: Any) -> set[type]:
 
 
 def _is_plain(dtype: Any) -> bool:
-    """Return True for a type of numpy that holds no objects, and for the text type of pandas."""
+    """Return True for a numpy type without objects, and for the text type of pandas."""
     numpy = sys.modules["numpy"]
     if isinstance(dtype, numpy.dtype):
         return not dtype.hasobject
@@ -346,19 +345,19 @@ def _is_plain(dtype: Any) -> bool:
 
 
 def _check_cells(dtype: Any, column: Any, budget: _Budget) -> None:
-    """Check each object in a column, or each category."""
+    """Check each object or category of a column."""
     if hasattr(dtype, "categories"):
         _check_table(dtype.categories, type(dtype.categories), budget)
         return
     budget.take(len(column) // 10)  # a cell takes less time than a value in a list
     cells = column.to_numpy()
-    for one in () if set(map(type, cells)) <= _PLAIN else cells:
-        if type(one) not in _PLAIN:
-            _look("", one, _Budget(1), [], _DEEPEST)
+    for cell in () if set(map(type, cells)) <= _PLAIN else cells:
+        if type(cell) not in _PLAIN:
+            _look("", cell, _Budget(1), [], _DEEPEST)
 
 
 def _is_of(value: Any, root: str) -> bool:
-    """Return True if a function, class or property is a package's own: its code is in a module of that package."""
+    """Return True if the code of a function, class or property is in a module of the package."""
     is_plain = isinstance(value, FunctionType | type)
     for part in ("__wrapped__", *(() if is_plain else ("__func__", "fget", "func", "_accessor"))):
         inner = getattr(value, part, None)
@@ -368,21 +367,25 @@ def _is_of(value: Any, root: str) -> bool:
         home = str(value.__globals__.get("__name__", ""))
         return home.partition(".")[0] == root or value.__code__.co_filename.startswith("<__array_function__")
     if isinstance(value, type):
-        made = [one for one in (vars(value).get("__init__"), vars(value).get("__new__")) if one is not None]
+        constructors = [
+            constructor
+            for constructor in (vars(value).get("__init__"), vars(value).get("__new__"))
+            if constructor is not None
+        ]
         return value.__module__.partition(".")[0] in {root, "builtins"} and all(
-            _is_of(one, root) for one in made
+            _is_of(constructor, root) for constructor in constructors
         )
     if isinstance(value, BuiltinFunctionType) or type(value).__name__ == "cython_function_or_method":
         home = str(value.__module__ or root).partition(".")[0]
-        owner = getattr(value, "__self__", None)  # `words.append` is a builtin, too
+        owner = getattr(value, "__self__", None)  # `words.append` is also a builtin
         return home.removeprefix("_") == root and isinstance(owner, ModuleType | type | None)
     if callable(value) and "(vectorized)" in str(getattr(value, "__name__", "")):
-        return False  # `numpy.frompyfunc` made it of a function
+        return False  # `numpy.frompyfunc` created it from a function
     return type(value).__module__.partition(".")[0] in {root, "builtins", "numpy", "pandas", "functools"}
 
 
 def _classes() -> Iterator[tuple[str, type]]:
-    """Yield the classes of the libraries that are loaded, each with the name of its package."""
+    """Yield the classes of the loaded libraries, each with the name of its package."""
     for root, paths in _CLASSES.items():
         if root in sys.modules:
             for path in paths:
@@ -392,7 +395,7 @@ def _classes() -> Iterator[tuple[str, type]]:
 
 
 def _member(root: str, path: str) -> Any:
-    """Return a member of a loaded module, by its path; None if there is none."""
+    """Return a member of a loaded module by its path; None if it does not exist."""
     module, _, name = f"{root}.{path}".rpartition(".")
     loaded = sys.modules.get(module)
     return None if loaded is None else vars(loaded).get(name)
@@ -418,20 +421,24 @@ def _folders() -> tuple[str, ...]:
 
 
 DRAWN: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
-"""The figures that scripts made."""
+"""The figures that scripts created."""
 
 
 def open_figures() -> set[Any]:
-    """Return the figures that are open; a notebook shows them below the cell, where no script sees them."""
+    """Return the open figures. A notebook shows them below the cell, and scripts do not see them there."""
     helpers = sys.modules.get("matplotlib._pylab_helpers")
-    return set() if helpers is None else {one.canvas.figure for one in helpers.Gcf.get_all_fig_managers()}
+    return (
+        set()
+        if helpers is None
+        else {manager.canvas.figure for manager in helpers.Gcf.get_all_fig_managers()}
+    )
 
 
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 
 
 def made_names(code: str, before: Mapping[str, Any], after: Mapping[str, Any], made: dict[str, int]) -> None:
-    """Add the variables that a script made to `made`, each with the identity of its value."""
+    """Add the variables that a script created to `made`, each with the identity of its value."""
     for node in ast.walk(parse(code)):
         name = ""
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -444,8 +451,8 @@ def made_names(code: str, before: Mapping[str, Any], after: Mapping[str, Any], m
 
 
 def keep_made(before: Mapping[str, Any], after: dict[str, Any], namespace: dict[str, Any]) -> dict[str, Any]:
-    """Put what a script made into a namespace, but where a variable was changed meanwhile; return what was put."""
-    kept = {}
+    """Copy a script's new variables into a namespace, and return them. Skip variables that changed since."""
+    moved = {}
     for name, value in after.items():
         is_made = name not in before or before[name] is not value
         if (
@@ -453,12 +460,12 @@ def keep_made(before: Mapping[str, Any], after: dict[str, Any], namespace: dict[
             and not name.startswith("_")
             and namespace.get(name, _MISSING) is before.get(name, _MISSING)
         ):
-            kept[name] = namespace[name] = _moved(value, after, namespace)
-    return kept
+            moved[name] = namespace[name] = _moved(value, after, namespace)
+    return moved
 
 
 def _moved(value: Any, after: dict[str, Any], namespace: dict[str, Any]) -> Any:
-    """Return a function of a script that sees the variables of a namespace; any other value as it is."""
+    """Rebind a function of a script to the variables of a namespace. Return other values unchanged."""
     if type(value) is not FunctionType or value.__globals__ is not after:
         return value
     moved = FunctionType(value.__code__, namespace, value.__name__, value.__defaults__, value.__closure__)

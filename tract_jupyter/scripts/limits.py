@@ -1,4 +1,4 @@
-"""Limits of a script, and the meter that counts what it used of them."""
+"""Limits of a script, and the meter of its use."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tract_jupyter.models import counted
 
 @dataclass(frozen=True, slots=True)
 class ScriptLimits:
-    """The limits of one script; None stands for no limit.
+    """The limits of one script; None means no limit.
 
     Attributes:
-        calls: tool calls.
-        seconds: of running; waiting for a person's decision does not count.
-        result_bytes: of what all tool calls together give back, as JSON, about.
-        output_characters: that are kept of what it prints and displays: as much of the beginning as of the end.
-        depth: tools that call tools.
-        memory: bytes, in the sandbox; the kernel's own memory cannot be bounded.
+        calls: Tool calls.
+        seconds: Running time. Waiting for the user's decision does not count.
+        result_bytes: The approximate size of all results as JSON.
+        output_characters: Characters of the output that are kept, half from the beginning and half from the end.
+        depth: Nested calls of tools that call tools.
+        memory: Bytes in the sandbox. The kernel's memory has no limit.
     """
 
     calls: int | None = 1_000
@@ -42,10 +42,10 @@ class ScriptLimits:
 
 
 class ScriptMeter:
-    """The use of one script, against its limits. Any thread may read it while the script runs.
+    """The meter of one script. Any thread may read it while the script runs.
 
     Attributes:
-        clock: measures the seconds of running. Waiting for the approval of the script does not count.
+        clock: The clock of the running time. Waiting for the approval of the script does not count.
     """
 
     def __init__(self, limits: ScriptLimits) -> None:
@@ -53,7 +53,7 @@ class ScriptMeter:
         self.calls = 0
         self.result_bytes = 0
         self.clock = Clock()
-        self._nesting = threading.local()  # calls side by side are not deep
+        self._nesting = threading.local()  # parallel calls are not nested
         self._until = inf
         self._lock = threading.Lock()
 
@@ -61,24 +61,24 @@ class ScriptMeter:
         """Start the clock.
 
         Args:
-            seconds_left: of the turn that runs the script, if that is limited.
+            seconds_left: The rest of the turn's time limit, if it has one.
         """
         self._until = inf if seconds_left is None else self.clock.seconds + seconds_left
         self.clock.start()
 
     @property
     def is_over_time(self) -> bool:
-        """True if the time limit of the script or of its turn is over."""
+        """True if the time of the script or of its turn is over."""
         limit = self.limits.seconds
         return self.clock.seconds > min(inf if limit is None else limit, self._until)
 
     def go_on(self, *, calls: int, result_bytes: int, seconds: float) -> None:
-        """Continue counting where another process stopped."""
+        """Continue the counts of another process."""
         self.calls, self.result_bytes, self.clock = calls, result_bytes, Clock(seconds)
 
     @property
     def depth(self) -> int:
-        """The number of nested calls that this thread is in."""
+        """The nesting depth of this thread's calls."""
         return getattr(self._nesting, "depth", 0)
 
     @depth.setter
@@ -87,7 +87,7 @@ class ScriptMeter:
         self._nesting.depth = depth
 
     def refusal(self) -> str:
-        """Count a call that may begin; otherwise return why it may not."""
+        """Count a call if it may begin. Otherwise return the reason for the refusal."""
         limits = self.limits
         with self._lock:
             if limits.calls is not None and self.calls >= limits.calls:

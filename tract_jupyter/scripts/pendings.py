@@ -1,4 +1,4 @@
-"""Pendings of scripts: a paused call, saved with the program that made it, and a script for the kernel."""
+"""Pendings of scripts: a paused call, saved with its program, and a script for the kernel."""
 
 from __future__ import annotations
 
@@ -34,39 +34,39 @@ if TYPE_CHECKING:
 
 RUN_SCRIPT: Final = "run_script"
 """The operation of `PendingScript`, as its requests and rows name it."""
-READS: Final = "Run what has no findings and touches no files, in this session"
+READS: Final = "Run code without findings that touches no files, in this session"
 """The rule of the standing approval for scripts that only read, as the user sees it."""
 
 
 def reading_scripts() -> Subject:
-    """Return the subject of that approval: scripts of the model of the chat only."""
+    """Return the subject of this approval. It covers only scripts by the model of the chat."""
     return Subject("script", "kernel", digest({"rule": READS}), {}, CHAT, rule=READS)
 
 
 _SAME: Final = ("code", "call", "first_line", "notebook_id", "tract")
-"""The parts of a script's state by which it is known to stand at the same call."""
+"""The parts of a script's state that identify its current call."""
 
 
 class PendingScriptCall(ToolPending):
-    """Call a tool from a script of the sandbox, which is paused at the call.
+    """A tool call from a script in the sandbox, which is paused at the call.
 
-    The fields hold the paused program, so that any process on the store can go on with it.
+    The fields hold the paused program. So any process on the store can continue it.
 
     Args:
-        fields: see `about`.
-        go_on: takes the saved program up, where the script does not wait in this process: for an approval, and for a
-            rejection too, which the script may catch. None where it waits, so that deciding is all there is to do.
-        acts_in: gives the tract whose script it is, where that stands below the one that is asked.
-        options: see `BuiltinPending`.
+        fields: See `about`.
+        go_on: It continues the saved program after an approval or a rejection. A script may catch a rejection. None if
+            the script waits in this process. Then the decision needs no further work.
+        acts_in: It returns the tract of the script, if that tract is below the tract of the request.
+        options: See `BuiltinPending`.
     """
 
     kind = "tool"
     name = "script_call"
     about: ClassVar[Mapping[str, str]] = {
         "tool": "The tool that the script calls.",
-        "arguments": "What it calls it with.",
-        "definition_hash": "Of the tool, as it was when this was asked.",
-        "script": "The script, and where it stands.",
+        "arguments": "The arguments of the call.",
+        "definition_hash": "The hash of the tool at the time of the request.",
+        "script": "The script and its position.",
     }
     in_view = frozenset({"tool", "arguments", "script"})
     is_renewed = True
@@ -90,53 +90,57 @@ class PendingScriptCall(ToolPending):
         self._execute_fn = go_on
 
     @action
-    def reject(self, reason: Annotated[str, "Why; the script is told, and may go on."] = "") -> Any:
+    def reject(
+        self, reason: Annotated[str, "The reason. The script gets it as an error, and may continue."] = ""
+    ) -> Any:
         """Reject, with a reason."""
         self._require_open("reject")
         self.status = PendingStatus.REJECTED
         self.rejection_reason = reason
-        if self._execute_fn is not None and not self.doubt:  # what nobody knows does not go on at all
+        if self._execute_fn is not None and not self.doubt:  # a doubtful program never continues
             self.result = interruptible(self._execute_fn, self)
         return self.result
 
     def repeats(self, other: Pending | StoredPending) -> bool:
-        """Return True if the same call of the same script already waits, because the script was run again."""
+        """Return True if a second run of the same script waits at the same call."""
         there = other.fields.get("script")
         return isinstance(there, dict) and all(there.get(name) == self.script[name] for name in _SAME)
 
     def is_instant(self, action: str) -> bool:
-        """Return True if deciding is all there is to do, because the script itself is waiting."""
+        """Return True if the decision needs no further work, because the script itself waits."""
         if self.chooses(action):
             return False
         return self._execute_fn is None or action == "pass_through"
 
     def check_current(self) -> None:
-        """Check that tool and program are the ones that were asked about.
+        """Check that the tool and the program have not changed since the request.
 
         Raises:
-            FingerprintError: the tool was changed or removed.
-            TrustError: somebody else saved the program, or changed it: nobody can see what it would do.
+            FingerprintError: The tool was changed or removed.
+            TrustError: Another user saved or changed the program, so its effects are unknown.
         """
         if self.doubt:
             raise TrustError(
-                f"{self.doubt} A saved program goes on only where it is known to be yours; turn it down"
+                f"{self.doubt} Only a program that is certainly yours can continue; reject this one"
             )
         super().check_current()
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """Return the code of the operation that is fired, if any, and the whole script with the asking line marked."""
-        asked, script = super().asking_block(), self.script
-        title, marked = ("Script", None) if asked is None else (asked.title, asked.marked)
-        whole = CodeBlock(title, script["code"], first_line=script["first_line"], marked=marked)
-        return (*super().code_blocks(), whole)
+        """Return the code of the fired operation, if any, and the script with the calling line marked."""
+        calling_block, script = super().asking_block(), self.script
+        title, marked = (
+            ("Script", None) if calling_block is None else (calling_block.title, calling_block.marked)
+        )
+        script_block = CodeBlock(title, script["code"], first_line=script["first_line"], marked=marked)
+        return (*super().code_blocks(), script_block)
 
     @property
     def runs_in(self) -> RunsIn:
-        """The sandbox: only its scripts pause at a call."""
+        """The sandbox. Only its scripts pause at a call."""
         return "sandbox"
 
     def asking_block(self) -> None:
-        """Return None: the asking line is marked in the script."""
+        """Return None, because the script marks the calling line."""
 
     def tables(self) -> tuple[ValueTable, ...]:
         """Return the arguments of the call, the script's position, and the digest of the saved program."""
@@ -152,10 +156,10 @@ class PendingScriptCall(ToolPending):
                 f"sha256 {sha256(saved.encode()).hexdigest()}, {len(saved):,} characters",
             ),
         )
-        return (*super().tables(), ValueTable("Where the script stands", rows, "nothing"))
+        return (*super().tables(), ValueTable("Position of the script", rows, "nothing"))
 
     def summary(self) -> str:
-        """Return what the tool does."""
+        """Return the description of the tool."""
         tool = self.current_tool
         return "" if tool is None else tool.description
 
@@ -166,26 +170,26 @@ class PendingScriptCall(ToolPending):
             return self.actor
 
     def why(self) -> str:
-        """Return who wants to call it, and what deciding later means."""
+        """Return the caller, and the effect of a later decision."""
         return (
-            f"{self._asker()} wants to make this call, and is stopped there. It was saved with this question: decided "
-            f"later, it goes on from this line. {self.about_operation()}"
+            f"{self._asker()} wants to make this call, and is paused there. The program is saved with this request. "
+            f"After a later decision, it continues from this line. {self.about_operation()}"
         ).rstrip()
 
 
 class PendingScript(FieldPending):
-    """A script for the kernel, where nothing contains it. Nothing of it runs before it is approved.
+    """A script for the kernel, where nothing restricts it. No part of it runs before the approval.
 
-    The user may change the code first. One standing approval covers it, if it has no findings and only reads (`READS`).
+    The user may change the code first. A standing approval covers code that has no findings and only reads (`READS`).
 
     Args:
-        code: all of it.
-        notebook_id: whose variables it would see; `user` for the user's own.
-        acts_in: the tract whose tools it would call; that of the question if left out.
-        options: see `Pending`. `execute_fn` runs the code that its fields have then.
+        code: The whole code.
+        notebook_id: The notebook with the variables; `user` for the user's own variables.
+        acts_in: The tract whose tools the script calls. The default is the tract of the request.
+        options: See `Pending`. `execute_fn` runs the code in the fields at that time.
 
     Attributes:
-        seen: a copy of the variables by which it was found that the code only reads; None if nobody looked.
+        seen: A copy of the variables from the check that the code only reads; None before the check.
     """
 
     kind = "script"
@@ -209,17 +213,17 @@ class PendingScript(FieldPending):
         return f"Run a script in the kernel, with {whose}"
 
     def binding(self) -> Subject:
-        """Bind all of the code, and where it would run."""
+        """Bind the approval to the whole code and its notebook."""
         return Subject("script", "kernel", "", self.fields)
 
     @property
     def subject(self) -> Subject | None:
-        """The rule that covers this code; None if it may do more than read, or if it is not the chat's own."""
+        """The rule that covers this code; None if it may do more than read, or if the chat's model did not write it."""
         return None if self._why_not_reading or self.caution or self.doubt else reading_scripts()
 
     @property
     def _why_not_reading(self) -> str:
-        """The reason why the user is asked about the code each time; empty if a standing approval may cover it."""
+        """The reason why each run needs approval; empty if a standing approval may cover the code."""
         code = self.fields["code"]
         if self._checked is None or self._checked[0] != code:
             self._checked = code, self._check_reading()
@@ -238,19 +242,19 @@ class PendingScript(FieldPending):
         return "kernel"
 
     def why(self) -> str:
-        """Return why the user is asked. If scripts that only read run at once, the reason for this one comes first."""
+        """Return the reason for the request. If reading scripts run at once, begin with the reason for this script."""
         reason = self._why_not_reading
         is_on = bool(reason) and self.tract.review.grants.has_rule()
-        asked = f"{ASKED_BECAUSE} {reason}. " if is_on else ""
-        reach = "In this kernel it can do whatever you can."
-        calls = "You are asked again before it calls a tool that can change something."
+        begin = f"{ASKED_BECAUSE} {reason}. " if is_on else ""
+        reach = "In this kernel it has all your permissions."
+        calls = "Calls of tools that can change something need another approval."
         author = self._executor.asker(self.actor)
         if author == self.actor and author.startswith("agent:"):
             author = "The model"
-        return f"{asked}{author} wrote this code. {reach} {calls}"
+        return f"{begin}{author} wrote this code. {reach} {calls}"
 
     def summary(self) -> str:
-        """Return what the code can do, as far as its text tells."""
+        """Return the abilities of the code, as far as its text shows."""
         return str(self.tract.operations.advice.ability(*self.code_blocks()))
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
@@ -260,7 +264,7 @@ class PendingScript(FieldPending):
         return (advice.code_block("script", self.fields["code"], tools=tools, cells_before=before),)
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """Return the name of the notebook, if it is not the user's own: else the code says everything."""
+        """Return the name of the notebook, unless it is the user's own."""
         notebook = self.fields["notebook_id"]
         return (
             () if notebook == OWN else (ValueTable("Where it runs", value_rows({"notebook": notebook}, {})),)
@@ -274,7 +278,7 @@ class PendingScript(FieldPending):
         """Return the fields with other code.
 
         Raises:
-            ScriptSyntaxError: it is not Python.
+            ScriptSyntaxError: The code is not Python.
         """
         Script(values["code"], 1).compiled()
         return {**self.fields, **values}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _ENDED = {
     "failed": "failed",
-    "timed_out": "was stopped: its time is over. Allow more (--timeout, ScriptLimits.seconds), or give it less to do",
+    "timed_out": "exceeded its time limit. Allow more time (--timeout, ScriptLimits.seconds), or do less in one script",
     "interrupted": "was interrupted",
     "rejected": "was rejected",
     "paused": "waits for a decision",
@@ -41,7 +41,7 @@ class ScriptStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScriptOutput:
-    """A piece of what a script printed or displayed, in that order. `data` maps MIME types to contents."""
+    """A piece of a script's output, in order. `data` maps MIME types to contents."""
 
     kind: OutputKind
     text: str
@@ -49,10 +49,10 @@ class ScriptOutput:
 
 
 class ScriptCall(NamedTuple):
-    """One call that a script made.
+    """One tool call of a script.
 
-    Sizes are in characters of JSON, about; `seconds` include the time that a person took to decide. `line` is that of
-    the script, 0 if not known. `replayed` tells that the answer is that of an earlier run, and nothing was called.
+    Sizes are approximate characters of JSON. `seconds` include the wait for the user's decision. `line` is the line of
+    the script, 0 if unknown. `replayed` is True if an earlier run's result answered the call.
     """
 
     tool: str
@@ -68,7 +68,7 @@ class ScriptCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScriptError:
-    """The exception that ended a script. The traceback has the script's own lines only."""
+    """The exception that ended a script. The traceback shows the script's own lines only."""
 
     name: str
     message: str
@@ -85,17 +85,17 @@ class ScriptResult:
     """The result of one run.
 
     Attributes:
-        script_hash: 64 hex digits over the code.
-        author: who wrote it: `user`, `agent:<id>`, ...
+        script_hash: The hash of the code, 64 hex digits.
+        author: The author: `user`, `agent:<id>`, ...
         backend: `kernel` or `sandbox`.
-        notebook_id: whose variables it saw; empty for the user's own namespace.
-        value: of the last expression.
-        seconds: of running, without waiting for decisions.
-        call_count: how many calls it made; `calls` has the newest 10,000 of them.
-        savings: what the calls would have cost in tokens, one by one; zeros where nothing was called.
-        pending_id: what it waits for, where it is paused.
-        notes: sentences for whoever wrote it: how many calls were answered from an earlier run that did not complete,
-            what could not be, and how many figures it drew.
+        notebook_id: The notebook with its variables; empty for the user's own namespace.
+        value: The value of the last expression.
+        seconds: Running time, without waits for decisions.
+        call_count: The number of calls. `calls` has the newest 10,000 of them.
+        savings: The tokens that separate calls would have cost; zeros without calls.
+        pending_id: The pending that a paused script waits for.
+        notes: Sentences for the author: calls that an earlier incomplete run answered, failures of the log, and the
+            number of drawn figures.
     """
 
     code: str
@@ -116,35 +116,35 @@ class ScriptResult:
 
     @property
     def succeeded(self) -> bool:
-        """True if it ran to its end."""
+        """True if the script completed."""
         return self.status is ScriptStatus.COMPLETED
 
     @property
     def replayed_count(self) -> int:
-        """The number of `calls` that were answered from an earlier run."""
+        """The number of `calls` that an earlier run answered."""
         return sum(call.replayed for call in self.calls)
 
     @property
     def stdout(self) -> str:
-        """Everything it printed; long text is cut in the middle."""
+        """The printed text. A long text is cut in the middle."""
         return "".join(output.text for output in self.outputs if output.kind == "stdout")
 
     @property
     def stderr(self) -> str:
-        """Everything it printed to standard error."""
+        """The text printed to standard error."""
         return "".join(output.text for output in self.outputs if output.kind == "stderr")
 
     @property
     def text(self) -> str:
-        """Everything it showed, in order, and the error if there is one."""
+        """The whole output in order, and the error if there is one."""
         shown = "".join(output.text for output in self.outputs)
         return shown if self.error is None else f"{shown}{self.error.traceback}"
 
     def check(self) -> None:
-        """Raise an error if it did not run to its end.
+        """Raise an error if the script did not complete.
 
         Raises:
-            ScriptRaisedError: with this result.
+            ScriptRaisedError: The script did not complete. The error has this result.
         """
         if self.succeeded:
             return
@@ -154,34 +154,34 @@ class ScriptResult:
         raise ScriptRaisedError(f"the script {_ENDED[self.status]}", self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a model is told: plain data of limited size. The output ends with the traceback, if any."""
-        told: dict[str, Any] = {
+        """Return the result for a model: plain data of limited size. The output ends with the traceback, if any."""
+        data: dict[str, Any] = {
             "status": self.status.value,
             "output": cut_middle(self.text, _MOST_FOR_MODELS),
             "tool_calls": self.call_count,
             "seconds": round(self.seconds, 3),
         }
         if self.value is not None:
-            told["result"] = cut_middle(safe_repr(self.value), _MOST_FOR_MODELS)
+            data["result"] = cut_middle(safe_repr(self.value), _MOST_FOR_MODELS)
         failed = [f"{call.tool}: {call.error}" for call in self.calls if not call.success]
         if failed:
-            told["failed_calls"] = [
+            data["failed_calls"] = [
                 cut_middle(text, _LONGEST_ERROR) for text in failed[-_MOST_FAILED_FOR_MODELS:]
             ]
         if self.savings.calls:
-            told["tokens_saved"] = self.savings.saved
+            data["tokens_saved"] = self.savings.saved
         if self.pending_id:
-            told["waits_for"] = self.pending_id
+            data["waits_for"] = self.pending_id
         if self.notes:
-            told["notes"] = list(self.notes)
-        return told
+            data["notes"] = list(self.notes)
+        return data
 
     def to_note(self) -> dict[str, Any]:
-        """Return what is noted of it beside its answer.
+        """Return the note about this script for the record of its tool call.
 
-        `error` is the class and the message of the exception that ended it, if one did. `by_tool` has calls, failures,
-        seconds and about the tokens of results by tool; `by_line` has calls and seconds by line, as texts;
-        `one_by_one` are the tokens that separate calls would have sent.
+        `error` has the class and the message of the script's exception, if any. `by_tool` has calls, failures, seconds
+        and approximate tokens of results by tool. `by_line` has calls and seconds by line, as texts. `one_by_one` has
+        the tokens that separate calls would have sent.
         """
         by_tool: dict[str, list[float]] = {}
         by_line: dict[str, list[float]] = {}

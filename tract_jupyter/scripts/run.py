@@ -1,4 +1,4 @@
-"""One run of a script while it goes on: its limits, its output, its tool calls, its state."""
+"""An active run of a script: its limits, output, tool calls and state."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class OutputCapture:
     """A collector of outputs, which any thread may use.
 
     Args:
-        most: characters that are kept.
-        live: is given each piece as it comes, as long as the beginning lasts; what follows is told at the end.
+        most: The number of kept characters.
+        live: It gets each piece at once until the first half of the limit is used. The rest appears at the end.
 
     Attributes:
-        watch: gets each piece as it comes; None for nothing.
+        watch: It gets each piece at once; None for no watcher.
     """
 
     def __init__(self, most: int, live: Callable[[OutputKind, str], object] | None = None) -> None:
@@ -84,7 +84,7 @@ class OutputCapture:
             self.watch(kind, text)
 
     def show(self, kind: OutputKind, text: str, data: dict[str, Any]) -> bool:
-        """Add something displayed; return True if it may be passed on to the screen."""
+        """Add displayed data; return True if the screen may show it now."""
         data_size = sum(len(value) for value in data.values() if isinstance(value, str | bytes))
         size = len(text) + data_size
         with self._lock:
@@ -96,13 +96,13 @@ class OutputCapture:
             return False
 
     def outputs(self) -> tuple[ScriptOutput, ...]:
-        """Return what was kept, in order, with a note in the place of what was left out."""
+        """Return the kept output in order, with a note in place of omitted output."""
         with self._lock:
             between = (ScriptOutput("stderr", left_out(self._left_out)),) if self._left_out else ()
             return (*self._head, *between, *self._tail)
 
     def rest(self) -> tuple[ScriptOutput, ...]:
-        """Return what did not go to the screen."""
+        """Return the output that the screen has not shown."""
         outputs = self.outputs()
         return outputs[len(self._head) :]
 
@@ -121,11 +121,11 @@ class OutputCapture:
                 self._tail.appendleft(ScriptOutput(first.kind, first.text[surplus:]))
 
 
-_MERGED = 4_096  # pieces grow to this length, so that neither many pieces nor long copies cost much
+_MERGED = 4_096  # the maximum length of a joined piece, a compromise between many pieces and long copies
 
 
 def _append(pieces: list[ScriptOutput] | deque[ScriptOutput], output: ScriptOutput) -> int:
-    """Add an output, joining it to the last one of the same kind; return by how much the pieces grew."""
+    """Add an output, or join it to the last piece of the same kind. Return the growth in characters."""
     last = pieces[-1] if pieces else None
     if last is None or last.kind != output.kind or last.data or len(last.text) >= _MERGED:
         pieces.append(output)
@@ -141,14 +141,14 @@ class ScriptRun:
     """One run, from its beginning to its result.
 
     Args:
-        script: what runs.
+        script: The script.
         backend: `kernel` or `sandbox`.
-        notebook_id: whose variables it sees.
-        limits: what it may take.
-        exchanged: counts what its calls would have sent a model.
-        live: is given what it prints, as it comes.
-        author: who wrote it.
-        anew: make all calls, also those that an earlier run has made.
+        notebook_id: The notebook with its variables.
+        limits: The limits.
+        exchanged: It counts the tokens that its calls would have sent to a model.
+        live: It gets the output at once.
+        author: The author of the script.
+        anew: If True, make all calls again, also calls of an earlier run.
     """
 
     def __init__(
@@ -173,14 +173,14 @@ class ScriptRun:
         self.calls = ScriptCalls(script, self.meter, self.stopper, exchanged)
         self.capture = OutputCapture(limits.output_characters, live)
         self.status: ScriptStatus | None = None
-        """How it ended; None while it runs."""
+        """The final status; None while the script runs."""
         self.value: Any = None
         self.error: ScriptError | None = None
         self.pending_id = ""
         self.notes: tuple[str, ...] = ()
 
     def result(self) -> ScriptResult:
-        """Return the result, without what it saved."""
+        """Return the result, without its savings."""
         self.meter.clock.end()
         return ScriptResult(
             code=self.script.code,
@@ -202,19 +202,19 @@ class ScriptRun:
 
 
 _KEPT = 10_000
-_FORKED = "the script forked; calls are made by the process that it began in"
-_SHOWN = 500  # characters of the arguments that a record keeps
+_FORKED = "the script forked; only its original process can make calls"
+_SHOWN = 500  # characters of the arguments in a record
 
 
 class ScriptCalls:
     """The caller of a script's tools: a `toolkit.callers.Caller`.
 
     Attributes:
-        records: the newest 10,000.
-        profile: what the calls are bound to: that of whoever runs the script.
-        shown: the profile that whoever runs the script is shown; None for a person.
-        exchanged: what the calls would have sent a model, without those that an earlier run has made.
-        executor: that of the tract whose script it is.
+        records: The newest 10,000 calls.
+        profile: The profile of the calls: the profile of the script's caller, in code.
+        shown: The profile of the model that runs the script; None for the user.
+        exchanged: The tokens that the calls would have sent to a model, without calls of an earlier run.
+        executor: The executor of the script's tract.
     """
 
     executor: ToolExecutor | None = None
@@ -231,14 +231,14 @@ class ScriptCalls:
         self._ended = ""
         self._process = os.getpid()
         self.pause: Callable[[ToolDefinition, dict[str, Any]], Any] | None = None
-        """Saves the program with the question about a call, where that can be done."""
+        """It saves the program with the request about a call; None if the backend cannot do this."""
         self.log: CallLog | None = None
-        """Answers calls that an earlier run has made, and keeps those of this one, where that is done."""
+        """The log that answers calls from an earlier run and stores calls of this run; None without a log."""
         self.exchanged = exchanged
         self._lock = threading.Lock()
 
     def end(self) -> None:
-        """Refuse all calls from now on, such as those of threads that outlive their script."""
+        """Refuse all further calls, for example from threads that outlive their script."""
         self._ended = SCRIPT_ENDED
 
     def execute(
@@ -250,10 +250,10 @@ class ScriptCalls:
         line: int | None = None,
         approval: Approval | None = None,
     ) -> ToolResult:
-        """Make a call within the limits; a refusal comes back as an error.
+        """Make a call within the limits. Return a refusal as an error.
 
-        `line` is that of the script; it is looked for on this thread's stack if left out. `approval`: of this call,
-        if it was decided about already.
+        `line` is the line of the script; the default is found on this thread's stack. `approval` is an earlier approval
+        of this call.
         """
         barred = (
             self._ended or (_FORKED if os.getpid() != self._process else "") or self._reaches_up(executor)
@@ -262,35 +262,35 @@ class ScriptCalls:
         if refusal:
             result, seconds = ToolResult(name, success=False, error=refusal, denied=bool(barred)), 0.0
         else:
-            result, seconds = self._made(executor, name, arguments, approval=approval)
+            result, seconds = self._make(executor, name, arguments, approval=approval)
         self._record(name, arguments, result, seconds, self._line() if line is None else line)
         return result
 
     def _reaches_up(self, executor: ToolExecutor) -> str:
-        """Return why a script does not call tools of a tract above; empty for others, and where its tool calls them."""
+        """Return the refusal if the script itself calls a tool of a tract above; otherwise an empty text."""
         own = self.executor
         is_above = own is not None and own is not executor and own.stands_below(executor)
         return OF_A_TRACT_ABOVE if is_above and self.meter.depth == 0 else ""
 
     def question(self, tool: ToolDefinition, values: dict[str, Any]) -> Any:
-        """Return a question that pauses the script; None if it cannot pause here, as in a tool that calls tools."""
+        """Return a request that pauses the script; None if it cannot pause here, as in a tool that calls tools."""
         return None if self.pause is None or self.meter.depth > 1 else self.pause(tool, values)
 
     def was_stopped_before(self, thread: threading.Thread) -> bool:
-        """Return True if the script was stopped before this thread was started."""
+        """Return True if the script was stopped before this thread started."""
         return self._stopper.was_stopped_before(thread)
 
     @whole_context
     def waiting(self, pending: Any) -> Iterator[None]:
-        """Stop the script's clock while a person is asked; the wait can be interrupted.
+        """Stop the script's clock during a request to the user. The wait can be interrupted.
 
         Raises:
-            ScriptPaused: nobody can be asked now, and the script can wait for that.
+            ScriptPaused: No user is available now, and the script can pause.
         """
         if not pending.origins:
             pending.origins = self._origins()
         if self.log is not None:
-            self.log.save()  # it may take long, and the process may end meanwhile
+            self.log.save()  # the wait may be long, and the process may end
         try:
             with self.meter.clock.waiting(), checking(self._stopper.check):
                 yield
@@ -299,7 +299,7 @@ class ScriptCalls:
                 raise ScriptPaused(pending) from error
             raise
 
-    def _made(
+    def _make(
         self,
         executor: ToolExecutor,
         name: str,
@@ -307,20 +307,20 @@ class ScriptCalls:
         *,
         approval: Approval | None,
     ) -> tuple[ToolResult, float]:
-        # what a tool calls itself is a part of its own call
+        # nested calls of a tool are a part of the tool's own call
         log = self.log if self.meter.depth == 0 else None
         call = executor.execute if log is None else partial(log.call, executor)
-        with self._under_way():
+        with self._shielded():
             started = perf_counter()
             result = call(name, arguments, actor=self.actor, profile=self.profile, approval=approval)
             seconds = perf_counter() - started
         return result, seconds
 
     @whole_context
-    def _under_way(self) -> Iterator[None]:
-        """Let a call come to its end, nested in those around it, and ask its questions on behalf of the script.
+    def _shielded(self) -> Iterator[None]:
+        """Run a nested call to its end without interruption, with the script as the caller.
 
-        One block, not one for each: every call of a script pays for it.
+        This is one block, because every call of a script pays for it.
         """
         stopper, meter = self._stopper, self.meter
         stopper.shield()
@@ -344,7 +344,7 @@ class ScriptCalls:
         with self._lock:  # a script may call from several threads
             self.count += 1
             self.meter.result_bytes += result_size
-            # what an earlier run counted; what nobody needs who is shown all tools
+            # leave out replayed calls, and discovery calls, which a model with all tools does not need
             if not (result.replayed or name in DISCOVERY):
                 self.exchanged.add(name, arguments, result, argument_size + result_size)
             self.records.append(
@@ -366,7 +366,7 @@ class ScriptCalls:
         return frame
 
     def _origins(self) -> tuple[ValueRow, ...]:
-        """Return where the values of the current call come from, if the script is on this stack."""
+        """Return the origins of the current call's values, if the script is on this stack."""
         frame = self._frame()
         call = code_range(frame) if frame is not None else None
         if frame is None or call is None:
@@ -376,7 +376,7 @@ class ScriptCalls:
 
 
 def _shown(arguments: Mapping[str, Any]) -> str:
-    """Abbreviate the arguments. Values are cut first: converting a large one to text takes long."""
+    """Abbreviate the arguments. Cut values first, because converting a large value to text is slow."""
     parts = []
     for name, value in arguments.items():
         kind = type(value)

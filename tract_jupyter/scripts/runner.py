@@ -1,4 +1,4 @@
-"""`Scripts` runs scripts, and keeps their results."""
+"""`Scripts` runs scripts and keeps their results."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tract_jupyter.exceptions import ScriptFailedError
 from tract_jupyter.models import brief_repr, canonical_json, check_choice, safe_repr
-from tract_jupyter.scripts.call_log import ScriptReplay
+from tract_jupyter.scripts.call_log import CallLog
 from tract_jupyter.scripts.instructions import instructions
 from tract_jupyter.scripts.kernel import NAMES, ScriptNotebooks, run_in_kernel, was_left
 from tract_jupyter.scripts.known import keep_made
 from tract_jupyter.scripts.limits import ScriptLimits
 from tract_jupyter.scripts.result import ScriptStatus
 from tract_jupyter.scripts.run import ScriptRun
-from tract_jupyter.scripts.sandbox import Sandbox, taken_up
+from tract_jupyter.scripts.sandbox import Sandbox, restore_run
 from tract_jupyter.scripts.script import MAIN, OWN, Script
 from tract_jupyter.toolkit import (
     CODE_MODE,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 ScriptBackend = Literal["kernel", "sandbox"]
-"""Where a script runs."""
+"""The place where a script runs."""
 
 _KEPT = 100
 _MOST_CODE = 1_000_000
@@ -52,19 +52,19 @@ class Scripts:
     """The scripts of one tract.
 
     Args:
-        executor: has the tools, and makes the calls of scripts in the sandbox.
-        tools: gives the module that scripts find as `tools`.
-        pool: gives the processes of the sandbox.
-        stored_log: gives the rows for the calls of a run, by the hash of the script and the notebook's id.
-        record: stores the data of the event of a run.
-        count_tokens: counts those of a text.
+        executor: It has the tools, and makes the calls of scripts in the sandbox.
+        tools: It returns the module `tools` for scripts.
+        pool: It returns the processes of the sandbox.
+        stored_log: It returns the rows for a run's calls, by the hash of the script and the notebook's id.
+        record: It stores the data of a run's event.
+        count_tokens: It counts the tokens of a text.
 
     Attributes:
-        notebooks: whose variables scripts of the kernel see.
-        sandbox: runs what nobody approved, and keeps its variables.
-        results: the newest 100, the oldest first.
-        runs: how many there were.
-        shown: a context manager around each run; a notebook shows the script's output within it.
+        notebooks: The notebooks of the kernel, with their variables.
+        sandbox: The backend for code without approval.
+        results: The newest 100 results, oldest first.
+        runs: The number of runs.
+        shown: A context manager around each run. A notebook shows the script's output in it.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Scripts:
         self.sandbox = Sandbox(executor, pool)
         self.results: deque[ScriptResult] = deque(maxlen=_KEPT)
         self._overheads: dict[str, _Overhead] = {}
-        self._told: dict[str, int] = {}  # tokens of the instructions that were made last, by profile
+        self._instruction_tokens: dict[str, int] = {}  # tokens of the latest instructions, by profile
         self.runs = 0
         self.shown: Callable[[ScriptRun], AbstractContextManager[None]] = _not_shown
         self._stored_log = stored_log
@@ -101,24 +101,25 @@ class Scripts:
         author: str = "user",
         anew: bool = False,
     ) -> ScriptRun:
-        """Check a script and get it ready; nothing of it runs.
+        """Check a script and prepare its run. No part of it runs yet.
 
         Args:
-            code: plain Python; `await` may stand at the top level.
-            backend: where it is to run: `kernel` or `sandbox`.
-            notebook_id: whose variables it sees: in the kernel `user` for the user's own, as if left out; else `main`.
-            limits: what it may take.
-            live: is given what it prints, as it comes.
-            first_line: the number of its first line, for what names lines.
-            author: who wrote it, for the record.
-            anew: make all calls, also those that an earlier run in the kernel has made, which did not complete.
+            code: Plain Python. `await` is allowed at the top level.
+            backend: `kernel` or `sandbox`.
+            notebook_id: The notebook with its variables. The default is `user` in the kernel, the user's own
+                variables, and `main` in the sandbox.
+            limits: The limits.
+            live: It gets the output at once.
+            first_line: The number of the first line, for messages with lines.
+            author: The author, for the record.
+            anew: If True, make all calls again, also calls of an earlier incomplete run in the kernel.
 
         Raises:
-            ScriptSyntaxError: it is not Python.
-            ScriptFailedError: it is not a text, is too long, or is run from a script.
+            ScriptSyntaxError: The code is not Python.
+            ScriptFailedError: The code is not a text, is too long, or runs from a script.
         """
         if current_caller(self._executor) is not None:
-            raise ScriptFailedError("a script cannot run another script; call the tools that it would call")
+            raise ScriptFailedError("a script cannot run another script; call the tools directly")
         if not isinstance(code, str) or len(code) > _MOST_CODE:
             raise ScriptFailedError(f"a script is a text of up to {_MOST_CODE:,} characters")
         script = Script(code, first_line)
@@ -126,12 +127,12 @@ class Scripts:
         check_choice(backend, ("kernel", "sandbox"), "backend")
         if backend == "sandbox" and notebook_id == OWN:
             raise ScriptFailedError(
-                "the sandbox does not see the variables of the person; backend='kernel' does, once a person has "
-                "approved the code"
+                "the sandbox cannot access the user's variables; use backend='kernel', which needs the user's approval "
+                "of the code"
             )
         if not (limits is None or isinstance(limits, ScriptLimits)):
             raise ScriptFailedError(
-                f"limits are made with ScriptLimits(seconds=60), or None for the usual ones; not {brief_repr(limits)}"
+                f"invalid limits {brief_repr(limits)}; use ScriptLimits(seconds=60), or None for the defaults"
             )
         return ScriptRun(
             script,
@@ -147,7 +148,7 @@ class Scripts:
         )
 
     def notebooks_of(self, backend: ScriptBackend) -> Sandbox | ScriptNotebooks:
-        """Return the keeper of a backend's notebooks."""
+        """Return the notebooks of a backend."""
         return self.sandbox if backend == "sandbox" else self.notebooks
 
     def execute(
@@ -156,12 +157,12 @@ class Scripts:
         """Run a prepared script in the current thread, and return its result.
 
         Args:
-            run: the script.
-            fresh: begin without the variables of the notebook.
-            names: the variables that the script sees in the kernel: a copy, so that other threads do not change it.
+            run: The script.
+            fresh: If True, begin without the variables of the notebook.
+            names: A copy of the kernel's variables, which other threads cannot change.
 
         Raises:
-            ScriptFailedError: the notebook cannot be used; nothing ran.
+            ScriptFailedError: The notebook cannot be used. Nothing ran.
         """
         run.calls.executor = self._executor
         notes = call_context().notes
@@ -174,28 +175,28 @@ class Scripts:
         return self._recorded(run)
 
     def go_on(self, decided: PendingScriptCall) -> ScriptResult:
-        """Continue a paused script, now that its call has been decided about."""
-        run, program = taken_up(decided.script, self._exchanged())
+        """Continue a paused script after the decision about its call."""
+        run, program = restore_run(decided.script, self._exchanged())
         run.calls.executor = self._executor
         run.meter.start()
         self.sandbox.go_on(run, program, decided)
         return self._recorded(run)
 
     def go_on_and_print(self, decided: PendingScriptCall) -> ScriptResult:
-        """Take up a paused script, and print what it showed: for the record of the decision."""
+        """Continue a paused script, and print its output for the record of the decision."""
         result = self.go_on(decided)
         value = [] if result.value is None else [safe_repr(result.value)]
-        told = [
+        parts = [
             *filter(None, [result.text.rstrip()]),
             *value,
             f"Script {result.status}: {result.call_count} tool calls",
         ]
-        print("\n".join(told))  # noqa: T201 # whoever carries the decision out keeps it
+        print("\n".join(parts))  # noqa: T201 # the caller records the output
         return result
 
     @property
     def savings(self) -> Savings:
-        """What all runs saved, as `tools.savings()` tells."""
+        """The savings of all runs, as in `tools.savings()`."""
         return self._executor.savings
 
     def _recorded(self, run: ScriptRun) -> ScriptResult:
@@ -215,27 +216,27 @@ class Scripts:
         return Exchanged(self._count_tokens, self._executor.result_bytes)
 
     def _saved(self, run: ScriptRun, result: ScriptResult) -> Savings:
-        """Compare what the script took in a model's requests with what its calls would have taken."""
-        profile = run.calls.shown or get_profile("code")  # a person's script counts as one of a model
-        made, told = run.calls.exchanged, canonical_json(result.to_dict())
+        """Compare the tokens of the script with the tokens that its separate calls would have cost."""
+        profile = run.calls.shown or get_profile("code")  # a user's script counts as a model's script
+        exchanged, answer = run.calls.exchanged, canonical_json(result.to_dict())
         return Savings(
             scripts=1,
-            calls=made.calls,
-            schema_tokens=self._overhead(profile).schemas * (made.calls + 1),
-            exchanged_tokens=made.sent,
+            calls=exchanged.calls,
+            schema_tokens=self._overhead(profile).schemas * (exchanged.calls + 1),
+            exchanged_tokens=exchanged.sent,
             shown_tokens=2 * self._shown(profile),
-            script_tokens=self._count_tokens(result.code) + self._count_tokens(told) + TOKENS_PER_CALL,
+            script_tokens=self._count_tokens(result.code) + self._count_tokens(answer) + TOKENS_PER_CALL,
         )
 
     def count_search(self, profile: ToolProfile, exchanged: str) -> None:
-        """Count a request by which a model looked for tools, and what it was told."""
+        """Count a model's search for tools, with the answer."""
         tokens = self._count_tokens(exchanged) + TOKENS_PER_CALL
         self._executor.count_savings(
             Savings(searches=1, shown_tokens=self._shown(profile), script_tokens=tokens)
         )
 
     def _overhead(self, profile: ToolProfile) -> _Overhead:
-        """Return the tokens of the schemas that a request sends; counted anew only when the tools change."""
+        """Return the tokens of the schemas in a request. Count them again only if the tools change."""
         tools = self._executor.tools()
         known = self._overheads.get(profile.name)
         if known is None or known.profile != profile or not known.is_of(tools):
@@ -249,41 +250,38 @@ class Scripts:
         return known
 
     def _shown(self, profile: ToolProfile) -> int:
-        """Return the tokens of schemas and instructions that each request sends under a profile."""
-        if profile.name not in self._told and profile.callable_from_code is not None:
+        """Return the tokens of schemas and instructions in each request under a profile."""
+        if profile.name not in self._instruction_tokens and profile.callable_from_code is not None:
             self.get_system_instructions(profile=profile)
-        return self._overhead(profile).shown + self._told.get(profile.name, 0)
+        return self._overhead(profile).shown + self._instruction_tokens.get(profile.name, 0)
 
     def _run_in_kernel(self, run: ScriptRun, *, fresh: bool, names: dict[str, Any] | None) -> None:
         namespace = self.notebooks.namespace(run.notebook_id, fresh=fresh)
         before = dict(namespace if names is None else names)
-        replay = self._replay(run, run.notebook_id)
+        run.calls.log = log = self._log(run, run.notebook_id)
         try:
             run_in_kernel(run, namespace if names is None else names, self._executor)
         finally:
-            made = namespace
+            new = namespace
             if names is not None:
-                made = {} if was_left() else keep_made(before, names, namespace)
-            self.notebooks.note(run.notebook_id, run.script.code, before, made)
-            replay.end(completed=run.status is ScriptStatus.COMPLETED)
-            run.notes = (*replay.notes(), *run.notes)
+                new = {} if was_left() else keep_made(before, names, namespace)
+            self.notebooks.note(run.notebook_id, run.script.code, before, new)
+            log.end(completed=run.status is ScriptStatus.COMPLETED)
+            run.notes = (*log.notes(), *run.notes)
         self.notebooks.restore(namespace)
 
     def _run_in_sandbox(self, run: ScriptRun, *, fresh: bool) -> None:
-        # the two backends have notebooks of their own, which may be called the same
-        replay = self._replay(run, f"sandbox:{run.notebook_id}")
+        # notebooks of the two backends may have the same id
+        run.calls.log = log = self._log(run, f"sandbox:{run.notebook_id}")
         try:
             self.sandbox.run(run, fresh=fresh)
         finally:
-            # one that failed has told its model so, one that waits is saved as a whole: only a death leaves a log
-            replay.end(completed=True)
-            run.notes = replay.notes()
+            # The model knows of a failed script, and a paused one is saved as a whole. Only a crash leaves a log.
+            log.end(completed=True)
+            run.notes = log.notes()
 
-    def _replay(self, run: ScriptRun, notebook: str) -> ScriptReplay:
-        """Have a run's calls answered from the run before it, as far as that came."""
-        replay = ScriptReplay(self._stored_log(run.script.script_hash, notebook), anew=run.anew)
-        run.calls.log = replay.log
-        return replay
+    def _log(self, run: ScriptRun, notebook: str) -> CallLog:
+        return CallLog(self._stored_log(run.script.script_hash, notebook), anew=run.anew)
 
     def run(
         self,
@@ -297,25 +295,26 @@ class Scripts:
     ) -> ScriptResult:
         """Run Python code that calls tools, in the current thread.
 
-        In the kernel it runs in this process, and nothing contains it: that is for your own code, or for code that you
-        read. The sandbox is a process of its own, without files, network or packages, whose only way out are the tools:
-        that is for what a model wrote and nobody approved.
+        In the kernel, the code runs in this process without restrictions. Use it for your own code, or for code that
+        you have read. The sandbox is a separate process without files, network or packages, and reaches the outside
+        only through tools. Use it for a model's code without approval.
 
         Args:
-            code: plain Python; `await` may stand at the top level.
+            code: Plain Python. `await` is allowed at the top level.
             backend: `kernel` or `sandbox`.
-            notebook_id: whose variables it sees, such as `"main"`. In a notebook the user's own, if left out.
-            fresh: forget that notebook's variables first.
-            limits: what it may take.
-            anew: make all calls. If left out, those that the same code has made in the kernel, in a run that did not
-                complete, are answered as they were then.
+            notebook_id: The notebook with its variables, such as `"main"`. The default in a notebook is the user's own
+                variables.
+            fresh: If True, delete the variables of this notebook first.
+            limits: The limits.
+            anew: If True, make all calls again. Otherwise, calls of an earlier incomplete run of the same code in the
+                kernel get the earlier answers.
 
         Returns:
-            What it printed, showed, called and returned; an error of the script is in it, too.
+            The output, the calls and the value of the script, or its error.
 
         Raises:
-            ScriptSyntaxError: it is not Python; nothing ran.
-            ScriptFailedError: it cannot be run like this; nothing ran.
+            ScriptSyntaxError: The code is not Python. Nothing ran.
+            ScriptFailedError: The arguments are invalid. Nothing ran.
         """
         run = self.prepare(code, backend=backend, notebook_id=notebook_id, limits=limits, anew=anew)
         return self.execute(run, fresh=fresh)
@@ -323,23 +322,23 @@ class Scripts:
     def get_system_instructions(
         self, *, profile: str | ToolProfile = "code", max_tokens: int = 1_500, query: str = ""
     ) -> str:
-        """Return what a model is told about scripts: how to write them, and the signatures of its tools.
+        """Return the model's instructions about scripts: how to write them, and the signatures of its tools.
 
-        Where there is no room for all tools, those are listed that were used most and that have most to do with what
-        was asked, each with its description; the others are found with `tools_search`. Use changes with every call: a
-        conversation keeps the text that it began with.
+        If not all tools fit, the text lists the most used tools and the tools closest to the query, each with its
+        description. The model finds the others with `tools_search`. The number of uses changes with every call, so a
+        conversation keeps its first text.
 
         Args:
-            profile: which tools it has.
-            max_tokens: of the text.
-            query: what the conversation is about, such as the first question.
+            profile: The profile with the model's tools.
+            max_tokens: The limit for the text.
+            query: The topic of the conversation, such as the first question.
 
         Raises:
-            ContentError: there is no such profile, or the bound is too narrow for any of it.
+            ContentError: The profile does not exist, or the limit is too low.
         """
         bound = profile_of(profile)
         text = instructions(self._executor, bound, self._count_tokens, max_tokens, query)
-        self._told[bound.name] = self._count_tokens(text)
+        self._instruction_tokens[bound.name] = self._count_tokens(text)
         return text
 
 
@@ -348,7 +347,7 @@ def _not_shown(_run: ScriptRun) -> AbstractContextManager[None]:
 
 
 class _Overhead(NamedTuple):
-    """The tokens of schemas in one request: of all tools, and of those that a profile shows."""
+    """The tokens of schemas in one request: of all tools, and of the tools that a profile shows."""
 
     profile: ToolProfile
     tools: tuple[ToolDefinition, ...]
@@ -356,7 +355,7 @@ class _Overhead(NamedTuple):
     shown: int
 
     def is_of(self, tools: Mapping[str, ToolDefinition]) -> bool:
-        """Return True if these are the tools that were counted."""
+        """Return True if these are the counted tools."""
         return len(tools) == len(self.tools) and all(map(is_, tools.values(), self.tools))
 
 

@@ -1,11 +1,11 @@
-"""The sandbox backend: a script in a Python interpreter of its own, with tools as its only way out.
+"""The sandbox backend: it runs a script in a separate Python interpreter that reaches the outside only through tools.
 
-`pydantic-monty` runs it in a worker process that has no files, no network, no environment and no clock but the time of
-day. Whatever else the script wants suspends it and comes here as a snapshot: `ScriptCalls` makes calls of tools, as
-everywhere; everything else is refused. Its Python is a subset.
+`pydantic-monty` runs the script in a worker process without files, network or environment. The only clock is the time
+of day. Any other request suspends the script and arrives here as a snapshot. `ScriptCalls` makes the tool calls, and
+all other requests are refused. The interpreter supports a subset of Python.
 
-`check_script` runs first. The interpreter's own type checker is not used: it rejects optional values, which may be
-fine at run time, and some short scripts take it exponential time.
+`check_script` runs first. The interpreter's own type checker is not used. It rejects optional values, which may be
+valid at run time, and it takes exponential time for some short scripts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tract_jupyter.exceptions import ContentError, ParameterError
 from tract_jupyter.models import PendingStatus, plain
 from tract_jupyter.review import CallSite, asked_at
-from tract_jupyter.sandbox import LACKS, ErrorHints, SandboxLimits, explained, names_bound_by
+from tract_jupyter.sandbox import LACKS, ErrorHints, SandboxLimits, explain_error, names_bound_by
 from tract_jupyter.scripts.check import TOOLS, check_script, nearest_tool
 from tract_jupyter.scripts.kernel import NAMES, check_new, check_room, checked_id, existing
 from tract_jupyter.scripts.limits import ScriptLimits
@@ -53,9 +53,9 @@ if TYPE_CHECKING:
 
 _FILENAME = re.compile(r"<python-input-\d+>")
 _HINTS = ErrorHints(
-    lacks=f"{LACKS}. Write it otherwise, or have a person approve it for the kernel",
-    modules="Of modules it has tools, and a part of the standard library: json, re, math, datetime, collections, ...",
-    closed="The sandbox has no files, no network and no environment; tools are its only way out: tools.NAME(...)",
+    lacks=f"{LACKS}. Rewrite the code, or ask the user to approve it for the kernel",
+    modules="It has the module tools and a part of the standard library: json, re, math, datetime, collections, ...",
+    closed="The sandbox has no files, no network and no environment. It reaches the outside with tools.NAME(...)",
 )
 
 
@@ -66,7 +66,7 @@ _NO_MEMBER = re.compile(
 
 def script_error(error: Any, filename: str, functions: Iterable[str]) -> ScriptError:
     """Convert an error of `pydantic_monty`. `functions` are the paths of all tools, such as `files.read`."""
-    name, message, traceback = explained(error, _FILENAME.sub(filename, error.display()), _HINTS)
+    name, message, traceback = explain_error(error, _FILENAME.sub(filename, error.display()), _HINTS)
     missing = _NO_MEMBER.match(message)
     if missing is not None:
         hint = nearest_tool(missing[1] or missing[4] or "", missing[2] or missing[3], functions)
@@ -76,25 +76,25 @@ def script_error(error: Any, filename: str, functions: Iterable[str]) -> ScriptE
 
 def bound_names(code: str) -> set[str]:
     """Return the names that a script binds at its top level."""
-    found: set[str] = set()
+    names: set[str] = set()
     stack: list[ast.AST] = list(ast.parse(code).body)
     while stack:
         node = stack.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
-            found.update(*(each.names for each in ast.walk(node) if isinstance(each, ast.Global)))
+            names.add(node.name)
+            names.update(*(each.names for each in ast.walk(node) if isinstance(each, ast.Global)))
         else:
-            found.update(names_bound_by(node))
+            names.update(names_bound_by(node))
             stack.extend(ast.iter_child_nodes(node))
-    return found - {TOOLS, *NAMES, "*"}
+    return names - {TOOLS, *NAMES, "*"}
 
 
 MOST_BYTES = 5_000_000
-"""Of a program that is kept in the store; a larger one waits in its process only."""
+"""The maximum size of a stored program. A larger program waits only in its process."""
 
 
-def saved(run: ScriptRun, snapshot: bytes, *, call: CodeRange, names: Collection[str]) -> dict[str, Any]:
-    """Return the state of a run: the program, what it showed, and what it used of its limits."""
+def save_state(run: ScriptRun, snapshot: bytes, *, call: CodeRange, names: Collection[str]) -> dict[str, Any]:
+    """Return the state of a run: the program, its output, and its use of the limits."""
     return {
         "code": run.script.code,
         "first_line": run.script.first_line,
@@ -105,7 +105,7 @@ def saved(run: ScriptRun, snapshot: bytes, *, call: CodeRange, names: Collection
         "profile": None if run.calls.profile is None else run.calls.profile.to_dict(),
         "snapshot": base64.b64encode(snapshot).decode(),
         "outputs": [{"kind": output.kind, "text": output.text} for output in run.capture.outputs()],
-        "calls": run.meter.calls - 1,  # the one that it waits for is made later
+        "calls": run.meter.calls - 1,  # the current call is made later
         "result_bytes": run.meter.result_bytes,
         "exchanged": [run.calls.exchanged.calls, run.calls.exchanged.tokens, run.calls.exchanged.sent],
         "seconds": run.meter.clock.seconds,
@@ -113,8 +113,8 @@ def saved(run: ScriptRun, snapshot: bytes, *, call: CodeRange, names: Collection
     }
 
 
-def taken_up(state: dict[str, Any], exchanged: Exchanged) -> tuple[ScriptRun, bytes]:
-    """Restore a run from its saved state; return it with its program. `exchanged` goes on counting."""
+def restore_run(state: dict[str, Any], exchanged: Exchanged) -> tuple[ScriptRun, bytes]:
+    """Restore a run from its saved state, and return it with its program. `exchanged` continues its counts."""
     run = ScriptRun(
         Script(state["code"], state["first_line"]),
         backend="sandbox",
@@ -128,14 +128,14 @@ def taken_up(state: dict[str, Any], exchanged: Exchanged) -> tuple[ScriptRun, by
     for output in state["outputs"]:
         run.capture.write(output["kind"], output["text"])
     run.meter.go_on(calls=state["calls"], result_bytes=state["result_bytes"], seconds=state["seconds"])
-    run.calls.count = state["calls"]  # the call that it stopped at is counted again
+    run.calls.count = state["calls"]  # the current call is counted again
     exchanged.go_on(*state["exchanged"])
     return run, base64.b64decode(state["snapshot"])
 
 
 _MODULE = uuid.uuid5(uuid.NAMESPACE_URL, "tract_jupyter.tools")
 _ANSWERED = frozenset({"import", "import_stubs", "system.sleep"})
-"""Requests of the interpreter that do not reach outside: for the module `tools`, and for waiting."""
+"""Requests of the interpreter without outside access: for the module `tools`, and for waiting."""
 
 _PRELUDE = """\
 import tools
@@ -143,11 +143,11 @@ ToolDenied = PermissionError
 ToolExecutionError = (RuntimeError, PermissionError)
 """
 _ASK_TYPE = "try:\n    __types['{0}'] = type({0}).__name__\nexcept NameError:\n    pass\n"
-_SUSPENSIONS = 1_000  # besides those for calls: imports, sleeps, names
+_SUSPENSIONS = 1_000  # for imports, sleeps and names, in addition to calls
 
 
 class _Variables(NamedTuple):
-    """A notebook's variables: the interpreter's own form of them, and their names."""
+    """A notebook's variables: the interpreter's serialized state, and the names."""
 
     state: bytes
     names: frozenset[str]
@@ -157,11 +157,11 @@ _EMPTY = _Variables(b"", frozenset())
 
 
 class _Tools(NamedTuple):
-    """`tools` as the sandbox knows it, and the tools that it was made of."""
+    """The module `tools` of the sandbox, and the tools in it."""
 
     tools: tuple[ToolDefinition, ...]
     names: dict[str, str]
-    """The tools' own names, by what stands behind `tools.`."""
+    """The tools' own names, by the path after `tools.`."""
     module: ExternalModule
 
 
@@ -169,8 +169,8 @@ class Sandbox:
     """The sandbox backend: it runs scripts in worker processes, and keeps their variables by notebook.
 
     Args:
-        executor: makes the calls, and says where a person is asked.
-        pool: gives the processes that it runs in.
+        executor: It makes the calls, and knows the channel to the user.
+        pool: It returns the pool of worker processes.
     """
 
     def __init__(self, executor: ToolExecutor, pool: Callable[[], SandboxPool]) -> None:
@@ -180,12 +180,12 @@ class Sandbox:
         self._variables: dict[str, _Variables] = {}
 
     def run(self, run: ScriptRun, *, fresh: bool = False) -> None:
-        """Run a script; its outcome is put into `run`.
+        """Run a script, and store the outcome in `run`.
 
         Raises:
-            NoSandboxError: there is no sandbox here.
+            NoSandboxError: The sandbox is not available.
         """
-        self._pool().opened()  # also for a script that will not run: the error is then always the same
+        self._pool().opened()  # also for an invalid script, which gets the same error without a sandbox
         if fresh:
             self._variables.pop(run.notebook_id, None)
         check_room(run.notebook_id, self._variables)
@@ -207,7 +207,7 @@ class Sandbox:
 
     @contextmanager
     def _outcome_of(self, run: ScriptRun) -> Iterator[None]:
-        """Record in the run how it ended."""
+        """Record the outcome in the run."""
         import pydantic_monty as monty
 
         try:
@@ -232,10 +232,10 @@ class Sandbox:
             run.status = ScriptStatus.TIMED_OUT if is_late else ScriptStatus.FAILED
 
     def create(self, notebook_id: str) -> None:
-        """Make a notebook.
+        """Create a notebook.
 
         Raises:
-            ScriptFailedError: it exists, its id is not valid, or there are too many.
+            ScriptFailedError: The notebook exists, the id is invalid, or there are too many notebooks.
         """
         check_new(checked_id(notebook_id), self._variables)
         check_room(notebook_id, self._variables)
@@ -249,22 +249,22 @@ class Sandbox:
         """Return the variables of a notebook with their types.
 
         Raises:
-            ScriptFailedError: there is no such notebook.
+            ScriptFailedError: The notebook does not exist.
         """
         variables = self._existing(notebook_id)
         if not variables.names:
             return {}
         with self._pool().checkout(external_modules={"tools": self._tools().module}) as session:
             session.monty.load_session(variables.state)
-            asked = "".join(map(_ASK_TYPE.format, sorted(variables.names)))
-            found: dict[str, str] = session.call(session.monty.feed_run, f"__types = {{}}\n{asked}__types")
-        return found
+            code = "".join(map(_ASK_TYPE.format, sorted(variables.names)))
+            types: dict[str, str] = session.call(session.monty.feed_run, f"__types = {{}}\n{code}__types")
+        return types
 
     def reset(self, notebook_id: str) -> int:
-        """Forget a notebook's variables; return how many there were.
+        """Delete a notebook's variables, and return their number.
 
         Raises:
-            ScriptFailedError: there is no such notebook.
+            ScriptFailedError: The notebook does not exist.
         """
         count = len(self._existing(notebook_id).names)
         self._variables[notebook_id] = _EMPTY
@@ -277,7 +277,7 @@ class Sandbox:
 
     @contextmanager
     def _session(self, run: ScriptRun) -> Iterator[SandboxSession]:
-        """Yield a session with the notebook's variables, which is killed when the script is to stop."""
+        """Yield a session with the notebook's variables. Stopping the script kills it."""
         with self._checkout(run) as session:
             variables = self._variables.get(run.notebook_id)
             if variables is None or variables is _EMPTY:
@@ -292,17 +292,17 @@ class Sandbox:
         with (
             self._pool().checkout(limits=_limits(run), external_modules=modules) as session,
             run.stopper.watched(lambda: run.meter.is_over_time),
-            run.stopper.killable(session.kill),  # between two calls nothing else reaches the worker
+            run.stopper.killable(session.kill),  # between two calls, nothing else can stop the worker
         ):
             yield session
 
     def _tools(self) -> _Tools:
-        """Return `tools`. The module is made again only if the tools change."""
+        """Return the module `tools`. Create it again only if the tools change."""
         tools = tuple(self._executor.tools().values())
-        made = self._made
-        if made is None or len(made.tools) != len(tools) or any(map(is_not, made.tools, tools)):
-            made = self._made = _tools_module(tools)
-        return made
+        module = self._made
+        if module is None or len(module.tools) != len(tools) or any(map(is_not, module.tools, tools)):
+            module = self._made = _tools_module(tools)
+        return module
 
     def _names(self, notebook_id: str) -> frozenset[str]:
         variables = self._variables.get(notebook_id)
@@ -320,7 +320,7 @@ class Sandbox:
         return snapshot.output
 
     def _answer(self, run: ScriptRun, snapshot: Any) -> tuple[Any, ...]:
-        """Return how the program continues: a method of the snapshot, and its arguments."""
+        """Return the method of the snapshot that continues the program, and its arguments."""
         name = getattr(snapshot, "function_name", None)
         if name is None:
             return (snapshot.resume,)  # an unbound name
@@ -354,7 +354,7 @@ class Sandbox:
         tool: ToolDefinition,
         values: dict[str, Any],
     ) -> PendingScriptCall | None:
-        """Return the question about a call, with the paused program; None if that is too large to be kept."""
+        """Return the request about a call, with the paused program; None if the program is too large to store."""
         program = snapshot.dump()
         if len(program) > MOST_BYTES:
             return None
@@ -363,7 +363,7 @@ class Sandbox:
             "arguments": values,
             "definition_hash": tool.hash_for(values),
             "script": {
-                **saved(run, program, call=call, names=self._names(run.notebook_id)),
+                **save_state(run, program, call=call, names=self._names(run.notebook_id)),
                 "tract": self._executor.tract.family.agent_id if self._executor.agent else "",
             },
         }
@@ -373,7 +373,7 @@ class Sandbox:
         return question
 
     def go_on(self, run: ScriptRun, program: bytes, decided: PendingScriptCall) -> None:
-        """Continue a saved program, with the result of the call that it waits for."""
+        """Continue a saved program with the result of its current call."""
         with self._outcome_of(run), calling(run.calls, self._executor), self._checkout(run) as session:
             run.script.register()
             snapshot: Any = session.call(
@@ -385,7 +385,7 @@ class Sandbox:
         run.calls.end()
 
     def _decided(self, run: ScriptRun, decided: PendingScriptCall) -> ToolResult:
-        """Return the result of the call that was decided about."""
+        """Return the result of the call after the decision."""
         line, name = decided.script["call"][0], decided.tool_name
         if decided.status is not PendingStatus.APPROVED:
             return ToolResult(name, success=False, error=refusal(decided), denied=True)
@@ -400,7 +400,7 @@ def _limits(run: ScriptRun) -> Any:
 
 
 def _reply(result: ToolResult) -> Any:
-    """Convert a result for the sandbox: to a value of plain data, or to an exception by name."""
+    """Convert a result to plain data for the sandbox, or to an exception by name."""
     if not result.success:
         kind = "PermissionError" if result.denied else "RuntimeError"
         return {"exc_type": kind, "message": f"{result.tool_name}: {result.error}"}
@@ -419,7 +419,7 @@ def _stand_in(*_: Any, **__: Any) -> None:
 
 
 def _tools_module(definitions: tuple[ToolDefinition, ...]) -> _Tools:
-    """Make the module. Its functions are never called: each call comes as a snapshot with the function's name."""
+    """Create the module. Its functions never run. Each call arrives as a snapshot with the function's name."""
     from pydantic_monty import ExternalModule
 
     tools = {tool.name: tool for tool in definitions}

@@ -1,4 +1,4 @@
-"""A script: its text, the name that tracebacks know it by, and its compiled statements."""
+"""A script: its text, its name in tracebacks, and its compiled statements."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
 
 MAIN = "main"
-"""The id of the script notebook whose variables a script sees if nothing else is said."""
+"""The id of the default script notebook."""
 OWN: Final = "user"
-"""The id by which a script for the kernel asks for the variables of the person."""
+"""The id of the user's own variables, for scripts in the kernel."""
 
 
 @dataclass(frozen=True)
 class Script:
-    """A script as its author wrote it. Its lines are counted from `first_line`: a cell begins with the magic's own."""
+    """A script as its author wrote it. Its lines count from `first_line`, because a cell begins with the magic."""
 
     code: str
     first_line: int = 1
 
     @cached_property
     def script_hash(self) -> str:
-        """64 hex digits over the text."""
+        """The hash of the text, 64 hex digits."""
         return hashlib.sha256(self.code.encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def filename(self) -> str:
-        """The name that tracebacks use for it."""
+        """The script's name in tracebacks."""
         return f"{SCRIPT_FILES}{self.script_hash[:12]}>"
 
     @property
@@ -51,13 +51,13 @@ class Script:
         return f"script:{self.script_hash[:12]}"
 
     def compiled(self, *, has_tools: bool = False) -> tuple[CodeType, CodeType | None]:
-        """Compile the statements, and the last expression if there is one; both may `await` at the top level.
+        """Compile the statements, and the last expression if there is one. Both may `await` at the top level.
 
         Args:
-            has_tools: the name `tools` stands for the tools where it runs, so that they can be imported from there.
+            has_tools: True if the name `tools` is the tools at run time. Then the script may import from it.
 
         Raises:
-            ScriptSyntaxError: it is no Python, with the line.
+            ScriptSyntaxError: The code is not Python. The error has the line.
         """
         try:
             tree = ast.parse(self.padded, self.filename)
@@ -75,9 +75,9 @@ class Script:
         return body, value
 
     def register(self) -> None:
-        """Make its lines known to tracebacks and `inspect`."""
+        """Register the lines for tracebacks and `inspect`."""
         lines = list(io.StringIO(self.padded, newline=None))
-        # without a time of change, so that `linecache.checkcache` keeps it
+        # without a modification time, `linecache.checkcache` keeps the entry
         linecache.cache[self.filename] = (len(self.padded), None, lines, self.filename)
 
     def range_of(self, position: SourceRange) -> CodeRange:
@@ -90,7 +90,7 @@ class Script:
 
     @property
     def padded(self) -> str:
-        """The text, padded so that its first line has its number."""
+        """The text with empty lines before it, which give the first line its number."""
         return "\n" * (self.first_line - 1) + self.code
 
 
@@ -99,9 +99,9 @@ _ALL: Final = "globals().update({n: getattr(tools, n) for n in tools.list_tools(
 
 
 class _ToolImports(ast.NodeTransformer):
-    """Turns imports from `tools` into assignments: it is a name that every script has, and no module of Python's.
+    """Turns imports from `tools` into assignments. `tools` is a name in every script, not a Python module.
 
-    `sys.modules` is the whole process's, where a module of the user's own may be called the same.
+    `sys.modules` belongs to the whole process, and may have a module of the user with the same name.
     """
 
     def visit_Import(self, node: ast.Import) -> list[ast.stmt]:  # the protocol of `ast`
@@ -121,10 +121,10 @@ class _ToolImports(ast.NodeTransformer):
         return self._instead(node, [], named)
 
     def _instead(self, node: ast.stmt, imports: list[ast.stmt], named: list[ast.stmt]) -> list[ast.stmt]:
-        made: list[ast.stmt] = [*imports, *named] or [ast.Pass()]
-        for part in (part for each in made for part in ast.walk(each)):
+        statements: list[ast.stmt] = [*imports, *named] or [ast.Pass()]
+        for part in (part for each in statements for part in ast.walk(each)):
             ast.copy_location(part, node)
-        return made
+        return statements
 
 
 def _is_of_tools(module: str) -> bool:

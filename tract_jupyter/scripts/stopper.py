@@ -1,9 +1,9 @@
-"""Stopping a script from another thread: because its time is over, or a person interrupts it.
+"""Stopping a script from another thread, after a timeout or an interrupt by the user.
 
-Python has one way to do that: raise an exception in the other thread at its next bytecode. Code that waits in C (a
-sleep, a socket) gets it when that returns, and code that catches everything can go on; so it is raised again and again,
-and the script's tool calls end it, too. A tool that works on the store is not interrupted halfway, unless it takes too
-long.
+Python has only one way to do this: it raises an exception in the other thread at the next bytecode. Code that waits in
+C (a sleep, a socket) gets the exception when the wait returns, and code that catches all exceptions can continue. So
+the stopper raises the exception repeatedly, and the script's tool calls also end the script. The stopper interrupts a
+tool call only if the call takes too long.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _AGAIN_SECONDS = 0.5
 _LOOK_SECONDS = 0.05
-_GRACE_SECONDS = 5.0  # for a tool call that is under way
+_GRACE_SECONDS = 5.0  # for an active tool call
 
 
 class ScriptStopped(Order):
@@ -33,7 +33,7 @@ class ScriptStopped(Order):
 
 
 class ScriptPaused(Order):
-    """An order to pause the script until a decision; its program is saved with the question."""
+    """An order to pause the script until a decision. The request has the saved program."""
 
     def __init__(self, pending: Any) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Stopper:
     """A switch that ends the code within `stoppable` or `killable`.
 
     Attributes:
-        signal: gives the order; its reason is `timed_out` or `interrupted`.
+        signal: The stop signal. Its reason is `timed_out` or `interrupted`.
     """
 
     def __init__(self) -> None:
@@ -59,23 +59,24 @@ class Stopper:
         self.signal.on_set(self._order)
 
     def check(self) -> None:
-        """End here, if that was ordered.
+        """Raise an error if the script was stopped.
 
         Raises:
-            ScriptStopped: it was.
+            ScriptStopped: The script was stopped.
         """
         if self.signal.is_set():
             raise ScriptStopped
 
     def was_stopped_before(self, thread: threading.Thread) -> bool:
-        """Return True if it was ordered to end before this thread was started."""
+        """Return True if the script was stopped before this thread started."""
         return self._since is not None and thread not in self._threads
 
     def shield(self) -> None:
-        """Let a tool call come to its end, which `unshield` tells; the script is stopped before or after it.
+        """Protect a tool call until `unshield`. The script stops before or after the call.
 
         Raises:
-            ScriptStopped: it was stopped. A call of another thread does not take back the order to the script's thread.
+            ScriptStopped: The script was stopped. A call in another thread does not cancel the order to the script's
+                thread.
         """
         with self._lock:
             self.check()
@@ -83,7 +84,7 @@ class Stopper:
             self._take_back()
 
     def unshield(self) -> None:
-        """Count one tool call less that is under way."""
+        """End the protection of a tool call."""
         with self._lock:
             self._shields -= 1
 
@@ -96,20 +97,20 @@ class Stopper:
     def killable(
         self, strike: Callable[[], object], take_back: Callable[[], object] = lambda: None
     ) -> Iterator[None]:
-        """Let `strike` end what runs; `take_back` undoes that if it had no effect yet."""
+        """Allow `strike` to end the running code. `take_back` cancels a strike that had no effect yet."""
         with self._lock:
             self._strike, self._take_back = strike, take_back
         try:
             self.check()
             yield
         finally:
-            with self._lock:  # an order that comes now finds nobody
+            with self._lock:  # a later order has no target
                 take_back()
                 self._strike, self._take_back = None, lambda: None
 
     @whole_context
     def watched(self, is_over: Callable[[], bool]) -> Iterator[None]:
-        """Watch from a separate thread whether it is still wanted, and repeat orders that were not obeyed."""
+        """Watch the script from a separate thread. Stop it if it is over, and repeat orders without effect."""
         run = contextvars.copy_context().run
         watcher = threading.Thread(
             target=run, args=(self._watch, is_over), name="tract-script-watch", daemon=True
@@ -139,9 +140,9 @@ class Stopper:
 
 
 def _is_stopped() -> bool:
-    """Return True if nobody waits for the script any more: the turn that runs it was stopped."""
+    """Return True if the turn that runs the script was stopped."""
     try:
         check_wait()
-    except Exception:  # noqa: BLE001 # whatever ends a wait
+    except Exception:  # noqa: BLE001 # any error that ends a wait
         return True
     return False

@@ -1,7 +1,7 @@
-"""The tools by which a model runs scripts.
+"""The tools that let a model run scripts.
 
-What a model writes runs in the sandbox, and nobody is asked about that: its only effects are the calls of tools that
-it makes, and these go through the same gate as all. In the kernel it runs only after a person approved the code.
+A model's script runs in the sandbox without a request. Its only effects are tool calls, which go through the same gate
+as all calls. In the kernel, a script runs only after the user approved the code.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from tract_jupyter.scripts.runner import ScriptBackend, Scripts
     from tract_jupyter.toolkit import ToolExecutor
 
-NotebookId = Annotated[str, "Whose variables the script sees: up to 64 letters, digits, '_', '-' and '.'."]
+NotebookId = Annotated[str, "The id of a script notebook: up to 64 letters, digits, '_', '-' and '.'."]
 Whose = Annotated[
     str,
-    "Whose variables the script sees: those of a script notebook; in the kernel, 'user' for the person's own.",
+    "The script notebook with the variables; in the kernel, 'user' for the user's own variables.",
 ]
 Where = Annotated[
-    Literal["sandbox", "kernel"], "The sandbox runs at once; the kernel after a person approved the code."
+    Literal["sandbox", "kernel"], "The sandbox runs code at once, the kernel after the user approved it."
 ]
 _READS = Traits(read_only=True)
 
@@ -38,17 +38,17 @@ def script_tools(
     """Return the tools of one tract's scripts.
 
     Args:
-        executor: gives the one that has these tools, when one is called: it says where a person is asked.
-        scripts: gives the scripts.
+        executor: It returns the executor with these tools at the time of a call.
+        scripts: It returns the scripts.
     """
     tools = _ScriptTools(executor, scripts)
-    made = ToolDefinition.built_in
+    definition = ToolDefinition.built_in
     return [
-        made(tools.notebook_execute, told_actor=True, asks_itself=True, asks_always=_is_for_the_kernel),
-        made(tools.notebook_create, asks_itself=True),
-        made(tools.notebook_reset, asks_itself=True),
-        made(tools.notebook_variables, traits=_READS),
-        made(tools.notebook_list, traits=_READS),
+        definition(tools.notebook_execute, told_actor=True, asks_itself=True, asks_always=_is_for_the_kernel),
+        definition(tools.notebook_create, asks_itself=True),
+        definition(tools.notebook_reset, asks_itself=True),
+        definition(tools.notebook_variables, traits=_READS),
+        definition(tools.notebook_list, traits=_READS),
     ]
 
 
@@ -66,15 +66,15 @@ class _ScriptTools:
         actor: str,
         /,
         code: Annotated[
-            str, "Plain Python. It calls tools as tools.NAME(...) and prints what you need to know."
+            str, "Plain Python that calls tools as tools.NAME(...) and prints the results you need."
         ],
         notebook_id: Whose = MAIN,
         backend: Where = "sandbox",
     ) -> Any:
         """Run Python code: a script that defines functions, loops, counts, filters, and makes calls as tools.NAME(...).
 
-        It returns what it prints and its last expression; variables stay. The sandbox runs it at once, without files,
-        network or packages; the kernel after approval. Calls that write are asked about. Not to look for a tool:
+        It returns the printed text and the last expression; variables stay. The sandbox runs it at once, without files,
+        network or packages; the kernel after approval. Calls that write need approval. Not to look for a tool:
         tools_search.
         """
         scripts = self._scripts()
@@ -99,9 +99,9 @@ class _ScriptTools:
         is_asked = bool(doubt) or pending.subject is None
         if is_asked or not reviewer.granted(pending):
             is_asked = True
-            with reviewer.claim(pending) as asked:
-                pending = asked
-                # a request that is still open, under its old id, was never approved: nothing of it ran
+            with reviewer.claim(pending) as claimed:
+                pending = claimed
+                # an open request with its old id was never approved, and nothing ran
                 pending.caution = "" if doubt == BEGUN_BEFORE and pending.pending_id != own else doubt
                 note_question(pending)
                 reviewer.decide_now(pending)
@@ -109,8 +109,12 @@ class _ScriptTools:
             note_question(pending)
         if pending.status is not PendingStatus.APPROVED:
             return ToolResult("notebook_execute", success=False, error=refused(refusal(pending)), denied=True)
-        told: dict[str, Any] = pending.result.to_dict()
-        return told if pending.result.code == code else {"changed_by_the_person": pending.result.code, **told}
+        answer: dict[str, Any] = pending.result.to_dict()
+        return (
+            answer
+            if pending.result.code == code
+            else {"changed_by_the_person": pending.result.code, **answer}
+        )
 
     def notebook_create(self, notebook_id: NotebookId, backend: Where = "sandbox") -> dict[str, Any]:
         """Make another script notebook, by a name: a namespace that keeps its variables from script to script.
@@ -126,7 +130,7 @@ class _ScriptTools:
     ) -> dict[str, str]:
         """List which variables are defined in a script notebook after a script, with their types.
 
-        Not for what they hold: print it in notebook_execute.
+        Not for their values: print them in notebook_execute.
         """
         return self._scripts().notebooks_of(backend).variables(notebook_id)
 
@@ -140,7 +144,7 @@ class _ScriptTools:
     def notebook_list(self) -> list[dict[str, Any]]:
         """List which script notebooks there are, and how many variables each has.
 
-        Not for what is in one: notebook_variables.
+        Not for the variables of one: notebook_variables.
         """
         backends: tuple[ScriptBackend, ...] = ("sandbox", "kernel")
         return [

@@ -6,7 +6,7 @@ import pytest
 
 from tract_jupyter.analysis import Rule, all_rules, register, rules
 
-HEADINGS = ["## What it does", "## Why it matters", "## Example", "## What to do instead"]
+HEADINGS = ["## Description", "## Why it matters", "## Example", "## What to do instead"]
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
@@ -37,7 +37,7 @@ def test_codes_and_names_are_unique():
 
 
 def test_a_code_cannot_be_taken_twice():
-    with pytest.raises(ValueError, match="TJ101 is that of the rule 'starts-program'"):
+    with pytest.raises(ValueError, match="The rule 'starts-program' already has the code TJ101"):
 
         @register
         class Other(Rule):

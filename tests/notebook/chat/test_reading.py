@@ -43,11 +43,11 @@ def waiting(shell):
 
 
 def test_the_row_says_that_it_ran_without_a_question(shell, ask):
-    assert "On: Run what has no findings" in shell.run("%tract grants reading on").text
+    assert "On: Run code without findings" in shell.run("%tract grants reading on").text
     assert TOLD in ask("sum(rows)")
     assert waiting(shell) == []
     assert TOLD in shell.run("%tract chat show").text  # from the store alone
-    assert "Run what has no findings and touches no files" in shell.run("%tract grants").text
+    assert "Run code without findings that touches no files" in shell.run("%tract grants").text
 
 
 def test_it_is_off_until_the_user_switches_it_on(shell, ask):

@@ -1,7 +1,8 @@
 """The rules: a class each, in a module for each subject.
 
-A module with a rule is found by standing in this folder. `base` has what a rule is, `arguments` and `lookup` what
-rules ask about arguments and names, `settings` which rules count and how those of other packages are loaded.
+The package imports every module in this folder, so a new rule needs no other change. `base` defines rules.
+`arguments` and `lookup` answer the rules' questions about arguments and names. `settings` holds the user's settings,
+and loads the rules of other packages.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["RULES", "Reference", "Rule", "all_rules", "is_boring", "module_level
 
 
 def import_rules() -> None:
-    """Import every module of this package, so that its rules register themselves."""
+    """Import every module of this package. Importing registers its rules."""
     for module in iter_modules(__path__):
         import_module(f"{__name__}.{module.name}")
 

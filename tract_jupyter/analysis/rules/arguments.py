@@ -1,13 +1,15 @@
-"""Descriptions of arguments, in the words of the files of effects, and the level that a call deserves by them.
+"""Descriptions of arguments in the words of the effects files, and the level of a call by its arguments.
 
-The words: ``missing``, ``true``, ``false``, ``none``, ``number``; ``=text`` for a text itself; the last part of a
-dotted name (``SafeLoader``); ``function`` and ``class`` for the author's own. Of texts: ``plain`` for an expression
-that only computes, ``reaches`` for one that leads to objects or statements, ``text`` for any that is known,
-``computed`` for one that is known in part, ``.pkl`` for its extension.
-Of addresses and paths: ``public`` for an address of data that carries
-nothing out, ``remote``, ``inside``, ``outside``, ``temporary``, ``protected``, ``steering``. ``unknown`` is what
-nothing is known of, ``given`` what comes from a field or a person, ``foreign`` also from
-a file or the network, ``any`` is everything.
+The words for an argument:
+
+* ``missing``, ``true``, ``false``, ``none``, ``number``; ``=text`` for exactly this text; the last part of a dotted
+  name (``SafeLoader``); ``function`` and ``class`` for the user's own.
+* Texts: ``text`` (known), ``computed`` (known in part), ``plain`` (an expression that only computes), ``reaches``
+  (an expression that leads to objects or statements), ``.pkl`` (its extension).
+* Addresses and paths: ``public`` (an address of data, and the call sends nothing), ``remote``, ``inside``,
+  ``outside``, ``temporary``, ``protected``, ``steering``.
+* ``unknown``: nothing is known. ``given``: it comes from a field or the user. ``foreign``: it comes from there, from
+  a file or from the network. ``any``: every argument.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.paths import PathLocation
 from tract_jupyter.analysis.rules.base import LOW
+from tract_jupyter.analysis.source import arguments_of
 from tract_jupyter.analysis.tables.effects import derived, effects
-from tract_jupyter.analysis.tables.reader import words
+from tract_jupyter.analysis.tables.reader import patterns_of, words
 from tract_jupyter.analysis.values import HOLE
 
 if TYPE_CHECKING:
@@ -48,7 +51,7 @@ _WORDS = frozenset(
     }
     | {"public", "given", "foreign", *(place.name.lower() for place in PathLocation)}
 )
-"""Words with a meaning of their own, which the name of somebody's attribute must not be taken for."""
+"""Reserved words. A dotted name that ends in one of them does not match it."""
 
 _BOOLEANS = {True: "true", False: "false"}
 _MAX_DEPTH = 6
@@ -58,13 +61,13 @@ _MAX_TEXT = 500
 
 
 def judged(reference: Reference, rule: Rule, view: CodeView) -> RiskLevel | None:
-    """Return the level that a mention deserves by the arguments of its call; None for no finding."""
+    """Return the level of a mention by the arguments of its call; None for no finding."""
     calls = effects().calls.get((reference.symbol, rule.name))
     if calls is None:
         return reference.level
     if isinstance(reference.node, ast.alias):
         called = (reference.node.asname or reference.node.name) in view.program.calls
-        return LOW if called else reference.level  # its calls are mentions of their own
+        return LOW if called else reference.level  # each call is a separate mention
     call = view.call_of(reference.node)
     levels = [level for each in calls for level in _levels(each, reference, call, view)]
     return max((level for level in levels if level is not None), default=None)
@@ -83,11 +86,11 @@ def _levels(
         if not any(word in words for words in described(other, call, view)):
             return
     argument = _argument(entry, call)
-    asked = {word for word, _ in entry.levels}
-    brought = {"foreign"} if "foreign" in asked and is_foreign(argument, view) else set()
-    brought |= {"given"} if "given" in asked and is_given(argument, view) else set()
-    for found in described(argument, call, view):
-        words = found if "text" in found else found | brought
+    entry_words = {word for word, _ in entry.levels}
+    brought = {"foreign"} if "foreign" in entry_words and is_foreign(argument, view) else set()
+    brought |= {"given"} if "given" in entry_words and is_given(argument, view) else set()
+    for argument_words in described(argument, call, view):
+        words = argument_words if "text" in argument_words else argument_words | brought
         yield next((level for word, level in entry.levels if word in words), usual)
 
 
@@ -95,21 +98,21 @@ _SPREAD = ast.Name("**")
 
 
 def _argument(entry: ArgumentEffect, call: ast.Call) -> ast.expr | None:
-    """Return the argument; `_SPREAD` if it may be among those that are unpacked."""
+    """Return the argument; `_SPREAD` if it may be among the unpacked ones."""
     for keyword in call.keywords:
         if keyword.arg in entry.keywords:
             return keyword.value
     if entry.position is not None:
-        given = call.args[: entry.position + 1]
-        if any(isinstance(node, ast.Starred) for node in given):
+        positional = call.args[: entry.position + 1]
+        if any(isinstance(node, ast.Starred) for node in positional):
             return _SPREAD
-        if len(given) > entry.position:
-            return given[entry.position]
+        if len(positional) > entry.position:
+            return positional[entry.position]
     return _SPREAD if any(keyword.arg is None for keyword in call.keywords) else None
 
 
 def described(node: ast.expr | None, call: ast.Call | None, view: CodeView) -> Iterator[frozenset[str]]:
-    """Yield the words for everything that an argument may be."""
+    """Yield the words for each possible value of an argument."""
     if node is None or node is _SPREAD:
         yield frozenset({"missing" if node is None else "unknown", "any"})
         return
@@ -123,7 +126,7 @@ def described(node: ast.expr | None, call: ast.Call | None, view: CodeView) -> I
 
 
 def described_value(value: Value, call: ast.Call | None, view: CodeView) -> Iterator[frozenset[str]]:
-    """Yield the words for everything that a value may be; members of a list or tuple count as it."""
+    """Yield the words for each possibility of a value, and for the members of a list or tuple."""
     for const in value.consts:
         if isinstance(const, int):
             yield frozenset({_BOOLEANS[const] if isinstance(const, bool) else "number", "any"})
@@ -178,7 +181,7 @@ _COMPUTING = words("""
     last idxmax idxmin tolist to_list item lower upper strip startswith endswith contains len astype date normalize
     isna notna isnull notnull fillna cumsum shift diff rank nlargest nsmallest total_seconds keys get
 """)
-"""Methods in expressions about data frames that only compute: ``price > @df.price.mean()``."""
+"""Methods that only compute in expressions about data frames: ``price > @df.price.mean()``."""
 
 
 _FILLED = re.compile(r"\{[{%](?:(?!\{[{%]).)*?[%}]\}", re.DOTALL)
@@ -193,7 +196,7 @@ _FILLING = words(
     "range dict loop cycle items values format title capitalize join split replace strftime isoformat"
     " if not and or in elif is namespace caller"
 )
-"""Functions and methods that only compute, in templates but not in expressions."""
+"""Functions and methods that only compute in templates. In expressions they may do more."""
 
 
 _MACRO = re.compile(r"\bmacro\s{1,9}(\w{1,99})")
@@ -238,7 +241,7 @@ def _reaches(text: str) -> bool:
 
 _ADDRESS = re.compile(r"(?i)^(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<host>[^/?#]*)(?P<rest>.*)$", re.DOTALL)
 _PUBLIC_SCHEMES = frozenset({"http", "https", "ftp", "s3", "gs", "gcs", "hf", "az", "abfs"})
-_NOBODYS = (
+_LOCAL_ENDINGS = (
     ".local",
     ".internal",
     ".onion",
@@ -269,12 +272,12 @@ _OWN_HOST = re.compile(
 
 
 def is_own_host(text: str) -> bool:
-    """Return True if an address is one of this machine."""
+    """Return True if an address belongs to this machine."""
     return _OWN_HOST.match(text) is not None
 
 
 def is_public(text: str) -> bool:
-    """Return True if an address has data that anybody may read, rather than code or a service that collects data."""
+    """Return True if an address has public data: no code, and no service that collects data."""
     match = _ADDRESS.match(text)
     if match is None or match["scheme"].lower() not in _PUBLIC_SCHEMES:
         return False
@@ -286,7 +289,7 @@ def is_public(text: str) -> bool:
         or _NUMERIC.search(host.removesuffix(":443").removesuffix(":80"))
     ):
         return False
-    if host == "localhost" or host.endswith(_NOBODYS):
+    if host == "localhost" or host.endswith(_LOCAL_ENDINGS):
         return False
     if "." not in host and match["scheme"].lower() in {"http", "https", "ftp"}:
         return False
@@ -309,23 +312,21 @@ def _is_private(name: str) -> bool:
     """Return True if a value with this name was read from this machine: a file, a secret, a setting."""
     known = effects()
     root = name.partition("()")[0]
-    parts = root.split(".")
-    for symbols in (known.symbols.get(rule, {}) for rule in _PRIVATE_RULES):
-        if root in symbols or any(".".join([*parts[:n], "*"]) in symbols for n in range(1, len(parts))):
-            return True
+    around = patterns_of(root)
+    if any(not known.symbols.get(rule, {}).keys().isdisjoint(around) for rule in _PRIVATE_RULES):
+        return True
     if name != root and (root in known.paths or name.rpartition(".")[2] in _READS):
         return True
     return root in known.words.get("private_sources", ())
 
 
 def carries(call: ast.Call, view: CodeView) -> bool:
-    """Return True if something read from this machine goes out with a call's arguments."""
-    given = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return any(private_parts(given, view))
+    """Return True if a call's arguments contain data that was read from this machine."""
+    return any(_parts(arguments_of(call), view, _is_private))
 
 
 def is_given(node: ast.expr | None, view: CodeView) -> bool:
-    """Return True if something that somebody typed in flows into an argument."""
+    """Return True if user input flows into an argument."""
     return node is not None and node is not _SPREAD and any(_parts([node], view, _is_typed))
 
 
@@ -343,17 +344,15 @@ _FOREIGN = (
 
 @derived
 def _brings(name: str) -> bool:
-    """Return True if a value with this name came from elsewhere: a field, a file, the network, a person."""
+    """Return True if a value with this name comes from a field, a file, the network or the user."""
     if name.startswith(_FOREIGN):
         return True
     root, _, rest = name.partition("()")
     if rest.rpartition(".")[2] not in _TEXTS:
         return False
-    parts = root.split(".")
-    around = [root, *(".".join([*parts[:length], "*"]) for length in range(1, len(parts)))]
     known = effects()
-    talks = known.symbols["talks-to-network"]
-    return root in known.paths or not talks.keys().isdisjoint(around) or root == "pathlib.Path"
+    talks = not known.symbols["talks-to-network"].keys().isdisjoint(patterns_of(root))
+    return root in known.paths or talks or root == "pathlib.Path"
 
 
 _TEXTS = frozenset(
@@ -362,16 +361,12 @@ _TEXTS = frozenset(
 
 
 def is_foreign(node: ast.expr | None, view: CodeView) -> bool:
-    """Return True if something from elsewhere flows into an argument."""
+    """Return True if data from a field, a file, the network or the user flows into an argument."""
     return node is not None and node is not _SPREAD and any(_parts([node], view, _brings))
 
 
-def private_parts(nodes: Iterable[ast.expr], view: CodeView) -> Iterator[ast.AST]:
-    """Yield the parts of expressions, and of what their names are bound to, that were read from this machine."""
-    return _parts(nodes, view, _is_private)
-
-
 def _parts(nodes: Iterable[ast.expr], view: CodeView, is_asked: Callable[[str], bool]) -> Iterator[ast.AST]:
+    """Yield the parts of expressions, and of the bindings of their names, whose dotted name satisfies a test."""
     stack: list[tuple[ast.AST, int]] = [(node, 0) for node in nodes]
     seen: set[ast.AST] = set()
     while stack and len(seen) < _MAX_PARTS:
@@ -389,8 +384,7 @@ def _parts(nodes: Iterable[ast.expr], view: CodeView, is_asked: Callable[[str], 
             yield node
             continue
         if isinstance(node, ast.Name) and depth < _MAX_DEPTH:
-            found = view.program.scope_of.get(node, view.program.module).find(node.id)
-            bound = [binding.node for binding in (found[1] if found else ()) if binding.kind != "param"]
+            bound = [binding.node for binding in view.program.bindings_of(node) if binding.kind != "param"]
             stack += [(each, depth + 1) for each in bound if isinstance(each, ast.expr)]
         else:
             children = (child for child in ast.iter_child_nodes(node) if isinstance(child, _PARTS))

@@ -1,7 +1,7 @@
-"""The base class of rules, what a rule is shown, and the registry of rules by code.
+"""The base class of rules, the mentions that they judge, and the registry of rules by code.
 
-Most rules are a table from dotted name to level; `Rule.on_reference` is called for every mention of such a
-name, called or not. A name in a table may be
+Most rules are a table from dotted names to levels. The analyzer calls `Rule.on_reference` for every mention of such a
+name. A name in a table may be
 
 * exact: ``os.system``, ``pathlib.Path().unlink`` (a method of an instance);
 * a whole module: ``requests.*``;
@@ -39,7 +39,7 @@ GUESS = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A mention of a name that a rule asks for: where, as what, at which level, how certain."""
+    """A mention of a name in a rule's table, with its level and the confidence."""
 
     node: ast.expr | ast.alias | ast.keyword | ast.pattern
     symbol: str
@@ -48,7 +48,7 @@ class Reference:
 
     @property
     def shown(self) -> str:
-        """The symbol as a reader knows it: ``open``, and of any object's attribute just the name."""
+        """The short form of the symbol: ``open``, or only the name for an attribute of any object."""
         return self.symbol.removeprefix("builtins.").removeprefix("*.")
 
 
@@ -58,10 +58,10 @@ class Rule:
     Attributes:
         code: Unique, ``TJ`` and three digits.
         name: A short name for lists.
-        category: What is done, as findings carry it unless they know better.
+        category: The default category of its findings.
         level: The usual level.
-        effect: What the code would do, as a phrase after the symbol's name.
-        remedy: What to do instead.
+        effect: The effect of the code, as a phrase after the symbol's name.
+        remedy: The better way to reach the same goal.
     """
 
     code: ClassVar[str]
@@ -73,12 +73,12 @@ class Rule:
 
     @property
     def symbols(self) -> Mapping[str, RiskLevel]:
-        """The dotted names that the rule asks for, with their levels: from the files of effects, unless overridden."""
+        """The dotted names that the rule reports, with their levels. The default is the rule's effects files."""
         return effects().symbols.get(self.name, {})
 
     @property
     def modules(self) -> Mapping[str, RiskLevel | None]:
-        """The modules whose import alone is worth a finding; None marks a harmless part of one."""
+        """The modules whose import alone is a finding; None marks a harmless submodule."""
         return effects().modules.get(self.name, {})
 
     @classmethod
@@ -93,7 +93,7 @@ class Rule:
         )
 
     def check(self, view: CodeView) -> Iterator[Finding]:  # noqa: ARG002 - overridden by rules that look at structure
-        """Judge what no table of names can tell."""
+        """Judge the structure of the code, which no table of names covers."""
         return iter(())
 
     def finding(
@@ -106,7 +106,7 @@ class Rule:
         category: Category | None = None,
         paths: Iterable[str | None] = (),
     ) -> Finding:
-        """Build a finding of this rule. A path that is not known is None."""
+        """Build a finding of this rule. An unknown path is None."""
         span = where if isinstance(where, Span) else view.source.span(where)
         return Finding(
             code=self.code,
@@ -143,6 +143,6 @@ def add_rule(rule: Rule) -> None:
     """
     if rule.code in RULES:
         raise ValueError(
-            f"The code {rule.code} is that of the rule {RULES[rule.code].name!r}. Choose a free one."
+            f"The rule {RULES[rule.code].name!r} already has the code {rule.code}. Choose a free code."
         )
     RULES[rule.code] = rule

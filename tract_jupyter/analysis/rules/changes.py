@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tract_jupyter.analysis.calls import GETATTR
 from tract_jupyter.analysis.findings import Category
+from tract_jupyter.analysis.program import FunctionNode
 from tract_jupyter.analysis.rules.base import GUESS, LIKELY, LOW, MEDIUM, Reference, Rule, register
 from tract_jupyter.analysis.rules.databases import (
-    FUNCTIONS,
-    bindings,
     database_files,
     database_of,
     in_memory,
     is_database,
     is_read_only,
-    last_name,
     listed,
     names_of,
     sources,
@@ -31,6 +29,7 @@ from tract_jupyter.analysis.rules.sql import (
     replaced,
     steps_of,
 )
+from tract_jupyter.analysis.source import last_name
 from tract_jupyter.analysis.statements import UNREADABLE, effects_of, surely_changes, without_comments
 from tract_jupyter.analysis.tables.effects import effects
 from tract_jupyter.analysis.tables.reader import words
@@ -69,7 +68,7 @@ _SELECTS = words("select union union_all intersect except_ exists values func")
 
 
 class Change(NamedTuple):
-    """A call that changes a database, or a function that does so: the effect, and the origins of the database."""
+    """A call or function that changes a database, with its effect and the origins of the database."""
 
     node: ast.expr
     effect: str
@@ -77,11 +76,11 @@ class Change(NamedTuple):
 
 
 def _changes(view: CodeView) -> list[Change]:
-    """Return the calls that may change a database, without those that destroy or that only change memory."""
+    """Return the calls that may change a database. Leave out destructive calls and databases in memory."""
     destroying = {*built(view), *(call for call, _ in replaced(view))}
-    found = []
+    changes = []
     for call in view.deadline.watched(view.of(ast.Call)):
-        name = last_name(call)
+        name = last_name(call.func)
         if call not in destroying and name in _CONSIDERED:
             database = list(database_of(call, view))
             effect = _effect_of(call, name, database, view)
@@ -91,12 +90,12 @@ def _changes(view: CodeView) -> list[Change]:
                 effect is UNREADABLE and _can_copy(database, view)
             )
             if effect and not (is_contained or is_read_only(database, view)):
-                found.append(Change(call, effect, database))
-    return [*found, *_handed_on(view)]
+                changes.append(Change(call, effect, database))
+    return [*changes, *_handed_on(view)]
 
 
 def _handed_on(view: CodeView) -> Iterator[Change]:
-    """Yield the methods of a database that are passed on or stored: ``map(con.execute, statements)``."""
+    """Yield the methods of a database that the code passes on or stores: ``map(con.execute, statements)``."""
     attributes = [
         (node, node.value, {node.attr}) for node in view.of(ast.Attribute) if view.call_of(node) is None
     ]
@@ -121,8 +120,8 @@ def _can_copy(database: list[ast.expr], view: CodeView) -> bool:
 def _effect_of(call: ast.Call, name: str, database: list[ast.expr], view: CodeView) -> str:
     """Return the effect of a call; empty if it does not change a database."""
     if name in _SENDS:
-        given = view.argument(call, 1 if name in _SECOND else 0, *STATEMENTS)
-        return "" if given is None else _effect_of_statement(given, name, database, view)
+        statement = view.argument(call, 1 if name in _SECOND else 0, *STATEMENTS)
+        return "" if statement is None else _effect_of_statement(statement, name, database, view)
     if name in _METHODS:
         return f"{name} changes" if _has_methods(database, view) else ""
     if name == "backup":
@@ -130,8 +129,8 @@ def _effect_of(call: ast.Call, name: str, database: list[ast.expr], view: CodeVi
     return f"{name} writes a table to"
 
 
-def _effect_of_statement(given: ast.expr, name: str, database: list[ast.expr], view: CodeView) -> str:
-    texts = view.resolver.value(given).texts
+def _effect_of_statement(statement: ast.expr, name: str, database: list[ast.expr], view: CodeView) -> str:
+    texts = view.resolver.value(statement).texts
     if name == "read_sql":
         texts = tuple(text for text in texts if " " in text.strip())  # not the name of a table
     if any(
@@ -142,19 +141,19 @@ def _effect_of_statement(given: ast.expr, name: str, database: list[ast.expr], v
         texts = tuple(text for text in texts if view.look(surely_changes, text))
         return view.look(effects_of, texts[0])[0] if texts else ""
     effects = [effect for text in texts for effect in view.look(effects_of, text)]
-    return effects[0] if effects else _effect_of_other(given, name, database, view)
+    return effects[0] if effects else _effect_of_other(statement, name, database, view)
 
 
-def _effect_of_other(given: ast.expr, name: str, database: list[ast.expr], view: CodeView) -> str:
-    """Return the effect of a statement that calls build, or that the code does not show."""
-    texts = view.resolver.value(given).texts
-    steps = {step for step, _ in steps_of(given, view)}
+def _effect_of_other(statement: ast.expr, name: str, database: list[ast.expr], view: CodeView) -> str:
+    """Return the effect of a statement that calls build, or whose text is not in the code."""
+    texts = view.resolver.value(statement).texts
+    steps = {step for step, _ in steps_of(statement, view)}
     built = [step for step in _BUILDS if step in steps]
     if built and not texts:
         return effects_of(f"{built[0]} x")[0]
     is_entity = name == "query" and any(_SESSION in names_of(node, view) for node in database)
     is_script = name == "executescript" and any(HOLE in text for text in texts)
-    is_shown = is_entity or not steps.isdisjoint(_SELECTS) or _is_shown(given, view)
+    is_shown = is_entity or not steps.isdisjoint(_SELECTS) or _is_shown(statement, view)
     return "" if is_shown and not is_script else UNREADABLE
 
 
@@ -166,7 +165,7 @@ def _has_methods(nodes: list[ast.expr], view: CodeView) -> bool:
 
 
 def _is_shown(node: ast.expr | None, view: CodeView, depth: int = 20) -> bool:
-    """Return True if the code shows how each text begins that an expression may be."""
+    """Return True if the code shows the beginning of each possible text of an expression."""
     if node is None or not depth:
         return False
     if isinstance(node, (ast.Name, ast.Constant)):
@@ -178,7 +177,7 @@ def _is_shown(node: ast.expr | None, view: CodeView, depth: int = 20) -> bool:
 
 
 def _beginnings(node: ast.expr, view: CodeView) -> list[ast.expr]:
-    """Return the parts that an expression may begin with; itself if it has no such parts."""
+    """Return the parts that an expression may begin with; the expression itself if it has no parts."""
     if isinstance(node, ast.Call):
         method = node.func.attr if isinstance(node.func, ast.Attribute) else "join"
         is_of_text = method != "join" and hasattr(str, method)  # Path("a.sql").read_text() is none
@@ -200,15 +199,15 @@ _BEGINNINGS: dict[type[ast.expr], Callable[..., list[ast.expr]]] = {
 
 
 def _is_shown_name(name: ast.Name, view: CodeView, depth: int) -> bool:
-    found = bindings(name, view)
-    return bool(found) and all(_is_shown_binding(binding, view, depth) for binding in found)
+    bindings = view.program.bindings_of(name)
+    return bool(bindings) and all(_is_shown_binding(binding, view, depth) for binding in bindings)
 
 
 def _is_shown_binding(binding: Binding, view: CodeView, depth: int) -> bool:
     node = binding.node
-    if binding.kind == "param" and isinstance(node, FUNCTIONS):
+    if binding.kind == "param" and isinstance(node, FunctionNode):
         passed = view.resolver.passed(node, binding)
-        return bool(passed) and all(_is_shown(one, view, depth) for one in passed)
+        return bool(passed) and all(_is_shown(element, view, depth) for element in passed)
     if not isinstance(node, ast.expr):
         return False
     if binding.kind == "value" and not binding.path:
@@ -218,7 +217,7 @@ def _is_shown_binding(binding: Binding, view: CodeView, depth: int) -> bool:
         binding.kind == "element"
         and not binding.path
         and isinstance(shown, (ast.List, ast.Tuple, ast.Set))
-        and all(_is_shown(one, view, depth) for one in shown.elts)
+        and all(_is_shown(element, view, depth) for element in shown.elts)
     )
 
 
@@ -226,11 +225,11 @@ def _is_shown_binding(binding: Binding, view: CodeView, depth: int) -> bool:
 class ChangesDatabase(Rule):
     """Changes a database.
 
-    ## What it does
+    ## Description
     Reports statements and methods that change a database: `INSERT`, `UPDATE`, `CREATE`, `to_sql`, `session.add`, and
-    so on. The finding names the statement. `SELECT`, `EXPLAIN`, and a `PRAGMA` that only reads are no change. A
-    statement that the code does not show counts as a possible change. The level is medium if the file exists, or if
-    the database is no file. Databases in memory do not count.
+    so on. The finding names the statement. `SELECT`, `EXPLAIN`, and a `PRAGMA` that only reads are not reported. A
+    statement whose text is not in the code counts as a possible change. The level is medium if the file exists, or if
+    the database is not a file. Databases in memory are not reported.
 
     ## Why it matters
     The change stays after the notebook has ended, and Undo does not reverse it.
@@ -252,12 +251,12 @@ class ChangesDatabase(Rule):
     remedy = "Work on a copy of the database, or open it read-only."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look at the statements that are sent, and at tables that are written."""
+        """Check the statements that the code sends, and the tables that it writes."""
         for node, effect, database in view.look(_changes, view):
-            is_table = isinstance(node, ast.Call) and last_name(node) in _WRITES_TABLES
+            is_table = isinstance(node, ast.Call) and last_name(node.func) in _WRITES_TABLES
             yield self._finding(view, node, effect, database, is_table=is_table)
         for call, text in other_statements(view):
-            is_change = last_name(call) not in _SENDS and view.look(surely_changes, text)
+            is_change = last_name(call.func) not in _SENDS and view.look(surely_changes, text)
             if is_change and not view.look(SURELY_DESTROYS.search, text):
                 effect = view.look(effects_of, text)[0]
                 yield self._finding(view, call, effect, list(database_of(call, view)))
@@ -267,7 +266,7 @@ class ChangesDatabase(Rule):
                 yield self.finding(view, escape.span, f"{effects_of(text)[0]} a database.", MEDIUM, GUESS)
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """Judge a method that changes a database without a statement; ``commit`` only if nothing else does so."""
+        """Judge a method that changes a database without a statement. ``commit`` counts only if nothing else does."""
         call = view.call_of(reference.node)
         database = [] if call is None else list(database_of(call, view))
         if reference.symbol.endswith((".commit", ".flush")) and self._is_changed_elsewhere(view):

@@ -16,6 +16,7 @@ from tract_jupyter.analysis.rules.base import (
     Rule,
     register,
 )
+from tract_jupyter.analysis.source import arguments_of, last_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,13 +30,13 @@ if TYPE_CHECKING:
 class RunsText(Rule):
     """Runs text as code.
 
-    ## What it does
+    ## Description
     Reports every mention of `exec`, `eval`, `compile` and of functions that lead to them:
     `timeit.timeit`, `pdb.run`, `runpy.run_path`, `typing.get_type_hints`, `types.FunctionType`, the shell's
     `run_cell`. Annotations that are texts with such code are high, because pydantic evaluates them.
 
     ## Why it matters
-    What the text contains cannot be reviewed, because it exists only when it runs.
+    The text exists only at run time, so a review cannot see it.
 
     ## Example
     ```python
@@ -54,16 +55,16 @@ class RunsText(Rule):
     remedy = "Write the code itself; for data use ast.literal_eval or json.loads."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """Leave out types that are only compared with: ``isinstance(x, types.FunctionType)``."""
+        """Leave out types in comparisons: ``isinstance(x, types.FunctionType)``."""
         is_type = reference.symbol.startswith("types.")
-        if is_type and (isinstance(reference.node, ast.alias) or _is_asked(reference.node, view)):
+        if is_type and (isinstance(reference.node, ast.alias) or _is_type_test(reference.node, view)):
             return
         yield self.finding(
             view, reference.node, f"{reference.shown} {self.effect}.", reference.level, reference.confidence
         )
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look at annotations that are texts, which pydantic and get_type_hints evaluate."""
+        """Check annotations that are texts. Pydantic and get_type_hints evaluate them."""
         for text in _annotations(view):
             if "reaches" in view.look(kind_of_code, str(text.value)):
                 yield self.finding(view, text, "The annotation is code, and is evaluated.", HIGH, LIKELY)
@@ -71,15 +72,14 @@ class RunsText(Rule):
 
 def _annotations(view: CodeView) -> Iterator[ast.Constant]:
     """Yield the texts in annotations, and in calls that turn a text into a type."""
-    given: list[ast.expr | None] = [node.annotation for node in view.of(ast.AnnAssign)]
-    given += [node.annotation for node in view.of(ast.arg)]
-    given += [node.returns for node in view.of(ast.FunctionDef)]
-    given += [node.returns for node in view.of(ast.AsyncFunctionDef)]
+    annotations: list[ast.expr | None] = [node.annotation for node in view.of(ast.AnnAssign)]
+    annotations += [node.annotation for node in view.of(ast.arg)]
+    annotations += [node.returns for node in view.of(ast.FunctionDef)]
+    annotations += [node.returns for node in view.of(ast.AsyncFunctionDef)]
     for call in view.of(ast.Call):
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        if name in _MAKES_TYPES:
-            given += [*call.args, *(keyword.value for keyword in call.keywords)]
-    for annotation in view.deadline.watched(given):
+        if last_name(call.func) in _MAKES_TYPES:
+            annotations += arguments_of(call)
+    for annotation in view.deadline.watched(annotations):
         for node in ast.walk(annotation) if annotation is not None else ():
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node
@@ -90,7 +90,7 @@ _MAKES_TYPES = frozenset(
 )
 
 
-def _is_asked(node: ast.AST, view: CodeView) -> bool:
+def _is_type_test(node: ast.AST, view: CodeView) -> bool:
     """Return True if this is a type in ``isinstance`` or a comparison."""
     parent = view.parent(node)
     if isinstance(parent, ast.Tuple):
@@ -105,40 +105,40 @@ def _is_asked(node: ast.AST, view: CodeView) -> bool:
 class AllowsCode(Rule):
     """Enables an option that is off by default because it runs code.
 
-    ## What it does
+    ## Description
     Reports arguments such as `trust_remote_code=True`, `allow_dangerous_deserialization=True` and
-    `safe_mode=False`, whatever is called with them, also when they are set in a dictionary or as an attribute.
+    `safe_mode=False` of any function. A dictionary entry or an attribute with such a name counts, as well.
 
     ## Why it matters
-    Their authors turned them off by default because what is loaded may then run its own code.
+    Libraries turn these options off by default, because a loaded file may then run its own code.
 
     ## Example
     ```python
-    AutoModel.from_pretrained("somebody/model", trust_remote_code=True)
+    AutoModel.from_pretrained("acme/model", trust_remote_code=True)
     ```
 
     ## What to do instead
-    Keep the default, or read the code that would run and pin its version.
+    Keep the default. Otherwise read the code of the file, and pin its version.
     """
 
     code = "TJ111"
     name = "allows-code"
     category = Category.CODE_EXECUTION
     level = HIGH
-    effect = "lets what is loaded run code"
-    remedy = "Keep the default, or read the code that would run and pin its version."
+    effect = "lets loaded files run code"
+    remedy = "Keep the default. Otherwise read the code of the file, and pin its version."
 
 
 @register
 class EvaluatesExpression(Rule):
     """Evaluates an expression language that reaches Python objects.
 
-    ## What it does
+    ## Description
     Reports templates and expression parsers that end in `eval` (`sympy.sympify`, `jinja2.Template`,
     `numexpr.evaluate`), and `query`/`eval` of data frames when the text reaches through `@name.attribute`.
 
     ## Why it matters
-    Such text looks like data and can call any function that an object in it leads to.
+    Such text looks like data, but it can call any function that its objects lead to.
 
     ## Example
     ```python
@@ -146,7 +146,7 @@ class EvaluatesExpression(Rule):
     ```
 
     ## What to do instead
-    Use plain column expressions or a boolean mask; fill templates of your own with `string.Template`.
+    Use plain column expressions or a boolean mask. Fill your templates with `string.Template`.
     """
 
     code = "TJ105"
@@ -162,10 +162,10 @@ _FACTORIES = frozenset({"()", "_target_", "class_path", "_partial_"})
 
 @register
 class ConfiguresByName(Rule):
-    """Makes a library call functions that are named in a configuration.
+    """Configures a library that calls functions by name.
 
-    ## What it does
-    Reports `logging.config` dictionaries and files, at a high level when the code contains the key `"()"`.
+    ## Description
+    Reports `logging.config` dictionaries and files. The level is high if the code contains the key `"()"`.
 
     ## Why it matters
     Such a configuration names any importable function and its arguments, and loading it makes the call.
@@ -183,7 +183,7 @@ class ConfiguresByName(Rule):
     name = "configures-by-name"
     category = Category.CODE_EXECUTION
     level = HIGH
-    effect = "calls whatever its configuration names"
+    effect = "calls the functions that its configuration names"
     remedy = "Create the objects in code."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
@@ -199,13 +199,13 @@ class ConfiguresByName(Rule):
 class LoadsObjects(Rule):
     """Reads a format that can run code.
 
-    ## What it does
+    ## Description
     Reports reading pickles and their relatives (dill, joblib, shelve, marshal, `pandas.read_pickle`), YAML
     with a loader that builds objects, `torch.load` without `weights_only=True`, `numpy.load` with
-    `allow_pickle`. Of other functions the words of the name tell (`load_pickle`), and the file (`model.pkl.gz`).
+    `allow_pickle`. Other functions are judged by their name (`load_pickle`) and the file (`model.pkl.gz`).
 
     ## Why it matters
-    A pickle is a program: reading one from somebody else runs what they put into it.
+    A pickle is a program. Loading one from another person runs that person's code.
 
     ## Example
     ```python
@@ -224,7 +224,7 @@ class LoadsObjects(Rule):
     remedy = "Use a format of plain data: JSON, CSV, Parquet, safetensors, yaml.safe_load."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look for objects that name a function to call when they are unpickled."""
+        """Check classes that choose a function to run during unpickling."""
         for function in view.of(ast.FunctionDef):
             if function.name in {"__reduce__", "__reduce_ex__"}:
                 reason = f"{function.name} names a function that runs when the object is unpickled."
@@ -237,13 +237,13 @@ _LIKE_CODE = re.compile(r"(?m)^[^\S\n]*(?:import|from)\s+\w|\b(?:exec|eval|__imp
 
 @register
 class WritesCode(Rule):
-    r"""Writes code to a file that deserves a review of its own.
+    r"""Writes code to a file that needs a separate review.
 
-    ## What it does
-    Analyses text that is written to files, and reports it when it is Python with findings of a high level.
+    ## Description
+    Analyzes the text that the code writes to files. Reports Python that has findings of a high level.
 
     ## Why it matters
-    An import, a later session or another program may run it, and then nobody is asked.
+    An import, a later session or another program may run the file without asking the user.
 
     ## Example
     ```python
@@ -251,19 +251,19 @@ class WritesCode(Rule):
     ```
 
     ## What to do instead
-    Keep code in cells, where it is reviewed, or have a person write the file.
+    Keep code in cells, which the user reviews, or ask the user to write the file.
     """
 
     code = "TJ112"
     name = "writes-code"
     category = Category.CODE_EXECUTION
     level = HIGH
-    effect = "writes code to a file that deserves a review of its own"
-    remedy = "Keep code in cells, where it is reviewed."
+    effect = "writes code to a file that needs a separate review"
+    remedy = "Keep code in cells, which the user reviews."
 
 
 def written_code(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
-    """Yield the calls that write text which looks like Python, with that text."""
+    """Yield the calls that write text which looks like Python, each with its text."""
     for call in view.method_calls(_WRITES):
         for text in view.resolver.value(call.args[0]).texts if call.args else ():
             if view.look(_LIKE_CODE.search, text):
@@ -274,11 +274,11 @@ def written_code(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
 class CallsNativeCode(Rule):
     """Calls native code or touches raw memory.
 
-    ## What it does
+    ## Description
     Reports `ctypes`, `cffi`, `mmap` and functions that load shared libraries or compile C.
 
     ## Why it matters
-    Native code bypasses every check of the interpreter, and a wrong pointer crashes the kernel.
+    Native code bypasses all checks of the interpreter. A wrong pointer crashes the kernel.
 
     ## Example
     ```python

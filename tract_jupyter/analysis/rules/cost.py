@@ -1,6 +1,6 @@
-"""Code that does not end or takes too much (TJ701 to TJ704), and the size estimates behind these rules.
+"""Code that does not end or uses too many resources (TJ701 to TJ704), and the size estimates of these rules.
 
-Sizes are powers of ten: 11.0 stands for ``10**11``. A power of a power is as cheap to estimate as a literal.
+Sizes are powers of ten: 11.0 means ``10**11``. So a power of a power is as cheap to estimate as a literal.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import HIGH, LIKELY, MEDIUM, Rule, register
+from tract_jupyter.analysis.source import arguments_of, last_name
 from tract_jupyter.analysis.tables.reader import words
 
 if TYPE_CHECKING:
@@ -41,13 +42,13 @@ _NEVER_EQUAL = frozenset(
 class NeverEnds(Rule):
     """Loops forever.
 
-    ## What it does
-    Reports `while True` without an exit, loops over endless iterators, and functions that collect one. It is high
-    if each round writes, keeps or starts something, and none waits; and if a function starts itself in new threads or
-    processes.
+    ## Description
+    Reports `while True` without an exit, loops over endless iterators, and functions that collect one. The level is
+    high if each iteration writes, keeps or starts something without waiting. It is also high if a function starts
+    itself in new threads or processes.
 
     ## Why it matters
-    The kernel is busy until a person interrupts it, and whatever the loop does is repeated without limit.
+    The kernel is busy until the user interrupts it, and the loop repeats its work without limit.
 
     ## Example
     ```python
@@ -67,7 +68,7 @@ class NeverEnds(Rule):
     remedy = "Count the iterations, or leave the loop with break."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look at loops and at what consumes iterators."""
+        """Check loops, and functions that consume iterators."""
         for loop in view.of(ast.While):
             if _always(loop.test) and not has_exit(loop, view):
                 yield self._endless(loop, loop.test, view)
@@ -98,7 +99,7 @@ _PILES_UP = words(
 
 
 def _piles_up(loop: ast.While | ast.For, view: CodeView) -> bool:
-    """Return True if each round writes, keeps something or starts something, and none waits."""
+    """Return True if each iteration writes, keeps or starts something, and none waits."""
     piles = False
     for node in view.deadline.watched(part for statement in loop.body for part in ast.walk(statement)):
         if isinstance(node, ast.AugAssign):
@@ -109,7 +110,7 @@ def _piles_up(loop: ast.While | ast.For, view: CodeView) -> bool:
                 or bool(view.resolver.value(node.value).texts)
             )
         elif isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            name = last_name(node.func)
             if name in _WAITS:
                 return False
             piles |= name in _PILES_UP
@@ -124,16 +125,16 @@ _STARTERS = words(
 def _starts_itself(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
     """Yield the calls by which a function hands itself to a new thread or process, if no condition prevents it."""
     for call in view.of(ast.Call):
-        name = getattr(call.func, "attr", getattr(call.func, "id", ""))
-        if name in _STARTERS:
+        if last_name(call.func) in _STARTERS:
             function = _function_around(call, view)
-            given = (*call.args, *(keyword.value for keyword in call.keywords))
-            if function and any(isinstance(each, ast.Name) and each.id == function for each in given):
+            if function and any(
+                isinstance(each, ast.Name) and each.id == function for each in arguments_of(call)
+            ):
                 yield call, f"{function} starts itself again and again."
 
 
 def _function_around(node: ast.AST, view: CodeView) -> str:
-    """Return the name of the function that always comes to this node; empty if there is none."""
+    """Return the name of the function that always reaches this node; empty if there is none."""
     around = view.parent(node)
     while around is not None and not isinstance(
         around, (ast.If, ast.Try, ast.IfExp, ast.Lambda, ast.ClassDef)
@@ -145,7 +146,7 @@ def _function_around(node: ast.AST, view: CodeView) -> str:
 
 
 def _grows(loop: ast.For) -> bool:
-    """Return True if each round appends to the list that the loop runs over."""
+    """Return True if each iteration appends to the list that the loop iterates over."""
     if not isinstance(loop.iter, ast.Name):
         return False
     calls = [statement.value for statement in loop.body if isinstance(statement, ast.Expr)]
@@ -210,12 +211,13 @@ _LONG_SLEEP = 3.5  # log10 of seconds: about an hour
 class WaitsForever(Rule):
     """Waits forever.
 
-    ## What it does
-    Reports a lock acquired twice in a row, sleeping for an hour or more, and waiting for an event or queue that
-    nothing in the code fills.
+    ## Description
+    Reports a lock that is acquired twice in a row, sleeping for an hour or more, and waiting for an event or queue
+    that no code sets or fills.
 
     ## Why it matters
-    The kernel hangs until a person interrupts it; a lock does not even notice the interrupt.
+    The kernel hangs until the user interrupts it. On some systems, waiting for a lock cannot be
+    interrupted.
 
     ## Example
     ```python
@@ -236,12 +238,12 @@ class WaitsForever(Rule):
     remedy = "Hold the lock in a with statement, and set a timeout."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look at locks, sleeping and waiting."""
+        """Check locks, sleeps and waits."""
         yield from self._locks(view)
         for call in view.calls_to(("time.sleep", "asyncio.sleep")):
             if call.args and (magnitude(call.args[0], view) or 0) >= _LONG_SLEEP:
                 yield self.finding(view, call, "Sleeps for an hour or more.")
-        for call in _waits_for_nobody(view):
+        for call in _waits_in_vain(view):
             yield self.finding(
                 view, call, "Waits for something that nothing in this code provides.", confidence=LIKELY
             )
@@ -266,7 +268,7 @@ class WaitsForever(Rule):
                 held.add(lock)
 
 
-_GIVEN_BY = {
+_RELEASED_BY = {
     ("threading.Event()", "wait"): ("set",),
     ("threading.Barrier()", "wait"): ("start", "submit"),
     ("threading.Condition()", "wait"): ("notify", "notify_all"),
@@ -276,8 +278,8 @@ _GIVEN_BY = {
 }
 
 
-def _waits_for_nobody(view: CodeView) -> Iterator[ast.Call]:
-    """Yield the calls that wait for an object of this code's own that nothing sets, fills or passes on."""
+def _waits_in_vain(view: CodeView) -> Iterator[ast.Call]:
+    """Yield the calls that wait for an own object that no code sets, fills or passes on."""
     waiting = [call for call in view.method_calls(("wait", "get", "join")) if _waits(call, view)]
     passed_on = _passed_on(view) if waiting else set()
     return (call for call in waiting if ast.unparse(call.func).partition(".")[0] not in passed_on)
@@ -290,12 +292,12 @@ def _waits(call: ast.Call, view: CodeView) -> bool:
     if call.args or call.keywords:
         return False
     names = view.resolver.value(function.value).names
-    givers = [_GIVEN_BY[name, function.attr] for name in names if (name, function.attr) in _GIVEN_BY]
+    givers = [_RELEASED_BY[name, function.attr] for name in names if (name, function.attr) in _RELEASED_BY]
     return any(not any(view.method_calls(each)) for each in givers)
 
 
 def _passed_on(view: CodeView) -> set[str]:
-    """Return the names that are used other than to call a method: somebody else may set what is waited for."""
+    """Return the names that the code passes on. Other code may set such an object."""
     loaded = (node for node in view.of(ast.Name) if isinstance(node.ctx, ast.Load))
     return {node.id for node in loaded if not isinstance(view.parent(node), ast.Attribute)}
 
@@ -313,16 +315,6 @@ _ARRAYS = ("numpy", "numpy.random", "numpy.random.default_rng()", "torch", "jax.
 
 
 _SHAPING = frozenset(f"{module}.{name}" for module in _ARRAYS for name in _SHAPED)
-
-
-SIZED = _SHAPING | {
-    "builtins.range",
-    "builtins.bytes",
-    "builtins.bytearray",
-    "numpy.arange",
-    "itertools.product",
-}
-"""Functions whose arguments say how much they make."""
 
 
 _SEQUENCES = (ast.Constant, ast.List, ast.Tuple, ast.JoinedStr)
@@ -354,8 +346,8 @@ def _of_name(node: ast.Name, view: CodeView, depth: int) -> float | None:
 
 def _of_number(node: ast.Call, view: CodeView, depth: int) -> float | None:
     """Estimate ``int(1e12)``."""
-    whole = node.args and view.resolver.value(node.func).names & {"builtins.int", "builtins.round"}
-    return magnitude(node.args[0], view, depth) if whole else _of_known(node, view, depth)
+    is_integer = node.args and view.resolver.value(node.func).names & {"builtins.int", "builtins.round"}
+    return magnitude(node.args[0], view, depth) if is_integer else _of_known(node, view, depth)
 
 
 def _log(number: float) -> float:
@@ -395,7 +387,7 @@ _ESTIMATES: dict[type[ast.expr], Callable[..., float | None]] = {
 
 
 def length(node: ast.expr, view: CodeView) -> float | None:
-    """Estimate how many members an iterable has, as a power of ten."""
+    """Estimate the number of members of an iterable, as a power of ten."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         for sequence, count in ((node.left, node.right), (node.right, node.left)):
             if _is_sequence(sequence):
@@ -453,21 +445,27 @@ _COLLECTS = frozenset(
     f"builtins.{name}"
     for name in ("list", "tuple", "set", "sorted", "sum", "max", "min", "dict", "frozenset", "print", "bytes")
 )
-_SIZED = _COLLECTS | SIZED | {"math.factorial", "math.perm", "math.comb"}
 _GROWS_FAST = frozenset({"math.factorial", "math.perm", "math.comb"})
+_SIZED = (
+    _COLLECTS
+    | _SHAPING
+    | _GROWS_FAST
+    | {"builtins.range", "builtins.bytes", "builtins.bytearray", "numpy.arange", "itertools.product"}
+)
+"""Functions whose arguments determine the size of the result."""
 
 
 @register
 class TakesMemory(Rule):
     """Makes something too large for the machine.
 
-    ## What it does
-    Estimates numbers, ranges and sequences without computing them, and reports those with a billion members
-    or a million digits and more.
+    ## Description
+    Estimates numbers, ranges and sequences without computing them. Reports sequences with a billion members or more,
+    and numbers with a million digits or more.
 
     ## Why it matters
-    The kernel runs out of memory or hangs in an operation that cannot be interrupted; the notebook's variables
-    are lost.
+    The kernel runs out of memory, or hangs in an operation that cannot be interrupted. Then the notebook loses its
+    variables.
 
     ## Example
     ```python
@@ -486,7 +484,7 @@ class TakesMemory(Rule):
     remedy = "Work in chunks, or up to a limit."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look at powers, repetitions, collected ranges and loops over them."""
+        """Check powers, repetitions, collected ranges and loops over them."""
         for node in view.of(ast.BinOp):
             if isinstance(node.op, (ast.Pow, ast.LShift)) and _has_many_digits(node, view):
                 yield self.finding(view, node, f"This number {self.effect}.", confidence=LIKELY)
@@ -548,11 +546,11 @@ _PATTERN_CALLS = frozenset(
 class MatchesForever(Rule):
     """Uses a regular expression that can take exponential time.
 
-    ## What it does
+    ## Description
     Reports patterns with nested repetitions, such as `(a+)+$`.
 
     ## Why it matters
-    On a text that almost matches, the search tries every way to split it, and cannot be interrupted.
+    If a text almost matches, the search tries every way to split it. It cannot be interrupted.
 
     ## Example
     ```python
@@ -561,7 +559,7 @@ class MatchesForever(Rule):
     ```
 
     ## What to do instead
-    Repeat once: `a+$`; or use a possessive repetition, `(?:a++)+$` (Python 3.11).
+    Use one repetition, `a+$`, or a possessive repetition, `(?:a++)+$` (Python 3.11).
     """
 
     code = "TJ704"
@@ -572,7 +570,7 @@ class MatchesForever(Rule):
     remedy = "Write the pattern without nested repetitions."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look at the patterns given to the functions of ``re``."""
+        """Check the patterns in calls of ``re``."""
         for call in view.calls_to(_PATTERN_CALLS):
             for text in view.resolver.value(call.args[0]).texts if call.args else ():
                 if view.look(_is_slow, text[:_LONGEST_PATTERN]):

@@ -1,4 +1,4 @@
-"""Databases in code: their origin, and the path of their file."""
+"""Databases in code: the origin of a connection, and the path of the database file."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import re
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.paths import PathLocation
+from tract_jupyter.analysis.program import FunctionNode
 from tract_jupyter.analysis.rules.base import GUESS, LOW, Reference
 from tract_jupyter.analysis.rules.lookup import database_path, paths_of, sinks
+from tract_jupyter.analysis.source import last_name
 from tract_jupyter.analysis.tables.effects import effects
 from tract_jupyter.analysis.tables.reader import words
 from tract_jupyter.analysis.values import HOLE
@@ -16,7 +18,6 @@ from tract_jupyter.analysis.values import HOLE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tract_jupyter.analysis.program import Binding
     from tract_jupyter.analysis.view import CodeView
 
 _MEMORY = frozenset({":memory:", "sqlite://", "sqlite:///:memory:", "duckdb:///:memory:"})
@@ -26,7 +27,7 @@ _MAX_FIELDS = 8
 
 
 def sources(node: ast.expr, view: CodeView) -> Iterator[ast.expr]:
-    """Yield the origins of an object: the call that made it, and its arguments, such as an engine."""
+    """Yield the origins of an object: the call that made it, and the arguments of this call, such as an engine."""
     stack, seen = [node], set[ast.expr]()
     while stack and len(seen) < _MAX_SOURCES:
         for each in view.chain(stack.pop()):
@@ -45,29 +46,20 @@ def sources(node: ast.expr, view: CodeView) -> Iterator[ast.expr]:
 
 
 def _passed(name: ast.Name, view: CodeView) -> list[ast.expr]:
-    """Return the expressions that calls pass for a name; none if it is no parameter."""
+    """Return the expressions that calls pass for a parameter; none for other names."""
     return [
         node
-        for binding in bindings(name, view)
-        if binding.kind == "param" and isinstance(binding.node, FUNCTIONS)
+        for binding in view.program.bindings_of(name)[:_MAX_SOURCES]
+        if binding.kind == "param" and isinstance(binding.node, FunctionNode)
         for node in view.resolver.passed(binding.node, binding)
     ]
-
-
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-
-
-def bindings(name: ast.Name, view: CodeView) -> list[Binding]:
-    """Return the bindings of a name."""
-    found = view.program.scope_of.get(name, view.program.module).find(name.id)
-    return list(found[1][:_MAX_SOURCES]) if found is not None else []
 
 
 def database_of(call: ast.Call, view: CodeView) -> Iterator[ast.expr]:
     """Yield the expressions that the database of a call comes from."""
     if isinstance(call.func, ast.Attribute):
         yield from sources(call.func.value, view)
-    position = _CONNECTIONS.get(last_name(call))
+    position = _CONNECTIONS.get(last_name(call.func))
     connection = None if position is None else view.argument(call, position, *_CONNECTION)
     if connection is not None:
         yield from sources(connection, view)
@@ -83,16 +75,11 @@ _CONNECTIONS = {
 _CONNECTION = ("con", "connection", "bind", "cur")
 
 
-def last_name(call: ast.Call) -> str:
-    """Return the name of the function or method that is called."""
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-
-
 def in_memory(nodes: Iterable[ast.expr], view: CodeView) -> bool:
-    """Return True if the database lives in memory and ends with the kernel."""
-    found = list(nodes)
-    is_default = bool(found) and "duckdb" in names_of(found[0], view)  # duckdb.sql(...)
-    return is_default or any(_is_in_memory(each, view) for each in found)
+    """Return True if the database is in memory."""
+    origins = list(nodes)
+    is_default = bool(origins) and "duckdb" in names_of(origins[0], view)  # duckdb.sql(...)
+    return is_default or any(_is_in_memory(each, view) for each in origins)
 
 
 def _is_in_memory(node: ast.expr, view: CodeView) -> bool:
@@ -105,7 +92,7 @@ _LOCAL = ("sqlite3.", "duckdb.")
 
 
 def is_local(nodes: Iterable[ast.expr], view: CodeView) -> bool:
-    """Return True if the database is a file in the workspace, or made of data frames."""
+    """Return True if the database is a file in the workspace, or consists of data frames."""
     local = False
     for node in nodes:
         value = view.resolver.value(node)
@@ -123,18 +110,18 @@ _ELSEWHERE = {PathLocation.OUTSIDE, PathLocation.PROTECTED, PathLocation.SECRET}
 
 
 def database_files(nodes: Iterable[ast.expr], view: CodeView) -> list[str | None]:
-    """Return the files of the database that these expressions make; None for one that is not known."""
-    found: dict[str | None, None] = {}
+    """Return the files of the database that these expressions open; None for an unknown file."""
+    paths: dict[str | None, None] = {}
     for node in nodes:
         if isinstance(node, ast.Call):
             for name in sorted(names_of(node.func, view)):
                 opened = paths_of(Reference(node.func, name, LOW, GUESS), view) if _opens(name) else ()
-                found.update(dict.fromkeys(text for text, _ in opened))
+                paths.update(dict.fromkeys(text for text, _ in opened))
         else:
             texts = view.resolver.value(node).texts
-            found.update(dict.fromkeys(database_path(text) for text in texts if _LOCAL_URL.match(text)))
-    files = [text for text in found if text and view.workspace.locate(text) is not PathLocation.REMOTE]
-    return [*files, *([None] if None in found and not files else [])]
+            paths.update(dict.fromkeys(database_path(text) for text in texts if _LOCAL_URL.match(text)))
+    files = [text for text in paths if text and view.workspace.locate(text) is not PathLocation.REMOTE]
+    return [*files, *([None] if None in paths and not files else [])]
 
 
 def _opens(name: str) -> bool:
@@ -152,19 +139,18 @@ def listed(paths: Iterable[str | None]) -> str:
 
 
 _OWNERS = words("con conn connection cur curs cursor db database")
-"""The usual names of connections, whose origin may be in a cell that is not known."""
+"""The usual names of connections. Their origin may be in an unknown cell."""
 
 
 def is_database(nodes: list[ast.expr], view: CodeView) -> bool:
-    """Return True if these expressions make a database, or have the usual name of one."""
+    """Return True if these expressions open a database, or have the usual name of a connection."""
     packages = effects().words.get("databases", frozenset())
     for node in nodes:
         for name in names_of(node, view):
             if name.partition(".")[0] in packages and ("()" in name or name == "duckdb"):
                 return True
     first = nodes[0] if nodes else None
-    owner = first.attr if isinstance(first, ast.Attribute) else getattr(first, "id", "")
-    return owner in _OWNERS
+    return first is not None and last_name(first) in _OWNERS
 
 
 def is_read_only(nodes: list[ast.expr], view: CodeView) -> bool:

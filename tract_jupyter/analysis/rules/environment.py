@@ -1,4 +1,4 @@
-"""The environment: reading it (TJ501), writing it (TJ502), and stores of secrets (TJ503)."""
+"""Rules about the environment: reads (TJ501), writes (TJ502), and secret stores (TJ503)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import HIGH, LIKELY, LOW, MEDIUM, Rule, register
 from tract_jupyter.analysis.rules.lookup import rules_for
 from tract_jupyter.analysis.rules.other_calls import words_of
+from tract_jupyter.analysis.source import arguments_of
 from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.tables.reader import words
 from tract_jupyter.analysis.values import MAX_NAME
@@ -31,7 +32,7 @@ _SECRET = re.compile(
 
 @derived
 def steers_code(name: str) -> bool:
-    """Return True if a variable of the environment decides which code or which service later programs use."""
+    """Return True if an environment variable chooses the code or the service that later programs use."""
     known = effects().words.get("steering_variables", frozenset())
     return any(fnmatchcase(name, pattern) for pattern in known) and not _SETTING.match(name)
 
@@ -47,12 +48,12 @@ _CHANGES = frozenset({"update", "setdefault", "pop", "popitem", "clear", "__seti
 class ReadsEnvironment(Rule):
     """Reads environment variables.
 
-    ## What it does
+    ## Description
     Reports `os.environ`, `os.getenv` and functions that read `.env` files. Reading all variables with their
     values (`dict(os.environ)`) is high, and so is showing, logging or storing the value of a secret.
 
     ## Why it matters
-    API keys and passwords are kept there; code can print, send or commit whatever it reads.
+    The environment holds API keys and passwords. Code that reads them can print, send or commit them.
 
     ## Example
     ```python
@@ -60,7 +61,7 @@ class ReadsEnvironment(Rule):
     ```
 
     ## What to do instead
-    Let a tool that needs the secret read it, so that it never passes through a cell.
+    Let the tool that needs the secret read it. Then the secret never passes through a cell.
     """
 
     code = "TJ501"
@@ -71,21 +72,21 @@ class ReadsEnvironment(Rule):
     remedy = "Let the tool that needs the secret read it."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """Leave writing to TJ502, and lower the level for variables whose names do not suggest a secret."""
+        """Leave writes to TJ502, and lower the level of variables whose names do not suggest a secret."""
         if _is_write(reference.node, view):
             return
         keys = _keys(reference.node, view)
         secret = not keys or any(view.look(_SECRET.search, key) for key in keys)
         level = reference.level if secret else LOW
-        whole = reference.symbol in {"os.environ", "os.environb"} and _takes_all(reference.node, view)
-        reason = f"{reference.shown} {_READS_ALL if whole else self.effect}."
-        yield self.finding(view, reference.node, reason, HIGH if whole else level, reference.confidence)
+        takes_all = reference.symbol in {"os.environ", "os.environb"} and _takes_all(reference.node, view)
+        reason = f"{reference.shown} {_READS_ALL if takes_all else self.effect}."
+        yield self.finding(view, reference.node, reason, HIGH if takes_all else level, reference.confidence)
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look for secrets in output, logs and files, from any earlier read."""
+        """Find secrets in output, logs and files."""
         clean: set[ast.AST] = set()
-        for node, given in view.deadline.watched(_shown(view)):
-            if _holds_secret(given, clean, view):
+        for node, values in view.deadline.watched(_shown(view)):
+            if _holds_secret(values, clean, view):
                 yield self.finding(view, node, "Shows or stores the value of a secret.", HIGH, LIKELY)
 
 
@@ -93,11 +94,11 @@ class ReadsEnvironment(Rule):
 class ChangesEnvironment(Rule):
     """Changes environment variables.
 
-    ## What it does
+    ## Description
     Reports assignments to `os.environ`, `os.putenv` and `os.unsetenv`.
 
     ## Why it matters
-    Variables such as `LD_PRELOAD`, `PATH` or `PYTHONPATH` decide which code later programs run.
+    Variables such as `LD_PRELOAD`, `PATH` or `PYTHONPATH` choose the code that later programs run.
 
     ## Example
     ```python
@@ -116,7 +117,7 @@ class ChangesEnvironment(Rule):
     remedy = "Pass settings as arguments."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """Raise the level for variables that decide which code runs."""
+        """Raise the level for variables that choose which code runs."""
         if reference.symbol in {"os.environ", "os.environb"} and not _is_write(reference.node, view):
             return
         keys = _keys(reference.node, view)
@@ -132,11 +133,11 @@ class ChangesEnvironment(Rule):
 class ReadsSecret(Rule):
     """Reads from a store of secrets.
 
-    ## What it does
+    ## Description
     Reports `keyring`, `getpass.getpass`, `netrc` and the secret stores of hosted notebooks.
 
     ## Why it matters
-    A password that passes through a cell ends up in its output, in the history or in the context of a model.
+    A password in a cell ends up in the output, in the history or in the context of a model.
 
     ## Example
     ```python
@@ -168,7 +169,7 @@ _NAMES_ONLY = frozenset(
 
 
 def _takes_all(node: ast.AST, view: CodeView) -> bool:
-    """Return True if all variables are read with their values: ``dict(os.environ)``, ``os.environ.items()``."""
+    """Return True if the code reads all variables with values: ``dict(os.environ)``, ``os.environ.items()``."""
     parent = view.parent(node)
     if isinstance(node, ast.Call) and view.resolver.value(node.func).names <= _NAMES_ONLY:
         return False
@@ -189,19 +190,15 @@ def _takes_all(node: ast.AST, view: CodeView) -> bool:
 
 def _is_each_key(key: ast.expr, view: CodeView) -> bool:
     """Return True if the key comes from a loop over all variables."""
-    found = (
-        view.program.scope_of.get(key, view.program.module).find(key.id)
-        if isinstance(key, ast.Name)
-        else None
-    )
-    loops = [each.node for each in (found[1] if found else ()) if each.kind == "element"]
+    bindings = view.program.bindings_of(key) if isinstance(key, ast.Name) else ()
+    loops = [each.node for each in bindings if each.kind == "element"]
     return any(
         isinstance(each, ast.expr) and "os.environ" in view.resolver.value(each).names for each in loops
     )
 
 
 def _starts(names: frozenset[str]) -> bool:
-    """Return True if a program is started, which gets the environment anyway."""
+    """Return True if the call starts a program. The program gets the environment anyway."""
     return any(
         name.startswith(("subprocess.", "os.exec", "os.spawn", "asyncio.create_sub")) for name in names
     )
@@ -217,14 +214,14 @@ def _is_write(node: ast.AST, view: CodeView) -> bool:
 
 
 def _keys(node: ast.AST, view: CodeView) -> tuple[str, ...]:
-    """Return the names of the variables that are read or written, where they are known."""
+    """Return the known names of the variables that the code reads or writes."""
     parent = view.parent(node)
     key = parent.slice if isinstance(parent, ast.Subscript) else view.argument(view.call_of(node), 0, "key")
     if key is None and parent is not None:
         call = view.call_of(parent)
-        given = [keyword.arg for keyword in call.keywords if keyword.arg] if call is not None else []
-        if given:
-            return tuple(given)
+        keywords = [keyword.arg for keyword in call.keywords if keyword.arg] if call is not None else []
+        if keywords:
+            return tuple(keywords)
         key = view.argument(call, 0)
     if key is None:
         return ()
@@ -248,7 +245,7 @@ _ITERATES = frozenset(
     f"builtins.{name}" for name in ("list", "tuple", "set", "sorted", "enumerate", "next", "iter")
 )
 _MAPPINGS = frozenset({"os.environ", "os.environb", "dotenv.dotenv_values()", "streamlit.secrets"})
-"""Mappings from names to secrets. To iterate over one gives only the names."""
+"""Mappings from names to secrets. Iterating over one gives only the names."""
 
 _VALUE = re.compile(
     r"(?i)(?:^|_|api)keys?(?:_|$)|(?<!max_)token(?!s$|iz)|secret|passw|passphrase|_pass$|._?pwd$|(?<!application_)cred|private|cookie"
@@ -261,9 +258,9 @@ _MAX_PARTS = 300
 
 
 def _shown(view: CodeView) -> Iterator[tuple[ast.expr, Sequence[ast.expr]]]:
-    """Yield what shows or stores its arguments, with them: calls, and the last expression of a cell."""
+    """Yield the calls that show or store values, and the last expression of the cell, each with these values."""
     for call in (*view.calls_to(_SHOWS), *view.method_calls(_LOGS)):
-        yield call, [*call.args, *(keyword.value for keyword in call.keywords)]
+        yield call, arguments_of(call)
     tree = view.nodes[0] if view.nodes else None
     last = tree.body[-1] if isinstance(tree, ast.Module) and tree.body else None
     if isinstance(last, ast.Expr):
@@ -271,11 +268,11 @@ def _shown(view: CodeView) -> Iterator[tuple[ast.expr, Sequence[ast.expr]]]:
 
 
 def _holds_secret(nodes: Sequence[ast.expr], clean: set[ast.AST], view: CodeView) -> bool:
-    """Return True if the value of a secret is among what expressions evaluate to.
+    """Return True if expressions may evaluate to the value of a secret.
 
     Args:
         nodes: The expressions.
-        clean: The parts that hold none, as earlier questions found; this one adds to them.
+        clean: The parts without a secret that earlier calls found. This call adds more.
         view: The code.
     """
     stack, seen = list(nodes), set[ast.AST]()
@@ -293,7 +290,7 @@ def _holds_secret(nodes: Sequence[ast.expr], clean: set[ast.AST], view: CodeView
 
 def _is_secret(node: ast.expr, view: CodeView) -> bool:
     if isinstance(node, ast.Call) and view.resolver.value(node.func).names & (_PASSES | _ITERATES):
-        return False  # its arguments tell
+        return False  # its arguments decide
     names = view.resolver.value(node).names
     if not names.isdisjoint(_MAPPINGS):
         return True
@@ -314,9 +311,9 @@ _READS_ONE = {(ReadsEnvironment.code, False), (ReadsEnvironment.code, True), (Re
 
 
 def _asks_for_secret(call: ast.Call) -> bool:
-    """Return True if the name of a method says that it returns a secret, for any object: ``vault.get_secret("db")``."""
-    told = words_of(getattr(call.func, "attr", ""))
-    named = not _TAKES.isdisjoint(told[:1]) and not _NAMES_SECRET.isdisjoint(told)
+    """Return True if a method of any object returns a secret by its name: ``vault.get_secret("db")``."""
+    name_words = words_of(getattr(call.func, "attr", ""))
+    named = not _TAKES.isdisjoint(name_words[:1]) and not _NAMES_SECRET.isdisjoint(name_words)
     return named or any(keyword.arg == "WithDecryption" for keyword in call.keywords)
 
 
@@ -330,9 +327,8 @@ def _no_parts(_node: ast.expr, _view: CodeView) -> Sequence[ast.expr]:
 
 
 def _of_name(node: ast.Name, view: CodeView) -> Sequence[ast.expr]:
-    found = view.program.scope_of.get(node, view.program.module).find(node.id)
     parts: list[ast.expr] = []
-    for binding in found[1] if found is not None else ():
+    for binding in view.program.bindings_of(node):
         if not isinstance(binding.node, ast.expr):
             continue
         if binding.kind == "value" or (binding.kind == "element" and not _gives_names(binding, view)):

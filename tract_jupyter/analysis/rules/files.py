@@ -1,7 +1,7 @@
-"""Files: reading (TJ201), writing (TJ202), destroying (TJ203), outside (TJ204) or hidden (TJ205), addresses (TJ303).
+"""Rules about files: reads (TJ201), writes (TJ202), deletes (TJ203), outside (TJ204), hidden (TJ205), remote (TJ303).
 
-The codes share one table of sinks, operations that open a path; which of them a finding gets depends on where
-the path leads.
+The rules share one table of sinks, which are operations that open a path. The location of the path determines the
+code of the finding.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _UNSURE = 0.5
 class ReadsFile(Rule):
     """Reads a file.
 
-    ## What it does
+    ## Description
     Reports operations that read or list files: `open`, `pathlib`, `glob`, numpy and pandas readers and
-    more. The level is low as long as the path stays inside the workspace or is not known.
+    more. The level is low if the path is inside the workspace or unknown.
 
     ## Why it matters
-    It shows at a glance which data the code works on.
+    The findings show at a glance which data the code uses.
 
     ## Example
     ```python
@@ -43,7 +43,7 @@ class ReadsFile(Rule):
     ```
 
     ## What to do instead
-    Nothing, if the file is intended. Otherwise pass the data as an argument.
+    Nothing, if you intended to read the file. Otherwise pass the data as an argument.
     """
 
     code = "TJ201"
@@ -51,7 +51,7 @@ class ReadsFile(Rule):
     category = Category.FILESYSTEM_READ
     level = LOW
     effect = "reads files"
-    remedy = "Check that this is intended; otherwise pass the data as an argument."
+    remedy = "Check that you intended this. Otherwise pass the data as an argument."
 
     @property
     def symbols(self) -> Mapping[str, RiskLevel]:
@@ -59,14 +59,14 @@ class ReadsFile(Rule):
         return dict.fromkeys(sinks(), LOW)
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """Find the paths that are handed over and report each under the code it deserves."""
-        found = list(paths_of(reference, view))
+        """Find the paths in the call, and report each under the code of its location."""
+        paths = list(paths_of(reference, view))
         opens = sinks()[reference.symbol]
         is_in_memory = opens[0].address and view.call_of(reference.node) is not None
         is_import = isinstance(reference.node, ast.alias)  # each use has a finding
-        if not (found or is_in_memory or is_import or all(sink.anything for sink in opens)):
+        if not (paths or is_in_memory or is_import or all(sink.anything for sink in opens)):
             yield self._mentioned(reference, opens[-1].access, view)
-        for text, access in found:
+        for text, access in paths:
             place = PathLocation.UNKNOWN if text is None else view.workspace.locate(text)
             if place is PathLocation.OUTSIDE and text is not None:
                 view.external.append(text)
@@ -114,7 +114,7 @@ _KEEPS = frozenset("ax")
 
 
 def _change(text: str, reference: Reference, view: CodeView) -> str:
-    """Return the effect of a call on data that is there: the file exists, or the code began with reading it."""
+    """Return the effect on existing data: the file exists, or the code has read it before."""
     if suffix_of(text) not in _DATA:
         return ""
     mode = view.value(view.argument(view.call_of(reference.node), 1, "mode"))
@@ -127,7 +127,7 @@ def _change(text: str, reference: Reference, view: CodeView) -> str:
 
 
 def _read_first(view: CodeView) -> frozenset[str]:
-    """Return the paths that this code and the cells before it read before they write to them."""
+    """Return the paths that this code and earlier cells read before they write them."""
     first: dict[str, PathAccess] = {}
     for call in view.deadline.watched(view.program.nodes):
         if not isinstance(call, ast.Call):
@@ -148,8 +148,8 @@ def _only_empties(reference: Reference, view: CodeView) -> bool:
     call = view.call_of(reference.node)
     parent = view.parent(call) if call is not None else None
     if call is not None and reference.symbol.endswith((".write_text", ".write_bytes")):
-        given = call.args[0] if call.args else None
-        return isinstance(given, ast.Constant) and not given.value and _is_found(reference.node, view)
+        content = call.args[0] if call.args else None
+        return isinstance(content, ast.Constant) and not content.value and _is_found(reference.node, view)
     if reference.symbol != "builtins.open" or not isinstance(parent, ast.Attribute) or parent.attr != "close":
         return False
     mode = view.value(view.argument(call, 1, "mode"))
@@ -157,12 +157,11 @@ def _only_empties(reference: Reference, view: CodeView) -> bool:
 
 
 def _is_found(node: ast.AST, view: CodeView) -> bool:
-    """Return True if the method is called on a path that was found rather than made: ``for p in folder.glob("*")``."""
+    """Return True if the object of a method is a found path: ``for p in folder.glob("*")``."""
     owner = node.value if isinstance(node, ast.Attribute) else None
     if not isinstance(owner, ast.Name):
         return False
-    found = view.program.scope_of.get(owner, view.program.module).find(owner.id)
-    sources = [binding.node for binding in (found[1] if found else ()) if binding.kind == "element"]
+    sources = [binding.node for binding in view.program.bindings_of(owner) if binding.kind == "element"]
     return any(
         isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _FINDERS
         for source in sources
@@ -174,7 +173,7 @@ _FINDERS = frozenset({"glob", "rglob", "iglob", "iterdir", "listdir", "scandir",
 
 
 def _opens_anything(view: CodeView) -> bool:
-    """Return True if a file is opened as well; its relative path then starts at the entered directory."""
+    """Return True if the code also opens a file. Its relative path then starts at the entered directory."""
     return any(view.calls_to(("builtins.open",))) or any(view.method_calls(_OPENERS))
 
 
@@ -216,9 +215,9 @@ def _judge(place: PathLocation, access: PathAccess) -> tuple[str, RiskLevel]:
 class WritesFile(Rule):
     """Writes a file inside the workspace.
 
-    ## What it does
-    Reports operations that create or overwrite files, with a path that stays inside the workspace or is not
-    known. Overwriting a file of data that exists, or that the code read before, is medium.
+    ## Description
+    Reports operations that create or overwrite files, if the path is inside the workspace or unknown. Overwriting
+    a data file that exists, or that the code read before, is medium.
 
     ## Why it matters
     Opening a file for writing empties it first.
@@ -244,13 +243,13 @@ class WritesFile(Rule):
 class LeavesWorkspace(Rule):
     """Opens a path outside the workspace.
 
-    ## What it does
-    Follows paths to the operations that open them (joined, formatted and computed strings too) and reports
-    those that lead out of the workspace. For a function that is not known, the verb in its name decides. A
-    string that merely looks like a path is never reported.
+    ## Description
+    Follows paths to the operations that open them, also joined, formatted and computed strings. Reports paths
+    outside the workspace. For unknown functions, the verb in the name decides. A string that only looks like
+    a path is never reported.
 
     ## Why it matters
-    Keys, other projects and the system's own files lie outside.
+    Keys, other projects and system files are outside the workspace.
 
     ## Example
     ```python
@@ -258,7 +257,7 @@ class LeavesWorkspace(Rule):
     ```
 
     ## What to do instead
-    Copy what is needed into the workspace by hand.
+    Copy the files that you need into the workspace by hand.
     """
 
     code = "TJ204"
@@ -266,18 +265,18 @@ class LeavesWorkspace(Rule):
     category = Category.FILESYSTEM_READ
     level = HIGH
     effect = "opens a path outside the workspace"
-    remedy = "Copy what is needed into the workspace."
+    remedy = "Copy the files that you need into the workspace."
 
 
 @register
 class OpensProtectedFile(Rule):
     """Opens a hidden or configuration file of the workspace.
 
-    ## What it does
+    ## Description
     Reports paths with a component that starts with a dot: `.git`, `.env`, `.ipython` and so on.
 
     ## Why it matters
-    Such files hold secrets, or decide what other programs run later, as git hooks do.
+    Such files hold secrets, or control other programs, for example as git hooks.
 
     ## Example
     ```python
@@ -300,12 +299,12 @@ class OpensProtectedFile(Rule):
 class ReadsAddress(Rule):
     """Passes a network address to a file reader.
 
-    ## What it does
-    Reports addresses such as `https://...` that pandas, numpy and other readers fetch: at medium where a fixed,
-    public address is read and nothing read from this machine is sent with it.
+    ## Description
+    Reports addresses such as `https://...` that pandas, numpy and other readers fetch. The level is medium if the
+    address is fixed and public, and the request contains no data from this machine.
 
     ## Why it matters
-    The data changes without notice, and the address can carry data out.
+    The data can change without notice, and the address can contain data of this machine.
 
     ## Example
     ```python
@@ -342,10 +341,10 @@ _DECISIVE = frozenset({PathLocation.STEERING, PathLocation.SECRET})
 class Destroys(Rule):
     """Deletes, moves or changes files.
 
-    ## What it does
-    Reports operations that delete, rename, truncate or change the permissions of files. The level rises in a
-    loop, for whole directory trees, and again when the path leads out of the workspace. Functions that are not
-    known are judged by their names (`drop_table`, `terminate_instances`) and arguments (`recursive=True`).
+    ## Description
+    Reports operations that delete, rename or truncate files, or change their permissions. The level rises in a
+    loop, for whole directory trees, and for paths outside the workspace. Unknown functions are judged by their
+    names (`drop_table`, `terminate_instances`) and arguments (`recursive=True`).
 
     ## Why it matters
     Deleted files cannot be restored.
@@ -356,7 +355,7 @@ class Destroys(Rule):
     ```
 
     ## What to do instead
-    Move the file to a folder for things to delete, and let a person delete them.
+    Move the file to a folder of files to delete, and let the user delete them.
     """
 
     code = "TJ203"
@@ -364,10 +363,10 @@ class Destroys(Rule):
     category = Category.FILESYSTEM_DELETE
     level = MEDIUM
     effect = "deletes, moves or changes files"
-    remedy = "Move it to a folder of things to delete, and let a person delete them."
+    remedy = "Move it to a folder of files to delete, and let the user delete them."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """Judge by how much is destroyed and where it is."""
+        """Judge by the amount and the location of the deleted files."""
         texts = [text for text, _ in paths_of(reference, view, _sinks(reference.symbol)) if text is not None]
         outside = [text for text in texts if view.workspace.locate(text) is PathLocation.OUTSIDE]
         view.external.extend(outside)
@@ -385,7 +384,7 @@ class Destroys(Rule):
 
 
 def _is_handed_on(node: ast.AST, view: CodeView) -> bool:
-    """Return True if the function is passed as an argument: ``map(os.unlink, paths)`` calls it for each path."""
+    """Return True if the function is an argument: ``map(os.unlink, paths)`` calls it for each path."""
     parent = view.parent(node)
     if isinstance(parent, ast.Call) and node is parent.func:
         return bool(view.resolver.value(parent.func).made)
@@ -393,7 +392,7 @@ def _is_handed_on(node: ast.AST, view: CodeView) -> bool:
 
 
 def _sinks(symbol: str) -> tuple[Sink, ...]:
-    """Return the arguments in which a call of the symbol has the paths that it destroys."""
+    """Return the arguments that hold the paths which a call deletes."""
     owner, _, last = symbol.rpartition(".")
     if owner == "*" or owner.endswith("Path()"):
         return _OWN_BOTH if last in _MOVES else _OWN

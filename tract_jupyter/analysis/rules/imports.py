@@ -1,4 +1,4 @@
-"""Imports by name (TJ401), of what is not known (TJ407), and changes of what import finds (TJ406)."""
+"""Rules about imports: by name (TJ401), replaced members (TJ405), import paths (TJ406), unknown packages (TJ407)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 class ImportsByName(Rule):
     """Imports a module by a computed name or from a file.
 
-    ## What it does
+    ## Description
     Reports `__import__`, `importlib.import_module`, loaders, `runpy`, `zipimport`, `pkgutil.resolve_name`,
     `pydantic.ImportString`, and calls that get the name of a dangerous function as text: `resolve("os.system")`.
 
     ## Why it matters
-    The import does not appear among the code's import statements, and data may choose what is imported.
+    The code has no import statement for the module, and data may choose the module.
 
     ## Example
     ```python
@@ -52,13 +52,13 @@ class ImportsByName(Rule):
 
 @register
 class ChangesImports(Rule):
-    """Changes where imports come from.
+    """Changes the source of imports.
 
-    ## What it does
+    ## Description
     Reports `sys.path`, `sys.meta_path`, `sys.path_hooks` and `site.addsitedir`.
 
     ## Why it matters
-    Every later import, also one of a module that was reviewed, may then find other code.
+    Each later import may then find other code, even the import of a reviewed module.
 
     ## Example
     ```python
@@ -73,11 +73,11 @@ class ChangesImports(Rule):
     name = "changes-imports"
     category = Category.TAMPERING
     level = MEDIUM
-    effect = "decides where imports come from"
+    effect = "changes the source of imports"
     remedy = "Install the package, or start the kernel in its folder."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """Lower the level for reading ``sys.path`` and for adding a folder of the workspace to it."""
+        """Lower the level if the code reads ``sys.path``, or adds a folder of the workspace to it."""
         level = _path_level(reference, view) if reference.symbol == "sys.path" else reference.level
         yield self.finding(
             view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
@@ -106,14 +106,14 @@ def _is_far(text: str) -> bool:
 
 @register
 class ImportsUnknown(Rule):
-    """Imports a package that is not known here.
+    """Imports an unknown package.
 
-    ## What it does
-    Reports imports of packages that are neither in the standard library nor among those well known in
-    notebooks. It says nothing about what the package does.
+    ## Description
+    Reports imports of packages that are neither in the standard library nor well known in notebooks. The finding
+    does not judge the package itself.
 
     ## Why it matters
-    Importing runs the package's code; a name that closely resembles a known one may be a trap.
+    An import runs the package's code. A package whose name resembles a known one may be a trap.
 
     ## Example
     ```python
@@ -121,7 +121,7 @@ class ImportsUnknown(Rule):
     ```
 
     ## What to do instead
-    Nothing, if the package is intended. Otherwise look it up before anything is installed.
+    Nothing, if you intended to import the package. Otherwise look it up before you install anything.
     """
 
     code = "TJ407"
@@ -132,7 +132,7 @@ class ImportsUnknown(Rule):
     remedy = "Look up the package, and check the spelling of its name."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look at import statements."""
+        """Check import statements."""
         for statement in view.of(ast.Import):
             for alias in statement.names:
                 yield from self._judged(alias, alias.name, view)
@@ -154,7 +154,7 @@ class ImportsUnknown(Rule):
 
 @lru_cache(maxsize=4096)
 def _nearly(package: str) -> str | None:
-    """Return a known package whose name differs from this one by a typing error."""
+    """Return a known package whose name differs by a typing error."""
     if not _LONG <= len(package) <= _LONGEST:
         return None
     known = [name for name in known_modules.KNOWN_HARMLESS if abs(len(name) - len(package)) <= 1]
@@ -179,13 +179,13 @@ _STREAMS = frozenset({"sys.stdout", "sys.stderr", "sys.stdin"})
 class ReplacesMember(Rule):
     """Replaces a member of a module that others use.
 
-    ## What it does
+    ## Description
     Reports assignments to attributes of standard library modules (`json.loads = ...`, `setattr(os, ...)`),
     replaced functions and classes of other packages, replaced output streams, and
     hooks of the IPython shell.
 
     ## Why it matters
-    Every later cell, and the code that reviews and records, calls the replacement from then on.
+    All later cells call the replacement, and so does the code that reviews and records.
 
     ## Example
     ```python
@@ -193,7 +193,7 @@ class ReplacesMember(Rule):
     ```
 
     ## What to do instead
-    Write a function of your own and call it. In tests, use `unittest.mock.patch` as a context manager.
+    Write a new function and call it. In tests, use `unittest.mock.patch` as a context manager.
     """
 
     code = "TJ405"
@@ -201,10 +201,10 @@ class ReplacesMember(Rule):
     category = Category.TAMPERING
     level = HIGH
     effect = "changes how the notebook itself works"
-    remedy = "Write a function of your own and call that."
+    remedy = "Write a new function and call it."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look at what is assigned to members of modules, of their classes, and of what guards this notebook."""
+        """Check assignments to members of modules and classes, and of the objects that guard this notebook."""
         for write in view.member_writes:
             for name in sorted(_named(write.owner, view)):
                 if name.endswith(".__dict__") and "()" not in name:
@@ -223,7 +223,7 @@ class ReplacesMember(Rule):
 
 
 def _named(owner: ast.expr, view: CodeView) -> frozenset[str]:
-    """Return the dotted names of an object; for ``type(x)`` and ``x.__class__`` also those of x's class."""
+    """Return the dotted names of an object. For ``type(x)`` and ``x.__class__``, include the names of x's class."""
     names = view.resolver.value(owner).names
     inner = owner.args[0] if isinstance(owner, ast.Call) and len(owner.args) == 1 else None
     if isinstance(owner, ast.Attribute) and owner.attr == "__class__":
@@ -252,8 +252,10 @@ def _level(name: str, write: MemberWrite, view: CodeView) -> RiskLevel | None:
 
 
 def _is_own(new: ast.expr | None, view: CodeView) -> bool:
-    made = new.func if isinstance(new, ast.Call) else new
-    return made is not None and bool(view.resolver.value(made).functions or _is_own_class(made, view))
+    function = new.func if isinstance(new, ast.Call) else new
+    return function is not None and bool(
+        view.resolver.value(function).functions or _is_own_class(function, view)
+    )
 
 
 def _is_own_class(node: ast.expr, view: CodeView) -> bool:

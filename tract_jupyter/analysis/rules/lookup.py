@@ -1,9 +1,8 @@
-"""Lookup of the rules that ask for a dotted name, and of the paths that a call opens."""
+"""Lookup of the rules for a dotted name, and of the paths that a call opens."""
 
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 from dataclasses import dataclass
 from enum import Enum
@@ -15,8 +14,9 @@ from tract_jupyter.analysis.paths import PathLocation
 from tract_jupyter.analysis.rules.base import RULES, Rule
 from tract_jupyter.analysis.rules.settings import load_plugins
 from tract_jupyter.analysis.tables.effects import EffectsError, derived, effects, load, use
-from tract_jupyter.analysis.tables.reader import words
+from tract_jupyter.analysis.tables.reader import patterns_of, words
 from tract_jupyter.analysis.values import HOLE, MAX_NAME
+from tract_jupyter.exceptions import nearest
 
 if TYPE_CHECKING:
     import os
@@ -36,51 +36,48 @@ _BORING = ("Error", "Exception", "Timeout", "Warning")
 
 @cache
 def all_rules() -> tuple[Rule, ...]:
-    """Return every rule, those of other packages too, ordered by code."""
+    """Return all rules, including the rules of other packages, ordered by code."""
     load_plugins()
     return tuple(RULES[code] for code in sorted(RULES))
 
 
 @cache
 def rules_by_name() -> dict[str, Rule]:
-    """Return every rule by its name."""
+    """Return all rules by name."""
     return {rule.name: rule for rule in all_rules()}
 
 
 def use_effects(paths: Iterable[str | os.PathLike[str]]) -> None:
-    """Use these files of effects beside our own, in this process, instead of those given before.
+    """Use these effects files in this process, in addition to the built-in ones. Replace earlier files.
 
     Raises:
-        EffectsError: A file cannot be read, or says something that does not exist; nothing has changed then.
+        EffectsError: A file is unreadable or invalid. Then the earlier files stay in use.
     """
     use(check_effects(paths))
 
 
 def check_effects(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the absolute paths of the files of effects if all of them can be used.
+    """Return the absolute paths of effects files if all of them are valid.
 
     Raises:
-        EffectsError: A file cannot be read, or says something that does not exist.
+        EffectsError: A file is unreadable or invalid.
     """
     if isinstance(paths, str):
         raise EffectsError(f"Give the effects files as a list: [{paths!r}].")
     files = [str(Path(path).expanduser().absolute()) for path in paths]
-    found = load(files)
-    unknown = sorted(found.rules() - rules_by_name().keys())
-    if unknown:
-        raise EffectsError(_unknown("rule", unknown[0], rules_by_name(), "`%tract rules` lists them"))
-    odd = sorted(set(found.paths.values()).difference(kinds_of_paths()))
-    if odd:
-        raise EffectsError(_unknown("kind of path", odd[0], kinds_of_paths(), "docs/analysis.md lists them"))
+    contents = load(files)
+    _check_known("rule", contents.rules(), rules_by_name(), "Use `%tract rules` to list them")
+    _check_known("kind of path", contents.paths.values(), kinds_of_paths(), "See docs/analysis.md")
     return files
 
 
-def _unknown(what: str, name: str, known: Collection[str], where: str) -> str:
-    near = difflib.get_close_matches(name, known, 1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    return (
-        f"An effects file names a {what} {name!r}, which does not exist.{hint} {where[0].upper()}{where[1:]}."
-    )
+def _check_known(kind: str, names: Iterable[str], known: Collection[str], where: str) -> None:
+    unknown = sorted(set(names).difference(known))
+    if unknown:
+        raise EffectsError(
+            f"An effects file names a {kind} {unknown[0]!r}, which does not exist."
+            f"{nearest(unknown[0], known)} {where}."
+        )
 
 
 @derived
@@ -94,25 +91,25 @@ def _index() -> dict[str, _Hits]:
 
 @derived
 def rules_for(symbol: str) -> _Hits:
-    """Return the rules that ask for a dotted name, with their levels.
+    """Return the rules that report a dotted name, with their levels.
 
-    A whole module's entry counts as well, unless the same rule has one for the name itself.
+    An entry for the whole module counts unless the same rule has an entry for the name itself.
     """
     exact = _index().get(symbol, ())
     if "." not in symbol or len(symbol) > MAX_NAME:
         return exact
-    asked = {rule for rule, _ in exact}
-    return exact + tuple(hit for hit in _of_module(symbol, _index()) if hit[0] not in asked)
+    exact_rules = {rule for rule, _ in exact}
+    return exact + tuple(hit for hit in _of_module(symbol, _index()) if hit[0] not in exact_rules)
 
 
 @derived
 def asked(names: frozenset[str]) -> Hits:
-    """Return the names that rules ask for, sorted, each with a rule and its level. Most values have none."""
+    """Return the names that rules report, sorted, each with a rule and its level. Most values have none."""
     return tuple((name, rule, level) for name in sorted(names) for rule, level in rules_for(name))
 
 
 def is_boring(symbol: str) -> bool:
-    """Return True if the name is a constant or an error class, which does nothing by itself."""
+    """Return True if the name is a constant or an error class, which has no effect."""
     last = symbol.rpartition(".")[2]
     # SMTP, FFI and CDLL are no constants, AF_INET is.
     constant = last.isupper() and ("_" in last or last in {"PIPE", "STDOUT", "DEVNULL"})
@@ -120,26 +117,21 @@ def is_boring(symbol: str) -> bool:
 
 
 def _of_module(symbol: str, index: dict[str, _Hits]) -> _Hits:
-    parts = symbol.split(".")
-    # Methods of instances are not what "the whole module" means.
-    if "()" in symbol or parts[-1].startswith("__") or is_boring(symbol):
+    # Methods of instances do not belong to "the whole module".
+    if "()" in symbol or symbol.rpartition(".")[2].startswith("__") or is_boring(symbol):
         return ()
-    for length in range(len(parts) - 1, 0, -1):
-        hits = index.get(".".join([*parts[:length], "*"]))
-        if hits is not None:
-            return hits
-    return ()
+    return next((index[pattern] for pattern in patterns_of(symbol)[1:] if pattern in index), ())
 
 
 @derived
 def asked_attributes() -> frozenset[str]:
-    """Return the attributes that some rule asks for, whatever they are read from."""
+    """Return the attributes that a rule reports for every object."""
     return frozenset(symbol[2:] for symbol in _index() if symbol.startswith("*."))
 
 
 @derived
 def known_packages() -> frozenset[str]:
-    """Return the packages of which some rule knows a part."""
+    """Return the packages that have an entry in a rule."""
     return frozenset(name.partition(".")[0] for name in (*_index(), *_modules())) - {"*", "?"}
 
 
@@ -153,7 +145,7 @@ def _modules() -> dict[str, tuple[Rule, RiskLevel] | None]:
 
 
 def module_level(module: str) -> tuple[Rule, RiskLevel] | None:
-    """Return the rule that asks for a module's import; the closest entry decides, ``os.path`` before ``os``."""
+    """Return the rule that reports a module's import. The closest entry decides: ``os.path`` before ``os``."""
     table = _modules()
     parts = module[:MAX_NAME].split(".")
     for length in range(len(parts), 0, -1):
@@ -175,21 +167,21 @@ class PathAccess(Enum):
 
 
 NOWHERE = 99
-"""A position that no call has: the path can only be given by keyword."""
+"""A position that no call has. The path has only keyword names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """The argument of a call that holds a path (-1: the object of a method call), and how the path is accessed.
+    """The argument of a call that holds a path, and the access to the path.
 
     Attributes:
-        access: What happens, unless ``mode`` says otherwise.
-        position: The path's position.
-        keywords: The path's names as keywords.
-        mode: The position of an ``open``-like mode; None without one.
-        anything: The sink is a method of an object of any kind, so only a known path counts.
+        access: The access, unless the mode changes it.
+        position: The position of the path; -1 for the object of a method call.
+        keywords: The keyword names of the path.
+        mode: The position of a mode as in ``open``; None without one.
+        anything: The method exists on many kinds of objects, so only a known path counts.
         address: The argument is a database's path or address, such as ``sqlite:///data.db``.
-        data: The method surely writes a file. An unknown path counts, too.
+        data: The method certainly writes a file, so an unknown path counts.
     """
 
     access: PathAccess = PathAccess.READ
@@ -221,13 +213,13 @@ def database_path(text: str) -> str:
 
 @derived
 def sinks() -> Mapping[str, tuple[Sink, ...]]:
-    """Return the operations that open a path without destroying anything, with their sinks."""
+    """Return the operations that open a path without deleting anything, with their sinks."""
     kinds = _kinds()
     return {name: kinds[kind] for name, kind in effects().paths.items() if kind in kinds}
 
 
 def kinds_of_paths() -> Collection[str]:
-    """Return the kinds that lines of ``paths`` may begin with."""
+    """Return the kinds that may start a line of ``paths``."""
     return _kinds().keys()
 
 
@@ -271,13 +263,13 @@ def _kinds() -> Mapping[str, tuple[Sink, ...]]:
 
 
 def paths_of(
-    reference: Reference, view: CodeView, given: tuple[Sink, ...] | None = None
+    reference: Reference, view: CodeView, chosen: tuple[Sink, ...] | None = None
 ) -> Iterator[tuple[str | None, PathAccess]]:
-    """Yield the paths that a call hands to a sink, with what happens to them; None for a path that is not known."""
+    """Yield the paths that a call opens, with the access; None for an unknown path."""
     call = view.call_of(reference.node)
     if call is None:
         return
-    for sink in given or sinks()[reference.symbol]:
+    for sink in chosen or sinks()[reference.symbol]:
         access = _access_of(sink, call, view)
         texts = _texts(sink, reference, call, view)
         if texts:
@@ -288,20 +280,20 @@ def paths_of(
 
 def _is_object(sink: Sink, call: ast.Call, view: CodeView) -> bool:
     """Return True if the argument is a known object, such as a buffer, or is missing."""
-    given = _given(sink, call, view)
-    values = [view.resolver.value(node) for node in given]
-    return not given or any(value.names or value.objects or value.items for value in values)
+    arguments = _given(sink, call, view)
+    values = [view.resolver.value(node) for node in arguments]
+    return not arguments or any(value.names or value.objects or value.items for value in values)
 
 
 def _texts(sink: Sink, reference: Reference, call: ast.Call, view: CodeView) -> list[str] | None:
     if sink.position < 0:
         owner = reference.node.value if isinstance(reference.node, ast.Attribute) else None
-        given = [] if owner is None else [owner]
+        nodes = [] if owner is None else [owner]
     else:
-        given = _given(sink, call, view)
-        if not given:
+        nodes = _given(sink, call, view)
+        if not nodes:
             return ["."] if sink.access is PathAccess.LIST else None if sink.anything or not call.args else []
-    texts: tuple[str, ...] = tuple(text for node in given for text in _all_texts(view.resolver.value(node)))
+    texts: tuple[str, ...] = tuple(text for node in nodes for text in _all_texts(view.resolver.value(node)))
     base = view.value(view.argument(call, NOWHERE, "root_dir")) if sink.access is PathAccess.LIST else None
     if base is not None and base.texts:
         texts = tuple(text if text.startswith("/") else f"{base.texts[0]}/{text}" for text in texts)
@@ -313,7 +305,7 @@ def _texts(sink: Sink, reference: Reference, call: ast.Call, view: CodeView) -> 
 
 
 def _is_known(text: str, view: CodeView) -> bool:
-    """Return True if the place of a path is known. If its beginning is unknown, the rest may still tell."""
+    """Return True if the location of a path is known. The end of a path may reveal it."""
     return not text.startswith(HOLE) or view.workspace.locate(text) is not PathLocation.UNKNOWN
 
 
@@ -322,7 +314,7 @@ def _is_true(node: ast.expr) -> bool:
 
 
 def _given(sink: Sink, call: ast.Call, view: CodeView) -> list[ast.expr]:
-    """Return the expressions given for the path: by position, otherwise by any of its keywords."""
+    """Return the arguments for the path: by position, otherwise by keyword."""
     plain = view.argument(call, sink.position)
     if plain is not None:
         return [plain]
@@ -331,7 +323,7 @@ def _given(sink: Sink, call: ast.Call, view: CodeView) -> list[ast.expr]:
 
 
 def _all_texts(value: Value) -> tuple[str, ...]:
-    """Return the value's texts and, if it is a list or a dict of paths, those of its members."""
+    """Return the texts of a value, and of its members if it is a list or a dict of paths."""
     members = [*(value.items or ()), *(member for _, member in value.entries or ())]
     return (*value.texts, *(text for member in members for text in member.texts))
 

@@ -1,4 +1,4 @@
-"""The network: asking others (TJ301), listening (TJ302)."""
+"""Rules about the network: requests (TJ301), servers (TJ302), displayed content (TJ304)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _ACTS_ITSELF = frozenset({"logging.handlers"})
-"""Modules whose objects act without a further call: a handler sends each message of a log."""
+"""Modules whose objects act without a further call. For example, a handler sends each log message."""
 
 
 _FACTORIES = words("client resource connect from_env from_url create_pool")
@@ -38,14 +38,14 @@ _CLIENTS = {("client",), ("driver",), ("pool",), ("engine",)}
 class TalksToNetwork(Rule):
     """Sends requests over the network.
 
-    ## What it does
-    Reports HTTP clients, sockets, mail, FTP, SSH, cloud SDKs and name look-ups. Reading a fixed, public address
-    without sending data out is medium, and so are an import and a call that only makes a client. A method that
-    acts (`post`, `delete_bucket`, `execute`) is high, also if an earlier cell made the client.
-    Any other function that gets an address and a body is high.
+    ## Description
+    Reports HTTP clients, sockets, mail, FTP, SSH, cloud SDKs and name lookups. The level is medium for an import,
+    for a call that only creates a client, and for reading a fixed, public address without sending data. It is high
+    for a method that acts (`post`, `delete_bucket`, `execute`), also if an earlier cell created the client. It is
+    also high for any other function with an address and a body as arguments.
 
     ## Why it matters
-    A request carries data out (even a name look-up does) and brings instructions or code in.
+    A request can send data out, even a name lookup. Its response can contain instructions or code.
 
     ## Example
     ```python
@@ -53,7 +53,7 @@ class TalksToNetwork(Rule):
     ```
 
     ## What to do instead
-    Use a tool for this service, whose address and arguments are reviewed.
+    Use a tool for this service. Then the user reviews the address and the arguments.
     """
 
     code = "TJ301"
@@ -64,11 +64,14 @@ class TalksToNetwork(Rule):
     remedy = "Use a tool for this service."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """Lower the level of a class and of an import. Its methods act, and are separate mentions."""
+        """Lower the level of a class and of an import. The methods act, and are separate mentions."""
         owner, _, name = reference.symbol.rpartition(".")
-        told = words_of(name)
+        name_words = words_of(name)
         makes = (
-            name[:1].isupper() or name in _FACTORIES or told[-1:] in _CLIENTS or told[:2] == ("connect", "to")
+            name[:1].isupper()
+            or name in _FACTORIES
+            or name_words[-1:] in _CLIENTS
+            or name_words[:2] == ("connect", "to")
         )
         is_class = "()" not in owner and makes and owner not in _ACTS_ITSELF
         waits = is_class or isinstance(reference.node, ast.alias)
@@ -82,11 +85,11 @@ class TalksToNetwork(Rule):
 class ListensOnNetwork(Rule):
     """Opens a server.
 
-    ## What it does
+    ## Description
     Reports servers of the standard library and of common web frameworks.
 
     ## Why it matters
-    A server lets others into the kernel for as long as it runs.
+    While a server runs, other machines can reach the kernel.
 
     ## Example
     ```python
@@ -118,7 +121,7 @@ _REMOTE = re.compile(
 _CARRIES = re.compile(
     rf"//(?:[^\s\"'<>/?{HOLE}]{{0,255}}{HOLE}[^\s\"'<>/]{{0,255}}\.|[^\s\"'<>?]{{0,999}}\?[^\s\"'<>{HOLE}]{{0,999}}{HOLE})"
 )
-"""An address whose host or query holds data."""
+"""An address whose host or query contains data."""
 _SCRIPT = re.compile(r"(?i)<script|\bon(?:error|load|click|mouse\w+)\s*=|javascript:|<iframe|<object|<embed")
 _LINK = re.compile(r"(?i)<a\s[^<>]{0,9999}>")
 _CELLS = frozenset({"html", "HTML", "svg", "SVG", "markdown", "latex"})
@@ -126,16 +129,16 @@ _CELLS = frozenset({"html", "HTML", "svg", "SVG", "markdown", "latex"})
 
 @register
 class ShowsRemote(Rule):
-    """Shows something that loads from elsewhere or runs in the browser.
+    """Displays content that loads from another machine or runs in the browser.
 
-    ## What it does
-    Reports HTML, Markdown, images and frames whose text names an address that is loaded as soon as it is
-    shown, and HTML with scripts. It is high if the address carries data, or if the content is the body of a
-    response. Links are fine, since they wait for a click.
+    ## Description
+    Reports HTML, Markdown, images and frames that load an address as soon as they are displayed, and HTML with
+    scripts. The level is high if the address contains data, or if the content is the body of a response. Links
+    are not reported, because they need a click.
 
     ## Why it matters
-    Loading a picture sends its server whatever the address contains; a script acts in the notebook with
-    the rights of the person who looks at it.
+    Loading a picture sends the address, and the data in it, to a server. A script acts in the notebook with the
+    rights of the user who opens it.
 
     ## Example
     ```python
@@ -144,25 +147,25 @@ class ShowsRemote(Rule):
     ```
 
     ## What to do instead
-    Show data as a table or a plot; save pictures beside the notebook.
+    Show data as a table or a plot. Save pictures in the folder of the notebook.
     """
 
     code = "TJ304"
     name = "shows-remote"
     category = Category.NETWORK
     level = MEDIUM
-    effect = "loads something as soon as it is shown"
-    remedy = "Show data as a table or a plot; save pictures beside the notebook."
+    effect = "loads an address as soon as it is displayed"
+    remedy = "Show data as a table or a plot. Save pictures in the folder of the notebook."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look at what is given to display classes, and at cells of HTML."""
+        """Check the arguments of display classes, and cells of HTML."""
         for call in view.calls_to(_SHOWN):
-            given = (*call.args[:2], *(keyword.value for keyword in call.keywords))
-            if any(map(_from_network, given, repeat(view))):
+            content = (*call.args[:2], *(keyword.value for keyword in call.keywords))
+            if any(map(_from_network, content, repeat(view))):
                 reason = "The displayed content comes from another machine, and may run in the browser."
                 yield self.finding(view, call, reason, HIGH, LIKELY)
-            texts = [text for node in given for text in _texts(view.resolver.value(node))]
-            worst = _worst(texts or list(_texts_behind(given, view)), view)
+            texts = [text for node in content for text in _texts(view.resolver.value(node))]
+            worst = _worst(texts or list(_texts_behind(content, view)), view)
             if worst is not None:
                 yield self.finding(view, call, f"The displayed content {worst[1]}.", worst[0], LIKELY)
         for node in _scripts_set(view):
@@ -194,11 +197,11 @@ def _texts(value: Value) -> Iterator[str]:
 
 
 _CONTENT = frozenset({"value", "object", "data", "html", "innerHTML", "outerHTML", "srcdoc", "children"})
-"""Attributes that hold what widgets show."""
+"""Attributes that hold the content of widgets."""
 
 
 def _scripts_set(view: CodeView) -> Iterator[ast.expr]:
-    """Yield the assignments that put a text with a script into a widget."""
+    """Yield the assignments of texts with scripts to widgets."""
     for write in view.member_writes:
         value = view.value(write.value) if write.member in _CONTENT else None
         if value is not None and any(view.look(_SCRIPT.search, text) for text in value.texts):
@@ -210,7 +213,7 @@ _ESCAPES = frozenset(f"{module}.escape" for module in ("html", "markupsafe", "xm
 
 
 def _texts_behind(nodes: Iterable[ast.expr], view: CodeView) -> Iterator[str]:
-    """Yield the texts in computed content: a template's, or the cells of a table without escaping."""
+    """Yield the texts in computed content: in a template, or in the cells of a table without escaping."""
     stack: list[ast.AST] = list(nodes)
     seen: set[ast.AST] = set()
     while stack and len(seen) < _MAX_BEHIND:
@@ -238,8 +241,8 @@ def _escapes(call: ast.Call, view: CodeView) -> bool:
 
 
 def _worst(texts: list[str], view: CodeView) -> tuple[RiskLevel, str] | None:
-    """Return the highest level that a text deserves, and its effect."""
-    return max((found for text in texts if (found := view.look(_judged, text))), default=None)
+    """Return the highest level of the texts, and its effect."""
+    return max((judged for text in texts if (judged := view.look(_judged, text))), default=None)
 
 
 def _judged(text: str) -> tuple[RiskLevel, str] | None:

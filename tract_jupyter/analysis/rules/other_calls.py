@@ -1,7 +1,7 @@
-"""Calls of functions that no table describes, judged by their names and arguments.
+"""Rules about functions that no table describes. Their names and arguments suggest the effect.
 
-The words of a name (``drop_table``, ``loadPickle``) and the texts in the arguments tell what such a call does:
-shell commands, addresses with a body, paths outside the workspace, names of functions.
+The check reads the words of the name (``drop_table``, ``loadPickle``) and the texts in the arguments: shell commands,
+addresses with a body, paths outside the workspace, names of functions.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tract_jupyter.analysis.paths import PathLocation
 from tract_jupyter.analysis.rules.arguments import carries, is_own_host, suffix_of
 from tract_jupyter.analysis.rules.base import GUESS, HIGH, LIKELY, MEDIUM, RULES
 from tract_jupyter.analysis.rules.lookup import asked_attributes, rules_for
+from tract_jupyter.analysis.source import last_name
 from tract_jupyter.analysis.tables import known_modules
 from tract_jupyter.analysis.tables.reader import words
 from tract_jupyter.analysis.values import HOLE, MAX_NAME, UNKNOWN, canonical
@@ -37,7 +38,7 @@ class OtherCall:
     Attributes:
         node: The call.
         words: The words of the function's name, in lower case.
-        texts: The texts in its arguments; a list of words is also one text.
+        texts: The texts in the arguments. A list of words also counts as one text.
     """
 
     node: ast.Call
@@ -46,7 +47,7 @@ class OtherCall:
 
     @property
     def shown(self) -> str:
-        """The function as the code names it."""
+        """The function's source text, shortened."""
         return ast.unparse(self.node.func)[:80]
 
     def keyword(self, *names: str) -> ast.expr | None:
@@ -71,7 +72,7 @@ _HANDLES_TEXT = words("""
     dedent escape quote message user system assistant chat ask prompt complete predict tokenize describe comment
     note heading paragraph isinstance raise fail tokenise token translate ignore exclude skip filter
 """)
-"""Words of functions that store, show, search or discuss a text, but do not execute it."""
+"""Words in the names of functions that store, show, search or discuss a text, but do not execute it."""
 
 _COMPUTES = (
     known_modules.SCIENCE
@@ -81,11 +82,11 @@ _COMPUTES = (
         "numpy pandas polars pyarrow xarray sqlparse sqlglot textwrap tabulate rich IPython bs4 lxml regex nltk"
     )
 )
-"""Packages that only compute or draw, apart from the entries in the tables."""
+"""Packages that only compute or draw, except for their entries in the tables."""
 
 
 def other_calls(view: CodeView) -> tuple[OtherCall, ...]:
-    """Return the calls whose functions no table describes, without those that only handle texts."""
+    """Return the calls of functions that no table describes. Leave out functions that only handle texts."""
     return view.look(_find, view)
 
 
@@ -95,22 +96,17 @@ def _find(view: CodeView) -> tuple[OtherCall, ...]:
 
 def _found(view: CodeView) -> Iterator[OtherCall]:
     for node in view.deadline.watched(view.of(ast.Call)):
-        name = _last_name(node.func)
-        told = frozenset(words_of(name))
-        if told and not _is_inert(told, node.func, view):
-            yield OtherCall(node, told, tuple(dict.fromkeys(_texts(node, view))))
+        name_words = frozenset(words_of(last_name(node.func)))
+        if name_words and not _is_inert(name_words, node.func, view):
+            yield OtherCall(node, name_words, tuple(dict.fromkeys(_texts(node, view))))
 
 
-def _last_name(function: ast.expr) -> str:
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-
-
-def _is_inert(told: frozenset[str], function: ast.expr, view: CodeView) -> bool:
-    if not told.isdisjoint(_HANDLES_TEXT):
+def _is_inert(name_words: frozenset[str], function: ast.expr, view: CodeView) -> bool:
+    if not name_words.isdisjoint(_HANDLES_TEXT):
         return True
     value = view.resolver.value(function)
     if value.functions or (isinstance(function, ast.Name) and function.id in view.program.classes):
-        return True  # the analyzer reads the author's own function
+        return True  # the analyzer reads the user's own function
     if isinstance(function, ast.Attribute) and view.resolver.value(function.value).consts:
         owner = view.resolver.value(function.value)
         return not owner.names
@@ -128,13 +124,13 @@ _MAX_TEXTS = 32
 _DESCRIBES = words(
     "ignore exclude excludes skip description help title label comment doc docstring message reason"
 )
-"""Arguments that describe or exclude something."""
+"""Names of arguments that describe or exclude something."""
 
 
 def _texts(node: ast.Call, view: CodeView) -> Iterator[str]:
     named = (keyword.value for keyword in node.keywords if keyword.arg not in _DESCRIBES)
-    for given in (*node.args, *named):
-        value = view.resolver.value(given)
+    for argument in (*node.args, *named):
+        value = view.resolver.value(argument)
         if value is UNKNOWN:
             continue
         yield from value.texts
@@ -153,7 +149,7 @@ def _of_items(value: Value) -> Iterator[str]:
 
 
 def findings(view: CodeView) -> Iterator[Finding]:
-    """Yield the findings about calls whose functions no table describes."""
+    """Yield the findings about calls of functions that no table describes."""
     for call in other_calls(view):
         for look in _LOOKS:
             yield from look(call, view)
@@ -180,7 +176,7 @@ _PIPED = re.compile(
 
 
 def is_command(text: str) -> bool:
-    """Return True if a text is a shell command that matters in any call."""
+    """Return True if a text is a shell command that is a finding in every call."""
     return bool(_COMMAND.match(text) or _PIPED.search(text))
 
 
@@ -193,7 +189,7 @@ _QUERY = re.compile(
     r"(?i)\s{0,9}(?:match|optional\s+match|unwind|merge|select|with|return|insert|update|delete|create|call|show|describe|explain|profile"
     r"|from\s*\(|prefix|ask|construct|fields|source|use|let|for|g\.V)\b"
 )
-"""A statement of a query language, whose arrows and pipes are no signs of a shell."""
+"""A statement of a query language. Its arrows and pipes do not indicate a shell."""
 
 
 def _runs_command(call: OtherCall, view: CodeView) -> Iterator[Finding]:
@@ -230,8 +226,8 @@ _ADDRESS = re.compile(
 def _sends(call: OtherCall, view: CodeView) -> Iterator[Finding]:
     if not any(view.look(_ADDRESS.match, text) and not is_own_host(text) for text in call.texts):
         return
-    given = len(call.node.args) + len(call.node.keywords)
-    has_body = call.keyword(*_BODIES) is not None or (given > 1 and not call.words.isdisjoint(_SENDS))
+    count = len(call.node.args) + len(call.node.keywords)
+    has_body = call.keyword(*_BODIES) is not None or (count > 1 and not call.words.isdisjoint(_SENDS))
     if has_body or carries(call.node, view):
         reason = f"{call.shown} sends data to another machine."
         yield RULES["TJ301"].finding(view, call.node.func, reason, HIGH, LIKELY)
@@ -312,7 +308,7 @@ _BARE = words(
 
 
 def _names_secret(text: str, call: OtherCall) -> bool:
-    """Return True if a text is meant as a path: ``conf/.env``, or ``server.key`` for a function that opens files."""
+    """Return True if a text is a path: ``conf/.env``, or ``server.key`` for a function that opens files."""
     return "/" in text or text.startswith(".") or not call.words.isdisjoint(_BARE)
 
 
@@ -339,7 +335,7 @@ _WEAK = words("""
     container containers snapshot account accounts db server servers dataset datasets model models experiment
     experiments worker workers process processes job jobs session sessions
 """)
-"""Words that are also in the names of functions that only compute: ``remove_objects(mask)``."""
+"""Words that also occur in the names of functions that only compute: ``remove_objects(mask)``."""
 
 
 def _destroys(call: OtherCall, view: CodeView) -> Iterator[Finding]:
@@ -347,14 +343,14 @@ def _destroys(call: OtherCall, view: CodeView) -> Iterator[Finding]:
     if level is None or level < HIGH:
         level = _destroying_member(call, view) or level
     if level is not None:
-        reason = f"{call.shown} says that it destroys something."
+        reason = f"{call.shown} destroys something, by its name."
         yield RULES["TJ203"].finding(view, call.node.func, reason, level, GUESS)
 
 
 def _destroying(call: OtherCall) -> RiskLevel | None:
-    name = words_of(_last_name(call.node.func))
+    name = words_of(last_name(call.node.func))
     verb, *rest = name
-    if verb not in _DROPS or _last_name(call.node.func) in asked_attributes():
+    if verb not in _DROPS or last_name(call.node.func) in asked_attributes():
         return None
     method = isinstance(call.node.func, ast.Attribute)
     force = call.keyword("force")
@@ -367,8 +363,8 @@ def _destroying(call: OtherCall) -> RiskLevel | None:
         return HIGH if not things <= _WEAK else weak if verb == "remove" else sure
     if not method:
         return None
-    given = call.node.args or call.node.keywords
-    if not rest and (verb in _STRONG or (verb in _EMPTIES and not given)):
+    arguments = call.node.args or call.node.keywords
+    if not rest and (verb in _STRONG or (verb in _EMPTIES and not arguments)):
         return HIGH
     return MEDIUM if verb in _ENDS or (verb == "delete" and rest) else None
 
@@ -382,22 +378,22 @@ _NO_STORES = words(
 
 
 def _destroying_member(call: OtherCall, view: CodeView) -> RiskLevel | None:
-    """Return the level of ``repo.references.delete(x)``: the object in front of the verb names the target."""
+    """Return the level of ``repo.references.delete(x)``. The object before the verb names the target."""
     function = call.node.func
     if not isinstance(function, ast.Attribute):
         return None
     verb, *rest = words_of(function.attr)
     in_loop = view.in_loop(call.node)
     if not (call.node.args or call.node.keywords):
-        made = {word for name in view.resolver.value(function.value).names for word in words_of(name)}
-        destroys = in_loop or not made.isdisjoint(_STORES - _WEAK)
+        owner_words = {word for name in view.resolver.value(function.value).names for word in words_of(name)}
+        destroys = in_loop or not owner_words.isdisjoint(_STORES - _WEAK)
         return HIGH if verb == "delete" and not rest and destroys else None
     if verb not in {"delete", "destroy", "terminate"}:
         return None
     if rest:
         return HIGH if in_loop and _NO_STORES.isdisjoint(rest) else None
     owner = function.value.func if isinstance(function.value, ast.Call) else function.value
-    things = (_STORES | _REFS).intersection(words_of(_last_name(owner))) - _NO_STORES
+    things = (_STORES | _REFS).intersection(words_of(last_name(owner))) - _NO_STORES
     if not things or not isinstance(owner, ast.Attribute):
         return None
     return HIGH if in_loop or not things <= _WEAK | _REFS else MEDIUM
@@ -440,7 +436,7 @@ _NAMED = frozenset({"symbol", "by", "name"})
 def _imports_by_name(call: OtherCall, view: CodeView) -> Iterator[Finding]:
     rule = RULES["TJ401"]
     if call.words.isdisjoint(_MOCKS) and any(view.look(names_effect, text) for text in call.texts):
-        reason = f"{call.shown} gets the name of a function that matters."
+        reason = f"{call.shown} gets the name of a dangerous function."
         yield rule.finding(view, call.node.func, reason, HIGH, LIKELY)
     elif call.words >= _NAMED or (call.words & _IMPORTS and call.words & _BY_NAME):
         level = MEDIUM if call.texts and HOLE not in "".join(call.texts[:1]) else HIGH
@@ -458,7 +454,7 @@ def _configured(view: CodeView) -> Iterator[Finding]:
         for key, value in zip(display.keys, display.values, strict=True):
             named = isinstance(key, ast.Constant) and key.value in _FACTORIES
             if named and any(view.look(names_effect, text) for text in view.resolver.value(value).texts):
-                reason = "The entry names a function that matters, for a library to call."
+                reason = "The entry names a dangerous function, for a library to call."
                 yield RULES["TJ110"].finding(view, value, reason, HIGH, LIKELY)
 
 

@@ -1,4 +1,4 @@
-"""Processes: starting programs (TJ101), steering processes (TJ106), installing packages (TJ109)."""
+"""Rules about processes: programs (TJ101), process control (TJ106), package installation (TJ109)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.rules.base import Reference
     from tract_jupyter.analysis.view import CodeView
 
-_EXEC = "execl execle execlp execlpe execv execve execvp execvpe"
-_SPAWN = "spawn spawnl spawnle spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe"
-
 _DEEP = 5.5  # log10 of frames
 
 
@@ -25,14 +22,13 @@ _DEEP = 5.5  # log10 of frames
 class StartsProgram(Rule):
     """Starts another program.
 
-    ## What it does
-    Reports every mention of a function that starts a program or replaces this one: `os.system`, the whole of
-    `subprocess`, `os.exec*`, `os.spawn*`, `pty.spawn`, asyncio's subprocesses and the like, by whatever name.
+    ## Description
+    Reports every mention of a function that starts a program or replaces the process: `os.system`, the whole of
+    `subprocess`, `os.exec*`, `os.spawn*`, `pty.spawn`, asyncio's subprocesses and similar functions, under any name.
     A shell command in the arguments of any other function is high: `node.run("rm -rf data")`.
 
     ## Why it matters
-    The program has all permissions of the person who runs the notebook, and nothing that is shown about
-    this code tells what that program does.
+    The program has all permissions of the user, and the analysis of this code cannot show its effects.
 
     ## Example
     ```python
@@ -41,7 +37,7 @@ class StartsProgram(Rule):
     ```
 
     ## What to do instead
-    Call a tool that does just that one thing, so that its arguments can be reviewed, or do it in Python.
+    Call a tool for this one purpose, whose arguments can be reviewed, or do it in Python.
     """
 
     code = "TJ101"
@@ -56,12 +52,12 @@ class StartsProgram(Rule):
 class SteersProcess(Rule):
     """Forks, ends, signals or limits processes.
 
-    ## What it does
+    ## Description
     Reports forks, kills, exits, signal handlers, resource limits and worker processes.
 
     ## Why it matters
-    The kernel is the process that runs this code: ending, forking or muting it also takes the
-    notebook, its unsaved state and the record of what was approved.
+    The kernel is the process that runs this code. Ending, forking or muting it also affects the notebook, its
+    unsaved state and the record of approvals.
 
     ## Example
     ```python
@@ -70,7 +66,7 @@ class SteersProcess(Rule):
     ```
 
     ## What to do instead
-    Return a value or raise an exception, and leave starting and stopping the kernel to the person at the notebook.
+    Return a value or raise an exception. Let the user start and stop the kernel.
     """
 
     code = "TJ106"
@@ -81,7 +77,7 @@ class SteersProcess(Rule):
     remedy = "Return a value or raise an exception instead."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """Raise the level of a recursion limit so high that the C stack would overflow."""
+        """Raise the level of a recursion limit that is high enough to overflow the C stack."""
         call, level = view.call_of(reference.node), reference.level
         if reference.symbol == "sys.setrecursionlimit" and call is not None and call.args:
             level = MEDIUM if (magnitude(call.args[0], view) or 0) >= _DEEP else level
@@ -94,12 +90,11 @@ class SteersProcess(Rule):
 class InstallsPackage(Rule):
     """Installs packages.
 
-    ## What it does
-    Reports the use of pip's or another installer's Python modules. The magics `%pip` and `%conda` are TJ104.
+    ## Description
+    Reports Python modules of pip and other installers. TJ104 reports the magics `%pip` and `%conda`.
 
     ## Why it matters
-    Installing runs code of whoever published the package, and changes the environment for everything that
-    runs later.
+    The installation runs code of the package's publisher, and changes the environment of all later code.
 
     ## Example
     ```python
@@ -108,7 +103,7 @@ class InstallsPackage(Rule):
     ```
 
     ## What to do instead
-    Name the package to the person at the notebook and let them install it.
+    Name the package, and let the user install it.
     """
 
     code = "TJ109"
@@ -116,4 +111,4 @@ class InstallsPackage(Rule):
     category = Category.PROCESS
     level = HIGH
     effect = "installs or removes packages"
-    remedy = "Ask the person at the notebook to install it."
+    remedy = "Ask the user to install it."

@@ -1,4 +1,4 @@
-"""Ways around names: dunders (TJ402), frames and object tables (TJ403), computed attributes (TJ404)."""
+"""Rules about reflection: dunders (TJ402), frames and object tables (TJ403), computed attributes (TJ404)."""
 
 from __future__ import annotations
 
@@ -19,21 +19,20 @@ if TYPE_CHECKING:
 
 _DESCRIPTIVE = frozenset({"__name__", "__qualname__", "__module__", "__doc__"})
 _HIERARCHY = frozenset({"__mro__", "__bases__", "__base__"})
-_MODULES = ("os", "subprocess", "sys", "builtins", "shutil", "socket", "ctypes", "importlib")
 
 
 @register
 class ReadsInternals(Rule):
     """Walks from an object to the interpreter's internals.
 
-    ## What it does
+    ## Description
     Reports attributes that lead from any object to its class hierarchy, function internals, module globals
-    or the builtins: `__subclasses__`, `__globals__`, `__code__`, `__closure__`, `f_back`, `gi_frame`. They
-    are also found as strings in `getattr` and in subscripts. `x.__class__.__name__`, `self.__class__` and
-    `__version__` are fine.
+    or the builtins: `__subclasses__`, `__globals__`, `__code__`, `__closure__`, `f_back`, `gi_frame`. Strings
+    in `getattr` and in subscripts count, as well. `x.__class__.__name__`, `self.__class__` and `__version__` are
+    not reported.
 
     ## Why it matters
-    From any object such a chain reaches every function of the process, without naming one.
+    Such a chain leads from any object to every function of the process, without naming it.
 
     ## Example
     ```python
@@ -41,7 +40,7 @@ class ReadsInternals(Rule):
     ```
 
     ## What to do instead
-    Import what you need by name; use `type(x)`, `isinstance` and the `inspect` signature functions.
+    Import modules by name. Use `type(x)`, `isinstance` and the signature functions of `inspect`.
     """
 
     code = "TJ402"
@@ -49,10 +48,10 @@ class ReadsInternals(Rule):
     category = Category.INTROSPECTION
     level = HIGH
     effect = "leads to the interpreter's internals"
-    remedy = "Import what you need by name; use type() and isinstance()."
+    remedy = "Import modules by name. Use type() and isinstance()."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """Judge by the chain: some of these attributes are everyday Python on their own."""
+        """Judge the whole chain. Alone, some of these attributes are ordinary Python."""
         level = _internal_level(reference, view)
         if level is not None:
             name = reference.symbol.removeprefix("*.")
@@ -66,7 +65,7 @@ def _internal_level(reference: Reference, view: CodeView) -> RiskLevel | None:
     if isinstance(node, ast.pattern):
         return reference.level
     if not isinstance(node, ast.Attribute):
-        return HIGH  # spelt as a string: somebody avoids writing it down
+        return HIGH  # spelled as a string, which hides the name
     judge = _JUDGES.get(name)
     return judge(node, view) if judge else reference.level
 
@@ -123,14 +122,14 @@ _JUDGES: dict[str, Callable[[ast.Attribute, CodeView], RiskLevel | None]] = {
 
 @register
 class InspectsProcess(Rule):
-    """Looks through frames, loaded modules or all objects.
+    """Reads frames, loaded modules or all objects of the process.
 
-    ## What it does
+    ## Description
     Reports `gc` object tables, `inspect` and `sys` frames, `sys.modules`, and `vars`/`__dict__` of a module.
 
     ## Why it matters
-    These give code everything that the process holds: other people's variables, the reviewer's own objects,
-    modules that were never imported by this code.
+    They give code access to all objects of the process: other variables, the objects of the reviewer, and modules
+    that this code never imported.
 
     ## Example
     ```python
@@ -139,18 +138,18 @@ class InspectsProcess(Rule):
     ```
 
     ## What to do instead
-    Pass objects as arguments. To ask whether a module is there, use `importlib.util.find_spec`.
+    Pass objects as arguments. To check that a module exists, use `importlib.util.find_spec`.
     """
 
     code = "TJ403"
     name = "inspects-process"
     category = Category.INTROSPECTION
     level = HIGH
-    effect = "gives access to everything the process holds"
+    effect = "gives access to all objects of the process"
     remedy = "Pass the objects as arguments."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """Leave out the question whether a module is loaded: ``"google.colab" in sys.modules``."""
+        """Leave out tests for a loaded module: ``"google.colab" in sys.modules``."""
         parent = view.parent(reference.node)
         asks = isinstance(parent, ast.Compare) and isinstance(parent.ops[0], (ast.In, ast.NotIn))
         if reference.symbol != "sys.modules" or not asks:
@@ -163,14 +162,14 @@ _PRIVATE_FIELD = re.compile(r"\{[^{}]*\._[^{}]*\}|\{[^{}]*\[__\w+__\][^{}]*\}")
 
 @register
 class ComputesAttribute(Rule):
-    """Reaches an attribute by a computed name.
+    """Reads an attribute by a computed name.
 
-    ## What it does
-    Reports `getattr` with a name that is not known (high on a module), `getattr` handed to another function,
+    ## Description
+    Reports `getattr` with an unknown name (high on a module), `getattr` as an argument of another function,
     `operator.attrgetter`, and format strings that read private attributes.
 
     ## Why it matters
-    Which function is meant is decided when the code runs, so a review cannot see it.
+    The code chooses the function at run time, so a review cannot see it.
 
     ## Example
     ```python
@@ -178,18 +177,18 @@ class ComputesAttribute(Rule):
     ```
 
     ## What to do instead
-    Name the attribute, or choose from a dict of the few functions that are meant.
+    Name the attribute, or choose from a dict of the allowed functions.
     """
 
     code = "TJ404"
     name = "computes-attribute"
     category = Category.INTROSPECTION
     level = HIGH
-    effect = "reaches an attribute that is chosen when the code runs"
-    remedy = "Name the attribute, or choose from a dict of the functions meant."
+    effect = "reads an attribute that is chosen at run time"
+    remedy = "Name the attribute, or choose from a dict of the allowed functions."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """Leave out literal names: that is ordinary attribute access, and what it leads to has its own rule."""
+        """Leave out literal names. They are ordinary attribute access, and other rules judge the attribute."""
         call = view.call_of(reference.node)
         level: RiskLevel | None = reference.level
         if call is not None:
@@ -201,7 +200,7 @@ class ComputesAttribute(Rule):
             yield self.finding(view, reference.node, reason, level, min(reference.confidence, LIKELY))
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Find calls of whatever a module's table gave, and format strings such as ``"{0._os}"``."""
+        """Find calls of computed members of a module, and format strings such as ``"{0._os}"``."""
         for call in view.calls_to((ANY_MODULE,)):
             yield self.finding(
                 view, call, f"Calls a member of a module, and {self.effect}.", confidence=LIKELY
@@ -230,6 +229,6 @@ def _computed_level(call: ast.Call, reference: Reference, view: CodeView) -> Ris
     if name.texts:
         return None
     if owner.names or view.call_of(call) is not None:
-        # The result is called at once, or comes from a module: which function that is, nobody can say.
+        # The code calls the result at once, or reads it from a module. The function is unknown.
         return HIGH
     return LOW if reference.confidence >= GUESS else None

@@ -1,12 +1,11 @@
-"""Settings of the rules: which are asked and at which levels they count; and rules of other packages.
+"""The user's settings for rules (switched off, other levels), and the rules of other packages.
 
-An entry point names a subclass of `Rule` with a code that does not begin with ``TJ``. What fails in such a rule
-is a finding (TJ904); the other rules go on.
+An entry point names a subclass of `Rule` whose code does not begin with ``TJ``. If such a rule fails, the failure is a
+finding (TJ904), and the other rules still run.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
 import threading
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category, Finding, RiskLevel
 from tract_jupyter.analysis.rules.base import RULES, Reference, Rule, add_rule
-from tract_jupyter.exceptions import TractError
+from tract_jupyter.exceptions import TractError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -32,7 +31,7 @@ _LOADING = threading.Lock()
 
 
 def load_plugins() -> tuple[str, ...]:
-    """Load the installed rules, once, and return a text for each rule that could not be loaded."""
+    """Load the rules of other packages once. Return a text for each rule that cannot be loaded."""
     with _LOADING:
         return _load_plugins()
 
@@ -43,7 +42,7 @@ def _load_plugins() -> tuple[str, ...]:
     for entry in entry_points(group=GROUP):
         try:
             add_rule(_Guarded(_loaded(entry)))
-        except Exception as error:  # noqa: BLE001 - somebody else's code, which must not end the analysis
+        except Exception as error:  # noqa: BLE001 - code of another package must not end the analysis
             problems.append(f"the rule {entry.name!r} cannot be loaded: {type(error).__name__}: {error}")
     return tuple(problems)
 
@@ -62,7 +61,7 @@ def _loaded(entry: EntryPoint) -> Rule:
 
 
 class _Guarded(Rule):
-    """A rule of another package, whose failures become findings."""
+    """A wrapper around a rule of another package that turns failures into findings."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
@@ -98,11 +97,11 @@ class _Guarded(Rule):
 
 
 ALWAYS = "TJ9"
-"""Rules about what cannot be analysed: without them, no findings would not mean that somebody looked."""
+"""The codes of rules about code that cannot be analyzed. They always count: otherwise "no findings" means nothing."""
 
 
 class RuleSettingsError(TractError, ValueError):
-    """There is no such rule or level, or the rule is one that always counts."""
+    """An unknown rule or level, or a rule that always counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ class RuleSettings:
         """Check the codes and levels.
 
         Raises:
-            RuleSettingsError: There is no such rule or level, or the rule is one that always counts.
+            RuleSettingsError: A rule or level is unknown, or the rule always counts.
         """
         if isinstance(off, str):
             raise RuleSettingsError(f"Give the codes of rules as a list: [{off!r}].")
@@ -127,7 +126,7 @@ class RuleSettings:
         )
 
     def apply(self, finding: Finding) -> Finding | None:
-        """Return the finding at the level that counts here; None if its rule is off."""
+        """Return the finding at the user's level; None if its rule is off."""
         if finding.code in self.off:
             return None
         level = self.levels.get(finding.code)
@@ -137,11 +136,11 @@ class RuleSettings:
 def _code(code: str) -> str:
     load_plugins()
     if code not in RULES:
-        near = difflib.get_close_matches(str(code).upper(), RULES, 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise RuleSettingsError(f"There is no rule {code!r}.{hint} `%tract rules` lists them.")
+        raise RuleSettingsError(
+            f"There is no rule {code!r}.{nearest(str(code), RULES)} Use `%tract rules` to list them."
+        )
     if code.startswith(ALWAYS):
-        raise RuleSettingsError(f"{code} says that nothing is known about the code; it always counts.")
+        raise RuleSettingsError(f"{code} reports that the code cannot be analyzed, so it always counts.")
     return code
 
 

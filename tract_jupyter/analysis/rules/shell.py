@@ -1,4 +1,4 @@
-"""IPython syntax: shell escapes (TJ103) and magics that run, install, load or write (TJ104)."""
+"""Rules about IPython syntax: shell escapes (TJ103), and magics that run, install, load or write (TJ104)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 class EscapesToShell(Rule):
     """Runs a shell command.
 
-    ## What it does
+    ## Description
     Reports `!command`, `!!command`, `x = !command`, `%system`, `%sx`, and cells such as `%%bash` and
     `%%script`.
 
     ## Why it matters
-    The shell may do whatever the person at the notebook may do, and no analysis of Python shows what that is.
+    The shell has all permissions of the user, and the analysis of Python cannot show the effects of a command.
 
     ## Example
     ```python
@@ -52,13 +52,13 @@ class EscapesToShell(Rule):
     remedy = "Use a tool made for this one purpose, or do it in Python."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look at what the line scanner recognised."""
+        """Check the escapes that the line scanner found."""
         for escape in view.escapes:
             if is_shell(escape):
                 name = "%%" + escape.name if escape.kind == "cell_magic" else escape.name
                 yield self.finding(view, escape.span, f"{name} {self.effect}.")
             elif any(map(is_command, escape.unknown_text().splitlines())):
-                reason = f"{escape.name} is not known here, and gets a shell command."
+                reason = f"{escape.name} is an unknown magic, and gets a shell command."
                 yield self.finding(view, escape.span, reason, HIGH, LIKELY)
 
 
@@ -66,13 +66,13 @@ class EscapesToShell(Rule):
 class UsesMagic(Rule):
     """Uses a magic that runs other code, installs, loads or writes.
 
-    ## What it does
-    Reports line and cell magics by their effect, unknown ones at a low or medium level. The Python in
-    `%timeit`, `%time` and `%%capture` is analysed like any other. The text of an unknown magic is analysed as
-    Python, shell commands and SQL.
+    ## Description
+    Reports line and cell magics by their effect. Unknown magics have a low or medium level. The Python in
+    `%timeit`, `%time` and `%%capture` is analyzed as usual. The text of an unknown magic is analyzed as Python,
+    shell commands and SQL.
 
     ## Why it matters
-    A magic is a function call that does not look like one; `%run` and `%load_ext` run a whole file.
+    A magic is a function call that does not look like one. `%run` and `%load_ext` run a whole file.
 
     ## Example
     ```python
@@ -80,7 +80,7 @@ class UsesMagic(Rule):
     ```
 
     ## What to do instead
-    Call the function itself, or leave installing and loading to the person at the notebook.
+    Call the function itself, or let the user install and load packages.
     """
 
     code = "TJ104"
@@ -88,10 +88,10 @@ class UsesMagic(Rule):
     category = Category.CODE_EXECUTION
     level = HIGH
     effect = "runs, installs, loads or writes"
-    remedy = "Call the function itself, or leave this to the person at the notebook."
+    remedy = "Call the function itself, or leave this to the user."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look at what the line scanner recognised."""
+        """Check the escapes that the line scanner found."""
         for escape in view.escapes:
             level = None if is_shell(escape) else _level(escape, view)
             if level is not None:
@@ -157,5 +157,5 @@ _SETS = re.compile(r"\S[=\s]+\S")
 def _effect(escape: Escape, level: RiskLevel) -> str:
     known = escape.name in (magics.CELL if escape.kind == "cell_magic" else magics.LINE)
     if not known:
-        return "is not known here; look up what it does"
+        return "is an unknown magic; look it up first"
     return UsesMagic.effect if level > LOW else "shows content, or writes it to a file"

@@ -1,4 +1,4 @@
-"""Statements sent to a database: what they destroy (TJ206), reach (TJ207) and change (TJ208)."""
+"""Rules about SQL: destructive statements (TJ206), and statements that leave the database (TJ207)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tract_jupyter.analysis.rules.databases import (
     database_of,
     in_memory,
     is_local,
-    last_name,
     listed,
     sources,
 )
 from tract_jupyter.analysis.rules.other_calls import other_calls, words_of
+from tract_jupyter.analysis.source import last_name
 from tract_jupyter.analysis.statements import effects_of, without_comments
 from tract_jupyter.analysis.tables.reader import words
 from tract_jupyter.analysis.values import HOLE, MAX_NAME
@@ -93,8 +93,8 @@ def runs_programs(text: str) -> bool:
 
 def _statements(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
     for call in view.method_calls(EXECUTES):
-        given = call.args[:1] or [each.value for each in call.keywords if each.arg in STATEMENTS]
-        for text in view.resolver.value(given[0]).texts if given else ():
+        statements = call.args[:1] or [each.value for each in call.keywords if each.arg in STATEMENTS]
+        for text in view.resolver.value(statements[0]).texts if statements else ():
             yield call, view.look(without_comments, text)
 
 
@@ -102,7 +102,7 @@ STATEMENTS = frozenset({"sql", "query", "statement", "operation", "stmt"})
 
 
 def other_statements(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
-    """Yield the texts in the calls of other functions, which may send them to a database."""
+    """Yield the texts in calls of other functions. Such a function may send a text to a database."""
     for call in other_calls(view):
         if not (isinstance(call.node.func, ast.Attribute) and call.node.func.attr in EXECUTES):
             for text in call.texts:
@@ -110,7 +110,7 @@ def other_statements(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
 
 
 _VERBS = frozenset({"drop", "truncate", "alter", "delete"})
-# statements that are built by calls: ``session.query(User).delete()``
+# statements that method calls build: ``session.query(User).delete()``
 
 _DELETES = frozenset({"delete", "truncate", "update"})
 _CONDITIONS = words("""
@@ -118,13 +118,13 @@ _CONDITIONS = words("""
 """)
 _OF_ALL = words("query objects all select find scan")
 _ON_DELETE = words("values set returning options execution_options on_conflict using")
-"""Steps after ``delete`` and ``update`` that are no conditions."""
+"""Steps after ``delete`` and ``update`` that are not conditions."""
 
 _SENDS_BUILT = words("execute exec scalar scalars fetch_all fetch run run_sync exec_driver")
 
 
 def steps_of(node: ast.expr, view: CodeView) -> Iterator[tuple[str, ast.Call | None]]:
-    """Yield the names of a chain's steps, each with its call: ``delete``, ``query``."""
+    """Yield the names of the steps of a chain, each with its call: ``delete``, ``query``."""
     for each in view.chain(node):
         call = each if isinstance(each, ast.Call) else None
         function = call.func if call is not None else each
@@ -137,27 +137,29 @@ def steps_of(node: ast.expr, view: CodeView) -> Iterator[tuple[str, ast.Call | N
 
 
 def _is_unconditional(node: ast.expr, view: CodeView, *, by_arguments: bool = False) -> bool:
-    """Return True if the chain deletes or updates, and no step of it is a condition.
+    """Return True if the chain deletes or updates without a condition.
 
     Args:
         node: The end of the chain.
         view: The code.
-        by_arguments: The arguments of ``delete`` are a condition: ``files().delete(fileId=x)``.
+        by_arguments: True if arguments of ``delete`` count as a condition: ``files().delete(fileId=x)``.
     """
-    found, has_condition, has_values = False, False, False
+    has_verb, has_condition, has_values = False, False, False
     for name, call in steps_of(node, view):
-        if name in _DELETES and call is not None and not found:
-            found = True
-            given = bool(call.args or call.keywords)
-            has_condition |= not (given or has_values) if name == "update" else by_arguments and given
+        if name in _DELETES and call is not None and not has_verb:
+            has_verb = True
+            has_arguments = bool(call.args or call.keywords)
+            has_condition |= (
+                not (has_arguments or has_values) if name == "update" else by_arguments and has_arguments
+            )
         elif call is not None and (call.args or call.keywords):
             has_values |= name == "values"
-            has_condition |= name in _CONDITIONS or (not found and name not in _ON_DELETE)
-    return found and not has_condition
+            has_condition |= name in _CONDITIONS or (not has_verb and name not in _ON_DELETE)
+    return has_verb and not has_condition
 
 
 def built(view: CodeView) -> Iterator[ast.Call]:
-    """Yield the calls that send a statement which deletes or changes all rows, built by other calls."""
+    """Yield the calls that send a built statement which deletes or changes all rows."""
     for call in view.method_calls(_SENDS_BUILT):
         function = cast("ast.Attribute", call.func)
         if not call.args and not call.keywords:
@@ -186,7 +188,7 @@ _SAVES_TABLE = ("jdbc", "saveAsTable", "insertInto", "save", "saveAsTextFile")
 
 
 def replaced(view: CodeView) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
-    """Yield the calls that replace a table of a known database, each with what its connection comes from."""
+    """Yield the calls that replace a table of a known database, each with the origins of its connection."""
     for keyword in view.of(ast.keyword):
         call = view.parent(keyword)
         if keyword.arg not in _REPLACES or not isinstance(call, ast.Call):
@@ -194,21 +196,26 @@ def replaced(view: CodeView) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
         value = view.resolver.value(keyword.value)
         if _REPLACED.isdisjoint(value.texts) and not (keyword.arg == "overwrite" and True in value.consts):
             continue
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        if not _WRITES_TABLE.isdisjoint(words_of(name)):
-            given = [*call.args, *(each.value for each in call.keywords if each is not keyword)]
+        if not _WRITES_TABLE.isdisjoint(words_of(last_name(call.func))):
+            arguments = [*call.args, *(each.value for each in call.keywords if each is not keyword)]
             unbound = [
-                each for each in given if isinstance(each, ast.Name) and view.program.last_value(each) is None
+                each
+                for each in arguments
+                if isinstance(each, ast.Name) and view.program.last_value(each) is None
             ]
             if not unbound:
-                yield call, [source for each in given for source in sources(each, view)]
+                yield call, [source for each in arguments for source in sources(each, view)]
     for call in view.method_calls(_SAVES_TABLE):
         steps = {name: each for name, each in steps_of(call, view) if each is not None}
         mode = steps.get("mode")
         if mode is None or not mode.args or _REPLACED.isdisjoint(view.resolver.value(mode.args[0]).texts):
             continue
-        made = steps.get("format")
-        kinds = view.resolver.value(made.args[0]).texts if made is not None and made.args else ()
+        format_call = steps.get("format")
+        kinds = (
+            view.resolver.value(format_call.args[0]).texts
+            if format_call is not None and format_call.args
+            else ()
+        )
         if cast("ast.Attribute", call.func).attr != "save" or "jdbc" in kinds:
             yield call, []
 
@@ -220,13 +227,13 @@ _CREATED = re.compile(
 
 
 def _created(view: CodeView) -> frozenset[str]:
-    """Return the names of tables that the code itself creates, in lower case."""
-    found = (view.look(_CREATED.findall, text) for _, text in _statements(view))
-    return frozenset(name.lower() for names in found for name in names)
+    """Return the names of the tables that the code creates, in lower case."""
+    names_by_text = (view.look(_CREATED.findall, text) for _, text in _statements(view))
+    return frozenset(name.lower() for names in names_by_text for name in names)
 
 
 def _is_made_here(text: str, created: frozenset[str]) -> bool:
-    """Return True if the code itself creates the table. Of several statements, it may have created only one."""
+    """Return True if the code itself creates the table. A text of several statements does not count."""
     statement = text.rstrip("; \t\r\n")
     if ";" in statement or len(statement) > MAX_NAME:
         return False
@@ -235,24 +242,24 @@ def _is_made_here(text: str, created: frozenset[str]) -> bool:
 
 
 def _gravest(text: str) -> str:
-    """Return the effect of a text of statements: of one that destroys rather than of one that adds."""
-    found = effects_of(text)
-    grave = [one for one in found if not one.startswith(("CREATE", "INSERT"))]
-    return next(iter(grave or found), "The statement removes data from")
+    """Return the worst effect of the statements in a text. Destroying is worse than adding."""
+    effects = effects_of(text)
+    grave = [effect for effect in effects if not effect.startswith(("CREATE", "INSERT"))]
+    return next(iter(grave or effects), "The statement removes data from")
 
 
 @register
 class DestroysTable(Rule):
     """Sends a destructive statement to a database.
 
-    ## What it does
+    ## Description
     Reports SQL text that drops, truncates or alters tables, deletes or changes all rows, changes permissions, or
-    attaches another database, for any function or method. Statements that methods build count as well
-    (`User.delete().execute()`), and tables that are replaced (`to_sql(..., if_exists="replace")`). The level is
-    medium for a database in the workspace.
+    attaches another database, in any function or method. Also reports statements that methods build
+    (`User.delete().execute()`) and replaced tables (`to_sql(..., if_exists="replace")`). The level is medium for
+    a database in the workspace.
 
     ## Why it matters
-    The data is lost, and no notebook holds a copy of it.
+    The data is lost, and the notebook has no copy of it.
 
     ## Example
     ```python
@@ -260,7 +267,7 @@ class DestroysTable(Rule):
     ```
 
     ## What to do instead
-    Work on a copy of the database, or have a person run the statement.
+    Work on a copy of the database, or let the user run the statement.
     """
 
     code = "TJ206"
@@ -271,7 +278,7 @@ class DestroysTable(Rule):
     remedy = "Work on a copy of the database."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look at the text of ``execute`` and its relatives, and at texts that are surely such statements."""
+        """Check the texts in ``execute`` and similar methods, and other texts that are certainly statements."""
         created = _created(view)
         for node, text in _statements(view):
             if view.look(DESTROYS.search, text) and not in_memory(database_of(node, view), view):
@@ -306,7 +313,7 @@ class DestroysTable(Rule):
             if not in_memory(database, view):
                 level = MEDIUM if is_local(database, view) else HIGH
                 paths = database_files(database, view)
-                reason = f"{last_name(call)} replaces a table in {listed(paths)}."
+                reason = f"{last_name(call.func)} replaces a table in {listed(paths)}."
                 yield self.finding(view, call, reason, level, LIKELY, paths=paths)
 
 
@@ -314,12 +321,12 @@ class DestroysTable(Rule):
 class StatementReachesOut(Rule):
     """Makes a database access files or start programs.
 
-    ## What it does
+    ## Description
     Reports SQL text that starts programs (`COPY ... FROM PROGRAM`, `xp_cmdshell`), loads extensions, or opens
     files outside the workspace (`read_text('/etc/passwd')`, `COPY ... TO`, `ATTACH`).
 
     ## Why it matters
-    The database does, with its own permissions, what Python code would be reviewed for.
+    The database acts with its own permissions, and its actions bypass the review of Python code.
 
     ## Example
     ```python
@@ -338,11 +345,11 @@ class StatementReachesOut(Rule):
     remedy = "Load data with a reader whose path is visible, and query the table."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look at the text of ``execute`` and its relatives, and at texts that are surely such statements."""
+        """Check the texts in ``execute`` and similar methods, and other texts that are certainly statements."""
 
         def opened(text: str) -> tuple[RiskLevel, str] | None:
-            found = {match["path"]: self._level(match, view) for match in _PATH.finditer(text)}
-            grave = [(level, path) for path, level in found.items() if level is not None]
+            levels = {match["path"]: self._level(match, view) for match in _PATH.finditer(text)}
+            grave = [(level, path) for path, level in levels.items() if level is not None]
             return max(grave, default=None)
 
         surely = (pair for pair in other_statements(view) if view.look(_QUERY.match, pair[1]))
@@ -362,10 +369,10 @@ class StatementReachesOut(Rule):
 
     @staticmethod
     def _inside(call: ast.Call, text: str, view: CodeView) -> Iterator[Finding]:
-        """Report the files of the workspace that a statement reads and writes."""
-        found = view.look(_files, text)
+        """Report the files in the workspace that a statement reads and writes."""
+        matches = view.look(_files, text)
         for rule, kind, verb in (("TJ202", "write", "writes"), ("TJ201", "read", "reads")):
-            paths = [match["path"] for match in found if match[kind]]
+            paths = [match["path"] for match in matches if match[kind]]
             if paths:
                 is_there = kind == "write" and any(map(view.workspace.has_file, paths))
                 reason = f"The statement {verb} {listed(paths)}."

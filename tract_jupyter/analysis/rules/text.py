@@ -1,4 +1,4 @@
-"""Text: characters that disguise code (TJ408), and code that cannot be analysed (TJ901 to TJ904)."""
+"""Rules about text: characters that disguise code (TJ408), and code that cannot be analyzed (TJ901 to TJ904)."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _REORDERS = re.compile("[\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 
 @register
 class HidesText(Rule):
-    r"""Contains characters that make code look different from what runs.
+    r"""Contains characters that disguise code.
 
-    ## What it does
+    ## Description
     Reports characters that reverse the direction of text, and invisible tags, anywhere in the code.
 
     ## Why it matters
-    They make a comment look like code and code like a comment, so that what is approved is not what
-    runs (CVE-2021-42574).
+    They make a comment look like code, and code like a comment. The code that runs then differs from the code that
+    the user approved (CVE-2021-42574).
 
     ## Example
-    A comment that holds the character U+202E: the rest of its line is shown backwards.
+    A comment with the character U+202E. The rest of the line appears backwards.
 
     ## What to do instead
     Remove the characters, or write them as escapes such as `"\u202e"`.
@@ -41,11 +41,11 @@ class HidesText(Rule):
     name = "hides-text"
     category = Category.TAMPERING
     level = HIGH
-    effect = "makes the line look different from what runs"
+    effect = "disguises the line"
     remedy = "Remove the character, or write it as an escape."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look at every line."""
+        """Check each line."""
         for number, line in enumerate(view.source.lines, 1):
             match = None if line.isascii() else _REORDERS.search(line)
             if match is not None:
@@ -60,11 +60,11 @@ VERDICT = "unknown: do not run"
 class Unparsable(Rule):
     """Is not Python.
 
-    ## What it does
-    Reports code that does not parse, even after magics and shell escapes are removed.
+    ## Description
+    Reports code that does not parse, even without its magics and shell escapes.
 
     ## Why it matters
-    Nothing is known about it. Another interpreter, another version or a transformer may still run it.
+    The effects of the code are unknown. Another interpreter, another version or a transformer may still run it.
 
     ## Example
     ```python
@@ -72,7 +72,7 @@ class Unparsable(Rule):
     ```
 
     ## What to do instead
-    Correct the syntax, and have the corrected code reviewed.
+    Correct the syntax, and review the corrected code.
     """
 
     code = "TJ901"
@@ -85,13 +85,13 @@ class Unparsable(Rule):
 
 @register
 class NotText(Rule):
-    """Contains characters that no source file may contain.
+    """Contains characters that are invalid in source code.
 
-    ## What it does
+    ## Description
     Reports NUL characters and lone surrogates.
 
     ## Why it matters
-    Tools disagree on where such text ends, so what is shown may not be what runs.
+    Tools disagree about the end of such text. The displayed code may differ from the code that runs.
 
     ## Example
     A string with a NUL character in the middle of a line.
@@ -112,11 +112,11 @@ class NotText(Rule):
 class TooComplex(Rule):
     """Is nested too deeply or otherwise too complex for the analysis.
 
-    ## What it does
+    ## Description
     Reports code that exhausts the parser or the analysis.
 
     ## Why it matters
-    Nothing is known about it, and people do not write such code.
+    The effects of the code are unknown, and people do not write such code.
 
     ## Example
     An expression inside several thousand brackets.
@@ -135,19 +135,19 @@ class TooComplex(Rule):
 
 @register
 class RuleFailed(Rule):
-    """A rule of another package could not be applied.
+    """Reports a failed rule of another package.
 
-    ## What it does
-    Reports rules, installed through the entry points `tract_jupyter.rules`, that cannot be loaded or fail.
+    ## Description
+    Reports rules of the entry points `tract_jupyter.rules` that fail or cannot be loaded.
 
     ## Why it matters
     The findings of that rule are missing.
 
     ## Example
-    A rule whose package was updated and requires another version of this one.
+    A rule whose package needs another version of tract_jupyter.
 
     ## What to do instead
-    Update or remove the package that the rule comes from.
+    Update or remove the package of the rule.
     """
 
     code = "TJ904"
@@ -155,9 +155,9 @@ class RuleFailed(Rule):
     category = Category.UNKNOWN
     level = MEDIUM
     effect = "a rule could not be applied"
-    remedy = "Update or remove the package that the rule comes from."
+    remedy = "Update or remove the package of the rule."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Report the rules that could not be loaded."""
+        """Report the rules that cannot be loaded."""
         for problem in load_plugins():
             yield self.finding(view, view.source.line_span(1), f"Not applied: {problem}.")

@@ -1,4 +1,4 @@
-"""Code that calls tools: around them (TJ601), changing them (TJ602), deciding for itself (TJ603), unbounded (TJ604)."""
+"""Rules about tools: bypassed (TJ601), replaced (TJ602), self-approval (TJ603), unbounded calls (TJ604)."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _DIRECT: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "requests.get": (frozenset({"fetch", "get", "read", "download"}), _ADDRESS),
     "urllib.request.urlopen": (frozenset({"fetch", "get", "read", "download"}), _ADDRESS),
 }
-"""The words in a tool's name that suggest what it does, and to what: ``read_file``."""
+"""The verbs and objects in a tool's name that suggest the same purpose: ``read_file``."""
 
 
 @register
 class PassesByTool(Rule):
-    """Bypasses a tool: does directly what the tool would do.
+    """Bypasses a tool.
 
-    ## What it does
-    Reports `open` and similar calls where the code may call a tool whose name suggests the same purpose.
+    ## Description
+    Reports `open` and similar calls if the code may call a tool whose name suggests the same purpose.
 
     ## Why it matters
-    A tool call is checked, shown and logged; code that bypasses the tool is not.
+    A tool call is checked, displayed and logged. Code that bypasses the tool is not.
 
     ## Example
     ```python
@@ -60,11 +60,11 @@ class PassesByTool(Rule):
     name = "passes-by-tool"
     category = Category.TAMPERING
     level = MEDIUM
-    effect = "does directly what a tool does"
+    effect = "bypasses a tool"
     remedy = "Call the tool."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look for a tool whose name says that it does what a call does."""
+        """Find calls that have the same purpose as a tool, by the tool's name."""
         for name, (verbs, objects) in _DIRECT.items() if view.tools else ():
             better = next((tool for tool in sorted(view.tools) if _is_for(tool, verbs, objects)), None)
             for call in view.calls_to((name,)) if better is not None else ():
@@ -80,13 +80,12 @@ def _is_for(tool: str, verbs: frozenset[str], objects: frozenset[str]) -> bool:
 class ChangesTools(Rule):
     """Changes the tools or their implementation.
 
-    ## What it does
-    Reports assignments to members of `tools` however they are spelt, deletions, and what exposes all of
-    them at once (`vars(tools)`).
+    ## Description
+    Reports assignments to members of `tools` in any form, deletions, and calls that expose all tools at once
+    (`vars(tools)`).
 
     ## Why it matters
-    Later code, and the person who reads it, takes the replacement for the tool; its calls are neither reviewed
-    nor logged.
+    Later code, and its reader, take the replacement for the tool. Its calls are neither reviewed nor logged.
 
     ## Example
     ```python
@@ -94,7 +93,7 @@ class ChangesTools(Rule):
     ```
 
     ## What to do instead
-    Give a function of your own another name.
+    Give your function another name.
     """
 
     code = "TJ602"
@@ -102,10 +101,10 @@ class ChangesTools(Rule):
     category = Category.TAMPERING
     level = HIGH
     effect = "changes the tools that other code relies on"
-    remedy = "Give a function of your own another name."
+    remedy = "Give your function another name."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look at what is assigned to, deleted and set by name."""
+        """Check assignments, deletions and ``setattr``."""
         for node in view.of(ast.Attribute):
             if type(node.ctx) is not ast.Load and _is_tools(node.value, view):
                 yield self.finding(view, node, f"Assigning to tools.{node.attr} {self.effect}.")
@@ -140,14 +139,14 @@ def _is_tools(node: ast.expr, view: CodeView) -> bool:
 
 @register
 class DecidesItself(Rule):
-    """Interferes with the mechanisms that decide about code.
+    """Interferes with the approval of code.
 
-    ## What it does
-    Reports the parts of this package that review, sign, trust and permit, and private attributes of other
+    ## Description
+    Reports the parts of this package that review, sign, trust and permit. Also reports private attributes of other
     objects with such names (`plugin._allow_all = True`).
 
     ## Why it matters
-    Code that approves itself was not approved.
+    Code that approves itself has no approval by the user.
 
     ## Example
     ```python
@@ -155,18 +154,18 @@ class DecidesItself(Rule):
     ```
 
     ## What to do instead
-    Leave decisions to the person. An action may call `pending.approve()` for its own operation.
+    Leave decisions to the user. An action may call `pending.approve()` for its own operation.
     """
 
     code = "TJ603"
     name = "decides-itself"
     category = Category.TAMPERING
     level = HIGH
-    effect = "is part of what decides about code"
-    remedy = "Leave the decision to the person."
+    effect = "is part of the approval of code"
+    remedy = "Leave the decision to the user."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look at private attributes that are assigned, at changed lists of rules, and at this package's magics."""
+        """Check assignments to private attributes, changed lists of rules, and the magics of this package."""
         for escape in view.escapes:
             if _decides(escape):
                 yield self.finding(view, escape.span, f"{escape.text.splitlines()[0][:80]} {self.effect}.")
@@ -211,11 +210,11 @@ def _is_private_of_other(node: ast.Attribute) -> bool:
 class CallsToolsUnbounded(Rule):
     """Calls tools in an unbounded loop.
 
-    ## What it does
-    Reports tool calls inside `while True` and other loops that nothing counts.
+    ## Description
+    Reports tool calls inside `while True` and other loops without a bound.
 
     ## Why it matters
-    Each call may cost money, change something or ask a person, in every iteration of the loop.
+    Each iteration may cost money, change something or ask the user.
 
     ## Example
     ```python
@@ -235,7 +234,7 @@ class CallsToolsUnbounded(Rule):
     remedy = "Count the iterations: for _ in range(20)."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look for the loop around each tool call."""
+        """Find the loop around each tool call."""
         for call in view.calls_below("tools."):
             loop = _while_around(call, view)
             if loop is not None:

@@ -1,23 +1,22 @@
-"""Effects of library calls as data: TOML files, ours beside this module and those of a user, read when first needed.
+"""Effects of library calls as data: the package's TOML files, and files of the user. They are read on first use.
 
 A file may have
 
 * ``[symbols]``: for each rule, by its name, lines ``level owner: name name`` (see `reader`);
-* ``[modules]``: for each rule lines ``level: module module``, whose import alone is worth a finding;
-* ``[keywords]``: for each rule lines ``level value: keyword keyword``, whatever is called with them;
-* ``[sets]``: for each rule lines ``level owner: member member``, for what is assigned, also by a key;
-* ``[[calls]]``: an argument that decides about a call, see `Call`;
-* ``paths``: lines ``kind owner: name name`` of what opens a path, and in which argument it stands;
-* ``same``: lines ``name: other other`` of other names of one thing, and of what a call returns:
+* ``[modules]``: for each rule, lines ``level: module module``, whose import alone is a finding;
+* ``[keywords]``: for each rule, lines ``level value: keyword keyword``, for all functions;
+* ``[sets]``: for each rule, lines ``level owner: member member``, for assignments to attributes and keys;
+* ``[[calls]]``: an argument that changes the level of a call, see `ArgumentEffect`;
+* ``paths``: lines ``kind owner: name name``, for operations that open a path in an argument;
+* ``same``: lines ``name: other other``, for other names of one object, and for results of calls:
   ``acme.Client(): acme.connect() acme.Pool().get()``;
-* ``values``: lines ``value: name name`` of what functions without arguments return, and constants are, such as the
-  folders of start-up files;
-* lists of words: ``path_keywords``, ``target_keywords``, ``named_keywords`` (the names that arguments with paths
-  have), ``private_sources`` (functions whose values nobody else is to see), ``collecting_hosts`` (addresses that
-  collect what is sent to them), ``steering_files``, ``steering_folders`` and ``steering_variables`` (what decides
-  which code runs later), ``secret_files``, ``collected`` (instances whose collections go by their name),
-  ``pass_on`` (functions whose value is as good as their first argument), ``databases`` (packages whose objects take
-  statements).
+* ``values``: lines ``value: name name``, for results of functions without arguments, and for constants, such as the
+  folders of startup files;
+* lists of words: ``path_keywords``, ``target_keywords``, ``named_keywords`` (names of arguments with paths),
+  ``private_sources`` (functions with private results), ``collecting_hosts`` (addresses that collect the data of
+  requests), ``steering_files``, ``steering_folders`` and ``steering_variables`` (they control later code),
+  ``secret_files``, ``collected`` (objects whose collections have the same name), ``pass_on`` (functions that return
+  their first argument), ``databases`` (packages whose objects execute statements).
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ _Key = TypeVar("_Key")
 
 FOLDER = Path(__file__).parent
 NONE = "none"
-"""The level of what is not worth a finding."""
+"""The level for no finding."""
 
 
 class EffectsError(TractError, ValueError):
-    """An effects file cannot be read, or names something that does not exist."""
+    """An unreadable effects file, or one with an unknown name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +52,13 @@ class ArgumentEffect:
     """The effect of an argument on the level of a call.
 
     Attributes:
-        level: What a mention deserves, and a call whose argument no word below describes; None for no finding.
-        is_set: Whether the level is given here; otherwise it is that of the name in ``[symbols]``.
+        level: The level of a mention, and of a call if no word in `levels` describes the argument; None for no
+            finding.
+        is_set: True if the file sets the level. Otherwise the level comes from ``[symbols]``.
         keywords: The argument's names.
-        position: Where it stands; None if it has only names.
-        levels: The first of these words that describes the argument decides; `rules.arguments` has the words.
-        where: The name of another argument and a word that must describe it; otherwise this says nothing.
+        position: The argument's position; None if it has only names.
+        levels: Words and levels. The first word that describes the argument decides. `rules.arguments` has the words.
+        where: The name of another argument, and a word that must describe it. Otherwise the entry does not apply.
     """
 
     level: RiskLevel | None
@@ -71,7 +71,7 @@ class ArgumentEffect:
 
 @dataclass
 class Effects:
-    """The contents of all files of effects; where two mention the same name, the later one counts."""
+    """The contents of all effects files. If two files have the same name, the later one counts."""
 
     symbols: dict[str, dict[str, RiskLevel]] = field(default_factory=dict)
     modules: dict[str, dict[str, RiskLevel | None]] = field(default_factory=dict)
@@ -84,17 +84,17 @@ class Effects:
     words: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def rules(self) -> frozenset[str]:
-        """Return the names of all rules that occur in the files."""
+        """Return the names of all rules in the files."""
         named = {rule for _, rule in self.calls}
-        named.update(rule for found in self.keywords.values() for rule, _ in found)
-        named.update(rule for found in self.sets.values() for rule in found)
+        named.update(rule for entries in self.keywords.values() for rule, _ in entries)
+        named.update(rule for entries in self.sets.values() for rule in entries)
         return frozenset(named.union(self.symbols, self.modules))
 
     def add(self, data: Mapping[str, Any]) -> None:
         """Add the contents of a file.
 
         Raises:
-            ValueError: It says something that has no meaning here.
+            ValueError: The file has an unknown section or entry.
         """
         unknown = data.keys() - _SECTIONS
         if unknown:
@@ -120,12 +120,10 @@ class Effects:
         """Check that every call has a level.
 
         Raises:
-            ValueError: One has none.
+            ValueError: A call has no level.
         """
         for (name, rule), calls in self.calls.items():
-            parts = name.split(".")
-            around = {".".join([*parts[:length], "*"]) for length in range(1, len(parts))}
-            known = self.symbols.get(rule, {}).keys() & {name, *around}
+            known = self.symbols.get(rule, {}).keys() & set(reader.patterns_of(name))
             if not known and not any(call.is_set for call in calls):
                 raise ValueError(f"the call {name} of {rule} needs a level")
 
@@ -176,7 +174,7 @@ _own: list[str] = []
 
 
 def derived(function: _Function) -> _Function:
-    """Cache a function's results until the effects change (decorator)."""
+    """Cache a function's results until the effects files change (decorator)."""
     remembered = lru_cache(maxsize=16_384)(function)
     _derived.append(remembered.cache_clear)
     return cast("_Function", remembered)
@@ -184,56 +182,58 @@ def derived(function: _Function) -> _Function:
 
 @derived
 def effects() -> Effects:
-    """Return the effects of all files: ours, then those that were given to `use`."""
+    """Return the effects of all files: the package's files, then the files passed to `use`."""
     return load(_own)
 
 
 @derived
 def of_keyword(name: str) -> tuple[tuple[tuple[str, str], RiskLevel], ...]:
-    """Return what the effects say of an argument's name: rule and word, and the level."""
+    """Return the entries of an argument's name: rule and word, and the level."""
     return _matching(effects().keywords, name)
 
 
 @derived
 def of_set(name: str) -> tuple[tuple[str, RiskLevel], ...]:
-    """Return what the effects say of assigning to a name: rule and level."""
+    """Return the entries of an assigned name: rule and level."""
     return _matching(effects().sets, name)
 
 
 def _matching(known: Mapping[str, Mapping[_Key, RiskLevel]], name: str) -> tuple[tuple[_Key, RiskLevel], ...]:
-    """Return the entries of a name, and of the patterns (``*_command``) that it fits."""
-    stars = (told for pattern, told in known.items() if "*" in pattern and fnmatchcase(name, pattern))
-    return tuple(pair for told in (known.get(name, {}), *stars) for pair in told.items())
+    """Return the entries of a name, and of the matching patterns (``*_command``)."""
+    matching = (
+        entries for pattern, entries in known.items() if "*" in pattern and fnmatchcase(name, pattern)
+    )
+    return tuple(pair for entries in (known.get(name, {}), *matching) for pair in entries.items())
 
 
 def own_effects() -> tuple[str, ...]:
-    """Return the files that were given to `use`."""
+    """Return the files passed to `use`."""
     return tuple(_own)
 
 
 def load(paths: Sequence[str]) -> Effects:
-    """Read our files, then others.
+    """Read the package's files, then other files.
 
     Raises:
-        EffectsError: A file cannot be read, or says something that has no meaning here.
+        EffectsError: A file is unreadable or invalid.
     """
-    found = Effects()
+    contents = Effects()
     for path in sorted(FOLDER.glob("*.toml")):
-        found.add(tomllib.loads(path.read_text(encoding="utf-8")))
+        contents.add(tomllib.loads(path.read_text(encoding="utf-8")))
     for name in paths:
         try:
-            found.add(tomllib.loads(Path(name).read_text(encoding="utf-8")))
-            found.check()
+            contents.add(tomllib.loads(Path(name).read_text(encoding="utf-8")))
+            contents.check()
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise EffectsError(f"The effects file {name} cannot be used: {error}.") from None
-    return found
+    return contents
 
 
 def use(paths: Iterable[str]) -> None:
-    """Use exactly these files beside ours from now on, in this process."""
-    given = list(paths)
-    if given == _own == []:
+    """Use these files in this process, in addition to the package's files. Replace earlier files."""
+    files = list(paths)
+    if files == _own == []:
         return
-    _own[:] = given
+    _own[:] = files
     for forget in _derived:
         forget()

@@ -1,4 +1,4 @@
-"""Packages whose import is unremarkable; what is dangerous in them is in the other tables."""
+"""Packages whose import is not a finding. The other tables list their dangerous parts."""
 
 from __future__ import annotations
 
@@ -163,4 +163,4 @@ REMOVED_STDLIB = words("""
     toaiff tkMessageBox tkFileDialog ttk urllib2 urlparse user UserDict UserList UserString uu whichdb xdrlib
     xmllib xmlrpclib _winreg __builtin__
 """)
-"""Modules that the standard library had once: no package of others, although Python no longer lists them."""
+"""Former modules of the standard library. They are known, although Python no longer lists them."""

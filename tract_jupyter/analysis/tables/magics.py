@@ -1,4 +1,4 @@
-"""IPython's magics by what they do; a magic that is in no table is not known."""
+"""IPython's magics by effect. A magic in no table is unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads tables: lines ``level owner: name name ...``, which further lines without a colon continue.
+"""The reader of tables: lines ``level owner: name name ...``. Lines without a colon continue the line before.
 
 The owner and each name make a dotted name::
 
@@ -9,8 +9,8 @@ The owner and each name make a dotted name::
     high ?: system                     an attribute of a module that was fetched by an unknown name
     high builtins:                     the name itself
 
-A table of modules has lines ``level: module module ...`` instead; ``none`` says that a part of a module, or a
-module, is harmless. A ``#`` begins a comment.
+A table of modules has lines ``level: module module ...``. The level ``none`` marks a harmless module or submodule. A
+``#`` begins a comment.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ if TYPE_CHECKING:
 
 
 def levels(text: str) -> Mapping[str, RiskLevel]:
-    """Return a table from dotted name to level; of two lines about a name the later one counts."""
-    found: dict[str, RiskLevel] = {}
+    """Return a table from dotted names to levels. If two lines have the same name, the later one counts."""
+    table: dict[str, RiskLevel] = {}
     for head, names in _lines(text):
         level, owner = head.split()
-        found.update((_dotted(owner, name), RiskLevel(level)) for name in names or [""])
-    return found
+        table.update((_dotted(owner, name), RiskLevel(level)) for name in names or [""])
+    return table
 
 
 def modules(text: str) -> Mapping[str, RiskLevel | None]:
-    """Return a table from module to level, None for ``none``."""
+    """Return a table from modules to levels; None for ``none``."""
     return {
         name: None if level == "none" else RiskLevel(level) for level, names in _lines(text) for name in names
     }
 
 
 def words(text: str) -> frozenset[str]:
-    """Return a table of names only."""
+    """Return the set of words in a text."""
     return frozenset(text.split())
 
 
 def symbols(text: str) -> Mapping[str, str]:
-    """Return a table from dotted name to the first word of its line, such as a kind of operation on files."""
-    found: dict[str, str] = {}
+    """Return a table from dotted names to the first word of the line, such as a kind of file operation."""
+    table: dict[str, str] = {}
     for head, names in _lines(text):
         kind, owner = head.split()
-        found.update((_dotted(owner, name), kind) for name in names)
-    return found
+        table.update((_dotted(owner, name), kind) for name in names)
+    return table
 
 
 def aliases(text: str) -> Mapping[str, str]:
-    """Return a table from each further name of a line to its first one."""
+    """Return a table from each further name of a line to the first name."""
     return {alias: name for name, others in _lines(text) for alias in others}
 
 
@@ -64,10 +64,16 @@ def names(text: str) -> Iterator[str]:
 
 
 def keywords(text: str) -> Iterator[tuple[str, str, RiskLevel]]:
-    """Yield the names of arguments, each with the word that describes its value, and a level."""
+    """Yield the names of arguments, each with the word for its value, and a level."""
     for head, members in _lines(text):
         level, word = head.split()
         yield from ((name, word, RiskLevel(level)) for name in members)
+
+
+def patterns_of(name: str) -> list[str]:
+    """Return the entries of a table that cover a dotted name: the name itself, and `os.*` for `os.path`."""
+    parts = name.split(".")
+    return [name, *(".".join([*parts[:length], "*"]) for length in range(len(parts) - 1, 0, -1))]
 
 
 def _dotted(owner: str, name: str) -> str:

@@ -1,7 +1,7 @@
-"""Names that code may use if it only reads: what each of them does is known, and changes nothing but its result.
+"""Names that reading code may use. They change nothing except their result.
 
-Nothing else passes `tract_jupyter.analysis.reading`. A name that has a parameter for a file, a buffer or an array to
-write into may take so many arguments by position: `name:count`. The parameter comes after these.
+`tract_jupyter.analysis.reading` refuses all other names. In `name:count`, the count limits the positional arguments. A
+parameter for a file, a buffer or an array to write into comes after these arguments.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from typing import Final
 from tract_jupyter.analysis.tables.reader import words
 
 MOST_POSITIONAL: Final = 2
-"""Arguments by position of a method that names no other number."""
-MOST_GIVEN: Final = 3
-"""Arguments by position of a function that names no other number."""
+"""The default limit of positional arguments of a method."""
 
 
 def _counts(text: str, most: int) -> dict[str, int]:
@@ -32,11 +30,11 @@ ERRORS: Final = words("""
 SCALARS: Final = words("""
     all any bool bytes chr complex float hash int isinstance len ord repr str
 """)
-"""Builtins whose value can never be changed."""
+"""Builtins with immutable results."""
 STARRED: Final = words("""
     print zip max min
 """)
-"""Builtins that may be called with `*values`."""
+"""Builtins that accept `*values`."""
 
 _UNARY = """abs absolute sqrt exp expm1 log log10 log1p log2 sin cos tan arcsin arccos arctan sinh cosh tanh floor ceil
     rint sign square isnan isfinite isinf deg2rad rad2deg degrees radians"""
@@ -146,16 +144,15 @@ FUNCTIONS: Final[dict[str, dict[str, dict[str, int]]]] = {
         )
     },
 }  # fmt: skip
-"""The functions of each module, by what they return.
+"""The functions of each module, by the kind of their result.
 
-`new`: an object of its own. `numbers`: the same, of numbers only. `table`: a new table of pandas. `shared`: a new table
-whose columns may be those of its argument. `view`: perhaps its argument itself. `empty`: a collection. `plot`: parts of
-a figure. `model`: an estimator. `constant`: no function. `element`: perhaps one of
-the values of its argument.
+`new`: a new object. `numbers`: a new object of numbers only. `table`: a new pandas table. `shared`: a new table that
+may share columns with its argument. `view`: may be the argument itself. `empty`: a collection. `plot`: parts of a
+figure. `model`: an estimator. `constant`: not a function. `element`: may be one of the argument's values.
 """
 
 CLASS_METHODS: Final = frozenset({"now", "today", "fromisoformat", "combine", "fromtimestamp", "fromkeys"})
-"""The methods of the listed classes themselves, as in `datetime.now()`."""
+"""Class methods of the listed classes, as in `datetime.now()`."""
 
 NEW_METHODS: Final = _counts(
     """sum:1 mean:1 median:1 std:1 var:1 min:1 max:1 prod:1 count nunique size sem skew kurt kurtosis mad
@@ -175,7 +172,7 @@ NEW_METHODS: Final = _counts(
     uniform:3 choice:3 standard_normal:1 random:1 poisson:2 binomial:3 permutation:1 exponential:2 finditer""",
     MOST_POSITIONAL,
 )  # fmt: skip
-"""Methods whose result is a new object, of whatever data they are called."""
+"""Methods of any data whose result is a new object."""
 
 VIEW_METHODS: Final = _counts(
     """head tail groupby resample rolling expanding ewm items keys values get iterrows itertuples xs filter squeeze
@@ -184,19 +181,19 @@ VIEW_METHODS: Final = _counts(
     to_numpy:0 index at_time between_time set_names""",
     MOST_POSITIONAL,
 )
-"""Methods whose result may share its values with the object that they are called of."""
+"""Methods whose result may share values with the object."""
 
 ELEMENTS: Final = words("""
     sum mean median min max prod quantile any all idxmin idxmax choice dot get_group
     clip stack unstack join
 """)
-"""Methods among these whose result may be one of the values, or the object itself."""
+"""Methods among these whose result may be a value of the object, or the object itself."""
 
 PANDAS_METHODS: Final = words("""
     describe value_counts merge assign reset_index set_index sort_values sort_index drop_duplicates pivot
     pivot_table melt explode dropna fillna rename nlargest nsmallest select_dtypes corr cov
 """)
-"""Methods that only tables have, and that return one."""
+"""Methods that only tables have, and that return a table."""
 
 CALLBACK_METHODS: Final = words("""
     agg aggregate apply transform map applymap pipe
@@ -209,12 +206,12 @@ AGGREGATIONS: Final = words("""
     sum mean median std var min max count size nunique first last prod sem any all skew idxmin idxmax quantile
     mode cumsum cumprod cummax cummin rank shift diff pct_change ffill bfill
 """)
-"""What a text may name there."""
+"""The methods that such a text may name."""
 
 CHANGING_METHODS: Final = words("""
     append extend insert add update setdefault sort reverse remove discard pop popitem clear appendleft popleft
 """)
-"""Methods that change what they are called of: it must have been made by the same script."""
+"""Methods that change their object. The script must have created the object."""
 
 ATTRIBUTES: Final = words("""
     shape columns index dtypes dtype values T size ndim empty name names iloc loc iat at str dt cat real imag
@@ -223,7 +220,7 @@ ATTRIBUTES: Final = words("""
     start stop step numerator denominator string pattern flat slope intercept rvalue pvalue stderr statistic
     correlation x fun success message nit root __name__
 """)
-"""Attributes of data. Columns of the tables of this kernel come to them."""
+"""Attributes of data. The columns of the kernel's tables are allowed, as well."""
 
 PLOTTING_METHODS: Final = frozenset({"plot", "hist", "boxplot"})
 """Methods of a table that draw."""
@@ -259,13 +256,13 @@ REFUSED_KEYWORDS: Final = words("""
     locale bootstrap permutations n_resamples
     method usetex fontdict textprops prop font fontproperties font_properties title_fontproperties
 """)
-"""Arguments by name that write somewhere, load a package or start processes; with `method` a package may be loaded."""
+"""Keyword arguments that write, load a package or start processes. `method` may load a package."""
 OVERWRITING: Final = ("copy", "overwrite")
-"""The beginnings of arguments by name, as `copy_X`, by which a library changes its input."""
+"""Prefixes of keyword arguments, such as `copy_X`, that let a library change its input."""
 CHECKED_KEYWORDS: Final = frozenset({"aggfunc", "func"})
-"""Arguments by name that are taken as those of `CALLBACK_METHODS`."""
+"""Keyword arguments that are checked like the arguments of `CALLBACK_METHODS`."""
 PROPERTIES: Final = ("kw", "kws", "kwargs", "props", "bbox")
-"""The ends of arguments by name that are properties of a part of a plot."""
+"""Suffixes of keyword arguments that hold properties of a part of a plot."""
 RANDOM: Final = dict.fromkeys(
     words("""
         sample train_test_split KMeans PCA LogisticRegression Ridge Lasso ElasticNet RandomForestClassifier
@@ -274,7 +271,7 @@ RANDOM: Final = dict.fromkeys(
     """),
     "random_state",
 ) | dict.fromkeys(words("barplot lineplot pointplot"), "seed")
-"""Names that draw from the random state of the process, unless this argument is a number."""
+"""Names that use the random state of the process, unless this argument is a number."""
 CALLED: Final[dict[str, tuple[int | None, frozenset[str]]]] = {
     name: (int(at) if at.isdigit() else None, frozenset(keywords.split()))
     for name, at, keywords in (
@@ -290,6 +287,6 @@ CALLED: Final[dict[str, tuple[int | None, frozenset[str]]]] = {
         ("pie", "", "autopct"),
     )
 }  # fmt: skip
-"""Calls that take a function and call it: its position, and its argument names."""
+"""Calls that take a function and call it, with the position and the names of the argument."""
 CALLS_ITS_FIRST: Final = words("map reduce defaultdict")
-"""Calls among these that call their first argument without a check of its type."""
+"""Calls among these that call their first argument without checking its type."""
