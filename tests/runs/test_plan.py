@@ -8,10 +8,10 @@ import pytest
 
 from tests.runs.virtual import operation
 from tract_jupyter.exceptions import PlanError
-from tract_jupyter.runs import ExecutionMode, Hook, Skip, SkippedReason, Trigger, make_plan
+from tract_jupyter.runs import ExecutionMode, Hook, RunTrigger, Skip, SkippedReason, make_plan
 
 
-def plan_of(*operations, hook=Hook.BEFORE, trigger=Trigger.GENERATE, **options):
+def plan_of(*operations, hook=Hook.BEFORE, trigger=RunTrigger.GENERATE, **options):
     return make_plan(operations, hook, trigger, **options)
 
 
@@ -74,7 +74,7 @@ def test_what_does_not_run_is_there_with_its_reason():
 
 def test_no_trigger_named_means_both():
     """R23: of both triggers."""
-    for trigger in Trigger:
+    for trigger in RunTrigger:
         assert not plan_of(operation("a"), trigger=trigger).skips
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.runs.effect_types import ArtifactUpsert
 from tract_jupyter.runs.model import Skip
-from tract_jupyter.runs.terms import Role, SkippedReason, Trigger
+from tract_jupyter.runs.terms import Role, RunTrigger, SkippedReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -180,7 +180,7 @@ class ActivationCheck(NamedTuple):
 
 
 def check_activation(
-    operations: Sequence[Operation], setup: RunSetup, trigger: Trigger, stored: Mapping[str, Counters]
+    operations: Sequence[Operation], setup: RunSetup, trigger: RunTrigger, stored: Mapping[str, Counters]
 ) -> ActivationCheck:
     """Count this run for each operation with an interval.
 
@@ -196,7 +196,9 @@ def check_activation(
         activation, config = operation.config.activation, operation.config
         if activation is None:
             continue
-        before = _before(stored.get(operation.id), activation, messages, Trigger.GENERATE in config.triggers)
+        before = _before(
+            stored.get(operation.id), activation, messages, RunTrigger.GENERATE in config.triggers
+        )
         step = CountedTurn(setup.source, context_tokens(messages), trigger in config.triggers)
         is_due, after = advance(activation, before, step)
         counters[operation.id] = after

@@ -10,7 +10,6 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tract_jupyter.exceptions import RunError
 from tract_jupyter.models import digest, plain
 from tract_jupyter.runs.model import ArtifactView
 from tract_jupyter.runs.terms import Persistence
@@ -138,30 +137,3 @@ class MemoryArtifacts:
         """Keep artifacts in the place of those of the same tags."""
         kept = {**self._sessions.get(session, {}), **{one.tag: one for one in artifacts}}
         self._sessions = {**self._sessions, session: kept}
-
-
-class SessionArtifacts:
-    """The persisted artifacts of one session, as the target of a run has them.
-
-    Args:
-        session: their key; None if the run has no session.
-        store: where they are kept.
-    """
-
-    def __init__(self, session: str | None, store: ArtifactStore) -> None:
-        self.session = session
-        self._artifacts = store
-
-    def artifacts(self) -> Mapping[str, ArtifactView]:
-        """Return the persisted artifacts as they stand; empty without a session."""
-        return {} if self.session is None else self._artifacts.load(self.session)
-
-    def put_artifacts(self, artifacts: Sequence[ArtifactView]) -> None:
-        """Persist artifacts in the place of those of the same tags.
-
-        Raises:
-            RunError: the run has no session.
-        """
-        if self.session is None:
-            raise RunError("persisted artifacts need a session key")
-        self._artifacts.put(self.session, artifacts)

@@ -1,7 +1,8 @@
-"""Does an operation's work, and makes a result of whatever comes of it. No exception leaves it (R53).
+"""Run an operation once, and return a result whatever happens. No exception leaves `perform` (R53).
 
-Only what was registered can be called: a profile is data, and names no module. A function gets the context and its
-arguments, and returns a JSON value, effects, or an `Output`; it does nothing else, so that a replay gives the same.
+Operations can call registered functions only: a profile is data, and names no module. A function gets the context and
+its arguments, and returns a JSON value, effects, or an `OperationOutput`. It must do nothing else. Otherwise a replay
+would differ.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tract_jupyter.exceptions import BudgetExceededError, RunError, TemplateErro
 from tract_jupyter.models import brief_repr
 from tract_jupyter.runs.effect_types import NO_APPEND, ArtifactUpsert
 from tract_jupyter.runs.effects import check_together, checked_effect, effects_of
-from tract_jupyter.runs.kinds.base import OperationFailed, Output, Skipped, Waits
+from tract_jupyter.runs.kinds.base import OperationFailed, OperationOutput, Skipped, Waits
 from tract_jupyter.runs.model import OperationResult, ResultError, Skip
 from tract_jupyter.runs.reading import bounded, message_of
 from tract_jupyter.runs.terms import MAX_DEBUG, ErrorCode, Hook, OperationStatus, Persistence, WriteMode
@@ -212,8 +213,10 @@ def _result(operation: Operation, made: Any, context: OperationContext) -> Opera
         return _ended(operation, OperationStatus.SKIPPED, skip=skip)
     if isinstance(made, Waits):
         return _ended(operation, OperationStatus.WAITING, waits_for=str(made.pending_id))
-    if not isinstance(made, Output):
-        raise OperationFailed.invalid(f"the operation gave {brief_repr(made)}, and should give an Output")
+    if not isinstance(made, OperationOutput):
+        raise OperationFailed.invalid(
+            f"the operation gave {brief_repr(made)}, and should give an OperationOutput"
+        )
     return _ended(
         operation,
         OperationStatus.DONE,
@@ -225,7 +228,7 @@ def _result(operation: Operation, made: Any, context: OperationContext) -> Opera
     )
 
 
-def _effects(operation: Operation, made: Output, hook: Hook) -> tuple[Effect, ...]:
+def _effects(operation: Operation, made: OperationOutput, hook: Hook) -> tuple[Effect, ...]:
     """Return the effects that it gave, or those of its artifact's value, each checked."""
     given, definition = made.effects, operation.definition
     if given is None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.runs.effect_types import Effect
     from tract_jupyter.runs.model import ArtifactView, Operation, OperationResult
-    from tract_jupyter.runs.turn import TurnTarget
+    from tract_jupyter.runs.targets import RunTarget
 
 
 class CommitEntry(Data):
@@ -93,7 +93,7 @@ class EffectWriter:
         target: what is written to.
     """
 
-    def __init__(self, turn: Turn, target: TurnTarget) -> None:
+    def __init__(self, turn: Turn, target: RunTarget) -> None:
         self._turn = turn
         self._target = target
         self._persisted: dict[str, ArtifactView] | None = None
@@ -218,7 +218,7 @@ def commit_order(queue: Iterable[CommitItem]) -> tuple[str, ...]:
     return tuple(order)
 
 
-def commit(hook: Hook, queue: Iterable[CommitItem], turn: Turn, target: TurnTarget) -> CommitResult:
+def commit(hook: Hook, queue: Iterable[CommitItem], turn: Turn, target: RunTarget) -> CommitResult:
     """Apply the effects of what is done, in commit order.
 
     An effect that is refused leaves the others as they are (X06). If the transaction fails, nothing is kept, and each
@@ -287,7 +287,7 @@ def _steps(queue: Iterable[CommitItem], order: Iterable[str], hook: Hook) -> lis
 
 
 def _apply(
-    hook: Hook, order: tuple[str, ...], steps: Sequence[_Step], turn: Turn, target: TurnTarget
+    hook: Hook, order: tuple[str, ...], steps: Sequence[_Step], turn: Turn, target: RunTarget
 ) -> CommitReport:
     """Write what concerns the target, within its transaction."""
     applying = EffectWriter(turn, target)

@@ -19,7 +19,6 @@ from tract_jupyter.runs.events import (
     OperationProgress,
     OperationStarted,
     OperationWaiting,
-    Progress,
 )
 from tract_jupyter.runs.model import OperationResult, ResultError, Skip
 from tract_jupyter.runs.schedule import Limits, Schedule
@@ -213,9 +212,9 @@ class _Coordinator:
                 self._start_ready()
                 if not self._running and not self._paused:
                     return self._results()
-                for attempt, what in self._workers.wait(self._timeout()):
+                for attempt, report in self._workers.wait(self._timeout()):
                     if attempt in self._running:
-                        self._take(attempt, what)
+                        self._take(attempt, report)
         finally:
             forget()
             # only if something was raised, such as an interrupt from the keyboard
@@ -332,13 +331,12 @@ class _Coordinator:
 
     # --- what comes from workers
 
-    def _take(self, attempt: _Attempt, what: OperationResult | Progress) -> None:
-        if isinstance(what, Progress):
-            progress = OperationProgress(operation_id=attempt.key, hook=self._plan.hook, data=what.to_dict())
-            self._tell(progress)
+    def _take(self, attempt: _Attempt, report: OperationResult | dict[str, Any]) -> None:
+        if isinstance(report, dict):
+            self._tell(OperationProgress(operation_id=attempt.key, hook=self._plan.hook, data=report))
             return
         self._release(attempt)
-        result = _judged(attempt, what)
+        result = _judged(attempt, report)
         if not self._pause(attempt, result):
             self._end(attempt.key, result)
         self._tell_settled()

@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.main_call import MainCall
     from tract_jupyter.runs.model import ArtifactView, MainReply, Operation, OperationResult, Skip
     from tract_jupyter.runs.plan import PhasePlan
-    from tract_jupyter.runs.terms import Trigger
-    from tract_jupyter.runs.turn import TurnTarget
+    from tract_jupyter.runs.targets import RunTarget
+    from tract_jupyter.runs.terms import RunTrigger
     from tract_jupyter.runs.workers import Job, Report, Workers
     from tract_jupyter.toolkit import ToolExecutor
 
@@ -319,7 +319,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def plan_phases(
-    operations: Sequence[Operation], trigger: Trigger, kinds: KindRegistry, **options: Any
+    operations: Sequence[Operation], trigger: RunTrigger, kinds: KindRegistry, **options: Any
 ) -> dict[Hook, PhasePlan]:
     """Plan the operations of both hooks. Operations of an unknown kind are skipped as `unsupported_kind` (X07).
 
@@ -422,7 +422,7 @@ class RunExecutor:
         self,
         snapshot: RunStarted,
         log: EventLog,
-        target: TurnTarget,
+        target: RunTarget,
         dependencies: RunDependencies,
         so_far: RunHistory | None = None,
     ) -> None:

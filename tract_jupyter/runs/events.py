@@ -7,7 +7,6 @@ with their effects, reports, prompts. Events hold what operations were given and
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, TypeAdapter
@@ -29,7 +28,7 @@ from tract_jupyter.runs.terms import (
     Hook,
     RunPhase,
     RunStatus,
-    Trigger,
+    RunTrigger,
 )
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class RunStarted(_EventData):
 
     type: Literal["run.started"] = "run.started"
     version: int = VERSION
-    trigger: Trigger
+    trigger: RunTrigger
     tract_id: str = ""
     branch: str | None = None
     profile: str | None = None
@@ -260,23 +259,3 @@ def in_order(events: Iterable[RunEvent]) -> list[RunEvent]:
     """Return each event once and in order, by (`runId`, `seq`), however they came (E15)."""
     by_key = {(event.run_id, event.seq): event for event in events}
     return [by_key[key] for key in sorted(by_key)]
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The progress of an operation; never an effect.
-
-    Attributes:
-        percent: 0 to 100, if it can be told.
-        tokens: how many a model has written so far.
-        text: a part of what comes, cut to 2,000 characters.
-    """
-
-    percent: float | None = None
-    tokens: int | None = None
-    text: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the known values, for the log."""
-        values = {"percent": self.percent, "tokens": self.tokens, "text": self.text}
-        return {name: value for name, value in values.items() if value not in {None, ""}}

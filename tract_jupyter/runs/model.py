@@ -26,9 +26,9 @@ from tract_jupyter.runs.terms import (
     Role,
     RunPhase,
     RunStatus,
+    RunTrigger,
     SkippedReason,
     Tagged,
-    Trigger,
     WriteMode,
 )
 
@@ -158,7 +158,7 @@ class OperationConfig(Data):
     enabled: bool = True
     required: bool = False
     hooks: tuple[Hook, ...] = (Hook.BEFORE,)
-    triggers: tuple[Trigger, ...] = (Trigger.GENERATE, Trigger.REGENERATE)
+    triggers: tuple[RunTrigger, ...] = (RunTrigger.GENERATE, RunTrigger.REGENERATE)
     depends_on: tuple[OperationId, ...] = ()
     run_conditions: tuple[RunCondition, ...] = ()
     params: dict[str, Any] = Field(default_factory=dict)
@@ -263,7 +263,7 @@ class OperationContext(Data):
 
     run_id: str
     operation_id: OperationId
-    trigger: Trigger
+    trigger: RunTrigger
     hook: Hook
     tract_id: str = ""
     branch: str | None = None
@@ -365,7 +365,7 @@ class OperationRun(Data):
     name: str = ""
     kind: str = ""
     hook: Hook
-    trigger: Trigger
+    trigger: RunTrigger
     status: OperationStatus
     required: bool = False
     order: float = 0
@@ -420,7 +420,7 @@ class Run(Data):
     """
 
     run_id: str
-    trigger: Trigger
+    trigger: RunTrigger
     status: RunStatus
     failed_type: FailedType | None = None
     failed_details: dict[str, Any] = Field(default_factory=dict)

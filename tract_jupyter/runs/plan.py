@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from tract_jupyter.runs.model import Operation
-    from tract_jupyter.runs.terms import Hook, Trigger
+    from tract_jupyter.runs.terms import Hook, RunTrigger
 
 _NAMED = 10  # ids in a message
 
@@ -34,7 +34,7 @@ class PhasePlan:
     """
 
     hook: Hook
-    trigger: Trigger
+    trigger: RunTrigger
     by_id: Mapping[str, Operation] = field(default_factory=dict)
     skips: Mapping[str, Skip] = field(default_factory=dict)
     concurrency: float | None = None
@@ -94,7 +94,7 @@ def by_ids(operations: Sequence[Operation]) -> dict[str, Operation]:
 def make_plan(
     operations: Sequence[Operation] | Mapping[str, Operation],
     hook: Hook,
-    trigger: Trigger,
+    trigger: RunTrigger,
     *,
     mode: ExecutionMode = ExecutionMode.CONCURRENT,
     concurrency: float | None = None,
@@ -141,7 +141,7 @@ def make_plan(
 def _reason(
     key: str,
     operation: Operation,
-    trigger: Trigger,
+    trigger: RunTrigger,
     kinds: Collection[str] | None,
     include: Collection[str] | None,
     exclude: Collection[str],

@@ -14,7 +14,7 @@ from tract_jupyter.exceptions import RunError, nearest
 from tract_jupyter.runs.artifacts import MemoryArtifacts
 from tract_jupyter.runs.engine import RunDependencies, RunExecutor
 from tract_jupyter.runs.events import MainFinished, OperationFinished
-from tract_jupyter.runs.kinds.base import Output, Services, filled
+from tract_jupyter.runs.kinds.base import OperationOutput, Services, filled
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.log import EventLog
 from tract_jupyter.runs.model import MainReply
@@ -203,7 +203,7 @@ class _StandIn:
             except Exception:
                 if not seen.is_needed:
                     raise
-                return Output(seen.instead)
+                return OperationOutput(seen.instead)
 
         return rehearse
 
@@ -221,10 +221,10 @@ class _Noted:
     seen: Imagined
     params: dict[str, Any]
 
-    def __call__(self, context: OperationContext) -> Output:
+    def __call__(self, context: OperationContext) -> OperationOutput:
         """Note what would be called."""
         named = self.params.get("function") or self.params.get("operation") or self.seen.kind
         self.seen.call = str(named)
         given = self.params.get("arguments") or self.params.get("fields") or {}
         self.seen.arguments = filled(given, context) if isinstance(given, dict) else {}
-        return Output(self.seen.instead)
+        return OperationOutput(self.seen.instead)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.runs.events import RunEvent
     from tract_jupyter.runs.model import MainReply
-    from tract_jupyter.runs.terms import Data, Trigger
+    from tract_jupyter.runs.terms import Data, RunTrigger
 
 
 Key = tuple[Hook, str]
@@ -220,7 +220,7 @@ def _operation_runs(history: RunHistory) -> Iterator[OperationRun]:
                     yield operation_run(operation, history.snapshot.trigger, ended)
 
 
-def operation_run(operation: Operation, trigger: Trigger, ended: OperationFinished) -> OperationRun:
+def operation_run(operation: Operation, trigger: RunTrigger, ended: OperationFinished) -> OperationRun:
     """Return the record of an operation that ended; without a start and duration if it never ran (G29)."""
     config, result = operation.config, ended.result
     skip, error = result.skip, result.error

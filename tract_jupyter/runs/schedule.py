@@ -69,9 +69,7 @@ def ready_order(nodes: Iterable[tuple[str, float, Sequence[str]]]) -> tuple[list
     return ordered, sorted(known.keys() - ordered)
 
 
-class OperationState(Enum):
-    """The state of an operation."""
-
+class _State(Enum):
     PENDING = auto()
     READY = auto()
     RUNNING = auto()
@@ -135,7 +133,7 @@ class Schedule:
         self._prior = {key: result for key, result in (prior or {}).items() if key in plan.by_id}
         limits = [limit for limit in (plan.concurrency, capacity) if limit is not None]
         self._most = min(limits, default=_ANY)
-        self._state = dict.fromkeys(plan.by_id, OperationState.PENDING)
+        self._state = dict.fromkeys(plan.by_id, _State.PENDING)
         self._unmet: dict[str, int] = {}
         self._dependents: defaultdict[str, list[str]] = defaultdict(list)
         # one lane for each limited provider, and one for all the others
@@ -163,7 +161,7 @@ class Schedule:
         """
         for key, result in self._prior.items():
             is_waiting = result.status is OperationStatus.WAITING
-            self._state[key] = OperationState.PARKED if is_waiting else OperationState.SETTLED
+            self._state[key] = _State.PARKED if is_waiting else _State.SETTLED
             self.results[key] = result
         for key, skip in self._plan.skips.items():
             if key not in self._prior:
@@ -172,7 +170,7 @@ class Schedule:
             self.abort()
             return
         # all of them before what follows: `missing` wins over `not_done`
-        pending = [key for key, state in self._state.items() if state is OperationState.PENDING]
+        pending = [key for key, state in self._state.items() if state is _State.PENDING]
         for key in pending:
             missing = self._missing(key) if self._plan.by_id[key].config.depends_on else None
             if missing is not None:
@@ -200,7 +198,7 @@ class Schedule:
     def _connect(self, keys: Iterable[str]) -> None:
         """Count what each of these waits for that is still pending, and follow the results that are there."""
         for key in keys:
-            if self._state[key] is not OperationState.PENDING:
+            if self._state[key] is not _State.PENDING:
                 continue
             depends_on = self._plan.by_id[key].config.depends_on
             self._unmet[key] = len(depends_on)
@@ -208,7 +206,7 @@ class Schedule:
                 self._dependents[one].append(key)
             if not depends_on:
                 self._make_ready(key)
-        self._to_follow.extend([key for key in self._prior if self._state[key] is OperationState.SETTLED])
+        self._to_follow.extend([key for key in self._prior if self._state[key] is _State.SETTLED])
 
     def _depends_on(self, key: str) -> tuple[str, ...]:
         return self._plan.by_id[key].config.depends_on
@@ -227,7 +225,7 @@ class Schedule:
         if best is None:
             return None
         _, key = heapq.heappop(best)
-        self._state[key] = OperationState.RUNNING
+        self._state[key] = _State.RUNNING
         self._running[self._lane[key]] += 1
         return key
 
@@ -236,7 +234,7 @@ class Schedule:
         self._started.setdefault(key)
 
     def _make_ready(self, key: str) -> None:
-        self._state[key] = OperationState.READY
+        self._state[key] = _State.READY
         heapq.heappush(self._ready[self._lane[key]], (self._plan.by_id[key].config.order, key))
 
     # --- how it goes on
@@ -244,14 +242,14 @@ class Schedule:
     def park(self, key: str, result: OperationResult | None = None) -> None:
         """Free the slot of one that runs: another attempt follows, or with a `waiting` result, a person's decision."""
         self._leave(key)
-        self._state[key] = OperationState.PARKED
+        self._state[key] = _State.PARKED
         if result is not None:
             self.results[key] = result
             self.fresh.append(result)
 
     def resume(self, key: str) -> None:
         """Put a parked operation back into the queue, unless it was settled meanwhile."""
-        if self._state[key] is OperationState.PARKED:
+        if self._state[key] is _State.PARKED:
             self._make_ready(key)
 
     def settle(self, key: str, result: OperationResult) -> None:
@@ -271,8 +269,8 @@ class Schedule:
             is_late: a deadline is over; then what only paused is an error, `timeout` (E14).
         """
         for key, state in self._state.items():
-            if state in (OperationState.PENDING, OperationState.READY, OperationState.PARKED):
-                ran = key in self._started or state is OperationState.PARKED
+            if state in (_State.PENDING, _State.READY, _State.PARKED):
+                ran = key in self._started or state is _State.PARKED
                 skip = Skip.because(SkippedReason.RUN_ABORTED)
                 self._place(key, self._stopped(key, is_late=is_late) if ran else self._skipped(key, skip))
         self._ready.clear()
@@ -308,11 +306,11 @@ class Schedule:
         return result is not None and result.status.is_terminal and key not in self.untold
 
     def _leave(self, key: str) -> None:
-        if self._state[key] is OperationState.RUNNING:
+        if self._state[key] is _State.RUNNING:
             self._running[self._lane[key]] -= 1
 
     def _place(self, key: str, result: OperationResult) -> None:
-        self._state[key] = OperationState.SETTLED
+        self._state[key] = _State.SETTLED
         self.results[key] = result
         self.fresh.append(result)
         self._to_follow.append(key)
@@ -323,7 +321,7 @@ class Schedule:
             key = self._to_follow.popleft()
             is_done = self.results[key].is_done
             for dependent in self._dependents.get(key, ()):
-                if self._state[dependent] is not OperationState.PENDING:
+                if self._state[dependent] is not _State.PENDING:
                     continue
                 if not is_done:
                     self.untold.add(dependent)

@@ -37,7 +37,7 @@ from tract_jupyter.runs.profile.own import with_own
 from tract_jupyter.runs.projection import RunHistory, project
 from tract_jupyter.runs.run import WAITING
 from tract_jupyter.runs.store import is_signed, signed
-from tract_jupyter.runs.terms import ExecutionMode, FailedType, RunStatus, Trigger
+from tract_jupyter.runs.terms import ExecutionMode, FailedType, RunStatus, RunTrigger
 from tract_jupyter.runs.turn import RunResponse, RunSetup, original, run_setup, started_from
 from tract_jupyter.storage import RunEventRows, RunLeaseRows, read_dict
 
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 class RunRequest:
     """How the steps of a turn are made as runs; the fields are arguments of `Tract.generate`."""
 
-    trigger: Trigger | str = Trigger.GENERATE
+    trigger: RunTrigger | str = RunTrigger.GENERATE
     profile: str | OperationProfile | None = None
     on_event: OnEvent | None = None
     options: RunOptions | None = None
@@ -77,13 +77,13 @@ class RunRequest:
             RunError: there is no such trigger.
             ContentError: the options or `on_event` are something else.
         """
-        check_choice(str(self.trigger), [one.value for one in Trigger], "trigger")
+        check_choice(str(self.trigger), [one.value for one in RunTrigger], "trigger")
         _check_run(self.options, self.on_event)
 
     @property
     def is_plain(self) -> bool:
         """True if a turn without a profile needs no run: it makes a new reply, and has no observer."""
-        return self.trigger == Trigger.GENERATE and self.on_event is None and self.options is None
+        return self.trigger == RunTrigger.GENERATE and self.on_event is None and self.options is None
 
 
 @dataclass
@@ -96,7 +96,7 @@ class _Steps:
     """
 
     profile: OperationProfile | None
-    trigger: Trigger
+    trigger: RunTrigger
     options: RunOptions
     on_event: OnEvent | None = None
     waiting: tuple[str, RunStarted] | None = None
@@ -275,7 +275,7 @@ class Runs:
         profile, steps = self._profile_of(runs.profile), None
         if profile is not None or not runs.is_plain:
             options = runs.options or RunOptions()
-            steps = _Steps(profile, Trigger(runs.trigger), options, runs.on_event)
+            steps = _Steps(profile, RunTrigger(runs.trigger), options, runs.on_event)
         if not self._generation.turns.is_asked:  # what was said just now looked at this first
             self._generation.check_ready()
             if steps is not None:
@@ -283,7 +283,7 @@ class Runs:
                 if steps.waiting is not None and self._is_again(steps, MainCall(turn.reply)):
                     run_id, validator = steps.waiting[0], turn.reply.validator
                     return self.resume(run_id, on_event=runs.on_event, run=runs.options, validator=validator)
-        with self._generation.turns.answering(is_new=runs.trigger == Trigger.GENERATE) as held:
+        with self._generation.turns.answering(is_new=runs.trigger == RunTrigger.GENERATE) as held:
             return self._make_loop().turn(turn, None if steps is None else partial(self._step, steps, held))
 
     def _step(self, steps: _Steps, turn: OpenTurn, asked: ReplyRequest) -> ChatResponse:
@@ -300,7 +300,7 @@ class Runs:
         with _told(turn, log), engine.aborted_by_ctrl_c(log):
             so_far = None if waiting is None else self._resumed(log, call.asked.validator)
             snapshot = self._begin(log, turn, engine, steps, call) if so_far is None else so_far.snapshot
-            steps.trigger = Trigger.GENERATE  # of later steps
+            steps.trigger = RunTrigger.GENERATE  # of later steps
             ended = engine.carry_out(snapshot, log, turn.lease, call, steps.options, so_far)
             return self._response(log, call, *ended)
 
@@ -374,7 +374,7 @@ class Runs:
 
         _check_run(run, None)
         branch, context = self._generation.with_said(check_text(text, "what the user would say"))
-        steps = _Steps(self._profile_of(profile), Trigger.GENERATE, run or RunOptions())
+        steps = _Steps(self._profile_of(profile), RunTrigger.GENERATE, run or RunOptions())
         snapshot = self._snapshot(self._engine, branch, context, steps, MainCall(ReplyRequest()), _drawn())
         made, ending = rehearsed(snapshot, self._engine.kinds, self._engine.search)
         tokens = self._tokens_of(made.run.prompt or snapshot.plain_prompt)
@@ -483,7 +483,7 @@ class Runs:
             head = self._repository.refs.at(snapshot.branch).commit_hash
         except BranchNotFoundError:
             return False
-        if snapshot.trigger is Trigger.GENERATE:
+        if snapshot.trigger is RunTrigger.GENERATE:
             turns, base = self._generation.turns, snapshot.base_commit
             if snapshot.turn_id is None or turns.is_open(snapshot.turn_id, head):
                 return True
@@ -593,7 +593,7 @@ class Runs:
         start: RunSetup,
         head: str | None,
         operations: Iterable[Operation],
-        trigger: Trigger,
+        trigger: RunTrigger,
         skips: Mapping[str, Skip],
     ) -> RunSetup:
         """Return the turn without the rewrites of the user's message by those of the operations that are due."""
@@ -613,7 +613,9 @@ class Runs:
             start, version, str(self._repository.commits.entry(version.commit_hash).content["text"])
         )
 
-    def _check_models(self, operations: Iterable[Operation], trigger: Trigger, kinds: KindRegistry) -> None:
+    def _check_models(
+        self, operations: Iterable[Operation], trigger: RunTrigger, kinds: KindRegistry
+    ) -> None:
         """Look before any call whether the models that operations name are there, with their keys.
 
         Raises:

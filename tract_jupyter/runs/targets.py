@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tract_jupyter.exceptions import CommitNotFoundError, RunError
 from tract_jupyter.models import role_of
-from tract_jupyter.runs.artifacts import MemoryArtifacts, SessionArtifacts
+from tract_jupyter.runs.artifacts import MemoryArtifacts
 from tract_jupyter.runs.commit_queue import CommitReport
 from tract_jupyter.storage import EDIT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from tract_jupyter.context import Repository
     from tract_jupyter.models import CommitInfo
     from tract_jupyter.runs.artifacts import ArtifactStore
+    from tract_jupyter.runs.model import ArtifactView
     from tract_jupyter.runs.terms import Hook
-    from tract_jupyter.runs.turn import CommitLog
     from tract_jupyter.storage import Entry
+
+
+class CommitLog(Protocol):
+    """The reports of commits, by run and hook, as JSON; part of the thread's open transaction."""
+
+    def find(self, run_id: str, hook: str) -> dict[str, object] | None:
+        """Return the report of a run's commit at a hook."""
+
+    def add(self, run_id: str, hook: str, report: dict[str, object]) -> None:
+        """Keep the report; there is none yet."""
 
 
 class MemoryCommitLog:
@@ -47,14 +59,16 @@ class MemoryCommitLog:
         self._reports[run_id, hook] = report
 
 
-class RunTarget(SessionArtifacts):
-    """A target wherever its texts are: the artifacts of the run's session, and the reports of its commits.
+class RunTarget(ABC):
+    """The target of one run: the texts of its turn, the artifacts of its session, and its commit reports.
+
+    A refused call may raise any exception, and has changed nothing.
 
     Args:
-        run_id: of the run; no two have the same.
+        run_id: the unique id of the run.
         session: the key of the persisted artifacts, see `session_key`; None if the run has no session.
-        artifacts: where those are kept; otherwise with this target.
-        log: where reports are kept; otherwise with this target, so that only this process knows of them.
+        artifacts: the store of these artifacts; in memory by default.
+        log: the commit reports; in memory by default.
     """
 
     def __init__(
@@ -64,9 +78,36 @@ class RunTarget(SessionArtifacts):
         artifacts: ArtifactStore | None = None,
         log: CommitLog | None = None,
     ) -> None:
-        super().__init__(session, artifacts or MemoryArtifacts())
+        self.session = session
         self._run_id = run_id
+        self._artifacts = artifacts or MemoryArtifacts()
         self._log = log or MemoryCommitLog()
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[None]:
+        """Make all calls of a `with` block take effect, or none."""
+
+    @abstractmethod
+    def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:
+        """Replace the text of the user's message, and return the part that holds the new text."""
+
+    @abstractmethod
+    def rewrite_reply(self, part: str | None, text: str, operation_id: str) -> str:
+        """Replace the text of this turn's reply, and return the part that holds the new text."""
+
+    def artifacts(self) -> Mapping[str, ArtifactView]:
+        """Return the persisted artifacts by tag; empty without a session."""
+        return {} if self.session is None else self._artifacts.load(self.session)
+
+    def put_artifacts(self, artifacts: Sequence[ArtifactView]) -> None:
+        """Store artifacts; each replaces the artifact with the same tag.
+
+        Raises:
+            RunError: the run has no session.
+        """
+        if self.session is None:
+            raise RunError("Persisted artifacts need a session key. Run a profile, or make them run_only.")
+        self._artifacts.put(self.session, artifacts)
 
     def committed(self, hook: Hook) -> CommitReport | None:
         """Return the report of what this run has committed at this hook already."""

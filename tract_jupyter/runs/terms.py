@@ -21,7 +21,7 @@ class Hook(StrEnum):
     AFTER = "after_main_llm"
 
 
-class Trigger(StrEnum):
+class RunTrigger(StrEnum):
     """The cause of a run: a new turn, or another reply within the current one."""
 
     GENERATE = "generate"

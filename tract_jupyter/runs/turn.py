@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models import ChatResponse
@@ -25,14 +25,13 @@ from tract_jupyter.runs.model import RunMessage
 from tract_jupyter.runs.projection import project
 from tract_jupyter.runs.prompt import Prompt
 from tract_jupyter.runs.schedule import ready_order
-from tract_jupyter.runs.terms import Hook, Role, Trigger
+from tract_jupyter.runs.terms import Hook, Role, RunTrigger
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from tract_jupyter.models import CommitInfo, CompiledContext, Message
-    from tract_jupyter.runs.commit_queue import CommitReport, Rewrite
+    from tract_jupyter.runs.commit_queue import Rewrite
     from tract_jupyter.runs.effect_types import Effect, UiInline
     from tract_jupyter.runs.events import RunEvent
     from tract_jupyter.runs.model import ArtifactView, Operation, OperationContext, OperationResult, Run
@@ -74,45 +73,6 @@ def rewritten(turn: Turn, rewrite: Rewrite) -> Turn:
     return replace(turn, reply=rewrite.after, reply_part=rewrite.part)
 
 
-class TurnTarget(Protocol):
-    """The target of one run's turn. A refused call raises any exception, and has changed nothing."""
-
-    @property
-    def session(self) -> str | None:
-        """The key of the persisted artifacts; None if the run has no session."""
-
-    def transaction(self) -> AbstractContextManager[object]:
-        """Make all calls of a `with` block take effect, or none."""
-
-    def committed(self, hook: Hook) -> CommitReport | None:
-        """Return the report of what this run has committed at this hook already."""
-
-    def record(self, report: CommitReport) -> None:
-        """Keep the report, so that nothing is committed twice."""
-
-    def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:
-        """Put a text in the place of the current user's message, and return the part that holds it."""
-
-    def rewrite_reply(self, part: str | None, text: str, operation_id: str) -> str:
-        """Put a text in the place of this turn's reply, and return the part that holds it."""
-
-    def artifacts(self) -> Mapping[str, ArtifactView]:
-        """Return the persisted artifacts as they stand; empty without a session."""
-
-    def put_artifacts(self, artifacts: Sequence[ArtifactView]) -> None:
-        """Persist artifacts in the place of those of the same tags."""
-
-
-class CommitLog(Protocol):
-    """The reports of commits, by run and hook, as JSON; part of the thread's open transaction."""
-
-    def find(self, run_id: str, hook: str) -> dict[str, object] | None:
-        """Return the report of a run's commit at a hook."""
-
-    def add(self, run_id: str, hook: str, report: dict[str, object]) -> None:
-        """Keep the report; there is none yet."""
-
-
 class RunSetup(NamedTuple):
     """The start of a run.
 
@@ -131,14 +91,14 @@ class RunSetup(NamedTuple):
     source: TurnSource
 
 
-def run_setup(context: CompiledContext, trigger: Trigger) -> RunSetup:
+def run_setup(context: CompiledContext, trigger: RunTrigger) -> RunSetup:
     """Read the turn from the compiled context.
 
     Raises:
         ContentError: there is no reply to make another variant of.
     """
     messages, replaces = context.messages, None
-    if trigger is Trigger.REGENERATE:
+    if trigger is RunTrigger.REGENERATE:
         if not messages or messages[-1].role != "assistant":
             last = f"ends with a message of the {messages[-1].role}" if messages else "is empty"
             raise ContentError(
@@ -170,8 +130,8 @@ def started_from(setup: RunSetup, version: CommitInfo, text: str) -> RunSetup:
     return setup._replace(prompt=setup.prompt.with_user(text), user_commit=version.commit_hash)
 
 
-def _source(messages: Sequence[Message], trigger: Trigger) -> TurnSource:
-    if trigger is Trigger.REGENERATE:
+def _source(messages: Sequence[Message], trigger: RunTrigger) -> TurnSource:
+    if trigger is RunTrigger.REGENERATE:
         return TurnSource.REGENERATE
     is_new = bool(messages) and messages[-1].role == "user"
     return TurnSource.USER_MESSAGE if is_new else TurnSource.CONTINUE

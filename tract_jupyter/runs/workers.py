@@ -13,7 +13,6 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from tract_jupyter.concurrency import Stopped, StopSignal, stopped_by
-from tract_jupyter.runs.events import Progress
 from tract_jupyter.runs.model import OperationResult, ResultError
 from tract_jupyter.runs.terms import MAX_ERROR_TEXT, ErrorCode, OperationStatus
 from tract_jupyter.storage import interruptible
@@ -53,8 +52,8 @@ class Job:
     is_computed: bool = False
 
 
-Report = tuple[Any, OperationResult | Progress]
-"""A key, and how its job ended, or how far it has come."""
+Report = tuple[Any, OperationResult | dict[str, Any]]
+"""The key of a job, and its result or its progress. Progress is a dict with `percent`, `tokens` or `text`."""
 
 
 class Workers(Protocol):
@@ -119,14 +118,21 @@ def is_computed_here() -> bool:
     return _is_computed.get()
 
 
-_progress: ContextVar[Callable[[Progress], None]] = ContextVar("tract_progress")
+_progress: ContextVar[Callable[[dict[str, Any]], None]] = ContextVar("tract_progress")
 
 
 def report_progress(percent: float | None = None, tokens: int | None = None, text: str = "") -> None:
-    """Say how far the operation that runs here has come; in another process nobody hears it."""
-    tell = _progress.get(None)
-    if tell is not None:
-        tell(Progress(percent, tokens, text[:_MAX_PARTIAL_TEXT]))
+    """Report the progress of the operation that runs on this thread. In another process this does nothing.
+
+    Args:
+        percent: 0 to 100.
+        tokens: the number of tokens that a model has written so far.
+        text: new text; it is cut to 2,000 characters.
+    """
+    report = _progress.get(None)
+    if report is not None:
+        values = {"percent": percent, "tokens": tokens, "text": text[:_MAX_PARTIAL_TEXT]}
+        report({name: value for name, value in values.items() if value not in {None, ""}})
 
 
 class ThreadWorkers:

@@ -10,7 +10,7 @@ import pytest
 from tests.runs.kinds.operations import context, made_by, operation, performed, rules
 from tract_jupyter.exceptions import RunError
 from tract_jupyter.runs import FUNCTIONS, Functions, SystemUpdate, UiInline, run_function
-from tract_jupyter.runs.kinds import ComputeKind, OperationFailed, Output, Services, Skipped
+from tract_jupyter.runs.kinds import ComputeKind, OperationFailed, OperationOutput, Services, Skipped
 
 KIND = ComputeKind()
 
@@ -57,7 +57,7 @@ def test_any_json_is_a_value(value):
 
 
 def test_a_function_may_say_more():
-    assert computed(lambda *_: Output(1, debug={"x": 1})).debug == {"x": 1}
+    assert computed(lambda *_: OperationOutput(1, debug={"x": 1})).debug == {"x": 1}
     assert computed(lambda *_: Skipped("not_today")).reason == "not_today"
 
 

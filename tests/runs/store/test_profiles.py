@@ -16,7 +16,7 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.review import Trust
 from tract_jupyter.runs import Profiles
-from tract_jupyter.runs.profile import Block, OperationProfile, run_operation
+from tract_jupyter.runs.profile import OperationBlock, OperationProfile, run_operation
 from tract_jupyter.storage import Database, EventRows, RunProfileRows
 
 TRACT = "1" * 32
@@ -80,7 +80,7 @@ def test_one_is_active(profiles):
 
 def test_one_whose_blocks_do_not_go_together_is_not_made_active(profiles):
     """E16: it is refused as it is activated, and not as a run is about to begin."""
-    blocks = [Block.of(name, [run_operation("a", order=1, text="x", tag="same")]) for name in "xy"]
+    blocks = [OperationBlock.of(name, [run_operation("a", order=1, text="x", tag="same")]) for name in "xy"]
     clash = OperationProfile.of("clash", blocks=blocks)
     profiles.save(SCENE, activate=True)
     with pytest.raises(ProfileError, match="art.same is written by x:a, y:a"):

@@ -1,7 +1,7 @@
 """The protocol of kinds of operations: what they may use, and what they may return.
 
 A kind is a black box with explicit effects (R1): it checks `params` when a profile is saved, and prepares a function
-from the context to an `Output`. Whatever that function raises becomes an error in `attempt`, so a kind raises
+from the context to an `OperationOutput`. Whatever that function raises becomes an error in `attempt`, so a kind raises
 `OperationFailed` where a code of its own says more, and `concurrency.Stopped` where it stops since it was told to.
 """
 
@@ -103,7 +103,7 @@ Problem = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OperationOutput:
     """The result of an operation.
 
     Attributes:
@@ -170,7 +170,7 @@ class OperationFailed(Exception):  # noqa: N818 # it leads to a result, and neve
         return cls(ErrorCode.VALIDATION, message)
 
 
-KindOutcome = Output | Skipped | Waits
+KindOutcome = OperationOutput | Skipped | Waits
 Runner = Callable[["OperationContext"], KindOutcome]
 """Does an operation's work once. It may be called from several threads, and again for another attempt."""
 

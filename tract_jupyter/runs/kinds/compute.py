@@ -16,7 +16,7 @@ from tract_jupyter.models import plain
 from tract_jupyter.runs.attempt import FUNCTIONS, is_importable
 from tract_jupyter.runs.kinds.base import (
     OperationFailed,
-    Output,
+    OperationOutput,
     Skipped,
     Waits,
     check_filled,
@@ -82,13 +82,13 @@ class Computation:
         arguments = filled(self.arguments, context)
         debug = {"arguments": quoted(arguments, context.snapshot_characters)}  # before it can change them
         returned = self.function(context, arguments)
-        if isinstance(returned, Output | Skipped | Waits):
+        if isinstance(returned, OperationOutput | Skipped | Waits):
             return returned
         several = returned if isinstance(returned, list | tuple) and returned else [returned]
         if all(isinstance(one, Tagged) for one in several):
-            return Output(effects=tuple(several), debug=debug)
+            return OperationOutput(effects=tuple(several), debug=debug)
         try:
-            return Output(plain(returned), debug=debug)
+            return OperationOutput(plain(returned), debug=debug)
         except ContentError as error:
             name = getattr(self.function, "__name__", "the function")
             raise OperationFailed.invalid(f"the result of {name!r} has no JSON form: {error}") from None

@@ -17,7 +17,7 @@ from tract_jupyter.exceptions import ContentError, OperationError
 from tract_jupyter.models import PendingStatus, plain
 from tract_jupyter.runs.kinds.base import (
     OperationFailed,
-    Output,
+    OperationOutput,
     Skipped,
     Waits,
     check_filled,
@@ -96,7 +96,7 @@ def _made(pending: Any, limit: int) -> KindOutcome:
     status = pending.status
     if status is PendingStatus.APPROVED:
         debug = {"fields": quoted(pending.fields, limit)}
-        return Output(_value(pending), outputs={"pendingId": pending.pending_id}, debug=debug)
+        return OperationOutput(_value(pending), outputs={"pendingId": pending.pending_id}, debug=debug)
     if status is PendingStatus.FAILED:
         raise OperationFailed(
             ErrorCode.OPERATION, f"{pending.operation!r} was approved and failed: {pending.error}"[:MAX_ERROR_TEXT],

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import Field, field_validator
 
 from tract_jupyter.exceptions import TemplateError
-from tract_jupyter.runs.kinds.base import OperationFailed, Output, check_params, check_template, read_params
+from tract_jupyter.runs.kinds.base import (
+    OperationFailed,
+    OperationOutput,
+    check_params,
+    check_template,
+    read_params,
+)
 from tract_jupyter.runs.kinds.json_output import read_json
 from tract_jupyter.runs.kinds.llm import NO_MODEL, RULES, CallParams, ask, engine_config
 from tract_jupyter.runs.reading import message_of
@@ -77,28 +83,28 @@ class _Judge:
     params: GuardParams
     services: Services | None
 
-    def __call__(self, context: OperationContext) -> Output:
+    def __call__(self, context: OperationContext) -> OperationOutput:
         try:
             return self._judged(context)
         except (OperationFailed, TemplateError) as error:
             if self.params.run_on_error == "error":
                 raise
             told = error.message if isinstance(error, OperationFailed) else str(error)
-            return Output(
+            return OperationOutput(
                 value=dict.fromkeys(self.params.keys, False), debug={"allFalseBecause": message_of(told)}
             )
 
-    def _judged(self, context: OperationContext) -> Output:
+    def _judged(self, context: OperationContext) -> OperationOutput:
         params = self.params
         if isinstance(params, LiquidGuardParams):
             text = render(params.template, context, strict=params.strict_variables)
-            return Output(value=_answers(text, params.keys))
+            return OperationOutput(value=_answers(text, params.keys))
         if self.services is None:
             raise OperationFailed.invalid(NO_MODEL)
         options = {"response_format": _response_format(params.keys)} if params.json_mode else {}
         answer = ask(params, self.services, context, options)
         value = _answers(answer.text, params.keys)
-        return Output(
+        return OperationOutput(
             value=value, usage=answer.usage, inputs=answer.inputs, outputs=answer.outputs, debug=answer.debug
         )
 

@@ -14,7 +14,7 @@ from tract_jupyter.models import sha256
 from tract_jupyter.runs.kinds.base import (
     ModelRef,
     OperationFailed,
-    Output,
+    OperationOutput,
     Services,
     check_params,
     check_template,
@@ -332,13 +332,13 @@ class _Ask:
     params: LlmParams
     services: Services
 
-    def __call__(self, context: OperationContext) -> Output:
+    def __call__(self, context: OperationContext) -> OperationOutput:
         answer = ask(self.params, self.services, context)
         try:
             value = self._value(answer.text)
         except OperationFailed as failed:
             raise _with_log(failed, answer) from None
-        return Output(
+        return OperationOutput(
             value=value, usage=answer.usage, inputs=answer.inputs, outputs=answer.outputs, debug=answer.debug
         )
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import Field
 
 from tract_jupyter.exceptions import StoreError
-from tract_jupyter.runs.kinds.base import OperationFailed, Output, check_filled, read_params
+from tract_jupyter.runs.kinds.base import OperationFailed, OperationOutput, check_filled, read_params
 from tract_jupyter.runs.reading import quoted
 from tract_jupyter.runs.templates.engine import render
 from tract_jupyter.runs.terms import Data
@@ -220,7 +220,7 @@ class Retrieval:
             query, k=params.k, min_score=params.min_score, roles=params.roles, skip_last=params.skip_last,
             branch=context.branch, exclude=[one for one in (context.user_key, context.turn_id) if one],
         )  # fmt: skip
-        return Output(
+        return OperationOutput(
             found, inputs={"queryChars": len(query)}, outputs={"found": len(found)},
             debug={"query": quoted(query, context.snapshot_characters)},
         )  # fmt: skip

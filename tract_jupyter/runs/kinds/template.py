@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
-from tract_jupyter.runs.kinds.base import Output, Runner, Services, check_params, check_template, read_params
+from tract_jupyter.runs.kinds.base import (
+    OperationOutput,
+    Runner,
+    Services,
+    check_params,
+    check_template,
+    read_params,
+)
 from tract_jupyter.runs.templates.engine import render
 from tract_jupyter.runs.terms import MAX_TEXT, Data
 
@@ -30,9 +37,9 @@ _RULES: Final = {"template": "template_required"}
 class _Render:
     params: TemplateParams
 
-    def __call__(self, context: OperationContext) -> Output:
+    def __call__(self, context: OperationContext) -> OperationOutput:
         text = render(self.params.template, context, strict=self.params.strict_variables)
-        return Output(
+        return OperationOutput(
             value=text,
             debug={"rendered": text[: context.snapshot_characters]},
             outputs={"characters": len(text)},

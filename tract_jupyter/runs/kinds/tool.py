@@ -14,7 +14,14 @@ from pydantic import Field
 from tract_jupyter.exceptions import ContentError, FingerprintError, UndecidedError
 from tract_jupyter.models import PendingStatus, plain
 from tract_jupyter.review import RUN
-from tract_jupyter.runs.kinds.base import OperationFailed, Output, Waits, check_filled, filled, read_params
+from tract_jupyter.runs.kinds.base import (
+    OperationFailed,
+    OperationOutput,
+    Waits,
+    check_filled,
+    filled,
+    read_params,
+)
 from tract_jupyter.runs.reading import quoted
 from tract_jupyter.runs.terms import MAX_ERROR_TEXT, Data, ErrorCode
 from tract_jupyter.storage import triggered
@@ -90,7 +97,7 @@ class ToolCaller:
         debug = {"arguments": quoted(arguments, context.snapshot_characters)}
         if result.success:
             try:
-                return Output(plain(result.output), inputs=summary, debug=debug)
+                return OperationOutput(plain(result.output), inputs=summary, debug=debug)
             except ContentError as error:
                 raise OperationFailed.invalid(f"the result of {tool!r} has no JSON form: {error}") from None
         return self._failed(tool, result)

@@ -18,7 +18,7 @@ from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.runs import patterns
 from tract_jupyter.runs.kinds.base import (
     OperationFailed,
-    Output,
+    OperationOutput,
     check_filled,
     check_templates,
     filled,
@@ -311,4 +311,4 @@ class Transformation:
 
         given = filled(self.params.input, context)
         debug = {"input": quoted(given, context.snapshot_characters)}
-        return Output(transformed(given, self.params.steps, fill), debug=debug)
+        return OperationOutput(transformed(given, self.params.steps, fill), debug=debug)

@@ -35,7 +35,7 @@ Version = Annotated[int, Field(ge=1)]
 FiniteOrder = Annotated[float, Field(strict=True)]
 
 
-class Block(Data):
+class OperationBlock(Data):
     """Operations that several profiles may share. Their ids and dependencies mean operations of the same block."""
 
     block_id: Annotated[str, Field(max_length=100), AfterValidator(_not_blank)]
@@ -46,7 +46,9 @@ class Block(Data):
     operations: tuple[Operation, ...] = ()
 
     @classmethod
-    def of(cls, block_id: str, operations: Iterable[Operation | dict[str, Any]], **fields: Any) -> Block:
+    def of(
+        cls, block_id: str, operations: Iterable[Operation | dict[str, Any]], **fields: Any
+    ) -> OperationBlock:
         """Make a block and check it.
 
         Args:
@@ -63,13 +65,13 @@ class Block(Data):
         return read_block({"block_id": block_id, "name": block_id, **fields, **content})
 
     def __repr__(self) -> str:
-        return f"<Block {self.block_id!r}: {_few([one.id for one in self.operations])}>"
+        return f"<OperationBlock {self.block_id!r}: {_few([one.id for one in self.operations])}>"
 
 
 class BlockRef(Data):
     """A block's place in a profile: blocks go by (order, id)."""
 
-    block: Block
+    block: OperationBlock
     order: FiniteOrder = 0
     enabled: bool = True
 
@@ -96,7 +98,7 @@ class OperationProfile(Data):
     @classmethod
     def of(
         cls, name: str, operations: Iterable[Operation | dict[str, Any]] = (),
-        blocks: Iterable[Block | BlockRef | dict[str, Any]] = (), **fields: Any,
+        blocks: Iterable[OperationBlock | BlockRef | dict[str, Any]] = (), **fields: Any,
     ) -> OperationProfile:  # fmt: skip
         """Make a profile and check it: `OperationProfile.of("diary", [run_operation("summary", ...), ...])`.
 
@@ -112,7 +114,7 @@ class OperationProfile(Data):
         from tract_jupyter.runs.profile.validate import read_profile
 
         refs = [
-            BlockRef(block=one, order=float(place)) if isinstance(one, Block) else one
+            BlockRef(block=one, order=float(place)) if isinstance(one, OperationBlock) else one
             for place, one in enumerate(_listed(blocks, "blocks"))
         ]
         content = {"operations": _listed(operations, "operations"), "blocks": refs}
@@ -237,7 +239,7 @@ def _parts(profile: OperationProfile) -> list[_Part]:
     return [own, *shared] if own.operations else shared
 
 
-def _part(block: Block) -> _Part:
+def _part(block: OperationBlock) -> _Part:
     return _Part(f"{block.block_id}:", f"{block.block_id}:{block.version}", block.operations)
 
 

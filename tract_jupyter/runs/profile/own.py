@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.runs.profile.build import run_operation
-from tract_jupyter.runs.profile.model import Block, BlockRef, OperationProfile
+from tract_jupyter.runs.profile.model import BlockRef, OperationBlock, OperationProfile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ def with_own(profile: OperationProfile | None, specs: Sequence[OperationSpec]) -
     """
     if not specs:
         return profile
-    block = Block.of(BLOCK, [_operation(spec, place) for place, spec in enumerate(specs)])
+    block = OperationBlock.of(BLOCK, [_operation(spec, place) for place, spec in enumerate(specs)])
     if profile is None:
         return OperationProfile.of(BLOCK, blocks=[block])
     return profile.model_copy(update={"blocks": (*profile.blocks, BlockRef(block=block, order=_LAST))})

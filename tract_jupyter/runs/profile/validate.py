@@ -16,7 +16,7 @@ from tract_jupyter.exceptions import ProfileError, RunError
 from tract_jupyter.models import sha256
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.model import Operation
-from tract_jupyter.runs.profile.model import Block, BlockRef, OperationProfile
+from tract_jupyter.runs.profile.model import BlockRef, OperationBlock, OperationProfile
 from tract_jupyter.runs.profile.rules import RULES, OperationSet
 from tract_jupyter.runs.reading import read
 from tract_jupyter.runs.terms import Data
@@ -192,7 +192,9 @@ def read_profile(
     return whole.model_copy(update={"operations": operations, "blocks": refs})
 
 
-def read_block(given: Block | dict[str, Any], *, kinds: KindRegistry | None = None) -> Block:
+def read_block(
+    given: OperationBlock | dict[str, Any], *, kinds: KindRegistry | None = None
+) -> OperationBlock:
     """Read a block, bring it into normal form, and check it.
 
     Raises:
@@ -242,11 +244,11 @@ def _params(operation: Operation, kinds: KindRegistry) -> list[Problem]:
         return [("kind_unusable", str(error))]
 
 
-def _check_block(given: object, kinds: KindRegistry) -> tuple[Block | None, list[ProfileProblem]]:
+def _check_block(given: object, kinds: KindRegistry) -> tuple[OperationBlock | None, list[ProfileProblem]]:
     fields, inner = _apart(given, "operations")
     name = fields.get("blockId") if isinstance(fields, dict) else None
     where = f"block {name!r}" if isinstance(name, str) and name else "block"
-    block, found = _read(Block, fields, where)
+    block, found = _read(OperationBlock, fields, where)
     room = len(name) + 1 if isinstance(name, str) else 0
     operations, wrong = check_operations(inner["operations"], kinds, room=room)
     found += [(rule, f"{where}, {place}", text) for rule, place, text in wrong]
