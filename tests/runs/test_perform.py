@@ -129,7 +129,7 @@ def test_one_operation_one_tag():
 
 
 @pytest.mark.parametrize(
-    ("artifact", "told"), [("other", r"says art\.other; .*tag='state'"), (None, "says no artifact")]
+    ("artifact", "told"), [("other", r"declares art\.other. .*tag='state'"), (None, "declares no artifact")]
 )
 def test_a_tag_that_is_not_declared_is_not_written(artifact, told):
     """E16: whoever reads a profile sees all that it may write; nothing of the operation counts."""

@@ -173,5 +173,5 @@ def test_wrong_parameters(tract, params):
 
 
 def test_a_host_without_operations():
-    with pytest.raises(OperationFailed, match="dynamic operations are not available"):
+    with pytest.raises(OperationFailed, match="Dynamic operations are not available"):
         made_by(KIND, PARAMS)

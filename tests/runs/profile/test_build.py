@@ -158,7 +158,7 @@ def test_a_word_may_stand_alone():
 @pytest.mark.parametrize("what", ["after", "outputs", "into"])
 def test_what_is_no_word_is_refused(what):
     """Nor is it taken apart."""
-    assert wrong("a", text="x", **{what: 3})[2] == f"{what} is a word or a list of words, not 3"
+    assert wrong("a", text="x", **{what: 3})[2] == f"{what} must be a word or a list of words, not 3"
 
 
 def test_a_dependency_is_named_by_its_id():

@@ -288,7 +288,7 @@ def test_all_that_is_wrong_is_told_at_once():
         ("unknown_dependency", "block 'y', operation 'a', dependsOn"),
     ]
     text = str(caught.value)
-    assert "order must be a number, not '1'; the smaller runs and commits first" in text
+    assert "order must be a number, not '1'; smaller orders run and commit first" in text
     assert "pydantic" not in text
     assert "Input should" not in text
 

@@ -98,7 +98,7 @@ def test_removing_one(profiles):
     profiles.remove("scene")
     assert profiles.active is None
     for call in (profiles.remove, profiles.get, profiles.activate):
-        with pytest.raises(UnknownProfileError, match="there is no profile 'scene'; there are: none"):
+        with pytest.raises(UnknownProfileError, match="There is no profile 'scene'. Profiles: none"):
             call("scene")
     profiles.save(OperationProfile.of("Scene"))
     with pytest.raises(UnknownProfileError, match="Did you mean 'Scene'"):
@@ -147,7 +147,7 @@ def test_what_is_adopted_is_what_was_read(database, make, profiles):
     make("them").save(SCENE)
     (listed,) = profiles.list()
     make("them").save(OperationProfile.of("scene"))
-    with pytest.raises(RunError, match="was changed since you read it"):
+    with pytest.raises(RunError, match="has changed since you read it"):
         profiles.adopt(listed)
     assert profiles.list()[0].quarantined
     change(database, "UPDATE run_profiles SET profile_json = '['")

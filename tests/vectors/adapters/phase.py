@@ -211,7 +211,7 @@ def _step(
 ) -> tuple[bool, Turn]:
     ops = given.get("before" if hook is Hook.BEFORE else "after") or []
     phase, _ = _phase({**given, "ops": ops}, hook, turn, client, {})
-    items = [CommitItem.of(one, phase.results[one.id]) for one in phase.plan.operations]
+    items = [CommitItem.of(one, phase.results[one.id]) for one in phase.plan.by_id.values()]
     turn, report = commit(hook, items, turn, target)
     results.update({key: _told(one) for key, one in phase.results.items()})
     failed = any(map(counts_against, phase.results.values()))

@@ -1,4 +1,4 @@
-"""Kind `template`: a text with placeholders, rendered. No model is asked (E21)."""
+"""Kind `template`: renders a text with placeholders, without a model (E21)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TemplateParams(Data):
-    """The `params` of kind `template`."""
+    """The parameters of the kind `template`."""
 
     template: Annotated[str, Field(max_length=MAX_TEXT)]
     strict_variables: bool = False
@@ -47,7 +47,7 @@ class _Render:
 
 
 class TemplateKind:
-    """The kind whose value is a rendered text. Bad syntax or a missing strict variable fails the operation."""
+    """The kind whose value is a rendered text. Invalid syntax or a missing strict variable fails the operation."""
 
     name: Final = "template"
     parameters = (TemplateParams,)
@@ -55,7 +55,7 @@ class TemplateKind:
     is_computed: Final = True
 
     def check(self, operation: Operation) -> list[Problem]:
-        """Return what is wrong with `params`."""
+        """Return all problems of the parameters."""
         return check_params(
             TemplateParams,
             operation.config.params,

@@ -1,4 +1,4 @@
-"""The operations of a tract that say themselves that they are a part of each run, as a block of the run's profile."""
+"""The tract's own operations that fire in each run, as a block of the run's profile."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.model import Operation
 
 BLOCK: Final = "own"
-"""The id of the block; its operations are called `own:NAME`."""
+"""The id of the block; its operations are named `own:NAME`."""
 _LAST: Final = 1e9
 
 
 def with_own(profile: OperationProfile | None, specs: Sequence[OperationSpec]) -> OperationProfile | None:
-    """Return a profile with the operations of a tract after its own; those alone where there is no profile.
+    """Return the profile with the tract's own operations at the end; only these if there is no profile.
 
     Args:
-        profile: as it was chosen; None for plain generation.
-        specs: each names its hook.
+        profile: the chosen profile; None for none.
+        specs: the tract's own operations; each names its hook.
     """
     if not specs:
         return profile
@@ -37,7 +37,7 @@ def _operation(spec: OperationSpec, place: int) -> Operation:
     when = spec.fires_on
     assert when is not None  # noqa: S101 # they are those that say it
     more: dict[str, Any] = {} if when.action is None else {"action": when.action}
-    hook: Any = when.hook  # its own name is taken too
+    hook: Any = when.hook  # the name of a hook is valid as well
     return run_operation(
         spec.name, "dynamic", order=place, when=hook, required=when.required, description=spec.description,
         operation=spec.name, fields=when.fields, **more,
