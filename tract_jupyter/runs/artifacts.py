@@ -136,5 +136,5 @@ class MemoryArtifacts:
 
     def put(self, session: str, artifacts: Sequence[ArtifactView]) -> None:
         """Store artifacts; each replaces the artifact with the same tag."""
-        kept = {**self._sessions.get(session, {}), **{one.tag: one for one in artifacts}}
-        self._sessions = {**self._sessions, session: kept}
+        merged = {**self._sessions.get(session, {}), **{one.tag: one for one in artifacts}}
+        self._sessions = {**self._sessions, session: merged}

@@ -104,11 +104,11 @@ class MainCaller:
         ended = None if is_new else self.find(log.run_id)
         if ended is None:
             with stopped_by(abort), nullcontext() if abort.deadline is None else _in_time(abort, now):
-                found = self._request(turn, snapshot, log.run_id, call)
+                outcome = self._request(turn, snapshot, log.run_id, call)
             # a committed reply counts, also if an exception came after the commit
             ended = call.kept or self.find(log.run_id)
             if ended is None:
-                ended = _aborted(found.reply.text) if abort.is_set() else found
+                ended = _aborted(outcome.reply.text) if abort.is_set() else outcome
         if isinstance(call.raised, INTERRUPTS):
             abort.set()
         log.add(ended)  # stored before the next wait; until then the commit has the same facts
@@ -148,11 +148,11 @@ class MainCaller:
         Raises:
             StoreCorruptError: the event is damaged, or its commit is missing.
         """
-        kept = self._reports.find(run_id, _MAIN)
-        if kept is None:
+        stored = self._reports.find(run_id, _MAIN)
+        if stored is None:
             return None
         try:
-            ended = MainFinished.from_dict(kept)
+            ended = MainFinished.from_dict(stored)
             self._tract.get_commit(ended.reply_commit or "")
         except (ValidationError, CommitNotFoundError):
             raise StoreCorruptError(

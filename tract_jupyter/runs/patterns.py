@@ -43,8 +43,8 @@ def first(pattern: str, text: str) -> str | None:
         OperationFailed: the pattern is invalid, or takes too long.
     """
     for match in _matches(pattern, text):
-        found: str = next((group for group in match.groups() if group is not None), match[0])
-        return found
+        group_text: str = next((group for group in match.groups() if group is not None), match[0])
+        return group_text
     return None
 
 

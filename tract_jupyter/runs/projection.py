@@ -107,8 +107,8 @@ class RunHistory:
     def rewrites(self, hook: Hook, target: str) -> list[dict[str, Any]]:
         """Return the rewrites of the `user`'s message or the `reply` by a commit."""
         commit = self.commits.get(hook)
-        made = () if commit is None else commit.report.get("rewrites", ())
-        return [rewrite for rewrite in made if rewrite.get("target") == target]
+        rewrites = () if commit is None else commit.report.get("rewrites", ())
+        return [rewrite for rewrite in rewrites if rewrite.get("target") == target]
 
     @property
     def status(self) -> RunStatus:

@@ -129,7 +129,7 @@ class Profiles:
             StoreError: it cannot be stored.
             TrustError: it cannot be signed.
         """
-        given, profile = profile, read_profile(profile)
+        original, profile = profile, read_profile(profile)
         name = profile.name
         if missing := self._check(profile.all_operations):
             raise ProfileError(missing)
@@ -141,7 +141,7 @@ class Profiles:
             self._stored.put(connection, signed, "saved", {"name": name})
             if activate:
                 self._rows.activate(connection, name)
-        if isinstance(given, OperationProfile):  # its data cannot change, so the cache is safe
+        if isinstance(original, OperationProfile):  # its data cannot change, so the cache is safe
             self._read = (name, text, profile)
 
     def deactivate(self) -> None:
@@ -335,8 +335,8 @@ class TurnStates:
         if not names:
             return {}
         with self._database.read() as connection:
-            found = read_artifacts(self._rows, connection, names.values())
-        return {tag: found[name] for tag, name in sorted(names.items())}
+            artifacts = read_artifacts(self._rows, connection, names.values())
+        return {tag: artifacts[name] for tag, name in sorted(names.items())}
 
     def put(self, session: str, artifacts: Sequence[ArtifactView]) -> None:
         """Store artifacts; each replaces the artifact of the same tag.
@@ -468,16 +468,16 @@ def read_artifacts(
     Raises:
         StoreCorruptError: one is damaged or missing, or a newer version wrote it.
     """
-    found = read_objects(rows, connection, names)
+    bodies = read_objects(rows, connection, names)
     try:
-        wanted = {key for body in found.values() for key in (body["value"], *body["history"])}
+        wanted = {key for body in bodies.values() for key in (body["value"], *body["history"])}
         values = read_objects(rows, connection, wanted)
         return {
             name: ArtifactView.from_dict({
                 **body["settings"], "tag": body["tag"], "value": values[body["value"]],
                 "history": [values[key] for key in body["history"]],
             })
-            for name, body in found.items()
+            for name, body in bodies.items()
         }  # fmt: skip
     except (ValidationError, KeyError, TypeError) as error:
         raise StoreCorruptError(
@@ -493,14 +493,14 @@ def read_objects(rows: RunObjectRows, connection: Connection, names: Iterable[st
         StoreCorruptError: one is missing, or does not match its name.
     """
     wanted = list(dict.fromkeys(names))
-    found = rows.get(connection, wanted) if wanted else {}
+    bodies = rows.get(connection, wanted) if wanted else {}
     for name in wanted:
-        if name not in found or name_of(found[name]) != name:
+        if name not in bodies or name_of(bodies[name]) != name:
             raise StoreCorruptError(
                 f"The state of runs is damaged in the store: {str(name)[:32]} is missing or was changed. Restore a "
                 "backup, or reset to an earlier commit."
             )
-    return {name: json.loads(body) for name, body in found.items()}
+    return {name: json.loads(body) for name, body in bodies.items()}
 
 
 class SqlCommitLog:
@@ -559,9 +559,9 @@ def signed(signer: Signer, run_id: str, snapshot: RunStarted) -> RunStarted:
     """
     unsigned = snapshot.form()
     signature = signer.sign(_SNAPSHOT_TRUST_KIND, [run_id, unsigned])
-    found = snapshot.model_copy(update={"signature": signature})
-    found.once("form", lambda _: {**unsigned, "signature": signature})
-    return found
+    signed_snapshot = snapshot.model_copy(update={"signature": signature})
+    signed_snapshot.once("form", lambda _: {**unsigned, "signature": signature})
+    return signed_snapshot
 
 
 def is_signed(signer: Signer, run_id: str, snapshot: RunStarted) -> bool:

@@ -43,9 +43,9 @@ _MAX_DEPTH: Final = 50
 
 def schema_problems(schema: Any) -> list[str]:
     """Return the problems of a schema: unknown types, and parts that are nested too deeply."""
-    found: list[str] = []
-    _look_through(schema, "", found, 0)
-    return found[:_MAX_PROBLEMS]
+    problems: list[str] = []
+    _look_through(schema, "", problems, 0)
+    return problems[:_MAX_PROBLEMS]
 
 
 def _look_through(schema: Any, path: str, found: list[str], depth: int) -> None:
@@ -83,9 +83,9 @@ def _unknown_type(text: str) -> str | None:
 
 def mismatches(value: Any, schema: Any) -> list[str]:
     """Return the differences between a value and its schema, with paths such as `tasks[0].id`."""
-    found: list[str] = []
-    _compare(value, schema, "", found, 0)
-    return found[:_MAX_PROBLEMS]
+    problems: list[str] = []
+    _compare(value, schema, "", problems, 0)
+    return problems[:_MAX_PROBLEMS]
 
 
 def _compare(value: Any, schema: Any, path: str, found: list[str], depth: int) -> None:
@@ -188,12 +188,12 @@ def _code_block(text: str) -> str:
 
 def _searched(text: str, pattern: str) -> str:
     try:
-        found = patterns.first(pattern, text[:_LONGEST_SEARCHED])
+        match = patterns.first(pattern, text[:_LONGEST_SEARCHED])
     except OperationFailed as failed:
         raise _unreadable(failed.message, text) from None
-    if found is None:
+    if match is None:
         raise _unreadable("The pattern does not match the reply.", text)
-    return found
+    return match
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -171,13 +171,13 @@ _OF_OTHERS: Final = {"unknown_dependency", "condition_unknown_source"}
 def _alone(given: dict[str, Any]) -> Operation:
     """Read one operation, without checks of its references to others."""
     kinds = KindRegistry()
-    operations, found = check_operations([normal_operation(given)], kinds, room=0)
+    operations, problems = check_operations([normal_operation(given)], kinds, room=0)
     kind = given["kind"]
     guess = nearest(kind, kinds) if isinstance(kind, str) and kind not in kinds else ""
     if guess:  # any other kind may belong to a package that is not installed here
         message = f"there is no kind {kind!r}.{guess} If a package adds that kind, install it first"
-        found.append(("unsupported_kind", f"operation {given['operationId']!r}, kind", message))
-    found = [problem for problem in found if problem[0] not in _OF_OTHERS]
-    if found:
-        raise ProfileError(found)
+        problems.append(("unsupported_kind", f"operation {given['operationId']!r}, kind", message))
+    problems = [problem for problem in problems if problem[0] not in _OF_OTHERS]
+    if problems:
+        raise ProfileError(problems)
     return operations[0]

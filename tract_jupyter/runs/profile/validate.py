@@ -54,8 +54,8 @@ def normal_operation(given: object) -> object:
 def identity(given: object) -> str | None:
     """Return the id of an operation in normal form, if it has one."""
     definition = given.get("definition") if isinstance(given, dict) else None
-    found = definition.get("operationId") if isinstance(definition, dict) else None
-    return found if isinstance(found, str) else None
+    operation_id = definition.get("operationId") if isinstance(definition, dict) else None
+    return operation_id if isinstance(operation_id, str) else None
 
 
 def tag_of(name: str, otherwise: str) -> str:
@@ -249,11 +249,11 @@ def _check_block(given: object, kinds: KindRegistry) -> tuple[OperationBlock | N
     fields, inner = _apart(given, "operations")
     name = fields.get("blockId") if isinstance(fields, dict) else None
     where = f"block {name!r}" if isinstance(name, str) and name else "block"
-    block, found = _read(OperationBlock, fields, where)
+    block, problems = _read(OperationBlock, fields, where)
     room = len(name) + 1 if isinstance(name, str) else 0
     operations, wrong = check_operations(inner["operations"], kinds, room=room)
-    found += [(rule, f"{where}, {place}", text) for rule, place, text in wrong]
-    return block and block.model_copy(update={"operations": operations}), found
+    problems += [(rule, f"{where}, {place}", text) for rule, place, text in wrong]
+    return block and block.model_copy(update={"operations": operations}), problems
 
 
 def _read_refs(

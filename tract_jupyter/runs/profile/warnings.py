@@ -241,12 +241,12 @@ def _both_hooks(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
 def _retry(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
     """Warn about retry settings for a single attempt, and about changes of a zero wait."""
     own, params = one.config.retry, one.config.params
-    given = [("retry", own.max_attempts, own != Retry(max_attempts=own.max_attempts))]
+    settings = [("retry", own.max_attempts, own != Retry(max_attempts=own.max_attempts))]
     asked = params.get("retry") if _asks_model(one) else None
     if isinstance(asked, dict):
         says_more = bool(asked.get("backoffMs") or asked.get("retryOn"))
-        given.append(("params.retry", asked.get("maxAttempts", 1), says_more))
-    for field, most, says_more in given:
+        settings.append(("params.retry", asked.get("maxAttempts", 1), says_more))
+    for field, most, says_more in settings:
         if most == 1 and says_more:
             message = "it is tried once, so the rest has no effect: give maxAttempts, or leave retry out"
             yield _warn("retry_once", one, field, message)

@@ -176,8 +176,8 @@ def _sort(value: Any, key: Any = None) -> list[Any]:
 
 def _sort_natural(value: Any, key: Any = None) -> list[Any]:
     def by_letters(one: Any) -> tuple[bool, str]:
-        found = _by(one, key)
-        return found is None or found is MISSING, text_of(found).casefold()
+        compared = _by(one, key)
+        return compared is None or compared is MISSING, text_of(compared).casefold()
 
     return sorted(flat(value), key=by_letters)
 
@@ -212,9 +212,9 @@ def _chooser(give: Callable[[list[tuple[int, Any, bool]]], Any]) -> Callable[...
     """
 
     def choose(scope: TemplateScope, value: Any, key: Any, wanted: Any = None) -> Any:
-        found = flat(value)
-        scope.budget.step(len(found))
-        return give([(place, one, _fits(one, key, wanted)) for place, one in enumerate(found)])
+        items = flat(value)
+        scope.budget.step(len(items))
+        return give([(place, one, _fits(one, key, wanted)) for place, one in enumerate(items)])
 
     return choose
 
@@ -232,14 +232,14 @@ def _sum(value: Any, key: Any = None) -> int | float:
 
 def _end(value: Any, place: int) -> Any:
     """Return the first or last element; nil for a text or number."""
-    found = [] if isinstance(value, str) else elements(value)
-    return found[place] if found else None
+    items = [] if isinstance(value, str) else elements(value)
+    return items[place] if items else None
 
 
 def _pick(scope: TemplateScope, value: Any) -> Any:
     """Return a random element from the run's seed; a replay returns the same one."""
-    found = elements(value)
-    return scope.random.choice(found) if found else None
+    items = elements(value)
+    return scope.random.choice(items) if items else None
 
 
 LIST_FILTERS: Final[dict[str, FilterFunction]] = {
@@ -292,10 +292,10 @@ def read_time(value: Any) -> datetime | None:
             return None
         if re.fullmatch("[0-9]+", text):
             return datetime.fromtimestamp(int(text), UTC)
-        found = _iso(text) or _in_words(text)
+        moment = _iso(text) or _in_words(text)
     except (ValueError, OverflowError, OSError):
         return None
-    return found if found is None or found.tzinfo else found.replace(tzinfo=UTC)
+    return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _iso(text: str) -> datetime | None:
@@ -310,10 +310,10 @@ def _in_words(text: str) -> datetime | None:
     parts: dict[str, Any] = {}
     for match in _PART.finditer(text.lower()):
         kind, word = str(match.lastgroup), match[str(match.lastgroup)]
-        found = _part(kind, word, parts)
-        if found is None or parts.keys() & found.keys():
+        new_parts = _part(kind, word, parts)
+        if new_parts is None or parts.keys() & new_parts.keys():
             return None
-        parts.update(found)
+        parts.update(new_parts)
     if not {"year", "month"} <= parts.keys():
         return None
     hour = parts.get("hour", 0)

@@ -215,12 +215,12 @@ def _case(reader: Reader, piece: SourcePiece) -> Render:
     branches = reader.branches(piece, first, "when", _values)
 
     def render(scope: TemplateScope, out: TemplateOutput) -> Signal:
-        found = subject(scope)
+        subject_value = subject(scope)
 
         def is_equal(value: Expression) -> bool:
             scope.budget.step()
-            scope.budget.weigh(found)
-            return same(found, value(scope))
+            scope.budget.weigh(subject_value)
+            return same(subject_value, value(scope))
 
         for values, body in branches:
             if values is None or any(map(is_equal, values)):
@@ -296,15 +296,15 @@ def _for(reader: Reader, piece: SourcePiece) -> Render:
     otherwise = reader.body(piece)[0] if last.name == "else" else TagBody(())
 
     def render(scope: TemplateScope, out: TemplateOutput) -> Signal:
-        found = head.elements(scope)
-        if not found:
+        items = head.elements(scope)
+        if not items:
             return otherwise.render(scope, out)
         parent = scope.around("forloop")
         with scope.frame() as frame:
-            for index, one in enumerate(found):
+            for index, one in enumerate(items):
                 scope.budget.step()
                 frame[head.name] = one
-                frame["forloop"] = {**_position(index, len(found)), "parentloop": parent}
+                frame["forloop"] = {**_position(index, len(items)), "parentloop": parent}
                 if body.render(scope, out) == "break":
                     break
         return None
@@ -318,16 +318,16 @@ def _table(reader: Reader, piece: SourcePiece) -> Render:
     body, _ = reader.body(piece)
 
     def render(scope: TemplateScope, out: TemplateOutput) -> Signal:
-        found = head.elements(scope)
-        columns = head.whole("cols", scope) or max(1, len(found))
+        items = head.elements(scope)
+        columns = head.whole("cols", scope) or max(1, len(items))
         out.add('<tr class="row1">\n')
         with scope.frame() as frame:
-            for index, one in enumerate(found):
+            for index, one in enumerate(items):
                 scope.budget.step()
                 row, column = divmod(index, columns)
                 frame[head.name] = one
                 frame["tablerowloop"] = {
-                    **_position(index, len(found)), "row": row + 1, "col": column + 1, "col0": column,
+                    **_position(index, len(items)), "row": row + 1, "col": column + 1, "col0": column,
                     "col_first": column == 0, "col_last": column == columns - 1,
                 }  # fmt: skip
                 out.add(f'<td class="col{column + 1}">')
@@ -335,7 +335,7 @@ def _table(reader: Reader, piece: SourcePiece) -> Render:
                 out.add("</td>")
                 if signal == "break":
                     break
-                if column == columns - 1 and index < len(found) - 1:
+                if column == columns - 1 and index < len(items) - 1:
                     out.add(f'</tr>\n<tr class="row{row + 2}">')
         out.add("</tr>\n")
         return None
