@@ -31,8 +31,8 @@ from tract_jupyter.runs import (
     OperationResult,
     OperationStatus,
     Prompt,
+    RunTrigger,
     ThreadWorkers,
-    Trigger,
     Turn,
     commit,
     execute,
@@ -106,7 +106,7 @@ def _queue(operations: Sequence[Operation]) -> list[CommitItem]:
 
 
 def _planned_and_committed(operations: Sequence[Operation], queue: Sequence[CommitItem]) -> None:
-    make_plan(operations, Hook.BEFORE, Trigger.GENERATE)
+    make_plan(operations, Hook.BEFORE, RunTrigger.GENERATE)
     prompt = Prompt.of([{"role": "system", "content": "s"}, {"role": "user", "content": "u"}])
     commit(Hook.BEFORE, queue, Turn.of(prompt), MemoryTarget())
 
@@ -114,7 +114,7 @@ def _planned_and_committed(operations: Sequence[Operation], queue: Sequence[Comm
 def _job(key: str, function: Callable[[OperationContext], OperationResult]) -> Job:
     return Job(
         function,
-        OperationContext(run_id="bench", operation_id=key, trigger=Trigger.GENERATE, hook=Hook.BEFORE),
+        OperationContext(run_id="bench", operation_id=key, trigger=RunTrigger.GENERATE, hook=Hook.BEFORE),
     )
 
 
@@ -124,7 +124,7 @@ def _nothing(context: OperationContext) -> OperationResult:
 
 def _best(operations: Sequence[Operation]) -> float:
     """Seconds of executing operations that do nothing, four at a time."""
-    plan = make_plan(operations, Hook.BEFORE, Trigger.GENERATE, concurrency=_WORKERS)
+    plan = make_plan(operations, Hook.BEFORE, RunTrigger.GENERATE, concurrency=_WORKERS)
     jobs = {one.id: _job(one.id, _nothing) for one in operations}
     with ThreadWorkers() as workers:
         return best_of(lambda: execute(plan, lambda one, _results: jobs[one.id], workers))
@@ -212,7 +212,7 @@ def _slept(operations: Sequence[Operation], seconds: dict[str, float], workers: 
         return _nothing(context)
 
     jobs = {one.id: _job(one.id, sleeping) for one in operations}
-    plan = make_plan(operations, Hook.BEFORE, Trigger.GENERATE, concurrency=_WORKERS)
+    plan = make_plan(operations, Hook.BEFORE, RunTrigger.GENERATE, concurrency=_WORKERS)
     return time_call(lambda: execute(plan, lambda one, _results: jobs[one.id], workers))
 
 

@@ -107,7 +107,7 @@ def test_a_new_run_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     source = '''
         """A run kind that writes a word backwards."""
 
-        from tract_jupyter.runs.kinds import Output
+        from tract_jupyter.runs.kinds import OperationOutput
 
 
         class Backwards:
@@ -121,7 +121,7 @@ def test_a_new_run_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
             def prepare(self, operation, services):
                 word = operation.config.params["word"]
-                return lambda context: Output(word[::-1])
+                return lambda context: OperationOutput(word[::-1])
     '''
     add_module(tmp_path, monkeypatch, "backwards_kind", source)
     info = tmp_path / "backwards-1.0.dist-info"

@@ -35,7 +35,7 @@ from .orchestrator import reject_all as reject_all
 from .review import Pending as Pending
 from .runs import RunOptions as RunOptions
 from .runs import run_function as run_function
-from .runs.profile import Block as Block
+from .runs.profile import OperationBlock as OperationBlock
 from .runs.profile import OperationProfile as OperationProfile
 from .runs.profile import run_operation as run_operation
 from .session import Session as Session

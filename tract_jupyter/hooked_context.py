@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         PendingRebase,
         PendingToolResult,
     )
-    from tract_jupyter.runs import OnEvent, RunOptions, RunResponse, Trigger
+    from tract_jupyter.runs import OnEvent, RunOptions, RunResponse, RunTrigger
     from tract_jupyter.runs.profile import OperationProfile
     from tract_jupyter.toolkit import ToolProfile, Toolset
 
@@ -319,7 +319,7 @@ class HookedContext(VersionedContext):
         self,
         /,
         *,
-        trigger: Trigger | str = "generate",
+        trigger: RunTrigger | str = "generate",
         profile: str | OperationProfile | None = None,
         on_event: OnEvent | None = None,
         run: RunOptions | None = None,
@@ -440,7 +440,7 @@ class HookedContext(VersionedContext):
         *,
         name: str | None = None,
         attachments: Sequence[Attachable] = (),
-        trigger: Trigger | str = "generate",
+        trigger: RunTrigger | str = "generate",
         profile: str | OperationProfile | None = None,
         on_event: OnEvent | None = None,
         run: RunOptions | None = None,

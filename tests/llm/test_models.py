@@ -23,7 +23,7 @@ from tract_jupyter.exceptions import (
     RunFailedError,
     UndecidedError,
 )
-from tract_jupyter.runs.profile import Block, OperationProfile, run_operation
+from tract_jupyter.runs.profile import OperationBlock, OperationProfile, run_operation
 
 KEY = "Zq7-not-of-any-known-shape-0042"
 
@@ -65,7 +65,9 @@ def test_what_names_nothing_is_refused_before_any_call(asked, named):
 
 def test_operations_of_blocks_and_disabled_ones_are_looked_at_when_saved(asked):
     """Somebody may switch them on; a run looks at those that it has."""
-    profile = OperationProfile.of("p", blocks=[Block.of("b", [aux(provider_ref="nobody", enabled=False)])])
+    profile = OperationProfile.of(
+        "p", blocks=[OperationBlock.of("b", [aux(provider_ref="nobody", enabled=False)])]
+    )
     with pytest.raises(ProfileError, match="nobody"):
         asked.profiles.save(profile)
     assert asked.generate(profile=profile).text == "On the mat."

@@ -122,7 +122,7 @@ def test_what_takes_reasoning_from_the_model_is_said_before_it_is_done(talk):
             "run --nosuch",
             "no option '--nosuch'. Usage: %tract run [ID] [--prompt | --resume | --replay], run --dry",
         ),
-        ("run zzz", "there is no run 'zzz'; tract.runs(), or %tract runs, lists them"),
+        ("run zzz", "There is no run 'zzz'. tract.runs() or %tract runs lists them."),
         ("status --nosuch", "no option '--nosuch'. Usage: %tract status"),
     ],
 )

@@ -16,7 +16,7 @@ from tract_jupyter.runs import (
     OperationContext,
     OperationResult,
     OperationStatus,
-    Trigger,
+    RunTrigger,
     execute,
     make_plan,
 )
@@ -81,7 +81,7 @@ async def awaiting(context):
 def job_of(function, key, anywhere=True, **variables):
     """A job for an operation."""
     context = OperationContext(
-        run_id="r", operation_id=key, trigger=Trigger.GENERATE, hook=Hook.BEFORE, variables=variables
+        run_id="r", operation_id=key, trigger=RunTrigger.GENERATE, hook=Hook.BEFORE, variables=variables
     )
     return Job(function, context, anywhere)
 
@@ -95,5 +95,5 @@ def run_functions(functions, workers, operations, *, anywhere=True, variables=No
             return function
         return job_of(function, one.id, anywhere, **(variables or {}))
 
-    plan = make_plan(operations, Hook.BEFORE, Trigger.GENERATE, **({"mode": mode} if mode else {}))
+    plan = make_plan(operations, Hook.BEFORE, RunTrigger.GENERATE, **({"mode": mode} if mode else {}))
     return watch(execute, plan, begin, workers, **options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.concurrency import current_stop
-from tract_jupyter.runs.kinds import Output
+from tract_jupyter.runs.kinds import OperationOutput
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ def until_told_to_stop(_: OperationContext, __: dict[str, Any]) -> str:
     return "never"
 
 
-def effects(*given: dict[str, Any]) -> Callable[..., Output]:
+def effects(*given: dict[str, Any]) -> Callable[..., OperationOutput]:
     """A function that gives these effects."""
-    return lambda _context, _arguments: Output(effects=list(given))
+    return lambda _context, _arguments: OperationOutput(effects=list(given))
 
 
 def upsert(tag: str) -> dict[str, Any]:

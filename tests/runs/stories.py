@@ -34,9 +34,9 @@ from tract_jupyter.runs import (
     RunResumed,
     RunStarted,
     RunStatus,
+    RunTrigger,
     Skip,
     SkippedReason,
-    Trigger,
     sealed,
 )
 
@@ -99,7 +99,7 @@ def before(reply_commit: str | None = None, world: str = "wet") -> list[EventDat
         skip=Skip(reason="condition_false", condition={"is": True}),
     )
     return [
-        RunStarted(trigger=Trigger.GENERATE, branch="main", profile="p", operations=OPERATIONS, plain_prompt=(USER,), seed=7,
+        RunStarted(trigger=RunTrigger.GENERATE, branch="main", profile="p", operations=OPERATIONS, plain_prompt=(USER,), seed=7,
                    user_commit="c" * 64, clock="2026-01-02T03:04:05+00:00"),
         PhaseChanged(phase=RunPhase.BEFORE),
         OperationStarted(operation_id="world", hook=BEFORE, started_at=100.0),

@@ -181,7 +181,7 @@ def test_the_first_bad_effect_is_told():
     """R54, R55: with a stable code and what to do."""
     assert codes([SYSTEM, {"type": "turn.assistant.replace_text", "text": "x"}, {}]) == ErrorCode.POLICY
     error = check_effects([{"type": "nothing"}], Hook.BEFORE)
-    assert "use one of artifact.upsert, " in error.message
+    assert "Use one of artifact.upsert, " in error.message
 
 
 def test_checked_values_are_read_back_as_they_are():

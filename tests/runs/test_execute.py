@@ -12,8 +12,8 @@ from tract_jupyter.runs import (
     Limits,
     OperationResult,
     OperationWaiting,
+    RunTrigger,
     Skip,
-    Trigger,
     execute,
     make_plan,
 )
@@ -50,7 +50,7 @@ def test_an_operation_starts_when_all_of_its_dependencies_are_done():
 
     operations = [operation("join", 0, dependsOn=["r", "l"]), operation("l", 1), operation("r", 2)]
     workers = VirtualWorkers()
-    executed = watch(execute, make_plan(operations, Hook.BEFORE, Trigger.GENERATE), begin, workers)
+    executed = watch(execute, make_plan(operations, Hook.BEFORE, RunTrigger.GENERATE), begin, workers)
     assert executed.start_order == ("l", "r", "join")
     assert given == {"l": [], "r": [], "join": ["r", "l"]}
     assert workers.ms == 20
@@ -62,7 +62,7 @@ def test_order_delays_nobody_while_there_are_slots():
     scripts = {"a": Script(50), "b": Script(10), "c": Script(10)}
     executed = run_scripts(operations, scripts, workers=(workers := VirtualWorkers()))
     assert (executed.start_order, workers.ms, workers.most) == (("a", "b", "c"), 50, 2)
-    plan = make_plan(operations, Hook.BEFORE, Trigger.GENERATE, concurrency=1)
+    plan = make_plan(operations, Hook.BEFORE, RunTrigger.GENERATE, concurrency=1)
     executed = run_scripts((), scripts, plan=plan, workers=(workers := VirtualWorkers()))
     assert (executed.start_order, workers.ms, workers.most) == (("a", "b", "c"), 70, 1)
 
@@ -71,7 +71,7 @@ def test_order_delays_nobody_while_there_are_slots():
 def test_never_more_run_than_may(concurrency, most):
     """G11: of the run."""
     plan = make_plan(
-        [operation(f"o{n}") for n in range(6)], Hook.BEFORE, Trigger.GENERATE, concurrency=concurrency
+        [operation(f"o{n}") for n in range(6)], Hook.BEFORE, RunTrigger.GENERATE, concurrency=concurrency
     )
     scripts = {f"o{n}": Script(10) for n in range(6)}
     run_scripts((), scripts, plan=plan, workers=(workers := VirtualWorkers()))
@@ -81,7 +81,7 @@ def test_never_more_run_than_may(concurrency, most):
 def test_one_by_one():
     """E10: in (order, id) order, dependencies before all."""
     operations = [operation("a", 3), operation("b", 1, dependsOn=["a"]), operation("c", 2)]
-    plan = make_plan(operations, Hook.BEFORE, Trigger.GENERATE, mode=ExecutionMode.SEQUENTIAL)
+    plan = make_plan(operations, Hook.BEFORE, RunTrigger.GENERATE, mode=ExecutionMode.SEQUENTIAL)
     executed = run_scripts((), plan=plan, workers=(workers := VirtualWorkers()))
     assert (executed.start_order, workers.most) == (("c", "a", "b"), 1)
 
@@ -210,7 +210,7 @@ def test_a_dependency_that_is_not_due_is_told_apart():
     """G5, R38: if it is the only reason; what is unknown as well is missing."""
     due = {"a": Skip(reason="activation_not_reached")}
     operations = [operation("a"), operation("b", dependsOn=["a"]), operation("c", dependsOn=["a", "ghost"])]
-    plan = make_plan(operations, Hook.BEFORE, Trigger.GENERATE, activation_skips=due)
+    plan = make_plan(operations, Hook.BEFORE, RunTrigger.GENERATE, activation_skips=due)
     executed = run_scripts((), plan=plan)
     assert skip_of(executed, "b").to_dict() == {
         "reason": "dependency_failed", "dep": "not_done", "blockedBy": ["a"],
@@ -234,7 +234,9 @@ def test_a_result_says_whose_it_is_and_only_done_has_effects():
         return OperationResult.from_dict({"operationId": "x", "status": one.id, "effects": [effect]})
 
     operations = [operation("done", required=True), operation("error"), operation("skipped")]
-    executed = watch(execute, make_plan(operations, Hook.BEFORE, Trigger.GENERATE), begin, VirtualWorkers())
+    executed = watch(
+        execute, make_plan(operations, Hook.BEFORE, RunTrigger.GENERATE), begin, VirtualWorkers()
+    )
     assert {key: (one.operation_id, one.required, len(one.effects)) for key, one in executed.results.items()} == {
         "done": ("done", True, 1), "error": ("error", False, 0), "skipped": ("skipped", False, 0)
     }  # fmt: skip
@@ -261,7 +263,7 @@ def test_what_is_not_begun_never_started():
         return found.get(one.id) or script_job(Script(), one.id)
 
     operations = [operation(key, required=True) for key in ("broken", "skip", "wrong")] + [operation("z")]
-    plan = make_plan(operations, Hook.BEFORE, Trigger.GENERATE, concurrency=1)
+    plan = make_plan(operations, Hook.BEFORE, RunTrigger.GENERATE, concurrency=1)
     executed = watch(execute, plan, begin, VirtualWorkers(7_000))
     assert executed.start_order == ("z",)
     assert statuses(executed) == {"broken": "error", "skip": "skipped", "wrong": "error", "z": "done"}
@@ -329,7 +331,7 @@ def test_what_waits_for_a_person_holds_no_worker():
         operation("z"),
         operation("y", dependsOn=["z"]),
     ]
-    plan = make_plan(operations, Hook.BEFORE, Trigger.GENERATE, concurrency=1)
+    plan = make_plan(operations, Hook.BEFORE, RunTrigger.GENERATE, concurrency=1)
     events = []
     executed = run_scripts((), {"ask": Script(5, "waiting")}, plan=plan, notify=events.append)
     assert executed.waiting == ("ask",)
@@ -350,7 +352,7 @@ def test_a_run_that_goes_on_runs_only_what_is_left():
     plan = make_plan(
         [*operations, operation("e", dependsOn=["off"])],
         Hook.BEFORE,
-        Trigger.GENERATE,
+        RunTrigger.GENERATE,
         activation_skips=skips,
     )
     events = []

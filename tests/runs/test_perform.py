@@ -20,7 +20,7 @@ from tract_jupyter.runs import (
     Persistence,
     perform,
 )
-from tract_jupyter.runs.kinds import OperationFailed, Output, Skipped, Waits
+from tract_jupyter.runs.kinds import OperationFailed, OperationOutput, Skipped, Waits
 
 
 def performed(made, operation=None, **context):
@@ -83,7 +83,9 @@ def test_errors_tell_no_secrets():
     key = "sk-proj-abcdefghijklmnopqrstuvwxyz"
     failed = performed(OperationFailed("c", f"with {key}", {"header": [f"Bearer {key}"]}))
     done = performed(
-        Output(value="x", debug={"a": {"b": f"password={key}"}}, inputs={"url": f"https://x?token={key}&a=1"})
+        OperationOutput(
+            value="x", debug={"a": {"b": f"password={key}"}}, inputs={"url": f"https://x?token={key}&a=1"}
+        )
     )
     assert key not in str(failed)
     assert key not in str(done)
@@ -91,14 +93,14 @@ def test_errors_tell_no_secrets():
 
 
 @pytest.mark.parametrize(("made", "code"), [
-    (None, "validation_error"), ("text", "validation_error"), ({"effects": []}, "validation_error"), (3, "validation_error"), (Output, None),
-    (Output(effects="x"), "validation_error"), (Output(effects={"type": "ui.inline"}), "validation_error"), (Output(effects=[3]), "validation_error"),
-    (Output(effects=[{"type": "prompt.delete_message"}]), "validation_error"), (Output(effects=[{}]), "validation_error"),
-    (Output(effects=[upsert("A b")]), "validation_error"), (Output(effects=[upsert("a", float("nan"))]), "validation_error"),
-    (Output(effects=[upsert("a"), upsert("b")]), "artifact_conflict"), (Output(effects=[PROMPT] * 101), "validation_error"),
-    (Output(effects=[{**PROMPT, "payload": "x" * 1_000_001}]), "validation_error"), (Output(effects=[{**PROMPT, "extra": 1}]), "validation_error"),
-    (Output(value="x" * 50_000_000), "validation_error"), (Output(value=float("inf")), "validation_error"), (Output(value=object()), "validation_error"),
-    (Output(value={1: 2}), "validation_error"), (Output(value=b"x"), "validation_error"), (Output(value=[0] * 10**6), "validation_error"),
+    (None, "validation_error"), ("text", "validation_error"), ({"effects": []}, "validation_error"), (3, "validation_error"), (OperationOutput, None),
+    (OperationOutput(effects="x"), "validation_error"), (OperationOutput(effects={"type": "ui.inline"}), "validation_error"), (OperationOutput(effects=[3]), "validation_error"),
+    (OperationOutput(effects=[{"type": "prompt.delete_message"}]), "validation_error"), (OperationOutput(effects=[{}]), "validation_error"),
+    (OperationOutput(effects=[upsert("A b")]), "validation_error"), (OperationOutput(effects=[upsert("a", float("nan"))]), "validation_error"),
+    (OperationOutput(effects=[upsert("a"), upsert("b")]), "artifact_conflict"), (OperationOutput(effects=[PROMPT] * 101), "validation_error"),
+    (OperationOutput(effects=[{**PROMPT, "payload": "x" * 1_000_001}]), "validation_error"), (OperationOutput(effects=[{**PROMPT, "extra": 1}]), "validation_error"),
+    (OperationOutput(value="x" * 50_000_000), "validation_error"), (OperationOutput(value=float("inf")), "validation_error"), (OperationOutput(value=object()), "validation_error"),
+    (OperationOutput(value={1: 2}), "validation_error"), (OperationOutput(value=b"x"), "validation_error"), (OperationOutput(value=[0] * 10**6), "validation_error"),
 ])  # fmt: skip
 def test_garbage_is_an_error_before_anything_is_applied(made, code):
     """R51, R53, G23, G24: wrong types, 50 MB, no numbers, two tags, unknown effects: refused as a whole."""
@@ -111,24 +113,29 @@ def test_a_value_that_contains_itself_is_refused():
     """R53: even what cannot be written at all is an error like any other."""
     circle = []
     circle.append(circle)
-    assert performed(Output(value=circle)).error.code == "validation_error"
+    assert performed(OperationOutput(value=circle)).error.code == "validation_error"
 
 
 def test_one_operation_one_tag():
     """R51, R63: several effects of one tag are fine; world state and its diff are two operations."""
     effects = [upsert("state"), PROMPT, upsert("state", "y")]
-    assert len(performed(Output(effects=effects), operation_of("any", artifact="state")).effects) == 3
     assert (
-        performed(Output(effects=[upsert("state"), upsert("state_diff")])).error.code == "artifact_conflict"
+        len(performed(OperationOutput(effects=effects), operation_of("any", artifact="state")).effects) == 3
+    )
+    assert (
+        performed(OperationOutput(effects=[upsert("state"), upsert("state_diff")])).error.code
+        == "artifact_conflict"
     )
 
 
 @pytest.mark.parametrize(
-    ("artifact", "told"), [("other", r"says art\.other; .*tag='state'"), (None, "says no artifact")]
+    ("artifact", "told"), [("other", r"declares art\.other. .*tag='state'"), (None, "declares no artifact")]
 )
 def test_a_tag_that_is_not_declared_is_not_written(artifact, told):
     """E16: whoever reads a profile sees all that it may write; nothing of the operation counts."""
-    result = performed(Output(effects=[PROMPT, upsert("state")]), operation_of("any", artifact=artifact))
+    result = performed(
+        OperationOutput(effects=[PROMPT, upsert("state")]), operation_of("any", artifact=artifact)
+    )
     assert (result.error.code, result.effects) == ("policy_error", ())
     assert re.search(told, result.error.message)
 
@@ -142,7 +149,7 @@ def test_what_is_declared_for_one_run_is_not_kept(persistence):
     operation = operation.model_copy(
         update={"config": operation.config.model_copy(update={"artifact": spec})}
     )
-    result = performed(Output(effects=[{**upsert("made"), "persistence": persistence}]), operation)
+    result = performed(OperationOutput(effects=[{**upsert("made"), "persistence": persistence}]), operation)
     assert result.error.code == "policy_error"
     assert f"keep={persistence == 'persisted'}" in result.error.message
 
@@ -151,7 +158,7 @@ def test_what_is_declared_for_one_run_is_not_kept(persistence):
 def test_what_the_hook_forbids_is_the_commits_business(hook):
     """R33, G22: it is well-formed, so the operation is done; the commit reports the policy."""
     effects = [PROMPT, {"type": "turn.assistant.replace_text", "text": "t"}]
-    assert [one.type for one in performed(Output(effects=effects), hook=hook).effects] == [
+    assert [one.type for one in performed(OperationOutput(effects=effects), hook=hook).effects] == [
         one["type"] for one in effects
     ]
 
@@ -159,10 +166,10 @@ def test_what_the_hook_forbids_is_the_commits_business(hook):
 def test_a_value_becomes_the_artifact_and_its_exposures():
     """R50, X04: the artifact first, then its exposures; without an artifact nothing is written."""
     operation = operation_of("any", exposures=[{"type": "prompt_message", "role": "system"}])
-    written, shown = performed(Output(value={"x": True}), operation).effects
+    written, shown = performed(OperationOutput(value={"x": True}), operation).effects
     assert (written.type, written.value) == ("artifact.upsert", {"x": True})
     assert (shown.type, shown.content) == ("prompt.append_after_last_user", '{"x":true}')
-    assert performed(Output(value="x"), operation_of("any", artifact=None)).effects == ()
+    assert performed(OperationOutput(value="x"), operation_of("any", artifact=None)).effects == ()
 
 
 def test_skipped_is_no_error():
@@ -184,13 +191,13 @@ def test_aborted_is_no_error():
     abort.set()
     with stopped_by(abort):
         assert performed(ValueError("broken off")).status is OperationStatus.ABORTED
-        assert performed(Output(value="x")).status is OperationStatus.DONE
+        assert performed(OperationOutput(value="x")).status is OperationStatus.DONE
 
 
 def test_debug_and_summaries_are_bounded():
     """R35, R56: what explains has limits; what is too long is left out, and said so."""
     result = performed(
-        Output(
+        OperationOutput(
             value="x",
             debug={"a": "x" * 10**6},
             inputs={"a": object()},
@@ -205,7 +212,7 @@ def test_debug_and_summaries_are_bounded():
 
 def test_a_result_can_be_sent():
     """R34: results and failures can go to another process."""
-    for made in (Output(value="x"), OperationFailed("c", "m"), TemplateError("x", 2)):
+    for made in (OperationOutput(value="x"), OperationFailed("c", "m"), TemplateError("x", 2)):
         result = performed(made)
         assert pickle.loads(pickle.dumps(result)) == result
     assert str(pickle.loads(pickle.dumps(TemplateError("x", 2)))) == "line 2: x"
@@ -223,9 +230,9 @@ ANYTHING = st.recursive(
 def test_anything_that_an_operation_gives_becomes_a_result(value, effects, debug, code, message):
     """R53, R54: results can always be written as JSON and read back."""
     for made in (
-        Output(value=value),
-        Output(effects=effects),
-        Output(value="x", debug=debug),
+        OperationOutput(value=value),
+        OperationOutput(effects=effects),
+        OperationOutput(value="x", debug=debug),
         value,
         OperationFailed(code, message, {"d": debug}),
     ):

@@ -26,7 +26,7 @@ from tract_jupyter.runs import (
     run_phase,
     unmet_condition,
 )
-from tract_jupyter.runs.kinds import KindRegistry, Output, Services
+from tract_jupyter.runs.kinds import KindRegistry, OperationOutput, Services
 
 MESSAGES = [{"role": "system", "content": "sys"}, {"role": "user", "content": "hello"}]
 
@@ -59,7 +59,7 @@ class Noting:
 
         def run(context):
             self.contexts[context.operation_id] = context
-            return Output(value=params.get("value"), effects=params.get("effects"))
+            return OperationOutput(value=params.get("value"), effects=params.get("effects"))
 
         return run
 

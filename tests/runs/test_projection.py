@@ -141,7 +141,7 @@ def test_what_a_resume_needs():
 
 def test_without_its_beginning_nothing_is_known():
     for events in ([], whole()[1:]):
-        with pytest.raises(UnknownRunError, match="the beginning of the run is missing"):
+        with pytest.raises(UnknownRunError, match="The first event of the run is missing"):
             project(events)
 
 

@@ -172,7 +172,7 @@ def test_two_messages_with_one_key_are_refused(keys):
 
 def test_an_unknown_user_key_is_refused():
     """G17: the anchor must be there."""
-    with pytest.raises(RunError, match="no message of the prompt has the key 'x'"):
+    with pytest.raises(RunError, match="No message of the prompt has the user message's key 'x'"):
         Prompt.of([{"role": "user", "content": "U"}], "x")
 
 
@@ -274,5 +274,5 @@ def test_the_context_of_a_tract_gives_keys_that_are_its_commits(tract):
     assert prompt.user.content == "U"
     assert prompt.user_key == user.commit_hash
     assert Prompt.of_context(tract.compile()).user.content == "more"
-    with pytest.raises(RunError, match="no message of the prompt"):
+    with pytest.raises(RunError, match="No message of the prompt"):
         Prompt.of_context(tract.compile(), "f" * 64)

@@ -15,7 +15,7 @@ from tract_jupyter.runs import (
     OperationResult,
     ResultError,
     Retry,
-    Trigger,
+    RunTrigger,
     make_plan,
     retry_delay,
 )
@@ -86,7 +86,7 @@ def test_a_provider_that_asks_for_more_time_gets_it():
 def test_the_wait_holds_no_slot():
     """G10: meanwhile others run; afterwards its order counts again."""
     plan = make_plan([operation("a", 1, retry={"maxAttempts": 2, "backoffMs": 5}), operation("b", 2), operation("c", 3)],
-                     Hook.BEFORE, Trigger.GENERATE, concurrency=1)  # fmt: skip
+                     Hook.BEFORE, RunTrigger.GENERATE, concurrency=1)  # fmt: skip
     events = []
     executed = run_scripts(
         (), {"a": failing(times=1), "b": Script(10), "c": Script(10)}, plan=plan, notify=events.append

@@ -17,8 +17,8 @@ from tract_jupyter.runs import (
     ResultError,
     RunFinished,
     RunStatus,
+    RunTrigger,
     Skip,
-    Trigger,
     differences,
     root_hash,
     sealed,
@@ -59,7 +59,7 @@ def test_the_order_in_which_operations_ended_does_not_count():
 @pytest.mark.parametrize(
     ("index", "changes", "part"),
     [
-        (0, {"trigger": Trigger.REGENERATE}, "trigger"),
+        (0, {"trigger": RunTrigger.REGENERATE}, "trigger"),
         (0, {"operations": ()}, "operations"),
         (0, {"plain_prompt": ()}, "plainPrompt"),
         (6, {"result": done("world")}, "results.before_main_llm.world.effects"),

@@ -31,9 +31,9 @@ def test_a_profile_is_a_name_or_a_profile(asked, given):
 def test_run_options_are_run_options(asked):
     """With and without a profile, and not only once something is taken out of them."""
     for profile in (None, OperationProfile.of("p")):
-        with pytest.raises(ContentError, match=r"made with RunOptions\(timeout=60, \.\.\.\), not "):
+        with pytest.raises(ContentError, match=r"must be RunOptions\(timeout=60, \.\.\.\), not "):
             asked.generate(profile=profile, run={"timeout": 3})
-        with pytest.raises(ContentError, match="on_event is a function"):
+        with pytest.raises(ContentError, match="on_event must be a function"):
             asked.generate(profile=profile, on_event="print")
     assert asked.runs() == []
 
@@ -47,7 +47,7 @@ def test_run_options_are_run_options(asked):
 )  # fmt: skip
 def test_an_option_that_cannot_be_used_is_refused_at_once(option, given):
     """Its name, what it is, and what was given."""
-    with pytest.raises(ContentError, match=rf"^{option} is .*, not "):
+    with pytest.raises(ContentError, match=rf"^{option} must be .*, not "):
         RunOptions(**{option: given})
 
 

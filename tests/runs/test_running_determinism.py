@@ -230,7 +230,7 @@ def test_what_cannot_be_replayed_says_so(tract):
     tract.llm.chat = interrupt
     with pytest.raises(KeyboardInterrupt):
         tract.generate(profile=OperationProfile.of("p", [run_operation("x", order=1, text="x", into="tail")]))
-    with pytest.raises(RunError, match="was aborted, so there is no whole run"):
+    with pytest.raises(RunError, match="was aborted, so it cannot be replayed"):
         tract.runs.replay(tract.runs()[0].run_id)
 
 

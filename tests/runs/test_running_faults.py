@@ -329,7 +329,7 @@ def test_where_no_run_can_begin_none_is_recorded(tract):
         with pytest.raises(ContentError, match="the context is empty"):
             tract.generate(profile=story(), trigger=trigger)
     info = tract.user("Where is it?")
-    with pytest.raises(ContentError, match="there is no reply to make another variant of"):
+    with pytest.raises(ContentError, match="There is no reply to regenerate"):
         tract.generate(profile=story(), trigger="regenerate")
     with pytest.raises(LLMError, match=r"within batch\(\)"), tract.batch():
         tract.generate(profile=story())

@@ -92,7 +92,7 @@ def test_logs_and_quotations_have_limits(asked, limits, text, log):
     "given", [{"log_characters": -1}, {"snapshot_characters": 1.5}, {"log_characters": True}]
 )
 def test_limits_are_whole_numbers(given):
-    with pytest.raises(ContentError, match="is a whole number from 0 on"):
+    with pytest.raises(ContentError, match="is a whole number of 0 or more"):
         Limits(**given)
 
 
@@ -127,15 +127,15 @@ def test_notes_are_shown_beside_the_run_and_never_sent(asked):
 
 
 @pytest.mark.parametrize(("fields", "rule", "told"), [
-    ({"tag": "t", "write_mode": "append"}, "write_mode_append", "history has all of them; leave writeMode out"),
-    ({"artifact": {"tag": "t", "retention": {"ttl": 5}}}, "unknown_field", "history={'maxItems': 5}; nothing is kept by time"),
-    ({"artifact": {"tag": "t", "contentType": "text/plain"}}, "unknown_field", "said by format"),
+    ({"tag": "t", "write_mode": "append"}, "write_mode_append", "history has all values. Leave writeMode out"),
+    ({"artifact": {"tag": "t", "retention": {"ttl": 5}}}, "unknown_field", "history={'maxItems': 5} to limit the stored values; there is no limit by time"),
+    ({"artifact": {"tag": "t", "contentType": "text/plain"}}, "unknown_field", "Use format: text"),
     ({"into": "system", "usage": "ui_only"}, "usage_exposure", "goes to the prompt, and usage is ui_only"),
-    ({"into": INLINE, "usage": "prompt_only"}, "usage_exposure", "goes to whoever looks"),
+    ({"into": INLINE, "usage": "prompt_only"}, "usage_exposure", "goes to readers of the run"),
     ({"into": "user", "usage": "internal"}, "usage_exposure", "leave one of them out"),
     ({"into": {"type": "turn_rewrite", "target": "assistant_meta"}}, "exposure_invalid", "assistant_output_main"),
-    ({"capabilities": ["turn.assistant_blocks.update"]}, "unknown_effect", "a reply is one text here and has no blocks"),
-    ({"capabilities": ["turn.user_variant.upsert_and_select"]}, "unknown_effect", "turn.user.replace_text makes a variant"),
+    ({"capabilities": ["turn.assistant_blocks.update"]}, "unknown_effect", "A reply has no blocks here"),
+    ({"capabilities": ["turn.user_variant.upsert_and_select"]}, "unknown_effect", "turn.user.replace_text, which selects a new variant"),
     ({"capabilities": ["artifact.upsrt"]}, "unknown_effect", "Did you mean 'artifact.upsert'"),
     ({"capabilities": ["prompt"], "tag": "t"}, "capability_missing", "its artifact makes artifact.upsert"),
     ({"capabilities": ["artifact"], "into": "system"}, "capability_missing", "makes prompt.system_update"),
@@ -156,7 +156,7 @@ def test_effects_that_only_documents_name_are_errors_that_say_what_there_is(aske
     asked.functions.register("give")(effects(effect))
     run = asked.generate(profile=OperationProfile.of("p", [compute("give")])).run
     assert errors(run) == {"give": "validation_error"}
-    assert "there is no effect of type" in run.operations[0].error_message
+    assert "Unknown effect type" in run.operations[0].error_message
     assert "use one of" not in run.operations[0].error_message
 
 

@@ -57,7 +57,7 @@ def refuses(tract):
     (run,) = tract.runs()
     events = tract.runs.events(run.run_id)
     with pytest.raises(
-        RunError, match=r"is not resumed, because you did not begin it: .*generate\(\) makes one"
+        RunError, match=r"is not resumed because you did not begin it: .*generate\(\) makes one"
     ):
         tract.runs.resume(run.run_id)
     assert (tract.called, tract.llm.asked, tract.runs.events(run.run_id)) == ([], [], events)
@@ -103,7 +103,7 @@ def test_a_replay_executes_nothing_that_has_no_result(tract):
         "WHERE event_type = 'operation.finished'",
         data='{"hook":"before_main_llm","operationId":"replayed_in_a_test"}',
     )
-    with pytest.raises(RunError, match="no result of 'replayed_in_a_test' on record"):
+    with pytest.raises(RunError, match="no recorded result of 'replayed_in_a_test'"):
         tract.runs.replay(run.run_id)
     assert called == [1]
 
@@ -120,7 +120,7 @@ def test_what_runs_remember_is_what_they_wrote(tmp_path):
         assert errors(tract.generate(profile=profile).run) == {"rare": "activation_not_reached"}
         change(tract, """UPDATE run_objects SET body_json = replace(body_json, '[1,', '["often",')""")
         tract.user("b")
-        with pytest.raises(StoreCorruptError, match="go back to an earlier commit"):
+        with pytest.raises(StoreCorruptError, match="reset to an earlier commit"):
             tract.generate(profile=profile)
         assert len(tract.llm.asked) == 1
 
@@ -140,7 +140,7 @@ def test_a_reply_that_was_never_committed_is_none(waiting, kept):
         "VALUES (:mine, :run, 'main_llm', :kept, '2026-01-01T00:00:00.000000+00:00')",
         mine=waiting.tract_id, run=run.run_id, kept=kept,
     )  # fmt: skip
-    with pytest.raises(StoreCorruptError, match="is damaged in the store, or its commit is gone"):
+    with pytest.raises(StoreCorruptError, match="is damaged in the store, or its commit is missing"):
         waiting.runs.resume(run.run_id)
     assert (waiting.runs()[0].reply, waiting.llm.asked) == (None, [])
 

@@ -16,8 +16,8 @@ from tract_jupyter.runs import (
     Hook,
     RunOptions,
     RunStatus,
+    RunTrigger,
     SkippedReason,
-    Trigger,
     UserReplaceText,
 )
 from tract_jupyter.runs.kinds import OperationFailed, Skipped
@@ -175,9 +175,9 @@ def test_what_is_disabled_does_nothing(asked):
 
 def test_a_run_begins_with_one_of_two_triggers(asked):
     """R9, R13, R23: another turn, or another reply to the same one; each asks the model once."""
-    assert asked.generate(profile=OperationProfile.of("p")).run.trigger is Trigger.GENERATE
+    assert asked.generate(profile=OperationProfile.of("p")).run.trigger is RunTrigger.GENERATE
     again = asked.generate(trigger="regenerate").run
-    assert again.trigger is Trigger.REGENERATE
+    assert again.trigger is RunTrigger.REGENERATE
     assert sent(asked) == PLAIN
     assert len(asked.llm.asked) == 2
     assert [one["role"] for one in asked.compile().to_dicts()] == ["system", "user", "assistant"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.runs.virtual import Script, VirtualWorkers, operation, run_scripts, statuses
 from tract_jupyter.concurrency import StopSignal
-from tract_jupyter.runs import Hook, Limits, OperationAttempt, OperationStarted, Trigger, make_plan
+from tract_jupyter.runs import Hook, Limits, OperationAttempt, OperationStarted, RunTrigger, make_plan
 
 HOWS = ["done", "done", "done", "error", "skip", "raise", "abort_error", "waiting"]
 
@@ -48,7 +48,7 @@ class Watched:
     def __init__(
         self, operations, hows, seed=None, concurrency=None, limits=None, abort=None, abort_after=None
     ):
-        self.plan = make_plan(operations, Hook.BEFORE, Trigger.GENERATE, concurrency=concurrency)
+        self.plan = make_plan(operations, Hook.BEFORE, RunTrigger.GENERATE, concurrency=concurrency)
         self.scripts = {key: Script(10, how) for key, how in hows.items()}
         self.workers = VirtualWorkers(shuffle=None if seed is None else Random(seed))
         self.running, self.ended, self.begun = set(), {}, []

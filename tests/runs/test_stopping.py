@@ -8,7 +8,7 @@ import pytest
 
 from tests.runs.virtual import Script, VirtualWorkers, operation, run_scripts, script_job, statuses, watch
 from tract_jupyter.concurrency import Stopped, StopSignal, current_stop
-from tract_jupyter.runs import Hook, Limits, Skip, Trigger, execute, make_plan
+from tract_jupyter.runs import Hook, Limits, RunTrigger, Skip, execute, make_plan
 
 
 def aborted_at(ms, operations, scripts, **options):
@@ -94,7 +94,7 @@ def test_an_abort_while_an_operation_is_begun():
         abort.set()
         return script_job(Script(), one.id)
 
-    plan = make_plan([operation("a"), operation("b")], Hook.BEFORE, Trigger.GENERATE)
+    plan = make_plan([operation("a"), operation("b")], Hook.BEFORE, RunTrigger.GENERATE)
     executed = watch(execute, plan, begin, VirtualWorkers(), abort=abort)
     assert (executed.start_order, reasons(executed)) == ((), {"a": "run_aborted", "b": "run_aborted"})
 
@@ -200,11 +200,11 @@ def test_a_deadline_is_for_all(by):
 def test_a_deadline_ends_what_paused():
     """E14: between two attempts, or asking a person."""
     plan = make_plan([operation("a", 1, retry={"maxAttempts": 2}), operation("b", 2, required=True), operation("c", 3)],
-                     Hook.BEFORE, Trigger.GENERATE, concurrency=1)  # fmt: skip
+                     Hook.BEFORE, RunTrigger.GENERATE, concurrency=1)  # fmt: skip
     scripts = {"a": Script(10, "error", code="timeout"), "b": Script(0, "waiting"), "c": Script(100)}
     retry = {"maxAttempts": 2, "backoffMs": 1, "retryOn": ["timeout"]}
     again = make_plan([operation("a", 1, retry=retry), operation("b", 2, required=True), operation("c", 3)],
-                      Hook.BEFORE, Trigger.GENERATE, concurrency=1)  # fmt: skip
+                      Hook.BEFORE, RunTrigger.GENERATE, concurrency=1)  # fmt: skip
     executed = run_scripts((), scripts, plan=again, limits=Limits(timeout_ms=50))
     assert {key: result.error.code for key, result in executed.results.items()} == dict.fromkeys(
         "abc", "timeout"

@@ -50,7 +50,7 @@ def test_an_abort_ends_the_asking(talk):
     assert run.operations[1].skipped_reason == "run_aborted"
     assert talk.llm.asked == []
     assert talk.review.inbox() == []
-    assert talk.review.decisions()[-1].reason == "the run that asked is over"
+    assert talk.review.decisions()[-1].reason == "the run has ended"
 
 
 def test_a_run_that_waits_for_a_required_operation_is_aborted_and_has_not_failed(talk):

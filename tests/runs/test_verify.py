@@ -72,7 +72,7 @@ def test_a_run_of_an_older_store_has_the_root_hash_that_it_had(turn, store_url):
     store_run(store_url, turn.tract_id, [*events[:-1], events[-1]._replace(data=end)])
     assert problems(turn) == []
     change(store_url, "UPDATE run_events SET data_json = replace(data_json, 'wet', 'dry') WHERE seq = 7")
-    assert problems(turn) == ["its events do not give its root hash; one of them was changed"] * 2
+    assert problems(turn) == ["its events do not match its root hash; one of them was changed"] * 2
 
 
 @pytest.mark.slow
@@ -102,7 +102,7 @@ def test_a_run_does_not_go_on_after_its_end(turn, store_url):
         "SELECT tract_id, run_id, seq + 1, 'run.resumed', '{}', created_at FROM run_events WHERE seq = :last",
         last=len(whole()),
     )
-    assert problems(turn) == ["it goes on after its end"]
+    assert problems(turn) == ["it has events after its end"]
 
 
 def test_the_commits_of_the_turn_hold_what_the_run_says(any_store, store_url):
@@ -111,8 +111,8 @@ def test_the_commits_of_the_turn_hold_what_the_run_says(any_store, store_url):
     said, other = tract.assistant("In Rome"), tract.assistant("In Pisa")
     store_run(store_url, tract.tract_id, whole([*before(other.commit_hash), *after(said.commit_hash)]))
     assert problems(tract) == [
-        f"commit {other.commit_hash[:12]} does not hold the text that the run says",
-        f"commit {said.commit_hash[:12]} does not hold the text that the run says",
+        f"commit {other.commit_hash[:12]} does not have the text that the run recorded",
+        f"commit {said.commit_hash[:12]} does not have the text that the run recorded",
     ]  # fmt: skip
 
 
@@ -168,7 +168,7 @@ def test_a_run_whose_turn_was_answered_otherwise_is_aborted_wherever_it_is_told(
             tract.generate(profile=OperationProfile.of("p", [checked]))
         (waiting,) = tract.runs()
         assert [root.status for root in tract.runs.roots()] == [waiting.status] == ["waiting"]
-        with pytest.raises(RunError, match="has not ended, .* resume it, or wait for its end"):
+        with pytest.raises(RunError, match="has not ended, .* Resume it, or wait for its end"):
             tract.runs.replay(waiting.run_id)
         tract.generate()
         (run,) = tract.runs()
@@ -177,7 +177,7 @@ def test_a_run_whose_turn_was_answered_otherwise_is_aborted_wherever_it_is_told(
             "aborted",
             "aborted",
         )
-        with pytest.raises(RunError, match="was aborted, so there is no whole run to replay"):
+        with pytest.raises(RunError, match="was aborted, so it cannot be replayed"):
             tract.runs.replay(run.run_id)
     assert main(["verify", str(tmp_path / "t.db")]) == 0
     assert f"run {run.run_id} aborted -\n" in capsys.readouterr().out

@@ -18,8 +18,8 @@ from tract_jupyter.runs import (
     OperationStarted,
     OperationStatus,
     ResultError,
+    RunTrigger,
     Skip,
-    Trigger,
     execute,
     make_plan,
     operation_run,
@@ -177,7 +177,7 @@ def operation(key, order=1.0, kind="script", **config):
 def script_job(script, key, seed=0):
     """The job that runs a script."""
     context = OperationContext(
-        run_id="r", operation_id=key, trigger=Trigger.GENERATE, hook=Hook.BEFORE, seed=seed
+        run_id="r", operation_id=key, trigger=RunTrigger.GENERATE, hook=Hook.BEFORE, seed=seed
     )
     return Job(script, context)
 
@@ -185,7 +185,7 @@ def script_job(script, key, seed=0):
 def run_scripts(operations, scripts=None, *, workers=None, plan=None, hook=Hook.BEFORE, **options):
     """Execute a plan of scripts. An operation without a script is done at once."""
     scripts = scripts or {}
-    plan = plan or make_plan(operations, hook, Trigger.GENERATE)
+    plan = plan or make_plan(operations, hook, RunTrigger.GENERATE)
     return watch(
         execute,
         plan,

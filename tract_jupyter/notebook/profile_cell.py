@@ -242,7 +242,7 @@ def _siblings(above: list[str], depth: int) -> tuple[dict[str, str], bool]:
 
 
 def _values(notebook: NotebookSession, key: str, above: list[str]) -> Iterable[str]:
-    from tract_jupyter.runs import FUNCTIONS, Trigger
+    from tract_jupyter.runs import FUNCTIONS, RunTrigger
     from tract_jupyter.runs.kinds import KindRegistry
     from tract_jupyter.runs.profile import PLACES
 
@@ -260,7 +260,7 @@ def _values(notebook: NotebookSession, key: str, above: list[str]) -> Iterable[s
     return {
         "into": PLACES,
         "when": ("before", "after", "both"),
-        "triggers": tuple(one.value for one in Trigger),
+        "triggers": tuple(one.value for one in RunTrigger),
         "execution_mode": ("concurrent", "sequential"),
         **dict.fromkeys(("required", "enabled", "keep"), ("true", "false")),
     }.get(key, ())

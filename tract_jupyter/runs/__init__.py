@@ -1,21 +1,21 @@
-"""Runs: operations around a model's call, executed in parallel, committed in one order, on record as events.
+"""Runs: operations around a model's call, executed in parallel, committed in one order, and recorded as events.
 
-* What there is: `model`, `terms`, `reading` (JSON from outside), `profile` (the operations of a run, as data),
-  `kinds` (what an operation does inside), `templates`.
-* The beginning: `service` (the part `Tract.runs`), `preview` (a run without requests).
-* What happens: `engine` (a run from beginning to end), `main_call`, `run` (how a run ends), `activation`, `plan`,
+* Data: `model`, `terms`, `reading` (JSON from outside), `profile` (the operations of a run), `kinds` (the work of
+  operations), `templates`.
+* Entry points: `service` (the part `Tract.runs`), `preview` (a run without requests).
+* Execution: `engine` (a run from start to end), `main_call`, `run` (the ending of a run), `activation`, `plan`,
   `schedule` (which operation may start; pure), `coordinator`, `workers`, `attempt`.
-* What comes of it: `effect_types` and `effects` (data, and its check), `patterns` (what is replaced or taken out),
-  `commit_queue`, `prompt`, `turn`, `artifacts`, `targets`.
-* What it costs: `costs` (the part `Tract.costs`). The same conversation with another model or prompt: `forks`.
-* What is kept: `events` (the truth), `log`, `projection` (what they tell, root hash), `store`,
-  `verification` (damage, replay).
+* Effects: `effect_types` and `effects` (data and checks), `patterns` (regular expressions), `commit_queue`, `prompt`,
+  `turn`, `artifacts`, `targets`.
+* Costs: `costs` (the part `Tract.costs`). The same conversation with another model or prompt: `forks`.
+* Records: `events` (the source of truth), `log`, `projection` (runs from events, root hash), `store`, `verification`
+  (damage, replay).
 
-A code such as R53, G20, E14 or X04 in a docstring is a rule: the table at the end of `docs/runs.md` says each in a
-sentence, with the tests that hold it.
+A code such as R53, G20, E14 or X04 in a docstring is a rule. The table at the end of `docs/runs.md` states each rule
+in a sentence, with its tests.
 
-What runs in another process (`kinds`, `templates`, `attempt`) is given plain data and no tract. Knows `loop`,
-`toolkit`, `llm`, `review`, `context`, `storage`.
+Code that runs in another process (`kinds`, `templates`, `attempt`) receives plain data and no tract. Knows `loop`,
+`toolkit`, `llm`, `review`, `context` and `storage`.
 """
 
 from __future__ import annotations

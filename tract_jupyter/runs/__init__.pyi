@@ -131,8 +131,8 @@ from .terms import OperationStatus as OperationStatus
 from .terms import Persistence as Persistence
 from .terms import RunPhase as RunPhase
 from .terms import RunStatus as RunStatus
+from .terms import RunTrigger as RunTrigger
 from .terms import SkippedReason as SkippedReason
-from .terms import Trigger as Trigger
 from .turn import RunResponse as RunResponse
 from .turn import Turn as Turn
 from .verification import RunRoot as RunRoot

@@ -1,6 +1,6 @@
-"""Activation: the operations of a profile that are due in a run, and the counters after it (X01).
+"""Activation: the operations that are due in a run, and the counters after it (X01).
 
-Counters are data, and counting is pure. They are kept with the reply: a turn that was stopped and tried again is one.
+Counters are data, and counting is pure. Counters are stored with the reply, so a turn that is retried counts once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.runs.effect_types import ArtifactUpsert
 from tract_jupyter.runs.model import Skip
-from tract_jupyter.runs.terms import Role, SkippedReason, Trigger
+from tract_jupyter.runs.terms import Role, RunTrigger, SkippedReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 CHARACTERS_PER_TOKEN: Final = 4
-"""How tokens are estimated here, so that counters don't depend on a tokenizer."""
+"""Tokens are estimated, so counters do not depend on a tokenizer."""
 
 
 class TurnSource(StrEnum):
-    """The cause of a run; only what the user really wrote counts."""
+    """The cause of a run. Counters only count messages that the user wrote."""
 
     USER_MESSAGE = "user_message"
     REGENERATE = "regenerate"
@@ -47,9 +47,9 @@ class CountedTurn:
     """A run as the counters see it.
 
     Attributes:
-        source: what started it: a `TurnSource`.
-        context_tokens: how large the whole context was.
-        trigger_supported: whether the operation runs on the run's trigger.
+        source: a `TurnSource`.
+        context_tokens: the size of the whole context.
+        trigger_supported: True if the operation runs on the run's trigger.
     """
 
     source: str
@@ -58,20 +58,22 @@ class CountedTurn:
 
 
 def interval(value: float | None) -> int | None:
-    """Return an interval as it counts: fractions are cut off; below one it is as good as absent."""
+    """Return an interval without its fraction; None if it is below 1."""
     if value is None or not math.isfinite(value) or value < 1:
         return None
     return int(value)
 
 
 def advance(activation: Activation | None, counters: Counters, step: CountedTurn) -> tuple[bool, Counters]:
-    """Count a run, and tell whether the operation is due in it.
+    """Count a run for an operation.
 
-    One interval that is reached is enough, and starts both anew. Where the run's trigger is not the operation's, what
-    is reached stays reached. Without an interval an operation is always due, and nothing is counted.
+    An operation is due when one of its intervals is reached; then both counters restart. If the operation does not run
+    on
+    the run's trigger, a reached interval stays reached. An operation without intervals is always due and counts
+    nothing.
 
     Returns:
-        Whether it is due, and the counters from now on.
+        True if the operation is due, and the new counters.
     """
     turns, tokens = _intervals(activation)
     if turns is None and tokens is None:
@@ -87,7 +89,7 @@ def advance(activation: Activation | None, counters: Counters, step: CountedTurn
 def replay(
     activation: Activation | None, steps: Iterable[CountedTurn], start: Counters | None = None
 ) -> Counters:
-    """Return the counters after all of these runs, oldest first: how those of a branch are rebuilt from its history."""
+    """Return the counters after these runs, oldest first. This rebuilds the counters of a branch from its history."""
     counters = start or Counters()
     for step in steps:
         _, counters = advance(activation, counters, step)
@@ -95,11 +97,11 @@ def replay(
 
 
 def steps_of(messages: Sequence[RunMessage], *, trigger_supported: bool = True) -> list[CountedTurn]:
-    """Return the runs that messages stand for, oldest first: one for each of the user's, with the context then.
+    """Return the runs of a history, oldest first: one per user message, with the context at that time.
 
     Args:
-        messages: all of the branch.
-        trigger_supported: whether the operation runs on `generate`, which each of these runs was.
+        messages: all messages of the branch.
+        trigger_supported: True if the operation runs on `generate`, the trigger of all these runs.
     """
     steps, characters = [], 0
     for message in messages:
@@ -113,16 +115,16 @@ def steps_of(messages: Sequence[RunMessage], *, trigger_supported: bool = True) 
 
 
 def context_tokens(messages: Sequence[RunMessage]) -> int:
-    """Estimate the tokens of what user and assistant said: a quarter of the characters, cut off.
+    """Estimate the tokens of user and assistant messages: a quarter of the characters, rounded down.
 
-    What a provider counted corrects nothing here: the number is in a run's events, and a replay must give it again.
+    Counts of providers are not used, because a replay must give the same number.
     """
-    said = (one.content for one in messages if one.role in {Role.USER, Role.ASSISTANT})
-    return sum(map(len, said)) // CHARACTERS_PER_TOKEN
+    texts = (one.content for one in messages if one.role in {Role.USER, Role.ASSISTANT})
+    return sum(map(len, texts)) // CHARACTERS_PER_TOKEN
 
 
 def skip_details(activation: Activation, counters: Counters) -> dict[str, Any]:
-    """Return the details of a skip of an operation that is not due: its intervals and counters, as JSON."""
+    """Return the intervals and counters of an operation that is not due, as JSON."""
     counts = {"turnsCounter": counters.turns, "tokensCounter": counters.tokens}
     turns, tokens = _intervals(activation)
     intervals = {"everyNTurns": turns, "everyNContextTokens": tokens}
@@ -144,51 +146,51 @@ def _reached(every: int | None, count: int) -> bool:
 
 
 def value_of(result: OperationResult) -> Any:
-    """Return the value of the artifact that an operation writes; None if it writes none."""
+    """Return the value of the artifact that a result writes; None if it writes none."""
     return next((one.value for one in result.effects if isinstance(one, ArtifactUpsert)), None)
 
 
 def unmet_condition(operation: Operation, results: Mapping[str, OperationResult]) -> Skip | None:
-    """Return the skip of the first condition, as they are written, that does not hold; None if all do.
+    """Return the skip of the first unmet condition, in the order of the profile; None if all hold.
 
-    An answer that was never given fits neither yes nor no; its `actual` is None.
+    A missing answer is neither yes nor no; its `actual` is None.
     """
     for condition in operation.config.run_conditions:
         actual = _answer(results.get(condition.source), condition.output)
         if actual is not condition.is_:
-            told = {
+            details = {
                 "source": condition.source,
                 "output": condition.output,
                 "is": condition.is_,
                 "actual": actual,
             }
-            return Skip(reason=SkippedReason.CONDITION_FALSE, condition=told)
+            return Skip(reason=SkippedReason.CONDITION_FALSE, condition=details)
     return None
 
 
 def _answer(result: OperationResult | None, output: str) -> bool | None:
     value = value_of(result) if result is not None and result.is_done else None
-    found = value.get(output) if isinstance(value, dict) else None
-    return found if isinstance(found, bool) else None
+    answer = value.get(output) if isinstance(value, dict) else None
+    return answer if isinstance(answer, bool) else None
 
 
 class ActivationCheck(NamedTuple):
-    """The skips of what is not due, and the counters once the turn has its reply."""
+    """The skips of operations that are not due, and the counters after the turn."""
 
     skips: dict[str, Skip]
     counters: dict[str, Counters]
 
 
 def check_activation(
-    operations: Sequence[Operation], setup: RunSetup, trigger: Trigger, stored: Mapping[str, Counters]
+    operations: Sequence[Operation], setup: RunSetup, trigger: RunTrigger, stored: Mapping[str, Counters]
 ) -> ActivationCheck:
     """Count this run for each operation with an interval.
 
     Args:
-        operations: of the profile.
+        operations: the operations of the profile.
         setup: the turn.
-        trigger: of the run.
-        stored: the counters so far; of an operation that has none they are rebuilt from the messages before this turn.
+        trigger: the trigger of the run.
+        stored: the current counters. Missing ones are rebuilt from the messages before this turn.
     """
     messages = setup.prompt.messages
     skips, counters = {}, {}
@@ -196,7 +198,9 @@ def check_activation(
         activation, config = operation.config.activation, operation.config
         if activation is None:
             continue
-        before = _before(stored.get(operation.id), activation, messages, Trigger.GENERATE in config.triggers)
+        before = _before(
+            stored.get(operation.id), activation, messages, RunTrigger.GENERATE in config.triggers
+        )
         step = CountedTurn(setup.source, context_tokens(messages), trigger in config.triggers)
         is_due, after = advance(activation, before, step)
         counters[operation.id] = after

@@ -1,6 +1,7 @@
-"""Artifacts: what operations remember, within a run or between runs (R50, R52, E24).
+"""Artifacts: the memory of operations, within a run or between runs (R50, R52, E24).
 
-A template reads `art.<tag>.value` and `art.<tag>.history`; a `run_only` artifact hides a persisted one of the same tag.
+A template reads `art.<tag>.value` and `art.<tag>.history`. A `run_only` artifact hides a persisted one with the same
+tag.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tract_jupyter.exceptions import RunError
 from tract_jupyter.models import digest, plain
 from tract_jupyter.runs.model import ArtifactView
 from tract_jupyter.runs.terms import Persistence
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 def session_key(tract: str, branch: str | None, profile: str, session: str, *, owner: str = "") -> str:
-    """Return the key that the persisted artifacts of a profile are kept under, as 64 hex digits (E11).
+    """Return the key of a profile's persisted artifacts, as 64 hex digits (E11).
 
-    It holds no version of the profile or of its blocks: editing one loses no artifacts.
+    The key does not contain the version of the profile or of its blocks, so an edit loses no artifacts.
     """
     return digest([owner, tract, branch, profile, session])
 
 
 def upserted(before: ArtifactView | None, effect: ArtifactUpsert) -> ArtifactView:
-    """Return the artifact after a write. Both modes replace the old value and add to the history (X03).
+    """Return the artifact after a write. Both write modes replace the value and add to the history (X03).
 
-    The history holds the current value too, the newest last, and is emptied by a write that keeps none.
+    The newest value is the last one of the history. A write without a history empties it.
     """
     if before is None and type(effect.value) in _LEAVES:
         return effect.once("artifact", _written)
@@ -56,7 +56,7 @@ def _written(effect: ArtifactUpsert, before: ArtifactView | None = None) -> Arti
 
 
 def own(value: Any) -> Any:
-    """Return a copy of a JSON value that nobody else can change; what cannot be changed is itself."""
+    """Return a deep copy of a JSON value; immutable values are returned as they are."""
     if type(value) in _LEAVES:
         return value
     if type(value) is dict:
@@ -76,13 +76,13 @@ def _own(artifact: ArtifactView) -> ArtifactView:
 
 
 class ArtifactStore(Protocol):
-    """A store of persisted artifacts between runs. What is put is part of the thread's open transaction."""
+    """A store of persisted artifacts. Writes are part of the thread's open transaction."""
 
     def load(self, session: str) -> Mapping[str, ArtifactView]:
         """Return all artifacts of a session key, by tag."""
 
     def put(self, session: str, artifacts: Sequence[ArtifactView]) -> None:
-        """Keep artifacts in the place of those of the same tags."""
+        """Store artifacts; each replaces the artifact with the same tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,35 +94,35 @@ class Artifacts:
 
     @property
     def shown(self) -> dict[str, ArtifactView]:
-        """By tag, sorted; a `run_only` one hides a persisted one. For whoever changes none of them."""
+        """The artifacts by tag, sorted; `run_only` ones hide persisted ones. Do not change them."""
         return dict(sorted({**self.persisted, **self.run_only}.items()))
 
     @property
     def view(self) -> dict[str, ArtifactView]:
-        """The same as copies: whoever changes one changes nothing here."""
+        """Copies of `shown`, which the caller may change."""
         return {tag: _own(one) for tag, one in self.shown.items()}
 
     def upsert(self, effects: Iterable[ArtifactUpsert]) -> Artifacts:
-        """Return these artifacts after writes in this order. Nothing is stored."""
-        found = {
+        """Return these artifacts after writes, in order. Nothing is stored."""
+        by_persistence = {
             Persistence.PERSISTED: dict(self.persisted),
             Persistence.RUN_ONLY: dict(self.run_only),
         }
         for effect in effects:
-            kept = found[effect.persistence]
+            kept = by_persistence[effect.persistence]
             kept[effect.tag] = upserted(kept.get(effect.tag), effect)
-        return Artifacts(found[Persistence.PERSISTED], found[Persistence.RUN_ONLY])
+        return Artifacts(by_persistence[Persistence.PERSISTED], by_persistence[Persistence.RUN_ONLY])
 
 
 class MemoryArtifacts:
-    """Persisted artifacts of this process alone."""
+    """Persisted artifacts in memory."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, dict[str, ArtifactView]] = {}
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Keep all that is put meanwhile, or nothing."""
+        """Make all writes of a `with` block take effect, or none."""
         before = self._sessions
         try:
             yield
@@ -135,33 +135,6 @@ class MemoryArtifacts:
         return dict(self._sessions.get(session, {}))
 
     def put(self, session: str, artifacts: Sequence[ArtifactView]) -> None:
-        """Keep artifacts in the place of those of the same tags."""
-        kept = {**self._sessions.get(session, {}), **{one.tag: one for one in artifacts}}
-        self._sessions = {**self._sessions, session: kept}
-
-
-class SessionArtifacts:
-    """The persisted artifacts of one session, as the target of a run has them.
-
-    Args:
-        session: their key; None if the run has no session.
-        store: where they are kept.
-    """
-
-    def __init__(self, session: str | None, store: ArtifactStore) -> None:
-        self.session = session
-        self._artifacts = store
-
-    def artifacts(self) -> Mapping[str, ArtifactView]:
-        """Return the persisted artifacts as they stand; empty without a session."""
-        return {} if self.session is None else self._artifacts.load(self.session)
-
-    def put_artifacts(self, artifacts: Sequence[ArtifactView]) -> None:
-        """Persist artifacts in the place of those of the same tags.
-
-        Raises:
-            RunError: the run has no session.
-        """
-        if self.session is None:
-            raise RunError("persisted artifacts need a session key")
-        self._artifacts.put(self.session, artifacts)
+        """Store artifacts; each replaces the artifact with the same tag."""
+        merged = {**self._sessions.get(session, {}), **{one.tag: one for one in artifacts}}
+        self._sessions = {**self._sessions, session: merged}

@@ -1,7 +1,8 @@
-"""Does an operation's work, and makes a result of whatever comes of it. No exception leaves it (R53).
+"""Run an operation once, and return a result whatever happens. No exception leaves `perform` (R53).
 
-Only what was registered can be called: a profile is data, and names no module. A function gets the context and its
-arguments, and returns a JSON value, effects, or an `Output`; it does nothing else, so that a replay gives the same.
+Operations can call registered functions only: a profile is data, and names no module. A function gets the context and
+its arguments, and returns a JSON value, effects, or an `OperationOutput`. It must do nothing else. Otherwise a replay
+would differ.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tract_jupyter.exceptions import BudgetExceededError, RunError, TemplateErro
 from tract_jupyter.models import brief_repr
 from tract_jupyter.runs.effect_types import NO_APPEND, ArtifactUpsert
 from tract_jupyter.runs.effects import check_together, checked_effect, effects_of
-from tract_jupyter.runs.kinds.base import OperationFailed, Output, Skipped, Waits
+from tract_jupyter.runs.kinds.base import OperationFailed, OperationOutput, Skipped, Waits
 from tract_jupyter.runs.model import OperationResult, ResultError, Skip
 from tract_jupyter.runs.reading import bounded, message_of
 from tract_jupyter.runs.terms import MAX_DEBUG, ErrorCode, Hook, OperationStatus, Persistence, WriteMode
@@ -62,14 +63,14 @@ class Functions(Mapping[str, Callable[..., Any]]):
     def register(
         self, name: str | Function | None = None, *, replace: bool = False
     ) -> Function | Callable[[Function], Function]:
-        """Decorate a function `f(context, arguments)` that operations may call: with parentheses or without.
+        """Register a function `f(context, arguments)` for operations: a decorator with or without parentheses.
 
         Args:
-            name: what it is called by, its own name if left out.
-            replace: let it take the place of another one; otherwise only the same function, defined again, may.
+            name: the name for operations; the function's own name by default.
+            replace: replace another function of that name. Without it, only a new definition of the same function may.
 
         Raises:
-            RunError: the name is not valid, or taken, or the function cannot be called with a context and arguments.
+            RunError: the name is invalid or in use, or the function does not accept a context and arguments.
         """
 
         def add(function: Function) -> Function:
@@ -79,8 +80,8 @@ class Functions(Mapping[str, Callable[..., Any]]):
             former = self._functions.get(chosen)
             if former is not None and not replace and _home(former) != _home(function):
                 raise RunError(
-                    f"a function {chosen!r} is registered already, {'.'.join(_home(former))}; give another name, or "
-                    "replace=True"
+                    f"The function name {chosen!r} is in use by {'.'.join(_home(former))}. Use another name, or "
+                    "replace=True."
                 )
             self._functions[chosen] = function
             return function
@@ -89,12 +90,12 @@ class Functions(Mapping[str, Callable[..., Any]]):
 
 
 def is_importable(function: Callable[..., Any]) -> bool:
-    """Return True if another process finds it under its module and name, so that it can be pickled."""
+    """Return True if another process can import the function by its module and name, so it can be pickled."""
     module, name = _home(function)
-    found: Any = sys.modules.get(module) if module != "__main__" else None
+    value: Any = sys.modules.get(module) if module != "__main__" else None
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return found is function
+        value = getattr(value, part, None)
+    return value is function
 
 
 def _home(function: Callable[..., Any]) -> tuple[str, str]:
@@ -103,28 +104,26 @@ def _home(function: Callable[..., Any]) -> tuple[str, str]:
 
 def _check(name: object, function: Callable[..., Any]) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise RunError(
-            f"{name!r} is not a valid name of a function: use letters, digits, '.', '_', '-', at most 100"
-        )
+        raise RunError(f"Invalid function name {name!r}. Use at most 100 letters, digits, '.', '_' and '-'.")
     if not callable(function) or inspect.iscoroutinefunction(function):
         raise RunError(
-            f"{name!r} is not a plain function; operations run on threads, so give one that is not async"
+            f"{name!r} is not a plain function. Operations run on threads, so use a function that is not async."
         )
     try:
         inspect.signature(function).bind(None, {})
     except TypeError:
         raise RunError(
-            f"{name!r} cannot be called as f(context, arguments); give it these two parameters"
+            f"{name!r} cannot be called as f(context, arguments). Give it these two parameters."
         ) from None
-    except ValueError:  # of some functions in C nobody knows the parameters
+    except ValueError:  # some C functions have no signature
         return
 
 
 FUNCTIONS: Final = Functions()
-"""Those of this process."""
+"""The functions of this process."""
 
 run_function: Final = FUNCTIONS.register
-"""Decorates a function that operations of kind `compute` may call: `@run_function`, or `@run_function("name")`."""
+"""Register a function for `compute` operations: `@run_function`, or `@run_function("name")`."""
 
 
 _logger = logging.getLogger(__name__)
@@ -135,21 +134,21 @@ _CODES: Final[dict[type[BaseException], ErrorCode]] = {
     BudgetExceededError: ErrorCode.BUDGET_EXCEEDED,
     TimeoutError: ErrorCode.TIMEOUT,
 }
-"""What an exception that a kind lets through counts as; anything else is an `operation_error` (R55)."""
+"""The error codes of exceptions that a kind may raise; others are `operation_error` (R55)."""
 
 
 def perform(operation: Operation, run: Runner, context: OperationContext) -> OperationResult:
     """Run an operation once.
 
     Args:
-        operation: whose artifact the value becomes.
-        run: what its kind has prepared.
-        context: what it is given.
+        operation: its settings and its artifact.
+        run: the prepared function of its kind.
+        context: its input.
 
     Returns:
-        `done` with effects that are all well-formed (R51, G24); `skipped`, `waiting`, `aborted`; or `error` with a
-        stable code and a message that is bounded and safe (R54). Which effects the
-        hook allows, the commit decides (G22).
+        `done` with well-formed effects (R51, G24), `skipped`, `waiting`, `aborted`, or `error` with a stable code and
+        a
+        bounded, safe message (R54). The commit checks which effects the hook allows (G22).
     """
     try:
         return _result(operation, run(context), context)
@@ -157,11 +156,11 @@ def perform(operation: Operation, run: Runner, context: OperationContext) -> Ope
         return _ended(operation, OperationStatus.ABORTED)
     except OperationFailed as failed:
         return _failed(operation, failed, context)
-    except BaseException as error:  # not even SystemExit ends the process that runs others too
+    except BaseException as error:  # not even SystemExit may end a process that runs other operations
         if isinstance(error, KeyboardInterrupt) and is_computed_here():
-            raise  # it is the run that a person stops
+            raise  # the user stops the run
         _logger.debug("operation %s failed", operation.id, exc_info=True)
-        # G25: whatever is raised after the signal is a way to stop
+        # G25: an exception after the signal means that the operation stopped
         if current_stop().is_set():
             return _ended(operation, OperationStatus.ABORTED)
         code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), ErrorCode.OPERATION)
@@ -192,7 +191,7 @@ def job_of(
         resume = getattr(run, "resume", None)
         if waits_for is not None and resume is not None:
             run = partial(resume, pending_id=waits_for)
-    except Exception as error:  # noqa: BLE001 # kinds may be anybody's
+    except Exception as error:  # noqa: BLE001 # a kind of another package may raise anything
         run, anywhere = _Failing(error), False
     return Job(partial(perform, operation, run), context, anywhere, bool(getattr(kind, "is_computed", False)))
 
@@ -205,48 +204,48 @@ class _Failing:
         raise self.error
 
 
-def _result(operation: Operation, made: Any, context: OperationContext) -> OperationResult:
-    if isinstance(made, Skipped):
-        condition = None if made.condition is None else bounded(made.condition, MAX_DEBUG)
-        skip = Skip(reason=message_of(str(made.reason), 200), condition=condition)
+def _result(operation: Operation, outcome: Any, context: OperationContext) -> OperationResult:
+    if isinstance(outcome, Skipped):
+        condition = None if outcome.condition is None else bounded(outcome.condition, MAX_DEBUG)
+        skip = Skip(reason=message_of(str(outcome.reason), 200), condition=condition)
         return _ended(operation, OperationStatus.SKIPPED, skip=skip)
-    if isinstance(made, Waits):
-        return _ended(operation, OperationStatus.WAITING, waits_for=str(made.pending_id))
-    if not isinstance(made, Output):
-        raise OperationFailed.invalid(f"the operation gave {brief_repr(made)}, and should give an Output")
+    if isinstance(outcome, Waits):
+        return _ended(operation, OperationStatus.WAITING, waits_for=str(outcome.pending_id))
+    if not isinstance(outcome, OperationOutput):
+        raise OperationFailed.invalid(
+            f"The operation returned {brief_repr(outcome)} instead of an OperationOutput."
+        )
     return _ended(
         operation,
         OperationStatus.DONE,
-        effects=_effects(operation, made, context.hook),
-        debug=bounded(made.debug, context.log_characters),
-        usage=bounded(made.usage, MAX_DEBUG),
-        inputs_summary=bounded(made.inputs, context.log_characters),
-        outputs_summary=bounded(made.outputs, context.log_characters),
+        effects=_effects(operation, outcome, context.hook),
+        debug=bounded(outcome.debug, context.log_characters),
+        usage=bounded(outcome.usage, MAX_DEBUG),
+        inputs_summary=bounded(outcome.inputs, context.log_characters),
+        outputs_summary=bounded(outcome.outputs, context.log_characters),
     )
 
 
-def _effects(operation: Operation, made: Output, hook: Hook) -> tuple[Effect, ...]:
-    """Return the effects that it gave, or those of its artifact's value, each checked."""
-    given, definition = made.effects, operation.definition
-    if given is None:
+def _effects(operation: Operation, output: OperationOutput, hook: Hook) -> tuple[Effect, ...]:
+    """Return the operation's effects, or the effects of its artifact's value; all are checked."""
+    effects, definition = output.effects, operation.definition
+    if effects is None:
         artifact = operation.config.artifact
-        given = () if artifact is None else _of_value(artifact, made.value)
-    if not isinstance(given, list | tuple):
-        raise OperationFailed.invalid(
-            f"the operation's effects are {brief_repr(given)}, and should be a list"
-        )
-    refused = check_together(given)
+        effects = () if artifact is None else _of_value(artifact, output.value)
+    if not isinstance(effects, list | tuple):
+        raise OperationFailed.invalid(f"The operation's effects must be a list, not {brief_repr(effects)}.")
+    refused = check_together(effects)
     if refused is not None:
         raise _as_failure(refused)
-    # what becomes of the value was checked when it was made
-    is_ours = made.effects is None
-    checked = [one if is_ours and isinstance(one, ArtifactUpsert) else _checked(one, hook) for one in given]
+    # an artifact made from the value is checked already
+    is_ours = output.effects is None
+    checked = [one if is_ours and isinstance(one, ArtifactUpsert) else _checked(one, hook) for one in effects]
     for one in checked:
         if definition.capabilities and not definition.declares(one.type):
             raise OperationFailed(
                 ErrorCode.POLICY,
-                f"it wants {one.type}, and its capabilities are {', '.join(definition.declared_effects)}; "
-                "add that, or leave capabilities out",
+                f"The effect {one.type} is not among its capabilities: {', '.join(definition.declared_effects)}. "
+                "Add it, or leave capabilities out.",
             )
         if isinstance(one, ArtifactUpsert):
             _check_declared(operation, one)
@@ -254,45 +253,45 @@ def _effects(operation: Operation, made: Output, hook: Hook) -> tuple[Effect, ..
 
 
 def _check_declared(operation: Operation, write: ArtifactUpsert) -> None:
-    """See to it that an operation writes what its profile says, whatever its function gives (E16, R51).
+    """Check that an artifact write agrees with the profile (E16, R51).
 
     Raises:
-        OperationFailed: `policy_error`; the profile, which a person has read, says otherwise. `validation_error`; it
-            wants what nothing does.
+        OperationFailed: `policy_error` if the profile, which the user has read, declares something else;
+            `validation_error` for an unsupported write mode.
     """
     if write.write_mode is not WriteMode.REPLACE:
         raise OperationFailed.invalid(NO_APPEND)
     artifact = operation.config.artifact
     if artifact is None or artifact.tag != write.tag:
-        says = "no artifact" if artifact is None else f"art.{artifact.tag}"
+        declared = "no artifact" if artifact is None else f"art.{artifact.tag}"
         raise OperationFailed(
             ErrorCode.POLICY,
-            f"it writes art.{write.tag}, and its profile says {says}; give the operation tag={write.tag!r}",
+            f"It writes art.{write.tag}, but its profile declares {declared}. Give the operation tag={write.tag!r}.",
         )
     if artifact.persistence is not write.persistence:
         keep = write.persistence is Persistence.PERSISTED
         raise OperationFailed(
             ErrorCode.POLICY,
-            f"it writes art.{write.tag} as {write.persistence.value}, and its profile says "
-            f"{artifact.persistence.value}; give the operation keep={keep}",
+            f"It writes art.{write.tag} as {write.persistence.value}, but its profile declares "
+            f"{artifact.persistence.value}. Give the operation keep={keep}.",
         )
 
 
 def _of_value(artifact: ArtifactSpec, value: Any) -> Sequence[Effect]:
     try:
         return effects_of(artifact, value)
-    except Exception as error:  # noqa: BLE001 # a value may do anything when it is looked at
-        raise OperationFailed.invalid(f"the value cannot be kept: {message_of(error)}") from None
+    except Exception as error:  # noqa: BLE001 # reading a foreign value may raise anything
+        raise OperationFailed.invalid(f"The value cannot be stored: {message_of(error)}") from None
 
 
 def _checked(effect: Any, hook: Hook) -> Effect:
-    """Return the effect as data, whichever hook allows it."""
-    found = checked_effect(effect, hook)
-    if isinstance(found, ResultError) and found.code == ErrorCode.POLICY:
-        found = checked_effect(effect, Hook.AFTER if hook is Hook.BEFORE else Hook.BEFORE)
-    if isinstance(found, ResultError):
-        raise _as_failure(found)
-    return found
+    """Return the checked effect; either hook may allow it."""
+    checked = checked_effect(effect, hook)
+    if isinstance(checked, ResultError) and checked.code == ErrorCode.POLICY:
+        checked = checked_effect(effect, Hook.AFTER if hook is Hook.BEFORE else Hook.BEFORE)
+    if isinstance(checked, ResultError):
+        raise _as_failure(checked)
+    return checked
 
 
 def _as_failure(error: ResultError) -> OperationFailed:

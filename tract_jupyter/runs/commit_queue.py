@@ -1,6 +1,6 @@
-"""Committing what operations want: the whole queue is checked, then applied in one transaction (E1, R58 to R60).
+"""Commit the effects of operations: check the whole queue, then apply it in one transaction (E1, R58 to R60).
 
-The result depends on the operations alone, never on the order in which they ended or are given.
+The result depends on the operations only, not on the order in which they ended or are listed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.runs.effect_types import Effect
     from tract_jupyter.runs.model import ArtifactView, Operation, OperationResult
-    from tract_jupyter.runs.turn import TurnTarget
+    from tract_jupyter.runs.targets import RunTarget
 
 
 class CommitEntry(Data):
@@ -55,7 +55,7 @@ class CommitEntry(Data):
 
 
 class Rewrite(Data):
-    """A text of the turn that an operation wrote anew: the text and the part before, and those after."""
+    """A rewritten text of the turn: the text and its part, before and after."""
 
     operation_id: str
     target: Literal["user", "reply"]
@@ -66,11 +66,10 @@ class Rewrite(Data):
 
 
 class CommitReport(Data):
-    """A commit: all entries in the order in which effects are applied, and the operations in theirs.
+    """A commit: all effects and all operations, in commit order.
 
     Attributes:
-        required_error: whether an effect of a required operation was not applied: then the run has failed (E6).
-        status: `error` then, otherwise `done`.
+        required_error: True if an effect of a required operation was not applied. Then the run has failed (E6).
     """
 
     hook: Hook
@@ -86,14 +85,14 @@ class CommitReport(Data):
 
 
 class EffectWriter:
-    """A commit while it is written. Each rewrite of a text follows the one before it (G30).
+    """Writes the effects of one commit. Each rewrite starts from the text of the previous one (G30).
 
     Args:
-        turn: as it stands before.
-        target: what is written to.
+        turn: the turn before the commit.
+        target: receives the effects.
     """
 
-    def __init__(self, turn: Turn, target: TurnTarget) -> None:
+    def __init__(self, turn: Turn, target: RunTarget) -> None:
         self._turn = turn
         self._target = target
         self._persisted: dict[str, ArtifactView] | None = None
@@ -101,7 +100,7 @@ class EffectWriter:
         self.rewrites: list[Rewrite] = []
 
     def apply(self, effect: Effect, operation_id: str) -> ResultError | None:
-        """Write what of an effect concerns the target, and return why that was refused."""
+        """Write an effect to the target. Return the error if the target refused it."""
         try:
             if isinstance(effect, UserReplaceText):
                 self._rewrite_user(effect.text, operation_id)
@@ -109,12 +108,12 @@ class EffectWriter:
                 self._rewrite_reply(effect.text, operation_id)
             elif isinstance(effect, ArtifactUpsert) and effect.persistence is Persistence.PERSISTED:
                 self._persist(effect)
-        except Exception as error:  # noqa: BLE001 # whatever a target raises is that effect's error (X06)
+        except Exception as error:  # noqa: BLE001 # any exception of the target is the effect's error (X06)
             return storage_error(error)
         return None
 
     def finish(self) -> None:
-        """Write what is written once for all effects."""
+        """Write the artifacts, once for all effects."""
         if self._written:
             persisted = self._known_artifacts()
             self._target.put_artifacts([persisted[tag] for tag in self._written])
@@ -129,7 +128,7 @@ class EffectWriter:
     def _rewrite_reply(self, text: str, operation_id: str) -> None:
         before, replaced = self._turn.reply, self._turn.reply_part
         if before is None:
-            raise RunError("there is no reply to rewrite: the main call gave none")
+            raise RunError("There is no reply to rewrite. The main call returned none.")
         part = self._target.rewrite_reply(replaced, text, operation_id)
         self._note(Rewrite(
             operation_id=operation_id, target="reply", before=before, after=text, replaced=replaced, part=part,
@@ -142,31 +141,31 @@ class EffectWriter:
     def _persist(self, effect: ArtifactUpsert) -> None:
         if self._target.session is None:
             raise RunError(
-                f"the artifact {effect.tag!r} is to be persisted, and this run has no session key; "
-                "run a profile, which has one, or make the artifact run_only"
+                f"The artifact {effect.tag!r} cannot be persisted because this run has no session key. "
+                "Run a profile, or make the artifact run_only."
             )
         known = self._known_artifacts()
         known[effect.tag] = upserted(known.get(effect.tag), effect)
         self._written[effect.tag] = None
 
     def _known_artifacts(self) -> dict[str, ArtifactView]:
-        """Return the artifacts in the store now: another run may have written since this one began."""
+        """Return the artifacts of the store now: another run may have written since this one began."""
         if self._persisted is None:
-            found: Mapping[str, ArtifactView] = self._target.artifacts()
-            self._persisted = dict(found)
+            artifacts: Mapping[str, ArtifactView] = self._target.artifacts()
+            self._persisted = dict(artifacts)
         return self._persisted
 
 
 def storage_error(error: Exception) -> ResultError:
     """Return the error that reports a failed write."""
-    told = str(error) if isinstance(error, TractError) else f"{type(error).__name__}: {error}"
-    safe = told.encode("utf-8", "replace").decode()
+    text = str(error) if isinstance(error, TractError) else f"{type(error).__name__}: {error}"
+    safe = text.encode("utf-8", "replace").decode()
     return ResultError(code=ErrorCode.STORAGE, message=shortened(safe, MAX_ERROR_TEXT))
 
 
 @dataclass(frozen=True, slots=True)
 class CommitItem:
-    """An operation that has ended, with its effects: of the union, or whatever it gave instead (E2)."""
+    """An ended operation with its effects, valid or not (E2)."""
 
     operation_id: str
     order: float
@@ -190,53 +189,55 @@ class CommitItem:
 
 
 class CommitResult(NamedTuple):
-    """The turn after a commit, and what was done."""
+    """The turn after a commit, and the report."""
 
     turn: Turn
     report: CommitReport
 
 
 def commit_order(queue: Iterable[CommitItem]) -> tuple[str, ...]:
-    """Return the ids of the operations that are done, in the order of their commit (R59, R60).
+    """Return the ids of the done operations, in commit order (R59, R60).
 
     Raises:
-        PlanError: an id is there twice, an order is no number, or operations wait for each other in a circle.
+        PlanError: an id occurs twice, an order is not a number, or dependencies form a cycle.
     """
     done = [one for one in queue if one.status == OperationStatus.DONE]
     for one in done:
         if not math.isfinite(one.order):
             raise PlanError(
-                PlanErrorCode.INVALID_ORDER, f"the order of {one.operation_id!r} is {one.order}; use a number"
+                PlanErrorCode.INVALID_ORDER,
+                f"The order of {one.operation_id!r} is {one.order}. Use a finite number.",
             )
     if len({one.operation_id for one in done}) < len(done):
-        raise PlanError(PlanErrorCode.DUPLICATE_ID, "two operations have the same id; rename one")
+        raise PlanError(PlanErrorCode.DUPLICATE_ID, "Two operations have the same id. Rename one.")
     order, stuck = ready_order([(one.operation_id, one.order, one.depends_on) for one in done])
     if stuck:
         raise PlanError(
-            PlanErrorCode.CYCLE, f"operations wait for each other in a circle: {', '.join(stuck)}"
+            PlanErrorCode.CYCLE, f"These operations depend on each other in a cycle: {', '.join(stuck)}"
         )
     return tuple(order)
 
 
-def commit(hook: Hook, queue: Iterable[CommitItem], turn: Turn, target: TurnTarget) -> CommitResult:
-    """Apply the effects of what is done, in commit order.
+def commit(hook: Hook, queue: Iterable[CommitItem], turn: Turn, target: RunTarget) -> CommitResult:
+    """Apply the effects of done operations, in commit order.
 
-    An effect that is refused leaves the others as they are (X06). If the transaction fails, nothing is kept, and each
-    effect in it is a `storage_error`. What this run has committed at this hook already is not applied again.
+    A refused effect does not affect the others (X06). If the transaction fails, nothing is stored, and each effect in
+    it
+    is a `storage_error`. A commit that this run has made already is not repeated.
 
     Args:
-        hook: whose operations these are.
-        queue: operations that have ended, in any order; only those that are `done` have effects (R59).
-        turn: as it stands; not changed.
-        target: what it is written to.
+        hook: the hook of the operations.
+        queue: ended operations, in any order; only `done` ones have effects (R59).
+        turn: the turn before the commit; it is not changed.
+        target: receives the effects.
 
     Raises:
         PlanError: the operations have no order; nothing was applied.
-        RunError: this run has committed something else at this hook.
+        RunError: this run has committed other effects at this hook.
     """
-    given = list(queue)
-    order = commit_order(given)
-    steps = _steps(given, order, hook)
+    items = list(queue)
+    order = commit_order(items)
+    steps = _steps(items, order, hook)
     persisted: Mapping[str, ArtifactView] | None = None
     try:
         with target.transaction():
@@ -246,7 +247,7 @@ def commit(hook: Hook, queue: Iterable[CommitItem], turn: Turn, target: TurnTarg
                 target.record(report)
                 if _persists(steps):
                     persisted = target.artifacts()
-    except Exception as error:  # noqa: BLE001 # a database or a disk may raise anything; a bad one is no reason to die
+    except Exception as error:  # noqa: BLE001 # a database or a disk may raise anything, and must not end the run
         return CommitResult(
             turn, _report(hook, order, steps, [one.error or storage_error(error) for one in steps])
         )
@@ -254,7 +255,7 @@ def commit(hook: Hook, queue: Iterable[CommitItem], turn: Turn, target: TurnTarg
 
 
 class _Step(NamedTuple):
-    """One effect: checked, or why it is refused."""
+    """An effect that was checked, or the error of the check."""
 
     operation_id: str
     place: int
@@ -265,7 +266,7 @@ class _Step(NamedTuple):
 
 
 def _persists(steps: Iterable[_Step]) -> bool:
-    """Return True if any effect writes an artifact that outlives the run."""
+    """Return True if an effect writes an artifact that outlives the run."""
     for one in steps:
         if isinstance(one.effect, ArtifactUpsert) and one.effect.persistence is Persistence.PERSISTED:
             return True
@@ -273,23 +274,23 @@ def _persists(steps: Iterable[_Step]) -> bool:
 
 
 def _steps(queue: Iterable[CommitItem], order: Iterable[str], hook: Hook) -> list[_Step]:
-    """Return all effects in the order in which they are applied: by operation, and as each gave them (E3)."""
+    """Return all effects in commit order: by operation, and in the operation's own order (E3)."""
     items = {one.operation_id: one for one in queue if one.status == OperationStatus.DONE}
     steps = []
     for item in map(items.__getitem__, order):
-        refused = check_together(item.effects)
+        joint_error = check_together(item.effects)
         for index, effect in enumerate(item.effects[: MAX_EFFECTS + 1]):
-            found = refused or checked_effect(effect, hook)
-            effect_or_none, error = (None, found) if isinstance(found, ResultError) else (found, None)
+            checked = joint_error or checked_effect(effect, hook)
+            effect_or_none, error = (None, checked) if isinstance(checked, ResultError) else (checked, None)
             kind = effect_type(effect) if effect_or_none is None else effect_or_none.type
             steps.append(_Step(item.operation_id, index, kind, item.required, effect_or_none, error))
     return steps
 
 
 def _apply(
-    hook: Hook, order: tuple[str, ...], steps: Sequence[_Step], turn: Turn, target: TurnTarget
+    hook: Hook, order: tuple[str, ...], steps: Sequence[_Step], turn: Turn, target: RunTarget
 ) -> CommitReport:
-    """Write what concerns the target, within its transaction."""
+    """Write the effects within the target's transaction."""
     applying = EffectWriter(turn, target)
     errors = [
         one.error if one.effect is None else applying.apply(one.effect, one.operation_id) for one in steps
@@ -324,13 +325,13 @@ def _turn_after(
     report: CommitReport,
     persisted: Mapping[str, ArtifactView] | None,
 ) -> Turn:
-    """Return the turn with what a report says was applied, by this commit or by one before a crash."""
+    """Return the turn after the applied effects of a report, from this commit or from one before a crash."""
     applied = _applied(steps, report)
     artifacts = turn.artifacts.upsert([one for _, one in applied if isinstance(one, ArtifactUpsert)])
-    if persisted is not None:  # as they stand in the target; before a crash they stood as in the turn
+    if persisted is not None:  # the target has the current ones
         artifacts = replace(artifacts, persisted=dict(persisted))
     prompt = turn.prompt
-    if hook == Hook.BEFORE:  # afterwards it is what was sent
+    if hook == Hook.BEFORE:  # after the main call, it stays as sent
         prompt = prompt.apply_all(
             [(label, one) for label, one in applied if isinstance(one, (*PROMPT_EFFECTS, UserReplaceText))]
         )
@@ -344,8 +345,8 @@ def _applied(steps: Sequence[_Step], report: CommitReport) -> list[tuple[str, Ef
         (one.operation_id, one.effect_index, one.effect_type) for one in report.entries
     ]:
         raise RunError(
-            f"this run has committed other effects in {report.hook} already; nothing was applied. "
-            "Resume it with the results that it had"
+            f"This run has committed other effects in {report.hook} already, so nothing was applied. "
+            "Resume it with its recorded results."
         )
     return [
         (step.operation_id, step.effect)

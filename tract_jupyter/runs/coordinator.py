@@ -19,7 +19,6 @@ from tract_jupyter.runs.events import (
     OperationProgress,
     OperationStarted,
     OperationWaiting,
-    Progress,
 )
 from tract_jupyter.runs.model import OperationResult, ResultError, Skip
 from tract_jupyter.runs.schedule import Limits, Schedule
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Timer:
-    """One thing to do at a time, unless it is cancelled."""
+    """An action at a time, unless it is cancelled."""
 
     __slots__ = ("action", "at", "number")
 
@@ -51,15 +50,15 @@ class Timer:
         return (self.at, self.number) < (other.at, other.number)
 
     def cancel(self) -> None:
-        """Have it never happen."""
+        """Cancel the action."""
         self.action = None
 
 
 class Timers:
-    """The things to do, the earliest first; at the same time, in the order in which they were set.
+    """Actions in order of time; actions at the same time keep the order in which they were added.
 
     Attributes:
-        heap: those that are left, and some that were cancelled.
+        heap: the open timers, and some cancelled ones.
     """
 
     def __init__(self) -> None:
@@ -67,20 +66,20 @@ class Timers:
         self._count = 0
 
     def at(self, when: float, action: Callable[[], None]) -> Timer:
-        """Have this done at a time."""
+        """Schedule an action."""
         self._count += 1
         timer = Timer(when, self._count, action)
         heapq.heappush(self.heap, timer)
         return timer
 
     def next(self) -> float | None:
-        """Return when the earliest is due; None if there is none."""
+        """Return the time of the earliest action; None if there is none."""
         while self.heap and self.heap[0].action is None:
             heapq.heappop(self.heap)
         return self.heap[0].at if self.heap else None
 
     def run_due(self, now: float) -> None:
-        """Do all that is due by now."""
+        """Run all actions that are due."""
         while self.heap and (self.heap[0].action is None or self.heap[0].at <= now):
             action = heapq.heappop(self.heap).action
             if action is not None:
@@ -88,26 +87,26 @@ class Timers:
 
 
 RETRIED: Final = frozenset({ErrorCode.TIMEOUT, ErrorCode.PROVIDER, ErrorCode.RATE_LIMITED})
-"""Codes that are tried again where `retry_on` names none (E25)."""
+"""Error codes that are retried if `retry_on` is empty (E25)."""
 
 MAX_BACKOFF_MS: Final = 120_000
-"""The longest wait of our own, however much it grew."""
+"""The longest wait of our own."""
 
 MAX_RETRY_AFTER_MS: Final = 3_600_000
-"""Whoever asks for a longer wait is not asked again."""
+"""The longest wait that a provider may ask for. If it asks for more, there is no retry."""
 
 
 def retry_delay(retry: Retry, attempt: int, result: OperationResult, seed: int) -> float | None:
-    """Return the seconds to wait before another attempt, None if there is none.
+    """Return the seconds to wait before another attempt; None if there is none.
 
-    The wait grows by `multiplier` with each attempt, give or take the part `jitter`; that is drawn from a generator of
-    its own, so that it is the same in each replay. `details["retryAfterMs"]` of the error is the least that is waited.
+    The wait grows by `multiplier` with each attempt, plus or minus the fraction `jitter`. The jitter comes from a
+    seeded generator, so a replay has the same waits. `details["retryAfterMs"]` of the error is the shortest wait.
 
     Args:
-        retry: how often, and for which errors.
-        attempt: the number of the one that ended, from 1.
-        result: how it ended.
-        seed: of the run, as in the operation's context.
+        retry: the retry settings.
+        attempt: the number of the ended attempt, from 1.
+        result: the result of that attempt.
+        seed: the seed of the run.
     """
     error = result.error
     if result.status is not OperationStatus.ERROR or error is None or attempt >= retry.max_attempts:
@@ -117,11 +116,11 @@ def retry_delay(retry: Retry, attempt: int, result: OperationResult, seed: int) 
     wait = min(retry.backoff_ms * retry.multiplier ** (attempt - 1), MAX_BACKOFF_MS)
     draw = random.Random(f"{seed}:{result.operation_id}:{attempt}").uniform(-1, 1)  # noqa: S311 # no secret
     wait += wait * retry.jitter * draw
-    asked = error.details.get("retryAfterMs")
-    if isinstance(asked, (int, float)) and not isinstance(asked, bool):
-        if not asked <= MAX_RETRY_AFTER_MS:
+    retry_after = error.details.get("retryAfterMs")
+    if isinstance(retry_after, (int, float)) and not isinstance(retry_after, bool):
+        if not retry_after <= MAX_RETRY_AFTER_MS:
             return None
-        wait = max(wait, asked)
+        wait = max(wait, retry_after)
     return wait / 1_000
 
 
@@ -138,21 +137,22 @@ def execute(
     prior: Mapping[str, OperationResult] | None = None,
     limits: Limits | None = None,
 ) -> dict[str, OperationResult]:
-    """Run the operations of a plan, each one after all of its dependencies are done (R10, R25).
+    """Run the operations of a plan. Each one starts after all its dependencies are done (R10, R25).
 
     Args:
-        plan: what is to run.
+        plan: the operations.
         begin: makes the job of an operation from the results of its dependencies, in the order of `depends_on`. It may
-            settle it at once instead: with a `Skip`, or with a result. What it raises is the operation's error.
-        workers: where jobs run, and the clock.
-        abort: the run's signal, with the run's deadline.
-        notify: is called with each event, on this thread. Its exceptions are logged and change nothing.
-        prior: results of a run that goes on. They stand, and are neither run nor told again.
-        limits: per provider, of time, and how long those that were told to stop may go on.
+            return a `Skip` or a result instead. If it raises, the operation fails.
+        workers: run the jobs, and have the clock.
+        abort: the signal of the run, with its deadline.
+        notify: called with each event, on this thread. Its exceptions are logged and ignored.
+        prior: the results of a resumed run. These operations do not run again and emit no events.
+        limits: limits per provider and of time, and the grace period.
 
     Returns:
-        The results by operation, in (order, id) order, however fast each one was (R58). Operations that wait for the
-        user are `waiting`; operations that depend on them have no result.
+        The results by operation, in (order, id) order (R58). Operations that wait for the user are `waiting`.
+        Operations
+        that depend on them have no result.
     """
     return _Coordinator(
         plan, begin, workers, abort or StopSignal(), notify, prior or {}, limits or Limits()
@@ -160,7 +160,7 @@ def execute(
 
 
 class _Attempt:
-    """An operation that runs. It is the key of its job, so that a late result belongs to nobody else."""
+    """A running attempt. It is the key of its job, so a late report cannot reach another attempt."""
 
     __slots__ = ("abort", "deadline", "forget", "is_late", "job", "key", "number", "operation", "timers")
 
@@ -204,25 +204,24 @@ class _Coordinator:
         self._deadline: float | None = None
 
     def run(self) -> dict[str, OperationResult]:
-        """Run the plan; see `execute`."""
         forget = self._abort.on_set(self._workers.wake)
         try:
             self._open()
             while True:
-                self._look_at_signals()
+                self._check_signals()
                 self._start_ready()
                 if not self._running and not self._paused:
                     return self._results()
-                for attempt, what in self._workers.wait(self._timeout()):
+                for attempt, report in self._workers.wait(self._timeout()):
                     if attempt in self._running:
-                        self._take(attempt, what)
+                        self._receive(attempt, report)
         finally:
             forget()
-            # only if something was raised, such as an interrupt from the keyboard
+            # some are left only after an exception, such as an interrupt
             for attempt in self._running:
                 attempt.abort.set()
 
-    # --- the beginning and the end
+    # --- opening and results
 
     def _open(self) -> None:
         now, timeout = self._workers.now(), self._limits.timeout_ms
@@ -233,40 +232,43 @@ class _Coordinator:
         self._schedule.open(aborted=self._is_stopped)
         if self._deadline is not None and not self._is_stopped:
             self._timers.at(self._deadline, lambda: self._start_no_more(is_late=True))
-        self._tell_settled()
+        self._emit_settled()
 
     def _results(self) -> dict[str, OperationResult]:
-        found = self._schedule.results
+        results = self._schedule.results
         # the next execution settles untold operations, once all their dependencies have ended
         untold = self._schedule.untold
-        return {key: found[key] for key in self._plan.by_id if key in found and key not in untold}
+        return {key: results[key] for key in self._plan.by_id if key in results and key not in untold}
 
     # --- starting
 
     def _start_ready(self) -> None:
         while (key := self._schedule.start()) is not None:
             paused = self._paused.pop(key, None)
-            found = paused.job if paused else self._begun(key)
-            if isinstance(found, Job):
-                self._submit(key, found)
+            prepared = paused.job if paused else self._prepare(key)
+            if isinstance(prepared, Job):
+                self._submit(key, prepared)
             else:
-                if isinstance(found, Skip):
-                    self._schedule.skip(key, found)
+                if isinstance(prepared, Skip):
+                    self._schedule.skip(key, prepared)
                 else:
-                    self._end(key, found)
-                self._tell_settled()
-            # `begin` and `notify` are somebody else's: they may take their time, or abort
-            self._look_at_signals()
+                    self._end(key, prepared)
+                self._emit_settled()
+            # the callbacks `begin` and `notify` may take time, or abort the run
+            self._check_signals()
 
-    def _begun(self, key: str) -> Job | Skip | OperationResult:
+    def _prepare(self, key: str) -> Job | Skip | OperationResult:
         operation, results = self._plan.by_id[key], self._schedule.results
-        needs = operation.config.depends_on
+        dependencies = operation.config.depends_on
         try:
-            found = self._begin(operation, {one: results[one] for one in needs} if needs else {})
+            prepared = self._begin(
+                operation,
+                {dependency: results[dependency] for dependency in dependencies} if dependencies else {},
+            )
         except Exception as error:
-            _logger.debug("operation %s could not be begun", key, exc_info=True)
-            found = failed(key, f"{type(error).__name__}: {error}")
-        return Skip.because(SkippedReason.RUN_ABORTED) if self._abort.is_set() else found
+            _logger.debug("operation %s could not be prepared", key, exc_info=True)
+            prepared = failed(key, f"{type(error).__name__}: {error}")
+        return Skip.because(SkippedReason.RUN_ABORTED) if self._abort.is_set() else prepared
 
     def _submit(self, key: str, job: Job) -> None:
         now = self._workers.now()
@@ -278,7 +280,7 @@ class _Coordinator:
         self._schedule.began(key)
         if number == 1:
             self._started_at[key] = now
-            self._tell(OperationStarted(operation_id=key, hook=self._plan.hook, started_at=now))
+            self._emit(OperationStarted(operation_id=key, hook=self._plan.hook, started_at=now))
         self._workers.submit(attempt, attempt.job, attempt.abort)
 
     def _set_deadline(self, attempt: _Attempt, now: float) -> None:
@@ -297,7 +299,7 @@ class _Coordinator:
         due = self._timers.next() if self._timers.heap else None
         return None if due is None else max(0.0, due - self._workers.now())
 
-    def _look_at_signals(self) -> None:
+    def _check_signals(self) -> None:
         if self._timers.heap:
             self._timers.run_due(self._workers.now())
         if self._abort.is_set() and not self._is_stopped:
@@ -306,11 +308,11 @@ class _Coordinator:
                 self._give_up_later(attempt)
 
     def _start_no_more(self, *, is_late: bool) -> None:
-        """Start nothing more: the run was aborted or is late. Operations that run learn of either by themselves."""
+        """Start nothing more. Running operations see the signal or the deadline themselves."""
         self._is_stopped = True
         self._paused.clear()
         self._schedule.abort(is_late=is_late)
-        self._tell_settled()
+        self._emit_settled()
 
     def _time_out(self, attempt: _Attempt) -> None:
         if not attempt.abort.is_set():
@@ -319,29 +321,28 @@ class _Coordinator:
             self._give_up_later(attempt)
 
     def _give_up_later(self, attempt: _Attempt) -> None:
-        """After the grace period the run goes on without it; whatever still comes from it is ignored."""
+        """Give the attempt up after the grace period, and ignore its later reports."""
         if self._limits.grace_ms is not None:
             at = self._workers.now() + self._limits.grace_ms / 1_000
             attempt.timers.append(self._timers.at(at, lambda: self._give_up(attempt)))
 
     def _give_up(self, attempt: _Attempt) -> None:
         self._release(attempt)
-        # there is no other attempt: two at once could act twice
+        # no other attempt: two at once could act twice
         self._end(attempt.key, _late(attempt) if attempt.is_late else _aborted(attempt))
-        self._tell_settled()
+        self._emit_settled()
 
-    # --- what comes from workers
+    # --- reports of workers
 
-    def _take(self, attempt: _Attempt, what: OperationResult | Progress) -> None:
-        if isinstance(what, Progress):
-            progress = OperationProgress(operation_id=attempt.key, hook=self._plan.hook, data=what.to_dict())
-            self._tell(progress)
+    def _receive(self, attempt: _Attempt, report: OperationResult | dict[str, Any]) -> None:
+        if isinstance(report, dict):
+            self._emit(OperationProgress(operation_id=attempt.key, hook=self._plan.hook, data=report))
             return
         self._release(attempt)
-        result = _judged(attempt, what)
+        result = _judged(attempt, report)
         if not self._pause(attempt, result):
             self._end(attempt.key, result)
-        self._tell_settled()
+        self._emit_settled()
 
     def _release(self, attempt: _Attempt) -> None:
         del self._running[attempt]
@@ -350,20 +351,20 @@ class _Coordinator:
             timer.cancel()
 
     def _pause(self, attempt: _Attempt, result: OperationResult) -> bool:
-        """Have it tried again later, if it is to be; the wait holds no worker."""
+        """Schedule another attempt if the retry settings allow one. The wait occupies no worker."""
         key, number = attempt.key, attempt.number
         delay = retry_delay(attempt.operation.config.retry, number, result, attempt.job.context.seed)
         if delay is None or self._is_stopped:
             return False
         now = self._workers.now()
-        # what could only begin after the end is not waited for
+        # an attempt after the deadline is useless
         if self._deadline is not None and now + delay >= self._deadline:
             return False
         self._schedule.park(key)
         self._paused[key] = attempt
         self._timers.at(now + delay, lambda: self._schedule.resume(key))
         hook, delay_ms = self._plan.hook, delay * 1_000
-        self._tell(
+        self._emit(
             OperationAttempt(
                 operation_id=key, hook=hook, attempt=number, error=result.error, delay_ms=delay_ms
             )
@@ -377,15 +378,15 @@ class _Coordinator:
         else:
             self._schedule.settle(key, result)
 
-    # --- telling
+    # --- events
 
-    def _tell_settled(self) -> None:
+    def _emit_settled(self) -> None:
         if not self._schedule.fresh:
             return
         for key in self._schedule.untold:
             self._settled_at.setdefault(key, self._workers.now())
         for result in self._schedule.take_settled():
-            self._tell(self._end_event(result))
+            self._emit(self._end_event(result))
 
     def _end_event(self, result: OperationResult) -> OperationWaiting | OperationFinished:
         key, hook = result.operation_id, self._plan.hook
@@ -405,21 +406,21 @@ class _Coordinator:
             outputs_summary=result.outputs_summary,
         )
 
-    def _tell(self, event: EventData) -> None:
+    def _emit(self, event: EventData) -> None:
         if self._notify is None:
             return
         try:
             self._notify(event)
         except Exception:
-            _logger.exception("an observer of the run failed at %s", event)
+            _logger.exception("an observer of the run failed on %s", event)
 
 
-def _earliest(one: float | None, other: float | None) -> float | None:
-    return min((at for at in (one, other) if at is not None), default=None)
+def _earliest(first: float | None, second: float | None) -> float | None:
+    return min((at for at in (first, second) if at is not None), default=None)
 
 
 def _judged(attempt: _Attempt, result: OperationResult) -> OperationResult:
-    """Return what a result counts as after the signal to stop: late is late, and done is done (E14, G25, G26)."""
+    """Return the final result after a signal to stop: a late result is an error, a done one counts (E14, G25, G26)."""
     if attempt.is_late:
         return _late(attempt)
     if attempt.abort.is_set() and result.status in (OperationStatus.ERROR, OperationStatus.WAITING):
@@ -429,12 +430,12 @@ def _judged(attempt: _Attempt, result: OperationResult) -> OperationResult:
 
 def _late(attempt: _Attempt) -> OperationResult:
     timeout = attempt.operation.config.timeout_ms
-    most = (
-        "the time that the run or its hook has"
+    limit = (
+        "the time limit of the run or its hook"
         if timeout is None
-        else f"{timeout:g} ms, or until the run's deadline"
+        else f"{timeout:g} ms or the run's deadline"
     )
-    error = ResultError(code=ErrorCode.TIMEOUT, message=f"It was not done within {most}.")
+    error = ResultError(code=ErrorCode.TIMEOUT, message=f"It did not end within {limit}.")
     return OperationResult(operation_id=attempt.key, status=OperationStatus.ERROR, error=error)
 
 
@@ -443,7 +444,7 @@ def _aborted(attempt: _Attempt) -> OperationResult:
 
 
 def _as_configured(key: str, operation: Operation, result: OperationResult) -> OperationResult:
-    """Return the result with what it cannot decide itself: whose it is, and that only `done` has effects (R35, R37)."""
+    """Return the result with the correct id and `required`, and without effects unless it is done (R35, R37)."""
     changes: dict[str, Any] = {}
     if result.operation_id != key:
         changes["operation_id"] = key

@@ -1,6 +1,6 @@
-"""The effects that an operation may have, as data: a union that is told apart by `type`.
+"""The effects of operations, as data: a union with a `type`.
 
-Sources: the seed's sections on prompt-time effects, canonicalization and artifacts (R41 to R52); `ui.inline` is X05.
+Sources: the seed's sections on prompt effects, canonicalization and artifacts (R41 to R52); `ui.inline` is X05.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Effect(Tagged):
 
 
 class AppendAfterLastUser(_Effect):
-    """A message right after the current user message, in this call's prompt only (R42)."""
+    """Adds a message after the current user message, in this call's prompt only (R42)."""
 
     type: Literal["prompt.append_after_last_user"] = "prompt.append_after_last_user"
     role: Role
@@ -39,7 +39,7 @@ class AppendAfterLastUser(_Effect):
 
 
 class SystemUpdate(_Effect):
-    """The first system message changed, in this call's prompt only (R43)."""
+    """Changes the first system message, in this call's prompt only (R43)."""
 
     type: Literal["prompt.system_update"] = "prompt.system_update"
     mode: Literal["prepend", "append", "replace"]
@@ -48,7 +48,7 @@ class SystemUpdate(_Effect):
 
 
 class InsertAtDepth(_Effect):
-    """A message counted from the end of this call's prompt: 0 is the tail, -N is N messages before the end (R44)."""
+    """Inserts a message counted from the prompt's end: 0 is the end, -N is N messages before it (R44)."""
 
     type: Literal["prompt.insert_at_depth"] = "prompt.insert_at_depth"
     depth_from_end: int = 0
@@ -58,28 +58,28 @@ class InsertAtDepth(_Effect):
 
 
 class UserReplaceText(_Effect):
-    """The current user message, written anew for good (R49)."""
+    """Replaces the current user message permanently (R49)."""
 
     type: Literal["turn.user.replace_text"] = "turn.user.replace_text"
     text: Text
 
 
 class AssistantReplaceText(_Effect):
-    """The reply of this turn, written anew for good; after the main call only (R48)."""
+    """Replaces the reply of this turn permanently; allowed after the main call only (R48)."""
 
     type: Literal["turn.assistant.replace_text"] = "turn.assistant.replace_text"
     text: Text
 
 
 class ArtifactHistory(Data):
-    """The number of values of an artifact that are kept, the current one among them."""
+    """The number of stored values of an artifact, including the current one."""
 
     enabled: bool = True
     max_items: Annotated[int, Field(ge=1, le=1_000)] = 20
 
 
 class ArtifactUpsert(_Effect):
-    """An artifact made or changed (R50, R52). Its value is any JSON."""
+    """Creates or changes an artifact (R50, R52). The value is any JSON."""
 
     type: Literal["artifact.upsert"] = "artifact.upsert"
     tag: Tag
@@ -93,7 +93,7 @@ class ArtifactUpsert(_Effect):
 
 
 class UiInline(_Effect):
-    """A note for whoever looks at the run; never in a prompt (X05)."""
+    """A note for readers of the run; it is never part of a prompt (X05)."""
 
     type: Literal["ui.inline"] = "ui.inline"
     role: Role
@@ -123,17 +123,17 @@ EFFECT_TYPES: Final = tuple(
 EFFECT_LAYERS: Final = frozenset(one.partition(".")[0] for one in EFFECT_TYPES)
 
 NO_APPEND: Final = (
-    "writeMode 'append' does not join values: each write takes the old value's place, and art.<tag>.history has all of "
-    "them; leave writeMode out"
+    "writeMode 'append' does not join values: each write replaces the value, and art.<tag>.history has all values. "
+    "Leave writeMode out."
 )
 NOT_HERE: Final = {
-    "prompt.insert_after_last_user": "it is prompt.append_after_last_user",
-    "turn.user_variant.upsert_and_select": "turn.user.replace_text makes a variant of the message, and selects it",
-    "turn.assistant_variant.patch": "turn.assistant.replace_text makes a variant of the reply as a whole",
-    "turn.assistant_blocks.update": "a reply is one text here and has no blocks; turn.assistant.replace_text writes it",
-    "turn.assistant_meta.update": "what is known about a commit never changes; keep it as an artifact",
+    "prompt.insert_after_last_user": "Use prompt.append_after_last_user.",
+    "turn.user_variant.upsert_and_select": "Use turn.user.replace_text, which selects a new variant of the message.",
+    "turn.assistant_variant.patch": "Use turn.assistant.replace_text, which makes a variant of the whole reply.",
+    "turn.assistant_blocks.update": "A reply has no blocks here. Use turn.assistant.replace_text.",
+    "turn.assistant_meta.update": "Metadata of a commit never changes. Write an artifact instead.",
 }
-"""Effects that documents name, and what there is in their place."""
+"""Effects that other documents name, and their replacements here."""
 
 EFFECTS: Final[TypeAdapter[Effect]] = TypeAdapter(Effect)
 """Reads one effect."""

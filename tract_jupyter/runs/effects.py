@@ -1,6 +1,6 @@
-"""Checking effects before any is applied, and making them of an operation's value.
+"""Checks of effects before they are applied, and the effects of an operation's value.
 
-Sources: which hook allows what (R41, R48, E4), what is checked (E5), one tag for each operation (R51), exposures (X04).
+Sources: which hook allows what (R41, R48, E4), the checks (E5), one tag per operation (R51), exposures (X04).
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ _UPSERT: Final = _TYPE[ArtifactUpsert]
 _ALLOWED_TYPES: Final = {hook: tuple(_TYPE[kind] for kind in kinds) for hook, kinds in _ALLOWED.items()}
 _WITHOUT_TAG: Final = tuple(kind for kind in _TYPE if kind is not ArtifactUpsert)
 _PROBLEMS: Final = 3
-_ESCAPED: Final = 6  # characters that one becomes in JSON, at most
+_ESCAPED: Final = 6  # most JSON characters of one character
 
 
 def allowed_effects(hook: Hook) -> tuple[str, ...]:
-    """Return the types of effects that a hook allows (R33, E4)."""
+    """Return the effect types that a hook allows (R33, E4)."""
     return _ALLOWED_TYPES[hook]
 
 
 def effect_type(effect: Effect | object) -> str:
-    """Return the type that an effect says it has, whatever it is; empty if it has none."""
+    """Return the type that an effect names, shortened; empty if it has none."""
     if isinstance(effect, Tagged):
         given = getattr(effect, "type", None)
     else:
@@ -73,40 +73,41 @@ def effect_type(effect: Effect | object) -> str:
 
 
 def checked_effect(effect: Effect | object, hook: Hook) -> Effect | ResultError:
-    """Return the effect as data that nobody else can change, or why it cannot be applied.
+    """Return the effect as immutable data, or the reason why it cannot be applied.
 
-    An unknown type and anything malformed or too large are a `validation_error` (G24), what the hook forbids is a
+    Unknown types, and malformed or too large effects, are a `validation_error` (G24). Types that the hook forbids are
+    a
     `policy_error`.
     """
-    found = getattr(effect, "type", None) if isinstance(effect, Tagged) else None
-    if not isinstance(found, str) or found not in _KNOWN:
-        found = effect_type(effect)
-    if found not in _KNOWN:
-        instead = NOT_HERE.get(found) or f"use one of {', '.join(sorted(_KNOWN))}"
-        return _invalid(f"there is no effect of type {brief_repr(found)}; {instead}")
+    kind = getattr(effect, "type", None) if isinstance(effect, Tagged) else None
+    if not isinstance(kind, str) or kind not in _KNOWN:
+        kind = effect_type(effect)
+    if kind not in _KNOWN:
+        instead = NOT_HERE.get(kind) or f"Use one of {', '.join(sorted(_KNOWN))}."
+        return _invalid(f"Unknown effect type {brief_repr(kind)}. {instead}")
     allowed = _ALLOWED_TYPES[hook]
-    if found not in allowed:
+    if kind not in allowed:
         return ResultError(
-            code=ErrorCode.POLICY, message=f"{found} is not allowed in {hook}; it allows {', '.join(allowed)}"
+            code=ErrorCode.POLICY, message=f"{kind} is not allowed in {hook}. Allowed: {', '.join(allowed)}."
         )
     try:
         return _read_once(effect)
     except ValidationError as error:
         return _invalid(_told(error))
     except ContentError as error:
-        return _invalid(f"{found}: {error}")
+        return _invalid(f"{kind}: {error}")
 
 
 def check_effect(effect: Effect | object, hook: Hook) -> ResultError | None:
-    """Return why one effect cannot be applied at a hook; None if it can."""
-    found = checked_effect(effect, hook)
-    return found if isinstance(found, ResultError) else None
+    """Return the reason why an effect cannot be applied at a hook; None if it can."""
+    checked = checked_effect(effect, hook)
+    return checked if isinstance(checked, ResultError) else None
 
 
 def check_together(effects: Sequence[Effect | object]) -> ResultError | None:
-    """Return why all effects of one operation are refused together: too many, or two tags (R51, G23)."""
+    """Return the reason why all effects of an operation are refused: too many, or two tags (R51, G23)."""
     if len(effects) > MAX_EFFECTS:
-        return _invalid(f"an operation has at most {MAX_EFFECTS} effects, and this one has {len(effects)}")
+        return _invalid(f"An operation may have at most {MAX_EFFECTS} effects; this one has {len(effects)}.")
     tags = set()
     for one in effects:
         tag = None if isinstance(one, _WITHOUT_TAG) else _tag(one)
@@ -116,23 +117,23 @@ def check_together(effects: Sequence[Effect | object]) -> ResultError | None:
         named = ", ".join(brief_repr(tag) for tag in sorted(tags))
         return ResultError(
             code=ErrorCode.ARTIFACT_CONFLICT,
-            message=shortened(f"an operation writes at most one artifact, and this one writes {named}; "
-            "make an operation for each", MAX_ERROR_TEXT),
+            message=shortened(f"An operation may write one artifact; this one writes {named}. "
+            "Make an operation for each.", MAX_ERROR_TEXT),
         )  # fmt: skip
     return None
 
 
 def check_effects(effects: Sequence[Effect | object], hook: Hook) -> ResultError | None:
-    """Return the first reason why the effects of one operation cannot all be applied; None if they can."""
-    refused = check_together(effects)
-    return refused or next((error for one in effects if (error := check_effect(one, hook))), None)
+    """Return the first reason why the effects of one operation cannot be applied; None if they can."""
+    joint_error = check_together(effects)
+    return joint_error or next((error for one in effects if (error := check_effect(one, hook))), None)
 
 
 def checked_value(value: Any) -> Any:
-    """Return a copy of an artifact's value, as it would be read back.
+    """Return a copy of an artifact's value, as the store would return it.
 
     Raises:
-        ContentError: it has no JSON form, or has more than `MAX_TEXT` characters in it.
+        ContentError: it has no JSON form, or more than `MAX_TEXT` characters in it.
     """
     if type(value) is str and value.isascii() and _ESCAPED * len(value) < MAX_TEXT:
         return value
@@ -145,10 +146,10 @@ def checked_value(value: Any) -> Any:
 
 
 def effects_of(artifact: ArtifactSpec, value: Any) -> tuple[Effect, ...]:
-    """Return the effects of a value: the artifact first, then one for each exposure, in order (X04).
+    """Return the effects of a value: the artifact, then one per exposure, in order (X04).
 
     Raises:
-        ContentError: the value cannot be an artifact's.
+        ContentError: an artifact cannot have this value.
     """
     kept = checked_value(value)
     text = text_of(value)
@@ -162,7 +163,7 @@ def effects_of(artifact: ArtifactSpec, value: Any) -> tuple[Effect, ...]:
         write_mode=artifact.write_mode,
         history=artifact.history,
     )
-    if type(kept) is str:  # nobody can change it any more
+    if type(kept) is str:  # it is immutable
         write.once("checked", _itself)
     return (write, *[_exposed(one, text, artifact) for one in artifact.exposures])
 
@@ -172,12 +173,12 @@ def _itself(effect: Effect) -> Effect:
 
 
 def text_of(value: Any) -> str:
-    """Return a value as a text: as JSON, unless it is a text already."""
+    """Return a value as text; values other than texts become JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def usage_of(exposures: Iterable[Exposure]) -> ArtifactUsage:
-    """Whom an artifact is for, as its exposures tell."""
+    """Return the usage of an artifact with these exposures."""
     kinds = {type(one) for one in exposures}
     in_prompt, in_ui = bool(kinds & {PromptPart, PromptMessage}), InlineNote in kinds
     if in_prompt:
@@ -208,26 +209,28 @@ def _exposed(exposure: Exposure, text: str, artifact: ArtifactSpec) -> Effect:
 
 
 def _read_once(effect: Effect | object) -> Effect:
-    """Read an effect; one that nobody can change any more is read once, however often it is checked."""
+    """Read an effect. Immutable effects are read only once."""
     if not isinstance(effect, Tagged) or type(getattr(effect, "value", "")) is not str:
         return _read(effect)
-    found = effect.once("checked", _read)
-    return found if found is effect else found.once("checked", _itself)
+    checked = effect.once("checked", _read)
+    return checked if checked is effect else checked.once("checked", _itself)
 
 
 def _read(effect: Effect | object) -> Effect:
-    # an effect that was made without checks is checked here
-    found = EFFECTS.validate_python(dict(effect) if isinstance(effect, Tagged) else effect)
-    if isinstance(found, UserReplaceText | AssistantReplaceText) and not found.text.strip():
-        raise ContentError("a message of the turn is not replaced by an empty text, which no model is sent")
-    if isinstance(found, ArtifactUpsert):
-        value = checked_value(found.value)
-        return found if value is found.value else found.model_copy(update={"value": value})
-    return found
+    # pydantic may have built the effect without checks
+    checked = EFFECTS.validate_python(dict(effect) if isinstance(effect, Tagged) else effect)
+    if isinstance(checked, UserReplaceText | AssistantReplaceText) and not checked.text.strip():
+        raise ContentError(
+            "A message of the turn cannot be replaced with an empty text. Empty texts are never sent."
+        )
+    if isinstance(checked, ArtifactUpsert):
+        value = checked_value(checked.value)
+        return checked if value is checked.value else checked.model_copy(update={"value": value})
+    return checked
 
 
 def _tag(effect: Effect | object) -> str | None:
-    """Return the tag that an effect says it writes, whatever it is."""
+    """Return the tag that an effect writes, without checking the effect."""
     if isinstance(effect, Tagged):
         tag = getattr(effect, "tag", None) if getattr(effect, "type", None) == _UPSERT else None
     elif isinstance(effect, dict):
@@ -238,7 +241,7 @@ def _tag(effect: Effect | object) -> str | None:
 
 
 def _least_length(value: Any) -> int:
-    """Return a lower bound of the JSON's length. Counting stops once it is too long: a huge value costs little."""
+    """Return a lower bound of the JSON's length. Counting stops at the limit, so a huge value costs little."""
     length, todo = 0, [value]
     while todo and length <= MAX_TEXT:
         one = todo.pop()
@@ -260,7 +263,7 @@ def _least_length(value: Any) -> int:
 
 def _too_long() -> ContentError:
     return ContentError(
-        f"an artifact's value has at most {MAX_TEXT:,} characters as JSON; store a part of it, or a reference"
+        f"An artifact's value may have at most {MAX_TEXT:,} characters as JSON. Store a part of it or a reference."
     )
 
 

@@ -1,6 +1,6 @@
-"""The engine: carries out runs of a tract, with models, tools, history, decisions, and the main call.
+"""The engine executes runs of a tract, with its models, tools, history and decisions.
 
-`RunEngine` belongs to a tract. `RunExecutor` carries out one run, also in memory: for a preview or a replay.
+`RunEngine` belongs to a tract. `RunExecutor` executes one run. It also works in memory, for a preview or a replay.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.main_call import MainCall
     from tract_jupyter.runs.model import ArtifactView, MainReply, Operation, OperationResult, Skip
     from tract_jupyter.runs.plan import PhasePlan
-    from tract_jupyter.runs.terms import Trigger
-    from tract_jupyter.runs.turn import TurnTarget
+    from tract_jupyter.runs.targets import RunTarget
+    from tract_jupyter.runs.terms import RunTrigger
     from tract_jupyter.runs.workers import Job, Report, Workers
     from tract_jupyter.toolkit import ToolExecutor
 
@@ -82,13 +82,13 @@ class RunOptions:
     """The options of a run beyond its profile.
 
     Attributes:
-        executor: where operations run that may run anywhere; threads of this process otherwise.
-        workers: instead of an executor, with a clock of their own.
-        concurrency: how many operations may run at once; None for all.
-        limits: per provider, of time at each hook, and how long those that were told to stop may go on.
-        timeout: seconds for the whole run. A main call that has begun is ended then, if its client can be.
-        abort: a signal that another thread may give.
-        variables: what templates may read besides: `user`, `char`, ...
+        executor: runs the operations that may run anywhere; threads of this process by default.
+        workers: replace the executor, with a clock of their own.
+        concurrency: the number of operations that may run at once; None for all.
+        limits: limits per provider and of time, and the grace period after a signal to stop.
+        timeout: seconds for the whole run; a started main call is ended if its client allows that.
+        abort: a signal that any thread may set.
+        variables: additional variables of templates: `user`, `char`, ...
     """
 
     executor: Executor | None = None
@@ -101,20 +101,22 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         for name, (method, what) in _OPTIONS.items():
-            given = getattr(self, name)
-            if given is not None and (isinstance(given, type) or not hasattr(given, method)):
-                raise ContentError(f"{name} is {what}, not {brief_repr(given)}")
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, type) or not hasattr(value, method)):
+                raise ContentError(f"{name} must be {what}, not {brief_repr(value)}.")
         if self.timeout is not None and not _is_finite(self.timeout):
-            raise ContentError(f"timeout is a number of seconds, such as 60, not {brief_repr(self.timeout)}")
+            raise ContentError(
+                f"timeout must be a number of seconds, such as 60, not {brief_repr(self.timeout)}."
+            )
 
 
-# what an option must have, and how to say so
+# the method that each option must have, and its description
 _OPTIONS = {
-    "executor": ("submit", "an executor such as ProcessPoolExecutor()"),
-    "workers": ("submit", "an instance of workers such as ThreadWorkers()"),
-    "limits": ("per_provider", "made with Limits(...)"),
-    "abort": ("on_set", "made with StopSignal()"),
-    "variables": ("items", "a dict such as {'user': 'Ada'}"),
+    "executor": ("submit", "an executor, such as ProcessPoolExecutor()"),
+    "workers": ("submit", "an instance of workers, such as ThreadWorkers()"),
+    "limits": ("per_provider", "a Limits(...) value"),
+    "abort": ("on_set", "a StopSignal()"),
+    "variables": ("items", "a dict, such as {'user': 'Ada'}"),
 }
 
 
@@ -123,20 +125,20 @@ def _is_finite(value: object) -> bool:
 
 
 class RunEngine:
-    """Carries out runs of one tract.
+    """Executes the runs of one tract.
 
     Args:
-        tract: where operations write, and where their pendings belong.
+        tract: receives the effects and the pendings of operations.
         repository: its history.
         generation: makes the main call.
         models: the models of the tract.
-        executor: gives what calls the tools of operations.
-        kinds: of operations: those built in, and those that other packages bring.
+        executor: returns the executor of the operations' tool calls.
+        kinds: the kinds of operations, built in or from other packages.
 
     Attributes:
-        functions: those that operations of kind `compute` may call.
-        reports: what runs have committed.
-        artifacts: what runs keep from turn to turn.
+        functions: the functions that `compute` operations may call.
+        reports: the commits of runs.
+        artifacts: the values that runs keep between turns.
         main_calls: makes the main calls of runs.
     """
 
@@ -172,7 +174,7 @@ class RunEngine:
         options: RunOptions,
         so_far: RunHistory | None = None,
     ) -> tuple[Ending, RunHistory]:
-        """Carry a run out, from its beginning or from the interruption, and store its end."""
+        """Execute a run, from its start or from its interruption, and store its end."""
         with self._workers(options) as workers, _signal(options, workers) as abort:
             dependencies = RunDependencies(
                 kinds=self.kinds, services=self._services(), workers=workers,
@@ -196,29 +198,29 @@ class RunEngine:
 
     @contextmanager
     def aborted_by_ctrl_c(self, log: RunLog) -> Iterator[None]:
-        """Note that the run ended by an interrupt, which comes through."""
+        """Record an interrupt as the end of the run, and raise it."""
         try:
             yield
         except INTERRUPTS:
-            if log.events:  # otherwise it had not begun
-                self._note_kept(log)
+            if log.events:  # otherwise the run had not begun
+                self._record_stored(log)
                 self._end(log, ABORTED)
             raise
 
     def _end(self, log: RunLog, ending: Ending) -> RunHistory:
-        """Note how a run ended, once, and take back what it asked; one that waits has not ended."""
+        """Record the end of a run once, and withdraw its open pendings. A waiting run has not ended."""
         events = log.events
         history = RunHistory.of(events)
         if ending is not WAITING and history.end is None:
             log.add(sealed(history, RunFinished.of(ending)))
         log.flush()
         if ending is not WAITING:
-            asked = {one.data.pending_id for one in events if isinstance(one.data, OperationWaiting)}
-            self._decisions.withdraw(log.run_id, asked)
+            pending_ids = {one.data.pending_id for one in events if isinstance(one.data, OperationWaiting)}
+            self._decisions.withdraw(log.run_id, pending_ids)
         return history
 
-    def _note_kept(self, log: RunLog) -> None:
-        """Note what was stored right before an interrupt, and not noted any more."""
+    def _record_stored(self, log: RunLog) -> None:
+        """Record commits that were stored just before an interrupt."""
         history = RunHistory.of(log.events)
         for hook in Hook:
             report = self.reports.find(log.run_id, hook)
@@ -254,31 +256,31 @@ class RunEngine:
         return HistorySearch(self._tract)
 
     def search(self, query: str, **how: Any) -> Any:
-        """Search as `HistorySearch`, which is made when the first operation searches."""
+        """Search the history; see `HistorySearch`. The index is made at the first search."""
         return self._history_search(query, **how)
 
     def _call_tool(self, name: str, arguments: dict[str, Any], **how: Any) -> Any:
-        """Call a tool as `ToolExecutor.execute`, which is made when the first operation calls one."""
+        """Call a tool. The executor is made at the first call."""
         return self._make_executor().execute(name, arguments, **how)
 
     def _decide_all(self, check: Callable[[], None], pending_ids: Collection[str]) -> bool:
-        """Have a person decide about what operations wait for; False if nothing is decided.
+        """Ask the user about pendings. Return False if none is decided.
 
         Args:
-            check: raises `Stopped` once the run is to end. True then: the operations are to learn of it.
-            pending_ids: what is asked.
+            check: raises `Stopped` once the run must end. Then return True, so that the operations notice it.
+            pending_ids: the pendings.
         """
         try:
             with checking(check):
-                decided = [self._decided_about(pending_id) for pending_id in pending_ids]
+                decided = [self._decide(pending_id) for pending_id in pending_ids]
         except Stopped:
             return True
         return any(decided)
 
-    def _decided_about(self, pending_id: str) -> bool:
+    def _decide(self, pending_id: str) -> bool:
         pending = self._decisions.find(pending_id)
         if pending is not None and pending.status.is_open:
-            # nobody to ask, not in time, or somebody else was faster
+            # no user, a timeout, or a decision elsewhere
             with suppress(UndecidedError, PendingStateError):
                 pending.tract.reviewer.decide_now(pending)
         return pending is None or not pending.status.is_open
@@ -286,13 +288,15 @@ class RunEngine:
 
 @contextmanager
 def _signal(options: RunOptions, workers: Workers) -> Iterator[StopSignal]:
-    """Make the signal of the run. The caller's signal, the turn's signal and an error set it, never the reverse."""
-    given = options.abort
+    """Make the signal of the run. The caller's signal, the turn's signal and an error set it, but not vice versa."""
+    caller_abort = options.abort
     timeout = None if options.timeout is None else workers.now() + options.timeout
-    deadlines = [one for one in (timeout, None if given is None else given.deadline) if one is not None]
+    deadlines = [
+        one for one in (timeout, None if caller_abort is None else caller_abort.deadline) if one is not None
+    ]
     abort = StopSignal(min(deadlines, default=None))
     with ExitStack() as stack:
-        for one in (given, current_stop()):
+        for one in (caller_abort, current_stop()):
             if one is not None:
                 stack.callback(one.on_set(abort.set))
         try:
@@ -303,11 +307,7 @@ def _signal(options: RunOptions, workers: Workers) -> Iterator[StopSignal]:
 
 
 def _check_on(abort: StopSignal, workers: Workers) -> None:
-    """Look whether a run that waits for a person is to end.
-
-    Raises:
-        Stopped: it was aborted, or its time is over.
-    """
+    """Raise `Stopped` if a waiting run was aborted, or if its deadline has passed."""
     abort.check()
     if abort.deadline is not None and workers.now() >= abort.deadline:
         raise Stopped
@@ -319,7 +319,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def plan_phases(
-    operations: Sequence[Operation], trigger: Trigger, kinds: KindRegistry, **options: Any
+    operations: Sequence[Operation], trigger: RunTrigger, kinds: KindRegistry, **options: Any
 ) -> dict[Hook, PhasePlan]:
     """Plan the operations of both hooks. Operations of an unknown kind are skipped as `unsupported_kind` (X07).
 
@@ -330,7 +330,7 @@ def plan_phases(
         options: of `make_plan`: `mode`, `concurrency`, `include`, `exclude`, `activation_skips`.
 
     Raises:
-        PlanError: they cannot be planned.
+        PlanError: the operations have no valid plan.
     """
     configured, known = by_ids([kinds.configured(one) for one in operations]), frozenset(kinds)
     return {hook: make_plan(configured, hook, trigger, kinds=known, **options) for hook in Hook}
@@ -350,14 +350,14 @@ def run_phase(
     """Execute a plan, and return the results; see `coordinator.execute`.
 
     Args:
-        plan: of `plan_phases`.
-        base: the part of the context that all operations share: the run's ids, seed, clock and variables.
+        plan: a plan of `plan_phases`.
+        base: the context that all operations share: the run's ids, seed, clock and variables.
         turn: the turn at the start of the hook.
         kinds: the known kinds.
         services: the model, the tools and the other services that operations use.
         workers: run the operations.
         waiting: operations that waited for the user, with their pendings; they resume with the decision.
-        options: options of `coordinator.execute`: `abort`, `notify`, `prior`, `limits`.
+        options: of `coordinator.execute`: `abort`, `notify`, `prior`, `limits`.
     """
     contexts = ContextBuilder(plan, base, turn)
 
@@ -405,10 +405,11 @@ _PHASES = {
 
 
 class RunExecutor:
-    """Carries out one run: both hooks, their commits, and the main call between them.
+    """Executes one run: both hooks, their commits, and the main call between them.
 
-    Each step can be repeated: operations that are done do not run again, a commit is not made again, and a reply that
-    is stored is not requested again. So an interrupted run is resumed by the same code.
+    Each step can be repeated. Operations that are done do not run again, and commits and stored replies are not
+    repeated.
+    So the same code resumes an interrupted run.
 
     Args:
         snapshot: the first event of the run, with its operations and its prompt.
@@ -422,7 +423,7 @@ class RunExecutor:
         self,
         snapshot: RunStarted,
         log: EventLog,
-        target: TurnTarget,
+        target: RunTarget,
         dependencies: RunDependencies,
         so_far: RunHistory | None = None,
     ) -> None:
@@ -487,7 +488,7 @@ class RunExecutor:
         self._log.add(PhaseChanged(phase=phase))
 
     def plan(self) -> None:
-        """Plan both hooks, so that an error in the second one is found before any call is paid for (G6).
+        """Plan both hooks first, so an error in the second one costs no call (G6).
 
         Raises:
             PlanError: the operations have no valid plan.
@@ -499,19 +500,21 @@ class RunExecutor:
         )  # fmt: skip
 
     def execute(self, hook: Hook) -> dict[str, OperationResult]:
-        """Execute the operations without a result. If the user decides about a pending, execute the rest as well."""
+        """Execute the operations without a result. After a user's decision, execute the remaining ones."""
         so_far = self._so_far
         results = {} if so_far is None else so_far.results(hook)
         waiting = {} if so_far is None else so_far.pendings(hook)
         while True:
-            found = self._run_phase(hook, results, waiting)
-            waiting = {name: one.waits_for or "" for name, one in found.items() if not one.status.is_terminal}
-            if not waiting:  # the commit stores the events with the effects, in one transaction
-                return found
+            outcomes = self._run_phase(hook, results, waiting)
+            waiting = {
+                name: one.waits_for or "" for name, one in outcomes.items() if not one.status.is_terminal
+            }
+            if not waiting:  # the commit will store the events, in one transaction with the effects
+                return outcomes
             self._log.flush()
             if not self._dependencies.decide(waiting.values()):
-                return found
-            results = {name: one for name, one in found.items() if one.status.is_terminal}
+                return outcomes
+            results = {name: one for name, one in outcomes.items() if one.status.is_terminal}
 
     def commit(self, hook: Hook, results: Iterable[OperationResult]) -> str | None:
         """Commit the effects of the operations that are done. A commit before an interruption is not repeated.
@@ -520,12 +523,12 @@ class RunExecutor:
             The first required operation with an effect that could not be committed, if any.
         """
         operations = self._plans[hook].by_id
-        given = list(results)
-        queue = [CommitItem.of(operations[one.operation_id], one) for one in given]
+        outcomes = list(results)
+        queue = [CommitItem.of(operations[one.operation_id], one) for one in outcomes]
         self.turn, report = commit(hook, queue, self.turn, self._target)
         # a resumed run repeats a failed commit, which may succeed now
-        if self._so_far is None or not _is_noted(report, self._so_far.commits.get(hook)):
-            written = _written(given, report, self.turn)
+        if self._so_far is None or not _is_recorded(report, self._so_far.commits.get(hook)):
+            written = _written(outcomes, report, self.turn)
             # the event is stored before the next wait; until then the report, stored with the effects, is enough
             self._log.add(CommitFinished(hook=hook, report=report.form(), artifacts=written))
         if not report.required_error:
@@ -580,7 +583,7 @@ class RunExecutor:
 
 
 class _Flushing:
-    """Workers that store the log before they wait, so that finished operations survive a crash.
+    """Workers that store the log before they wait. Finished operations then survive a crash.
 
     Operations that only compute report at once, so there is no wait, and no transaction.
     """
@@ -607,8 +610,8 @@ class _Flushing:
         return self._workers.wait(timeout)
 
 
-def _is_noted(report: CommitReport, noted: CommitFinished | None) -> bool:
-    return noted is not None and noted.report == report.form()
+def _is_recorded(report: CommitReport, recorded: CommitFinished | None) -> bool:
+    return recorded is not None and recorded.report == report.form()
 
 
 def _written(results: Iterable[OperationResult], report: CommitReport, turn: Turn) -> dict[str, ArtifactView]:

@@ -1,13 +1,12 @@
-"""The events of a run: the source of truth, of which the run, its operations and reports are projections.
+"""The events of a run. They are the source of truth: runs, operations and reports are projections of them.
 
-Sources: E15 for names and numbers. What a resume and a replay need besides is ours: the snapshot, attempts, results
-with their effects, reports, prompts. Events hold what operations were given and gave, and no secrets (R27, R57).
+Sources: E15 for names and numbers. The fields for resume and replay are ours: the snapshot, attempts, results with
+their effects, reports and prompts. Events contain the inputs and outputs of operations, and no secrets (R27, R57).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, TypeAdapter
@@ -29,7 +28,7 @@ from tract_jupyter.runs.terms import (
     Hook,
     RunPhase,
     RunStatus,
-    Trigger,
+    RunTrigger,
 )
 
 if TYPE_CHECKING:
@@ -41,37 +40,37 @@ if TYPE_CHECKING:
 
 
 VERSION: Final = 1
-"""Of the shape of events; a run begins with it."""
+"""The version of the event format; the first event names it."""
 
 
 class _EventData(Data):
-    """The data of an event, told apart by its `type`."""
+    """The data of an event, identified by its `type`."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its JSON form, which always has the `type`."""
+        """Return the JSON form, which always has the `type`."""
         return {"type": self.type, **super().to_dict()}  # type: ignore[attr-defined] # each has its own
 
 
 class RunStarted(_EventData):
-    """The snapshot that the run goes by: nothing of it is looked up again.
+    """The start of a run, with a snapshot of everything that it uses. Nothing in it is looked up again.
 
     Attributes:
-        operations: as they were compiled from the profile.
-        plain_prompt: what would be sent without operations.
-        user_key: which of its messages is the current user's.
+        operations: the compiled operations of the profile.
+        plain_prompt: the prompt without operations.
+        user_key: the key of the current user's message in it.
         base_commit: the tip of the branch at the start.
-        artifacts: the persisted ones, as they were at the start.
-        replaces: the commit of the reply that gets another variant, of `regenerate`.
+        artifacts: the persisted artifacts at the start.
+        replaces: for `regenerate`: the commit of the reply that gets another variant.
         activation_skips: the operations that were not due.
-        counters: turns and tokens of operations with an interval, once the turn has its reply.
-        clock: what operations take for the present, ISO 8601.
-        settings: of the main call: model, temperature, ...
-        signature: of all the rest, by the user who began the run; see `store.signed`.
+        counters: turns and tokens of operations with an interval, after this turn.
+        clock: the current time for operations, as ISO 8601.
+        settings: settings of the main call: model, temperature, ...
+        signature: the signature of the user who began the run, over all other fields; see `store.signed`.
     """
 
     type: Literal["run.started"] = "run.started"
     version: int = VERSION
-    trigger: Trigger
+    trigger: RunTrigger
     tract_id: str = ""
     branch: str | None = None
     profile: str | None = None
@@ -96,7 +95,7 @@ class RunStarted(_EventData):
 
     @override
     def form(self) -> dict[str, Any]:
-        """Return the JSON form, with those of the operations, which are the same from run to run."""
+        """Return the JSON form. Forms of operations are cached and shared between runs."""
         return self.once("form", RunStarted._form)
 
     def _form(self) -> dict[str, Any]:
@@ -106,7 +105,7 @@ class RunStarted(_EventData):
 
 
 class PhaseChanged(_EventData):
-    """The run goes on to another phase."""
+    """The run enters another phase."""
 
     type: Literal["run.phase_changed"] = "run.phase_changed"
     phase: RunPhase
@@ -118,7 +117,7 @@ class _OfOperation(_EventData):
 
 
 class OperationStarted(_OfOperation):
-    """An operation runs. Times are seconds since the epoch."""
+    """An operation starts. Times are seconds since the epoch."""
 
     type: Literal["operation.started"] = "operation.started"
     started_at: float
@@ -126,7 +125,7 @@ class OperationStarted(_OfOperation):
 
 
 class OperationAttempt(_OfOperation):
-    """It is tried again, in `delay_ms`; `error` is of the attempt before."""
+    """A failed operation will run again in `delay_ms`. `error` is the error of the last attempt."""
 
     type: Literal["operation.attempt"] = "operation.attempt"
     attempt: int
@@ -135,14 +134,14 @@ class OperationAttempt(_OfOperation):
 
 
 class OperationProgress(_OfOperation):
-    """The progress of an operation. Never an effect."""
+    """The progress of an operation. It is never an effect."""
 
     type: Literal["operation.progress"] = "operation.progress"
     data: dict[str, Any] = Field(default_factory=dict)
 
 
 class OperationWaiting(_OfOperation):
-    """A person has to decide about it first."""
+    """An operation waits for the user's decision."""
 
     type: Literal["operation.waiting"] = "operation.waiting"
     pending_id: str
@@ -150,7 +149,7 @@ class OperationWaiting(_OfOperation):
 
 
 class OperationFinished(_OfOperation):
-    """It has ended, or never ran: then without `started_at` (G29)."""
+    """An operation has ended. If it never ran, it has no `started_at` (G29)."""
 
     type: Literal["operation.finished"] = "operation.finished"
     result: OperationResult
@@ -162,11 +161,11 @@ class OperationFinished(_OfOperation):
 
 
 class CommitFinished(_EventData):
-    """Effects were committed.
+    """The effects of a hook were committed.
 
     Attributes:
         report: the commit report, as JSON (E8).
-        artifacts: what was written, as it stands after it.
+        artifacts: the written artifacts with their new values.
     """
 
     type: Literal["commit.finished"] = "commit.finished"
@@ -176,7 +175,7 @@ class CommitFinished(_EventData):
 
 
 class MainStarted(_EventData):
-    """The main call begins, with this prompt and its sha256."""
+    """The main call begins with this prompt and its sha256."""
 
     type: Literal["main_llm.started"] = "main_llm.started"
     prompt: tuple[RunMessage, ...]
@@ -185,7 +184,7 @@ class MainStarted(_EventData):
 
 
 class MainFinished(_EventData):
-    """The main call has ended. `reply_commit` holds its text, if that was committed."""
+    """The main call has ended. `reply_commit` is the commit of the reply, if there is one."""
 
     type: Literal["main_llm.finished"] = "main_llm.finished"
     reply: MainReply
@@ -193,14 +192,14 @@ class MainFinished(_EventData):
 
 
 class RunResumed(_EventData):
-    """Another process, or the same one later, goes on with it."""
+    """The run was resumed, by another process or by the same one."""
 
     type: Literal["run.resumed"] = "run.resumed"
     process: str = ""
 
 
 class RunFinished(_EventData):
-    """The end. `root_hash` is that of all that a replay must give again."""
+    """The end of the run. `root_hash` covers all that a replay must reproduce."""
 
     type: Literal["run.finished"] = "run.finished"
     status: Literal[RunStatus.DONE, RunStatus.FAILED, RunStatus.ABORTED]
@@ -210,7 +209,7 @@ class RunFinished(_EventData):
 
     @classmethod
     def of(cls, ending: Ending) -> Self:
-        """Make the event of a run that ended so."""
+        """Make the event from an ending."""
         status, failed_type, details = ending
         return cls.model_validate({"status": status, "failed_type": failed_type, "failed_details": details})
 
@@ -235,7 +234,7 @@ EVENTS: Final[TypeAdapter[EventData]] = TypeAdapter(EventData)
 
 
 class RunEvent(NamedTuple):
-    """An event with its number, from 1 within its run, and its time."""
+    """An event with its number in the run (from 1) and its time."""
 
     run_id: str
     seq: int
@@ -248,35 +247,15 @@ class RunEvent(NamedTuple):
         return self.data.type
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its JSON form, for clients."""
+        """Return the JSON form for clients."""
         return {"runId": self.run_id, "seq": self.seq, "at": self.at.isoformat(), **self.data.to_dict()}
 
 
 OnEvent: TypeAlias = Callable[[RunEvent], object]
-"""What is told of each event of a run."""
+"""A callback for each event of a run."""
 
 
 def in_order(events: Iterable[RunEvent]) -> list[RunEvent]:
-    """Return each event once and in order, by (`runId`, `seq`), however they came (E15)."""
+    """Return each event once, in order of (`runId`, `seq`) (E15)."""
     by_key = {(event.run_id, event.seq): event for event in events}
     return [by_key[key] for key in sorted(by_key)]
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The progress of an operation; never an effect.
-
-    Attributes:
-        percent: 0 to 100, if it can be told.
-        tokens: how many a model has written so far.
-        text: a part of what comes, cut to 2,000 characters.
-    """
-
-    percent: float | None = None
-    tokens: int | None = None
-    text: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the known values, for the log."""
-        values = {"percent": self.percent, "tokens": self.tokens, "text": self.text}
-        return {name: value for name, value in values.items() if value not in {None, ""}}

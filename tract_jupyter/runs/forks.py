@@ -164,12 +164,12 @@ class Forks:
         Raises:
             StoreError: the store cannot be read.
         """
-        found: list[Fork] = []
+        table: list[Fork] = []
         for (branch, base), forks in self._made.items():
             with suppress(BranchNotFoundError):  # it was deleted
-                found.append(self._original(branch, base))
-            found += forks
-        return ForkTable(tuple(found))
+                table.append(self._original(branch, base))
+            table += forks
+        return ForkTable(tuple(table))
 
     def make(
         self,
@@ -188,7 +188,7 @@ class Forks:
         _check(prompt, options)
         here = self._repository.refs.position
         if here.branch is None:
-            raise DetachedHeadError("HEAD is detached, and a fork needs an original branch; switch to one")
+            raise DetachedHeadError("HEAD is detached, but a fork needs an original branch. Switch to one.")
         commit = self._repository.commits.get("HEAD" if at is None else at)
         base, replaced = self._start(commit, has_prompt=prompt is not None)
         changed = _changed(model, prompt, options)
@@ -345,12 +345,12 @@ class Forks:
         )  # fmt: skip
 
     def _since(self, head: str | None, start: str | None) -> list[CommitInfo]:
-        found: list[CommitInfo] = []
+        commits: list[CommitInfo] = []
         while head is not None and head != start:
             info = self._repository.commits.get(head)
-            found.append(info)
+            commits.append(info)
             head = info.parent_hash
-        return found[::-1]
+        return commits[::-1]
 
     def _original(self, branch: str, base: str | None) -> Fork:
         """Return the original after the commit that its forks share."""
@@ -376,13 +376,13 @@ def _check(prompt: object, options: dict[str, Any]) -> None:
 
 
 def _changed(model: Any, prompt: str | None, options: dict[str, Any]) -> str:
-    told = []
+    changes = []
     if model is not None:
-        told.append(f"model {model if isinstance(model, str) else _name_of(model)}")
+        changes.append(f"model {model if isinstance(model, str) else _name_of(model)}")
     if prompt is not None:
-        told.append(f"prompt {brief_repr(prompt)}")
-    told += [f"{name}={brief_repr(value)}" for name, value in options.items()]
-    return ", ".join(told) or "again"
+        changes.append(f"prompt {brief_repr(prompt)}")
+    changes += [f"{name}={brief_repr(value)}" for name, value in options.items()]
+    return ", ".join(changes) or "again"
 
 
 def _name_of(client: Any) -> str:

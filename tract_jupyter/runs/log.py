@@ -1,4 +1,4 @@
-"""The log of a run: events are added at once, and stored together before the run waits for anything."""
+"""The log of a run. Events are added at once, and stored together before the run waits."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.model import ArtifactView
     from tract_jupyter.storage import Database, RunEventRows
 
-_LARGEST: Final = 1e15  # of a number that tells progress
-_MESSAGE: Final = 500  # characters of what is wrong with an event
+_LARGEST: Final = 1e15  # of a progress number
+_MESSAGE: Final = 500  # characters of a problem
 _NAME: Final = 100
 _WITH_ARTIFACTS: Final = {"run.started", "commit.finished"}
 _BESIDE: Final = {"type", "artifacts"}
-"""What is not stored within the event: its type has a column, and artifacts are objects of their own."""
+"""Fields that are stored outside the event: the type has its own column, and artifacts are separate objects."""
 
 
 class EventLog:
-    """The events of one run, in the order in which they happened, in this process alone.
+    """The events of one run, in order, in memory.
 
-    `add` may be called from any thread; `flush` is for the one that runs the run.
+    Any thread may call `add`. Only the thread of the run calls `flush`.
 
     Args:
-        run_id: of a new run, or of one that goes on.
-        events: what it has so far, as `load` gives it.
-        on_event: is called with each new event at once. Whatever it raises is dropped: an observer breaks no run (R53).
-        clock: gives the present, with a time zone.
+        run_id: the id of the run.
+        events: the events of a resumed run, from `load`.
+        on_event: called with each new event. Its exceptions are ignored, so an observer cannot break a run (R53).
+        clock: returns the time, with a time zone.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class EventLog:
     ) -> None:
         self.run_id = run_id
         self._events = list(events)
-        self._texts = [""] * len(events)  # of each event, to be stored
+        self._texts = [""] * len(events)  # JSON of each event
         self._on_event = on_event
         self._clock = clock or partial(datetime.now, UTC)
         self._adding = threading.Lock()
@@ -67,17 +67,17 @@ class EventLog:
 
     @property
     def events(self) -> tuple[RunEvent, ...]:
-        """All so far, stored or not."""
+        """All events, stored or not."""
         return tuple(self._events)
 
     def add(self, data: EventData) -> RunEvent | None:
-        """Add an event. It is stored with the next `flush`.
+        """Add an event. The next `flush` stores it.
 
         Returns:
-            The event; None for progress that is told too often, which is left out.
+            The event; None if it is progress beyond the limit.
 
         Raises:
-            ContentError: it has no JSON form, such as text that is no Unicode.
+            ContentError: it has no JSON form, such as invalid Unicode.
         """
         if isinstance(data, OperationProgress):
             key = (data.hook.value, data.operation_id)
@@ -85,11 +85,11 @@ class EventLog:
             if self._progress[key] > MAX_PROGRESS_EVENTS:
                 return None
             data = _bounded(data)
-        try:  # no canonical JSON: nothing is hashed of it
+        try:  # JSON need not be canonical: events are not hashed as text
             text = data.model_dump_json(by_alias=True, exclude_defaults=True, exclude=_BESIDE)
         except PydanticSerializationError as error:
             raise ContentError(f"the event {data.type} has no JSON form: {error}") from error
-        if "NaN" in text or "Infinity" in text:  # in a text, or a number that is refused
+        if "NaN" in text or "Infinity" in text:  # part of a text, or an invalid number
             canonical_json(data.to_dict())
         with self._adding:
             event = RunEvent(self.run_id, len(self._events) + 1, self._clock(), data)
@@ -101,15 +101,15 @@ class EventLog:
         return event
 
     def flush(self) -> None:
-        """Store what was added since, where events are stored."""
+        """Store the new events, if this log has a store."""
 
 
 class RunLog(EventLog):
     """The events of one run, in the store.
 
     Args:
-        database: where they are stored.
-        rows: of the tract.
+        database: the database.
+        rows: the event rows of the tract.
         run_id: see `EventLog`.
         events: see `EventLog`; these are stored already.
         options: see `EventLog`.
@@ -130,11 +130,10 @@ class RunLog(EventLog):
         self._stored = len(events)
 
     def flush(self) -> None:
-        """Store what was added since. Within a transaction of the thread it is part of that.
+        """Store the new events. An open transaction of this thread includes them.
 
         Raises:
-            StoreError: they cannot be stored, or the run goes on in another process too. They are kept for the next
-                time.
+            StoreError: they cannot be stored, or another process continues the run. The next flush tries again.
         """
         first = self._stored
         fresh = self._events[first:]
@@ -163,14 +162,14 @@ def load(database: Database, rows: RunEventRows, run_id: str) -> list[RunEvent]:
     """Read the events of a run.
 
     Raises:
-        UnknownRunError: there is no such run.
+        UnknownRunError: no such run.
         StoreCorruptError: an event is damaged or missing, or a newer version wrote it.
     """
     with database.read() as connection:
         stored = unpacked(rows, connection, rows.of(connection, run_id))
     if not stored:
         raise UnknownRunError(
-            f"this tract has no run {run_id!r}; tract.runs(), or %tract runs, lists those that it has"
+            f"This tract has no run {run_id!r}. tract.runs() or %tract runs lists its runs."
         )
     return read_events(stored)
 
@@ -190,25 +189,27 @@ def unpacked(
         if isinstance(artifacts, dict) and all(isinstance(name, str) for name in artifacts.values()):
             named[place] = data
     names = [name for data in named.values() for name in data["artifacts"].values()]
-    found = read_artifacts(RunObjectRows(rows.tract_id), connection, names)
-    whole = list(stored)
+    artifacts_by_name = read_artifacts(RunObjectRows(rows.tract_id), connection, names)
+    unpacked_rows = list(stored)
     for place, data in named.items():
-        artifacts = {tag: found[name].to_dict() for tag, name in data["artifacts"].items()}
-        whole[place] = stored[place]._replace(data_json=canonical_json({**data, "artifacts": artifacts}))
-    return whole
+        artifacts = {tag: artifacts_by_name[name].to_dict() for tag, name in data["artifacts"].items()}
+        unpacked_rows[place] = stored[place]._replace(
+            data_json=canonical_json({**data, "artifacts": artifacts})
+        )
+    return unpacked_rows
 
 
 def read_events(stored: Sequence[StoredRunEvent]) -> list[RunEvent]:
     """Read the rows of one run.
 
     Raises:
-        StoreCorruptError: as of `load`.
+        StoreCorruptError: see `load`.
     """
     for number, row in enumerate(stored, 1):
         if row.seq != number:
             raise StoreCorruptError(
-                f"event {number} of run {one_line(row.run_id, _NAME)} is missing from the store; restore a backup to "
-                "see this run"
+                f"Event {number} of run {one_line(row.run_id, _NAME)} is missing from the store. Restore a backup to "
+                "see this run."
             )
     return [read_event(row) for row in stored]
 
@@ -219,23 +220,23 @@ def read_event(row: StoredRunEvent) -> RunEvent:
     Raises:
         StoreCorruptError: it is damaged, or a newer version wrote it.
     """
-    where = f"event {row.seq} of run {one_line(row.run_id, _NAME)}"
+    where = f"Event {row.seq} of run {one_line(row.run_id, _NAME)}"
     kind = one_line(row.event_type, _NAME)
     try:
         data = json.loads(row.data_json)
         if row.seq == 1 and isinstance(data, dict) and data.get("version", VERSION) != VERSION:
             raise StoreCorruptError(
-                f"{where} has another shape (version {brief_repr(data['version'])}, this tract_jupyter knows "
-                f"{VERSION}); upgrade with 'python -m pip install -U tract_jupyter'"
+                f"{where} has format version {brief_repr(data['version'])}; this tract_jupyter reads {VERSION}. "
+                "Upgrade with 'python -m pip install -U tract_jupyter'."
             )
         at = from_text(row.created_at)
         return RunEvent(row.run_id, row.seq, at, EVENTS.validate_python({**data, "type": row.event_type}))
     except (ValidationError, ValueError, TypeError, RecursionError) as error:
-        raise StoreCorruptError(f"{where} ({kind}) is damaged: {_brief(error)}; restore a backup") from error
+        raise StoreCorruptError(f"{where} ({kind}) is damaged: {_brief(error)}. Restore a backup.") from error
 
 
 def _brief(error: Exception) -> str:
-    """Return a short reason. It may quote the store, which may hold anything."""
+    """Return a short reason. It is cleaned because it may quote the store."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
         return one_line(f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}", _MESSAGE)
@@ -245,14 +246,14 @@ def _brief(error: Exception) -> str:
 def _with_artifacts(
     objects: RunObjectRows, connection: Connection, artifacts: Mapping[str, ArtifactView], text: str
 ) -> str:
-    """Return the text with the names of the artifacts: they are stored apart, each once however many events tell it."""
+    """Return the text with the names of the artifacts. Each artifact is stored once, as an object of its own."""
     added = add_artifacts(objects, connection, artifacts.values())
     names = dict(zip(artifacts, added, strict=True))
     return f'{text[:-1]},"artifacts":{canonical_json(names)}}}'
 
 
 def _bounded(event: OperationProgress) -> OperationProgress:
-    """Return the event, or only its numbers if it is too large: progress never fails an operation."""
+    """Return the event, or only its numbers if it is too large. Progress never fails an operation."""
     try:
         fits = len(canonical_json(event.data)) <= MAX_PROGRESS
     except ContentError:

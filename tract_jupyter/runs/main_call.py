@@ -1,4 +1,4 @@
-"""The main call of a run: it is made once, and its reply is stored with its commit."""
+"""The main call of a run. It is made once, and its reply is stored together with its commit."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class MainCaller:
         tract: the context of the conversation.
         repository: its history.
         generation: sends the requests.
-        reports: has the commits of runs; a reply is among them.
-        artifacts: has the values that operations keep from turn to turn.
+        reports: the commits of runs, including replies.
+        artifacts: the values that operations keep between turns.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class MainCaller:
         *,
         is_new: bool,
     ) -> MainFinished:
-        """Ask the model with the effective prompt, and commit its reply. An interrupted run does so once as well.
+        """Send the prompt to the model, and commit the reply. This happens once, even if the run is interrupted.
 
         Args:
             turn: the turn after the operations of the first hook.
@@ -104,14 +104,14 @@ class MainCaller:
         ended = None if is_new else self.find(log.run_id)
         if ended is None:
             with stopped_by(abort), nullcontext() if abort.deadline is None else _in_time(abort, now):
-                found = self._request(turn, snapshot, log.run_id, call)
+                outcome = self._request(turn, snapshot, log.run_id, call)
             # a committed reply counts, also if an exception came after the commit
             ended = call.kept or self.find(log.run_id)
             if ended is None:
-                ended = _aborted(found.reply.text) if abort.is_set() else found
+                ended = _aborted(outcome.reply.text) if abort.is_set() else outcome
         if isinstance(call.raised, INTERRUPTS):
             abort.set()
-        log.add(ended)  # it is stored before the next wait; until then the commit tells as much
+        log.add(ended)  # stored before the next wait; until then the commit has the same facts
         return ended
 
     def is_answered(self, run_id: str) -> bool:
@@ -125,7 +125,7 @@ class MainCaller:
         self._artifacts.remember(snapshot.session_key, changed, snapshot.profile_id or "", counters)
 
     def _restore_original(self, snapshot: RunStarted, turn: Turn) -> None:
-        """Restore the version of the user's message that the model was sent."""
+        """Restore the version of the user's message that the model received."""
         if snapshot.turn_id is None or turn.user_part != snapshot.user_commit:
             return
         head = self._repository.writer.position.commit_hash
@@ -148,24 +148,24 @@ class MainCaller:
         Raises:
             StoreCorruptError: the event is damaged, or its commit is missing.
         """
-        kept = self._reports.find(run_id, _MAIN)
-        if kept is None:
+        stored = self._reports.find(run_id, _MAIN)
+        if stored is None:
             return None
         try:
-            ended = MainFinished.from_dict(kept)
+            ended = MainFinished.from_dict(stored)
             self._tract.get_commit(ended.reply_commit or "")
         except (ValidationError, CommitNotFoundError):
             raise StoreCorruptError(
-                f"the reply of run {run_id} is damaged in the store, or its commit is gone; nothing was asked or "
-                "committed. Restore a backup, or call generate() again"
+                f"The reply of run {run_id} is damaged in the store, or its commit is missing. "
+                "Nothing was requested or committed. Restore a backup, or call generate() again."
             ) from None
         return ended
 
     def _request(self, turn: Turn, snapshot: RunStarted, run_id: str, call: MainCall) -> MainFinished:
-        """Send the request, and store the reply with its commit. Return its event, or that of the failure."""
+        """Send the request, and store the reply with its commit. Return its event, or the event of the failure."""
         pieces: list[str] = []
 
-        def note(delta: Delta) -> None:
+        def collect(delta: Delta) -> None:
             if delta.kind == "text":
                 pieces.append(delta.text)
 
@@ -185,7 +185,7 @@ class MainCaller:
             self._generation.carry_out(
                 call.asked, keep=keep,
                 prompt=turn.prompt.provider_messages(), replaces=snapshot.replaces,
-                on_delta=note,
+                on_delta=collect,
             )  # fmt: skip
         except INTERRUPTS as error:
             call.raised = error
@@ -193,12 +193,12 @@ class MainCaller:
         except Exception as error:  # noqa: BLE001 # a client may raise anything
             call.raised = error
             return _failed(error, "".join(pieces))
-        return call.kept or _failed(RejectedError("the reply was not committed, because it was not approved"))
+        return call.kept or _failed(RejectedError("The reply was not committed because it was not approved."))
 
 
 @contextmanager
 def _in_time(abort: StopSignal, now: Callable[[], float]) -> Iterator[None]:
-    """Abort the run at its deadline, while it waits for a reply."""
+    """Abort the run at its deadline while it waits for a reply."""
     left = min(max((abort.deadline or 0) - now(), 0), TIMEOUT_MAX)
     timer = Timer(left, abort.set)
     timer.daemon = True
@@ -220,9 +220,9 @@ def _failed(error: Exception, text: str = "") -> MainFinished:
 
 
 def _code(error: Exception) -> str:
-    told = getattr(error, "code", None)
-    if isinstance(error, LLMError) and isinstance(told, str):
-        return told
+    code = getattr(error, "code", None)
+    if isinstance(error, LLMError) and isinstance(code, str):
+        return code
     if isinstance(error, RejectedError | UndecidedError):
         return ErrorCode.POLICY
     return ErrorCode.OPERATION if isinstance(error, TractError) else ErrorCode.PROVIDER

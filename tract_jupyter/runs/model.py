@@ -1,4 +1,4 @@
-"""The data of runs: what operations are, what they are given, what comes back, and the log of it.
+"""The data of runs: operations, their contexts and results, and the log.
 
 Sources: the seed's model (R16 to R40), activation and artifact exposures (X01, X04).
 """
@@ -26,9 +26,9 @@ from tract_jupyter.runs.terms import (
     Role,
     RunPhase,
     RunStatus,
+    RunTrigger,
     SkippedReason,
     Tagged,
-    Trigger,
     WriteMode,
 )
 
@@ -36,11 +36,11 @@ OperationId = Annotated[str, Field(min_length=1, max_length=200)]
 Anchor = Literal["after_last_user", "depth_from_end"]
 
 
-# --- what an operation is
+# --- operations
 
 
 class PromptPart(Tagged):
-    """The value becomes a part of the system message."""
+    """Adds the value to the system message."""
 
     type: Literal["prompt_part"] = "prompt_part"
     target: Literal["system"] = "system"
@@ -49,7 +49,7 @@ class PromptPart(Tagged):
 
 
 class PromptMessage(Tagged):
-    """The value becomes a message of the prompt."""
+    """Adds the value to the prompt as a message."""
 
     type: Literal["prompt_message"] = "prompt_message"
     role: Role = Role.SYSTEM
@@ -59,7 +59,7 @@ class PromptMessage(Tagged):
 
 
 class TurnRewrite(Tagged):
-    """The value takes the place of the current user message, or of the reply."""
+    """Replaces the current user message or the reply with the value."""
 
     type: Literal["turn_rewrite"] = "turn_rewrite"
     target: Literal["current_user_main", "assistant_output_main"]
@@ -67,7 +67,7 @@ class TurnRewrite(Tagged):
 
 
 class InlineNote(Tagged):
-    """The value is shown beside the run, and never sent."""
+    """Shows the value with the run. It is never sent to a model."""
 
     type: Literal["ui_inline"] = "ui_inline"
     role: Role = Role.SYSTEM
@@ -79,7 +79,7 @@ Exposure = Annotated[PromptPart | PromptMessage | TurnRewrite | InlineNote, Fiel
 
 
 class ArtifactSpec(Data):
-    """The one artifact that an operation writes, and what else its value becomes (X04)."""
+    """The artifact that an operation writes, and the other uses of its value (X04)."""
 
     tag: Tag
     artifact_id: str | None = None
@@ -94,7 +94,7 @@ class ArtifactSpec(Data):
 
 
 class RunCondition(Data):
-    """The answer of a guard without which an operation does not run."""
+    """A guard's answer that an operation requires."""
 
     source: OperationId
     output: str
@@ -102,14 +102,14 @@ class RunCondition(Data):
 
 
 class Activation(Data):
-    """The intervals at which an operation is due. Below one they count as absent; fractions are cut off (X01)."""
+    """The intervals at which an operation is due. Values below 1 are ignored, and fractions are cut off (X01)."""
 
     every_n_turns: float | None = None
     every_n_context_tokens: float | None = None
 
 
 class Retry(Data):
-    """The attempts of an operation. `retry_on` holds error codes; none means timeouts and a provider's errors."""
+    """The attempts of an operation. An empty `retry_on` means timeouts and provider errors."""
 
     max_attempts: Annotated[int, Field(ge=1, le=10)] = 1
     backoff_ms: Annotated[float, Field(ge=0, le=120_000)] = 0
@@ -119,7 +119,7 @@ class Retry(Data):
 
 
 class Debug(Data):
-    """The switch for keeping in the log what an operation leaves for debugging, such as its input (R28, R35)."""
+    """The switch for debug data in the log, such as the operation's input (R28, R35)."""
 
     enabled: bool = False
 
@@ -128,7 +128,7 @@ class OperationDefinition(Data):
     """The definition of an operation (R16).
 
     Attributes:
-        capabilities: what it may do: effects that it has no others than, and any words for whoever reads it.
+        capabilities: the allowed effects, and any other words for readers.
     """
 
     operation_id: OperationId
@@ -139,11 +139,11 @@ class OperationDefinition(Data):
 
     @property
     def declared_effects(self) -> tuple[str, ...]:
-        """The capabilities that are about effects: types, or all of a layer such as `prompt`. None declared: any."""
+        """The allowed effect types or layers, such as `prompt`. If empty, all effects are allowed."""
         return tuple(one for one in self.capabilities if one.partition(".")[0] in EFFECT_LAYERS)
 
     def declares(self, effect_type: str) -> bool:
-        """Return True if the operation may have effects of a type, as far as it says."""
+        """Return True if the definition allows effects of this type."""
         declared = self.declared_effects
         return not declared or effect_type in declared or effect_type.partition(".")[0] in declared
 
@@ -151,14 +151,14 @@ class OperationDefinition(Data):
 class OperationConfig(Data):
     """The settings of an operation: when and how it runs (R18 to R28).
 
-    `params` is for the kind to read; it holds no secrets.
+    The kind reads `params`. It must not contain secrets.
     """
 
     order: float
     enabled: bool = True
     required: bool = False
     hooks: tuple[Hook, ...] = (Hook.BEFORE,)
-    triggers: tuple[Trigger, ...] = (Trigger.GENERATE, Trigger.REGENERATE)
+    triggers: tuple[RunTrigger, ...] = (RunTrigger.GENERATE, RunTrigger.REGENERATE)
     depends_on: tuple[OperationId, ...] = ()
     run_conditions: tuple[RunCondition, ...] = ()
     params: dict[str, Any] = Field(default_factory=dict)
@@ -181,7 +181,7 @@ class OperationConfig(Data):
 
 
 class Operation(Data):
-    """An operation of a profile: what it is, and its configuration (R8)."""
+    """An operation of a profile: its definition and its configuration (R8)."""
 
     definition: OperationDefinition
     config: OperationConfig
@@ -197,11 +197,11 @@ class Operation(Data):
         return f"<Operation {self.id!r}: {self.definition.kind}, order {config.order:.12g}, {hooks}>"
 
 
-# --- what it is given
+# --- input
 
 
 class MessagePiece(Data):
-    """A part of a message's text, and the operation that it comes from; None if it was there before."""
+    """A part of a message's text, and the operation that wrote it; None if no operation did."""
 
     text: str
     label: str | None = None
@@ -212,9 +212,9 @@ class RunMessage(Data):
 
     Attributes:
         key: its identity within the run.
-        label: the operation that added it, or changed it last.
-        pieces: where its text comes from, if not all of it from `label`; joined they are `content`.
-        extra: what else a provider is sent of it: `name`, `tool_calls`, `tool_call_id`, `attachments`.
+        label: the last operation that added or changed it.
+        pieces: the parts of `content`, if several operations wrote it.
+        extra: other fields for the provider: `name`, `tool_calls`, `tool_call_id`, `attachments`.
     """
 
     role: str
@@ -226,7 +226,7 @@ class RunMessage(Data):
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:
-        """The attachments among `extra`."""
+        """The attachments in `extra`."""
         return tuple(Attachment(**one) for one in self.extra.get("attachments") or ())
 
 
@@ -244,26 +244,26 @@ class ArtifactView(Data):
 
 
 class OperationContext(Data):
-    """All that an operation is given (R29 to R34): plain data, so that it can be sent to another process.
+    """The input of an operation (R29 to R34). It is plain data, so it can be sent to another process.
 
     Attributes:
-        messages: the prompt as it stands for this operation; afterwards with the reply at its end.
-        user_key: which message is the current user's.
-        reply: the text of the main call, afterwards only.
-        artifacts: by tag; a `run_only` one hides a persisted one.
+        messages: the prompt for this operation; after the main call, the reply is the last message.
+        user_key: the key of the current user's message.
+        reply: the text of the main call; None before it.
+        artifacts: by tag; a `run_only` artifact hides a persisted one.
         by_operation: the values of the direct dependencies, by operation.
-        allowed_effects: the types of effects that its hook allows (R33).
-        log_characters: of each summary and of what is left for debugging, as JSON; see `schedule.Limits`.
-        snapshot_characters: of each text that is quoted in them: a reply, a rendered template.
-        seed: for what is random; the same in each replay.
-        now: the run's clock at its start, as ISO 8601.
-        deadline: seconds since the epoch; the operation counts as too late after it.
-        variables: more that templates may read: `user`, `char`, ...
+        allowed_effects: the effect types that the hook allows (R33).
+        log_characters: the size of each summary and of the debug data, as JSON; see `schedule.Limits`.
+        snapshot_characters: the size of each text that they quote, such as a reply.
+        seed: the seed of random values; a replay has the same one.
+        now: the run's start, as ISO 8601.
+        deadline: seconds since the epoch; later results do not count.
+        variables: additional variables of templates: `user`, `char`, ...
     """
 
     run_id: str
     operation_id: OperationId
-    trigger: Trigger
+    trigger: RunTrigger
     hook: Hook
     tract_id: str = ""
     branch: str | None = None
@@ -283,7 +283,7 @@ class OperationContext(Data):
     variables: dict[str, Any] = Field(default_factory=dict)
 
 
-# --- what comes back
+# --- results
 
 
 class ResultError(Data):
@@ -298,12 +298,12 @@ class Skip(Data):
     """The reason why an operation did not run (R38, R39).
 
     Attributes:
-        reason: one of `SkippedReason`, or an operation's own.
-        dep: of `dependency_failed`: whether a dependency is missing or did not end as `done`.
-        blocked_by: the dependencies that it was, sorted.
-        blocked_by_reason: the reason that all of them share, such as `activation_not_reached`.
-        condition: the first condition that does not hold, with the `actual` value.
-        activation: the counters, of `activation_not_reached`.
+        reason: a `SkippedReason`, or a reason of the operation's own.
+        dep: for `dependency_failed`: whether a dependency is missing or not done.
+        blocked_by: these dependencies, sorted.
+        blocked_by_reason: the reason that they share, such as `activation_not_reached`.
+        condition: the first unmet condition, with the `actual` value.
+        activation: the counters, for `activation_not_reached`.
     """
 
     reason: str
@@ -315,14 +315,14 @@ class Skip(Data):
 
     @classmethod
     def because(cls, reason: SkippedReason) -> Skip:
-        """Without details."""
+        """Make a skip without details."""
         return cls(reason=reason.value)
 
 
 class OperationResult(Data):
-    """The result of an operation (R35). Only `done` has effects; `waiting` names the pending to be decided.
+    """The result of an operation (R35). Only `done` has effects. `waiting` names the pending to decide.
 
-    The summaries are for the log: bounded, without secrets (R56, R57).
+    The summaries are for the log: bounded, and without secrets (R56, R57).
     """
 
     operation_id: OperationId
@@ -339,7 +339,7 @@ class OperationResult(Data):
 
     @property
     def is_done(self) -> bool:
-        """True if its effects count, and its dependents may start."""
+        """True if its effects count and its dependents may start."""
         return self.status is OperationStatus.DONE
 
 
@@ -347,9 +347,9 @@ class MainReply(Data):
     """The outcome of the main call.
 
     Attributes:
-        text: of the reply; what came until then, if it was aborted.
-        finish_reason: `completed`, `user_abort`, `deadline`, or the code of the error.
-        usage: the tokens it took, as the provider counts them.
+        text: the reply; partial if the call was aborted.
+        finish_reason: `completed`, `user_abort`, `deadline`, or an error code.
+        usage: tokens as the provider counts them.
     """
 
     text: str = ""
@@ -365,7 +365,7 @@ class OperationRun(Data):
     name: str = ""
     kind: str = ""
     hook: Hook
-    trigger: Trigger
+    trigger: RunTrigger
     status: OperationStatus
     required: bool = False
     order: float = 0
@@ -384,16 +384,19 @@ class OperationRun(Data):
 
     def __repr__(self) -> str:
         why = self.error_code or self.skipped_reason
-        told = f"{self.status.value} ({why})" if why else self.status.value
-        return f"<OperationRun {self.operation_id!r}: {told}, {self.kind}, {self.hook.value}, {self.duration_ms:g} ms>"
+        status = f"{self.status.value} ({why})" if why else self.status.value
+        return (
+            f"<OperationRun {self.operation_id!r}: {status}, {self.kind}, {self.hook.value}, "
+            f"{self.duration_ms:g} ms>"
+        )
 
 
 class RunNote(Data):
-    """Something for whoever looks at the run, and never in a prompt (X05): an exposure, or an artifact for the person.
+    """A note for readers of the run; it is never part of a prompt (X05).
 
     Attributes:
-        title: of the artifact; its tag if it has none, the operation's id without one.
-        anchor, depth_from_end: the place in the conversation that it belongs to.
+        title: the title of the artifact, or else its tag, or else the operation's id.
+        anchor, depth_from_end: its place in the conversation.
     """
 
     operation_id: str
@@ -407,20 +410,20 @@ class RunNote(Data):
 
 
 class Run(Data):
-    """One main call with its operations.
+    """A main call with its operations.
 
     Attributes:
-        prompt: what was sent, each message with the operation that added or changed it.
-        plain_prompt: what would have been sent without operations.
-        user_commit, reply_commit: the commits of this turn, as they stand after it.
-        phase: the one that it has come to.
-        reports: what was committed, before and after the main call (E8).
-        notes: what operations had to say to whoever looks at the run.
-        root_hash: sha256 over all that a replay must give again.
+        prompt: the prompt that was sent; each message names the operation that added or changed it.
+        plain_prompt: the prompt without operations.
+        user_commit, reply_commit: the final commits of this turn.
+        phase: the last phase that began.
+        reports: the commits before and after the main call (E8).
+        notes: notes of operations for readers.
+        root_hash: sha256 over all that a replay must reproduce.
     """
 
     run_id: str
-    trigger: Trigger
+    trigger: RunTrigger
     status: RunStatus
     failed_type: FailedType | None = None
     failed_details: dict[str, Any] = Field(default_factory=dict)
@@ -444,5 +447,5 @@ class Run(Data):
         why = f" ({self.failed_type.value})" if self.failed_type else ""
         done = sum(one.status is OperationStatus.DONE for one in self.operations)
         profile = f", profile {self.profile!r}" if self.profile is not None else ""
-        of = f"{done} of {len(self.operations)} operations done"
-        return f"<Run {self.run_id[:8]}: {self.status.value}{why}, {self.trigger.value}{profile}, {of}>"
+        count = f"{done} of {len(self.operations)} operations done"
+        return f"<Run {self.run_id[:8]}: {self.status.value}{why}, {self.trigger.value}{profile}, {count}>"

@@ -1,4 +1,4 @@
-"""Regular expressions of operations: what they replace, and what they take out of a text."""
+"""Regular expressions of operations: replace matches, and extract text."""
 
 from __future__ import annotations
 
@@ -19,34 +19,32 @@ def replace(pattern: str, replacement: str, text: str) -> str:
     r"""Replace all matches; `\1` and `\g<name>` in the replacement stand for groups.
 
     Raises:
-        OperationFailed: the pattern or the replacement cannot be used, it takes too long, or the text grows too large.
+        OperationFailed: the pattern or the replacement is invalid, it takes too long, or the text becomes too large.
     """
     parts, place, size = [], 0, 0
     for match in _matches(pattern, text):
         try:
             new = match.expand(replacement)
         except (IndexError, ValueError, LookupError) as error:
-            raise OperationFailed.invalid(
-                f"the replacement {replacement[:60]!r} cannot be used: {error}"
-            ) from None
+            raise OperationFailed.invalid(f"Invalid replacement {replacement[:60]!r}: {error}") from None
         parts += [text[place : match.start()], new]
         size, place = size + len(parts[-2]) + len(new), match.end()
         if size > MAX_TEXT:
             raise OperationFailed.invalid(
-                f"the text would have more than {MAX_TEXT} characters; replace less"
+                f"The text would have more than {MAX_TEXT} characters. Replace less."
             )
     return "".join([*parts, text[place:]])
 
 
 def first(pattern: str, text: str) -> str | None:
-    """Return the first group that took part in the first match, else the whole match; None without a match.
+    """Return the first non-empty group of the first match, or the whole match; None without a match.
 
     Raises:
-        OperationFailed: the pattern cannot be used, or takes too long.
+        OperationFailed: the pattern is invalid, or takes too long.
     """
     for match in _matches(pattern, text):
-        found: str = next((group for group in match.groups() if group is not None), match[0])
-        return found
+        group_text: str = next((group for group in match.groups() if group is not None), match[0])
+        return group_text
     return None
 
 

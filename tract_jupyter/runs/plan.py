@@ -1,4 +1,4 @@
-"""The plan of a hook: what runs, and what does not and why, settled before anything starts."""
+"""The plan of a hook: which operations run, and why others do not. It is complete before any operation starts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import PlanError
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from tract_jupyter.runs.model import Operation
-    from tract_jupyter.runs.terms import Hook, Trigger
+    from tract_jupyter.runs.terms import Hook, RunTrigger
 
 _NAMED = 10  # ids in a message
 
@@ -28,65 +27,32 @@ class PhasePlan:
     """The operations of one hook, for one trigger.
 
     Attributes:
-        by_id: all that have this hook, by (order, id).
-        skips: those of them that are settled already, and why (G2).
-        concurrency: how many may run at once; None for all (G11).
+        by_id: all operations of this hook, by (order, id).
+        skips: the operations that will not run, with the reason (G2).
+        concurrency: the number of operations that may run at once; None for all (G11).
     """
 
     hook: Hook
-    trigger: Trigger
+    trigger: RunTrigger
     by_id: Mapping[str, Operation] = field(default_factory=dict)
     skips: Mapping[str, Skip] = field(default_factory=dict)
     concurrency: float | None = None
-
-    @property
-    def operations(self) -> tuple[Operation, ...]:
-        """The operations of this hook, by (order, id)."""
-        return tuple(self.by_id.values())
-
-    @cached_property
-    def runnable(self) -> tuple[str, ...]:
-        """The ids that are to run, by (order, id)."""
-        return tuple(key for key in self.by_id if key not in self.skips)
-
-    @cached_property
-    def edges(self) -> tuple[tuple[str, str], ...]:
-        """`(dependency, dependent)` for each dependency within what is to run."""
-        known = frozenset(self.runnable)
-        return tuple(
-            (one, key) for key in self.runnable for one in self.by_id[key].config.depends_on if one in known
-        )
-
-    @cached_property
-    def waves(self) -> tuple[tuple[str, ...], ...]:
-        """The ids to run by depth: each one's dependencies are in waves before its own. For whoever draws it."""
-        depth: dict[str, int] = {}
-        configs = {key: self.by_id[key].config for key in self.runnable}
-        for key in ready_order((key, one.order, one.depends_on) for key, one in configs.items())[0]:
-            before = (depth[one] for one in configs[key].depends_on if one in depth)
-            depth[key] = 1 + max(before, default=-1)
-        waves: list[list[str]] = [[] for _ in range(1 + max(depth.values(), default=-1))]
-        for key in self.runnable:
-            waves[depth[key]].append(key)
-        return tuple(tuple(wave) for wave in waves)
 
 
 def by_ids(operations: Sequence[Operation]) -> dict[str, Operation]:
     """Return operations by id, checked for any plan.
 
     Raises:
-        PlanError: an id twice, or an order that is no number.
+        PlanError: an id occurs twice, or an order is not a number.
     """
     ids = [operation.id for operation in operations]
     if len(set(ids)) < len(ids):
-        twice = sorted(key for key, count in Counter(ids).items() if count > 1)
-        message = (
-            f"More than one operation has the id {_named(twice)}. Ids are unique in a profile; rename one."
-        )
-        raise PlanError(PlanErrorCode.DUPLICATE_ID, message, twice)
+        duplicates = sorted(key for key, count in Counter(ids).items() if count > 1)
+        message = f"More than one operation has the id {_named(duplicates)}. Ids are unique in a profile; rename one."
+        raise PlanError(PlanErrorCode.DUPLICATE_ID, message, duplicates)
     bad = sorted([key for key, one in zip(ids, operations, strict=True) if not _is_number(one.config.order)])
     if bad:
-        message = f"The order of {_named(bad)} is not a finite number. Each operation needs one; smaller is earlier."
+        message = f"The order of {_named(bad)} is not a finite number. Smaller orders run first."
         raise PlanError(PlanErrorCode.INVALID_ORDER, message, bad)
     return dict(zip(ids, operations, strict=True))
 
@@ -94,7 +60,7 @@ def by_ids(operations: Sequence[Operation]) -> dict[str, Operation]:
 def make_plan(
     operations: Sequence[Operation] | Mapping[str, Operation],
     hook: Hook,
-    trigger: Trigger,
+    trigger: RunTrigger,
     *,
     mode: ExecutionMode = ExecutionMode.CONCURRENT,
     concurrency: float | None = None,
@@ -103,21 +69,22 @@ def make_plan(
     exclude: Collection[str] = (),
     activation_skips: Mapping[str, Skip] | None = None,
 ) -> PhasePlan:
-    """Decide what runs at a hook (R18, R22, R23, R38).
+    """Plan the operations of a hook (R18, R22, R23, R38).
 
     Args:
-        operations: all of the profile, in any order; or as of `by_ids`.
-        hook: those of other hooks are no part of the plan.
-        trigger: what started the run.
-        mode: `sequential` runs one at a time and ignores `concurrency` (E10).
-        concurrency: how many may run at once; None for all.
-        kinds: what kinds there are; None for any.
-        include: only these ids; None for all.
-        exclude: not these ids.
-        activation_skips: those that are not due yet, with their counters (X01).
+        operations: all operations of the profile, in any order; or the result of `by_ids`.
+        hook: the hook; operations of other hooks are ignored.
+        trigger: the trigger of the run.
+        mode: `sequential` runs one operation at a time and ignores `concurrency` (E10).
+        concurrency: the number of operations that may run at once; None for all.
+        kinds: the known kinds; None for any.
+        include: run only these ids; None for all.
+        exclude: do not run these ids.
+        activation_skips: the operations that are not due, with their counters (X01).
 
     Raises:
-        PlanError: an id twice, an order that is no number, a circle of dependencies (G6), or a bad concurrency.
+        PlanError: an id occurs twice, an order is not a number, dependencies form a cycle (G6), or the concurrency is
+            invalid.
     """
     known = operations if isinstance(operations, Mapping) else by_ids(operations)
     limit = _concurrency(mode, concurrency)
@@ -131,8 +98,8 @@ def make_plan(
             skips[key] = Skip.because(reason)
         elif activation_skips and key in activation_skips:
             skips[key] = activation_skips[key]
-    # a circle that is switched off does no harm (G7)
-    _check_circles([
+    # a cycle of disabled operations is harmless (G7)
+    _check_cycles([
         (key, one.config.order, one.config.depends_on) for key, one in by_id.items() if key not in skips
     ])  # fmt: skip
     return PhasePlan(hook, trigger, by_id, skips, limit)
@@ -141,12 +108,12 @@ def make_plan(
 def _reason(
     key: str,
     operation: Operation,
-    trigger: Trigger,
+    trigger: RunTrigger,
     kinds: Collection[str] | None,
     include: Collection[str] | None,
     exclude: Collection[str],
 ) -> SkippedReason | None:
-    """Return the first reason why it does not run, whatever the others do."""
+    """Return the first reason why an operation does not run, apart from its dependencies."""
     if not operation.config.enabled:
         return SkippedReason.DISABLED
     if trigger not in operation.config.triggers:
@@ -158,12 +125,12 @@ def _reason(
     return None
 
 
-def _check_circles(nodes: Iterable[tuple[str, float, Sequence[str]]]) -> None:
+def _check_cycles(nodes: Iterable[tuple[str, float, Sequence[str]]]) -> None:
     stuck = ready_order(nodes)[1]
     if stuck:
         message = (
-            f"The dependencies of {_named(stuck)} form a circle, or lead into one: none of them could ever start. "
-            "Take one of these dependencies out."
+            f"The dependencies of {_named(stuck)} form a cycle or lead into one, so none of them can start. "
+            "Remove one of these dependencies."
         )
         raise PlanError(PlanErrorCode.CYCLE, message, stuck)
 
@@ -172,7 +139,7 @@ def _concurrency(mode: ExecutionMode, concurrency: float | None) -> float | None
     if mode is ExecutionMode.SEQUENTIAL:
         return 1
     if concurrency is not None and not (_is_number(concurrency) and concurrency > 0):
-        message = f"The concurrency is {concurrency!r}. It is a number above zero, or None for no limit."
+        message = f"Invalid concurrency {concurrency!r}. Use a number above 0, or None for no limit."
         raise PlanError(PlanErrorCode.INVALID_CONCURRENCY, message)
     return concurrency
 

@@ -1,7 +1,7 @@
-"""A run that asks nobody: what would be sent to the model, and what each operation would do.
+"""A preview of a run: the prompt that would be sent, and the actions of each operation. Nothing is sent or stored.
 
-Operations that only compute do their work, in memory. What would ask a model or a person, call a tool or a function is
-noted, and a stand-in takes the place of what would come back. Nothing is stored.
+Operations that only compute run in memory. Requests to models and users, tool calls and function calls are recorded,
+and placeholders replace their results.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tract_jupyter.exceptions import RunError, nearest
 from tract_jupyter.runs.artifacts import MemoryArtifacts
 from tract_jupyter.runs.engine import RunDependencies, RunExecutor
 from tract_jupyter.runs.events import MainFinished, OperationFinished
-from tract_jupyter.runs.kinds.base import Output, Services, filled
+from tract_jupyter.runs.kinds.base import OperationOutput, Services, filled
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.log import EventLog
 from tract_jupyter.runs.model import MainReply
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.turn import Turn
 
 UNSAID: Final = "⟨what {} would say⟩"
-"""Stands for a text that nobody was asked for."""
+"""The placeholder of a text that a model or a user would write."""
 
 _COMPUTED: Final = {"template", "transform", "rag"}  # rag reads the history
 _NO_COMMIT: Final = "0" * 64
@@ -41,16 +41,16 @@ _NO_COMMIT: Final = "0" * 64
 
 @dataclass
 class Imagined:
-    """What an operation would do outside of this process, and was kept from.
+    """An external action of an operation that the preview did not carry out.
 
     Attributes:
-        operation_id: of the operation.
-        kind: of the operation.
-        model: the name under which a model would be asked; empty for the tract's own, or where none would be.
-        messages: what it would be sent, in OpenAI's shape.
-        call: the tool or function that would be called; empty if none would be.
-        arguments: of that call.
-        instead: what takes the place of the result, for the operations after it.
+        operation_id: the operation.
+        kind: the kind of the operation.
+        model: the name of the model; empty for the tract's own model, or if no model would be asked.
+        messages: the messages for the model, in OpenAI's format.
+        call: the tool or function; empty if none would be called.
+        arguments: the arguments of that call.
+        instead: the placeholder for the operations after it.
     """
 
     operation_id: str
@@ -63,25 +63,25 @@ class Imagined:
 
     @property
     def is_needed(self) -> bool:
-        """True if anything would be asked or called."""
+        """True if the operation would send a request or make a call."""
         return bool(self.messages or self.call)
 
 
 @dataclass(frozen=True)
 class PromptPreview:
-    """What would be sent now, and by whose doing.
+    """The prompt that would be sent now, and the actions of operations.
 
     Attributes:
-        run: the run as far as it can be told without asking: `prompt` is what would be sent, `plain_prompt` the same
-            without operations.
-        imagined: what operations would have asked or called, in the order of the profile.
-        effects: what each operation wants changed, by its id, as JSON.
+        run: the run without its external actions. `prompt` is the prompt to send, `plain_prompt` the prompt without
+            operations.
+        imagined: the requests and calls of operations, in the order of the profile.
+        effects: the effects of each operation by id, as JSON.
         tools: the schemas of the context's tools.
-        model: who would be asked, in words; empty if nobody is configured.
-        tokens: of the prompt, estimated.
-        token_source: what counted them.
-        cost: of the prompt; the reply is not in it. None if the price is unknown.
-        why_not: why the model would not be asked; empty if it would.
+        model: a description of the model; empty if none is configured.
+        tokens: the estimated tokens of the prompt.
+        token_source: the counter of these tokens.
+        cost: the cost of the prompt without the reply; None if the price is unknown.
+        why_not: the reason why the model would not be asked; empty if it would.
     """
 
     run: Run
@@ -95,7 +95,7 @@ class PromptPreview:
     why_not: str = ""
 
     def operation(self, operation_id: str) -> tuple[list[OperationRun], Imagined | None]:
-        """Return how one operation ended at its hooks, and what it would have asked or called.
+        """Return the results of one operation at its hooks, and its external action.
 
         Raises:
             RunError: the profile has no such operation.
@@ -105,8 +105,8 @@ class PromptPreview:
         if not results:
             known = dict.fromkeys(one.operation_id for one in self.run.operations)
             raise RunError(
-                f"the profile {self.run.profile or 'none'!r} has no operation {operation_id!r} that could run now."
-                f"{nearest(operation_id, known)} It has {', '.join(known) or 'none'}"
+                f"The profile {self.run.profile or 'none'!r} has no operation {operation_id!r} that could run now."
+                f"{nearest(operation_id, known)} Its operations: {', '.join(known) or 'none'}."
             )
         return results, imagined
 
@@ -114,7 +114,7 @@ class PromptPreview:
 def rehearsed(
     snapshot: RunStarted, kinds: KindRegistry, search: Callable[..., Any]
 ) -> tuple[PromptPreview, Ending]:
-    """Go through a run in memory, without asking or calling anybody; return what is known then, and how it ends."""
+    """Execute a run in memory without external actions. Return its preview and its ending."""
     seen: list[Imagined] = []
     stand_ins = {name: _StandIn(kinds[name], seen) for name in kinds if name not in _COMPUTED}
     log, artifacts = EventLog("preview"), MemoryArtifacts()
@@ -141,38 +141,35 @@ def rehearsed(
 
 
 def _unasked(_: Turn) -> MainFinished:
-    """Stand for the main call."""
+    """Return a placeholder for the main call."""
     return MainFinished(reply=MainReply(text=UNSAID.format("the model")), reply_commit=_NO_COMMIT)
 
 
 class _NotAskedError(Exception):
-    """Ends an operation where it would have asked."""
+    """Ends an operation at its external action."""
 
 
 class _Recorder:
-    """A model, its registry, and whatever calls tools: notes what is asked, and answers nothing."""
+    """A model, a registry and a tool executor that record requests and answer nothing."""
 
     def __init__(self, seen: Imagined) -> None:
         self._seen = seen
 
     def client(self, provider: str | None = None, credential: str | None = None) -> _Recorder:  # noqa: ARG002 # as `Models`
-        """Be the model of this name."""
         self._seen.model = provider or ""
         return self
 
     def chat(self, messages: Sequence[Mapping[str, Any]], **_: Any) -> NoReturn:
-        """Note what would be sent."""
         self._seen.messages = tuple(messages)
         raise _NotAskedError
 
     def call_tool(self, name: str, arguments: Mapping[str, Any], **_: Any) -> NoReturn:
-        """Note what would be called."""
         self._seen.call, self._seen.arguments = name, arguments
         raise _NotAskedError
 
 
 class _StandIn:
-    """Stands for a kind whose work is not done by this process alone."""
+    """Replaces a kind with external actions."""
 
     anywhere = False
 
@@ -184,11 +181,10 @@ class _StandIn:
             self.outputs = outputs
 
     def check(self, operation: Operation) -> list[tuple[str, str]]:
-        """Return what is wrong with its parameters."""
         return self._kind.check(operation)
 
     def prepare(self, operation: Operation, services: Services) -> Runner:
-        """Return what does all of the work but the asking."""
+        """Return a function that does everything but the external action."""
         seen = Imagined(operation.id, self.name, instead=self._instead(operation))
         self._seen.append(seen)
         recorder: Any = _Recorder(seen)
@@ -203,12 +199,12 @@ class _StandIn:
             except Exception:
                 if not seen.is_needed:
                     raise
-                return Output(seen.instead)
+                return OperationOutput(seen.instead)
 
         return rehearse
 
     def _instead(self, operation: Operation) -> Any:
-        """Return the value for the operations after it: of a guard, that all holds."""
+        """Return the placeholder of the value; for a guard, all answers are True."""
         if self.name == "guard":
             return dict.fromkeys(self.outputs(operation), True)
         return UNSAID.format(operation.id)
@@ -216,15 +212,14 @@ class _StandIn:
 
 @dataclass(frozen=True)
 class _Noted:
-    """An operation that is not begun: somebody's function, a question to a person, a kind of another package."""
+    """An operation that is not started: a function, a question to the user, or a kind of another package."""
 
     seen: Imagined
     params: dict[str, Any]
 
-    def __call__(self, context: OperationContext) -> Output:
-        """Note what would be called."""
+    def __call__(self, context: OperationContext) -> OperationOutput:
         named = self.params.get("function") or self.params.get("operation") or self.seen.kind
         self.seen.call = str(named)
         given = self.params.get("arguments") or self.params.get("fields") or {}
         self.seen.arguments = filled(given, context) if isinstance(given, dict) else {}
-        return Output(self.seen.instead)
+        return OperationOutput(self.seen.instead)

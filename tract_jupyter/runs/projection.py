@@ -1,10 +1,10 @@
-"""A run, as its events tell it: what it came to, what is left to do of one that did not end, its root hash.
+"""Projections of a run's events: the run, the remaining work of an unfinished run, and the root hash.
 
-Pure functions. The root hash is the sha256 of all that a replay must give again, and of nothing that differs by itself.
-It covers the trigger, the compiled operations, the prompt without operations, every result (status, effects, reasons,
-codes, blockers), commits, the prompt that was sent, the reply, the artifacts that were written, and how it ended. It
-leaves out times, ids (of the run, commits, pendings, messages), texts of errors, usage and what is left for debugging.
-A value counts as its operation gave it: a hit of `rag` names its commit, so that its hash is covered.
+Pure functions. The root hash is the sha256 of all that a replay must reproduce. It covers the trigger, the compiled
+operations, the prompt without operations, all results (status, effects, reasons, codes, blockers), commits, the sent
+prompt, the reply, the written artifacts and the ending. It leaves out times, ids (of runs, commits, pendings and
+messages), error messages, usage and debug data. Values count unchanged: a hit of `rag` names its commit, so the hash
+covers that commit.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ if TYPE_CHECKING:
 
     from tract_jupyter.runs.events import RunEvent
     from tract_jupyter.runs.model import MainReply
-    from tract_jupyter.runs.terms import Data, Trigger
+    from tract_jupyter.runs.terms import Data, RunTrigger
 
 
 Key = tuple[Hook, str]
-"""An operation at one hook; it may run at both."""
+"""An operation at one hook."""
 
 
 @dataclass(slots=True)
 class RunHistory:
-    """The events of one run. Nothing is None that the events tell.
+    """The state of a run after its events.
 
     Attributes:
         started_at, finished_at: the times of the first event and of the end.
-        running: operations that have begun and not ended, and since when.
-        waiting: the pendings that operations wait for, of this process or of one before.
-        parked: those of this process: if nothing else runs, the run waits.
-        ended: how operations ended, in this order.
+        running: the operations that have started and not ended.
+        waiting: the pendings that operations wait for, of this process or an earlier one.
+        parked: the waiting operations of this process. If nothing else runs, the run waits.
+        ended: the ends of operations, in order.
     """
 
     run_id: str
@@ -81,14 +81,14 @@ class RunHistory:
 
     @classmethod
     def of(cls, events: Iterable[RunEvent]) -> RunHistory:
-        """Read events, in any order, each once or more often. The log may end anywhere, as after a crash.
+        """Read events in any order; duplicates are ignored. The log may end anywhere, for example after a crash.
 
         Raises:
-            UnknownRunError: its beginning is missing.
+            UnknownRunError: the first event is missing.
         """
         ordered = in_order(events)
         if not ordered or not isinstance(ordered[0].data, RunStarted):
-            raise UnknownRunError("the beginning of the run is missing, so nothing can be told about it")
+            raise UnknownRunError("The first event of the run is missing, so the run cannot be shown.")
         first, snapshot = ordered[0], ordered[0].data
         history = cls(first.run_id, first.at, snapshot)
         history._take(ordered[1:])
@@ -97,7 +97,7 @@ class RunHistory:
         return history
 
     def results(self, hook: Hook) -> dict[str, OperationResult]:
-        """Return the results of the operations that have ended at a hook. A resumed run keeps them."""
+        """Return the results of the ended operations of a hook. A resumed run keeps them."""
         return {name: ended.result for (at, name), ended in self.ended.items() if at is hook}
 
     def pendings(self, hook: Hook) -> dict[str, str]:
@@ -105,21 +105,21 @@ class RunHistory:
         return {name: one.pending_id for (at, name), one in self.waiting.items() if at is hook}
 
     def rewrites(self, hook: Hook, target: str) -> list[dict[str, Any]]:
-        """Return how a commit rewrote the `user`'s message, or the `reply`."""
+        """Return the rewrites of the `user`'s message or the `reply` by a commit."""
         commit = self.commits.get(hook)
-        made = () if commit is None else commit.report.get("rewrites", ())
-        return [rewrite for rewrite in made if rewrite.get("target") == target]
+        rewrites = () if commit is None else commit.report.get("rewrites", ())
+        return [rewrite for rewrite in rewrites if rewrite.get("target") == target]
 
     @property
     def status(self) -> RunStatus:
-        """The status of the run: `running` or `waiting` until the events tell its end."""
+        """The status of the run; `running` or `waiting` without an end event."""
         if self.end is not None:
             return RunStatus(self.end.status)
         return RunStatus.WAITING if self.parked and not self.running else RunStatus.RUNNING
 
     @property
     def reply(self) -> str | None:
-        """The reply as it stands at the end: rewritten, or as the main call gave it."""
+        """The final reply: rewritten, or from the main call."""
         rewritten = self.rewrites(Hook.AFTER, "reply")
         if rewritten or self.main is None:
             return rewritten[-1].get("after") if rewritten else None
@@ -128,20 +128,20 @@ class RunHistory:
 
     @property
     def user_commit(self) -> str | None:
-        """The commit of the user's message, as it stands at the end."""
+        """The final commit of the user's message."""
         parts = [rewrite.get("part") for hook in Hook for rewrite in self.rewrites(hook, "user")]
         return parts[-1] if parts else self.snapshot.user_commit
 
     @property
     def reply_commit(self) -> str | None:
-        """The commit of the reply, as it stands at the end."""
+        """The final commit of the reply."""
         rewritten = self.rewrites(Hook.AFTER, "reply")
         if rewritten:
             return rewritten[-1].get("part")
         return None if self.main is None else self.main.reply_commit
 
     def _take(self, events: Iterable[RunEvent]) -> None:  # noqa: C901 # one case for each kind of event
-        """Take what comes after the beginning; attempts and progress tell nothing that lasts."""
+        """Apply the events after the first one. Attempts and progress change nothing."""
         for event in events:
             data = event.data
             if isinstance(data, OperationFinished):
@@ -168,20 +168,19 @@ class RunHistory:
             elif isinstance(data, MainFinished):
                 self.main = data
             elif isinstance(data, RunResumed):
-                self.running.clear()  # they ended with their process
+                self.running.clear()  # they ended with the process
                 self.parked.clear()
             elif isinstance(data, RunFinished):
                 self.end, self.phase = data, RunPhase.FINISHED
 
 
 def project(events: Iterable[RunEvent]) -> Run:
-    """Return the run that events tell of (R15, R56, E13): `running` or `waiting` until they tell its end.
+    """Return the run that events describe (R15, R56, E13). Without an end event it is `running` or `waiting`.
 
-    Of a run that has ended, each operation is listed at each of its hooks; of one that has not, those that have ended
-    or wait for a person.
+    An ended run lists each operation at each of its hooks. An unfinished run lists operations that ended or wait.
 
     Raises:
-        UnknownRunError: the beginning is missing.
+        UnknownRunError: the first event is missing.
     """
     history = RunHistory.of(events)
     snapshot, end, main, sent = history.snapshot, history.end, history.main, history.main_started
@@ -210,7 +209,7 @@ def project(events: Iterable[RunEvent]) -> Run:
 
 
 def _operation_runs(history: RunHistory) -> Iterator[OperationRun]:
-    """Yield the records of the first hook, then those of the second, each in the order of its plan."""
+    """Yield the records of the first hook, then of the second, each in plan order."""
     operations = sorted(history.snapshot.operations, key=lambda one: (one.config.order, one.id))
     for hook in Hook:
         for operation in operations:
@@ -220,8 +219,8 @@ def _operation_runs(history: RunHistory) -> Iterator[OperationRun]:
                     yield operation_run(operation, history.snapshot.trigger, ended)
 
 
-def operation_run(operation: Operation, trigger: Trigger, ended: OperationFinished) -> OperationRun:
-    """Return the record of an operation that ended; without a start and duration if it never ran (G29)."""
+def operation_run(operation: Operation, trigger: RunTrigger, ended: OperationFinished) -> OperationRun:
+    """Return the record of an ended operation. If it never ran, it has no start and duration (G29)."""
     config, result = operation.config, ended.result
     skip, error = result.skip, result.error
     return OperationRun(
@@ -255,7 +254,7 @@ def _duration_ms(ended: OperationFinished) -> float:
 
 
 def _end_of(history: RunHistory, key: Key) -> OperationFinished | None:
-    """Return how an operation ended; None if the run goes on and it has not."""
+    """Return the end of an operation; None if it has not ended and the run continues."""
     hook, name = key
     if key in history.ended:
         return history.ended[key]
@@ -265,7 +264,7 @@ def _end_of(history: RunHistory, key: Key) -> OperationFinished | None:
         if started is None
         else {"started_at": started.started_at, "inputs_summary": started.inputs_summary}
     )
-    if history.end is not None:  # the run ended without it
+    if history.end is not None:  # the run ended first
         result = _left(name) if started is None else _cut_off(name)
     elif key in history.parked:
         waiting = history.waiting[key]
@@ -288,7 +287,7 @@ def _cut_off(name: str) -> OperationResult:
 
 
 def _notes(history: RunHistory) -> Iterator[RunNote]:
-    """Yield what was committed for the reader: inline notes, and artifacts that are for a person (X05, R52)."""
+    """Yield the committed notes for readers: inline notes, and artifacts for the user (X05, R52)."""
     operations = {one.id: one for one in history.snapshot.operations}
     for hook, commit in history.commits.items():
         applied = [one for one in commit.report.get("entries", ()) if one["status"] == EffectStatus.APPLIED]
@@ -324,30 +323,30 @@ def _title(operation: Operation) -> str:
 
 _VERSION: Final = 2
 _LISTED: Final = 1
-"""The version of stores before version 6: operations and their sets as they were listed, and no blockers."""
+"""The version of stores before version 6: operations and sets in their listed order, and no blockers."""
 _SETS: Final = frozenset({"dependsOn", "hooks", "triggers", "runConditions"})
-"""Of an operation's configuration: in which order they are listed means nothing."""
+"""Fields of an operation's configuration whose order has no meaning."""
 
 
 def root_hash(events: Iterable[RunEvent], end: RunFinished | None = None) -> str:
     """Return the root hash, as 64 hex digits.
 
     Args:
-        events: of the run.
-        end: how it ends, if the events do not tell yet.
+        events: the events of the run.
+        end: the end of the run, if the events do not have it yet.
 
     Raises:
-        UnknownRunError: the beginning is missing.
-        ContentError: something has no JSON form.
+        UnknownRunError: the first event is missing.
+        ContentError: a value has no JSON form.
     """
     return digest(covered(RunHistory.of(events), end))
 
 
 def is_root_of(root: str | None, events: Sequence[RunEvent]) -> bool:
-    """Return True if a root hash is that of a run, in the form of today or in that of older stores.
+    """Return True if the root hash belongs to the run, in the current format or in that of older stores.
 
     Raises:
-        UnknownRunError, ContentError: as of `root_hash`.
+        UnknownRunError, ContentError: see `root_hash`.
     """
     history = RunHistory.of(events)
     return any(root == digest(covered(history, version=version)) for version in (_VERSION, _LISTED))
@@ -357,19 +356,19 @@ def sealed(run: RunHistory | Iterable[RunEvent], end: RunFinished) -> RunFinishe
     """Return the end of a run with its root hash: the last event to add.
 
     Raises:
-        ContentError: something has no JSON form.
+        ContentError: a value has no JSON form.
     """
     history = run if isinstance(run, RunHistory) else RunHistory.of(run)
     return end.model_copy(update={"root_hash": digest(covered(history, end))})
 
 
 def differences(one: Iterable[RunEvent], other: Iterable[RunEvent]) -> list[str]:
-    """In which parts two runs differ, such as `results.before_main_llm.world`; none if their root hashes are equal."""
+    """Return the parts in which two runs differ, such as `results.before_main_llm.world`."""
     return list(_differing(covered(RunHistory.of(one)), covered(RunHistory.of(other)), ""))
 
 
 def covered(history: RunHistory, end: RunFinished | None = None, version: int = _VERSION) -> dict[str, Any]:
-    """Return what the hash covers, as JSON; `end` is how it ends, if the history does not tell yet."""
+    """Return the data that the hash covers, as JSON; `end` is the end if the history does not have it yet."""
     is_listed = version == _LISTED
     end = end or history.end
     snapshot, sent, main = history.snapshot, history.main_started, history.main
@@ -397,21 +396,21 @@ def covered(history: RunHistory, end: RunFinished | None = None, version: int = 
 
 
 def _messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    told = [dict(one) for one in messages]
-    for one in told:
+    dicts = [dict(one) for one in messages]
+    for one in dicts:
         one.pop("key", None)
-    return told
+    return dicts
 
 
 def _part(data: Data, name: str) -> Any:
-    """Return one field of an event or a result as JSON; its name is one word. Empty if it has its default."""
+    """Return one field as JSON; empty if it has its default. The name must be one word."""
     return data.model_dump(mode="json", by_alias=True, exclude_defaults=True, include={name}).get(name, ())
 
 
 def _operations(snapshot: RunStarted) -> list[dict[str, Any]]:
-    """Return the operations by id, however their sets were listed."""
-    told = sorted(snapshot.form().get("operations", ()), key=_id)
-    return [{**one, "config": {**one["config"], **_sorted_sets(one["config"])}} for one in told]
+    """Return the operations by id, with sorted sets."""
+    operations = sorted(snapshot.form().get("operations", ()), key=_id)
+    return [{**one, "config": {**one["config"], **_sorted_sets(one["config"])}} for one in operations]
 
 
 def _id(operation: Mapping[str, Any]) -> str:
@@ -454,8 +453,8 @@ def _main(reply: MainReply) -> dict[str, Any]:
 
 
 def _entry(entry: dict[str, Any]) -> dict[str, Any]:
-    told = {key: entry.get(key) for key in ("operationId", "effectIndex", "effectType", "status")}
-    return {**told, "error": (entry.get("error") or {}).get("code")}
+    fields = {key: entry.get(key) for key in ("operationId", "effectIndex", "effectType", "status")}
+    return {**fields, "error": (entry.get("error") or {}).get("code")}
 
 
 def _rewrite(rewrite: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The prompt of one main call: what stands in it, and which operation each part of it comes from.
+"""The prompt of one main call, with the operation that wrote each part.
 
-Immutable. A message is known by its key, so the current user message stays the anchor whatever operations insert (G17).
+Prompts are immutable. Messages have keys, so the current user message stays the anchor of insertions (G17).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 class PromptDraft:
-    """Messages that effects insert into and change. It keeps track of its two anchors.
+    """Messages that effects change. The draft keeps track of its two anchors.
 
     Args:
-        messages: as they are before; not changed.
-        user_key: which of them is the current user's.
+        messages: the messages before; they are not changed.
+        user_key: the key of the current user's message.
     """
 
     def __init__(self, messages: Sequence[RunMessage], user_key: str | None) -> None:
@@ -51,7 +51,7 @@ class PromptDraft:
         if isinstance(effect, SystemUpdate):
             self._update_system(effect, label)
         elif isinstance(effect, AppendAfterLastUser):
-            # right behind the user's message, so that the later one stands closer (G13); without one: the tail (G18)
+            # directly after the user's message, so later ones are closer to it (G13); without one: the end (G18)
             place = len(self._messages) if self._user is None else self._user + 1
             self._insert(place, effect.role, effect.content, label)
         elif isinstance(effect, InsertAtDepth):
@@ -60,12 +60,12 @@ class PromptDraft:
             self._rewrite_user(self._user, effect.text, label)
 
     def messages(self) -> tuple[RunMessage, ...]:
-        """Return the messages now."""
+        """Return the current messages."""
         self._join_pieces()
         return tuple(self._messages)
 
     def _at_depth(self, depth: int) -> int:
-        """Return the place counted from the draft's end (G14), never before the first system message (G15)."""
+        """Return the place counted from the end (G14), after the first system message (G15)."""
         first = 0 if self._system is None else self._system + 1
         return max(len(self._messages) - abs(depth), first)
 
@@ -125,9 +125,9 @@ class PromptDraft:
 
 
 def _merged(pieces: Iterable[MessagePiece]) -> Iterator[MessagePiece]:
-    """Join the pieces of one operation that stand in a row, and leave out empty ones."""
-    for label, found in groupby((one for one in pieces if one.text), key=lambda one: one.label):
-        yield MessagePiece(text="".join(one.text for one in found), label=label)
+    """Join adjacent pieces of one operation, and leave out empty ones."""
+    for label, group in groupby((one for one in pieces if one.text), key=lambda one: one.label):
+        yield MessagePiece(text="".join(one.text for one in group), label=label)
 
 
 @dataclass(frozen=True)
@@ -139,30 +139,30 @@ class Prompt:
 
     @classmethod
     def of(cls, messages: Iterable[RunMessage | Mapping[str, Any]], user_key: str | None = None) -> Prompt:
-        """Make the base draft. Without a `user_key` the last message of the user is the current one.
+        """Make the prompt. The last user message is the current one, unless `user_key` names another.
 
         Args:
-            messages: those of a run, or a provider's: `role`, `content`, and whatever else it takes.
+            messages: messages of a run, or in a provider's format: `role`, `content` and other fields.
             user_key: the key of the current user's message.
 
         Raises:
-            RunError: two messages have one key, or none has `user_key`.
+            RunError: two messages have the same key, or no message has `user_key`.
         """
-        found = tuple([
+        keyed = tuple([
             one if isinstance(one, RunMessage) and one.key is not None else _keyed(one, place)
             for place, one in enumerate(messages)
         ])  # fmt: skip
-        keys = {one.key for one in found}
-        if len(keys) < len(found):
-            raise RunError("two messages of the prompt have the same key; a key is a message's identity")
+        keys = {one.key for one in keyed}
+        if len(keys) < len(keyed):
+            raise RunError("Two messages of the prompt have the same key. Each message needs its own key.")
         if user_key is not None and user_key not in keys:
-            raise RunError(f"no message of the prompt has the key {user_key!r} of the user's message")
-        users = [one.key for one in found if one.role == Role.USER]
-        return cls(found, user_key if user_key is not None else users[-1] if users else None)
+            raise RunError(f"No message of the prompt has the user message's key {user_key!r}.")
+        users = [one.key for one in keyed if one.role == Role.USER]
+        return cls(keyed, user_key if user_key is not None else users[-1] if users else None)
 
     @classmethod
     def of_context(cls, context: CompiledContext, user_commit: str | None = None) -> Prompt:
-        """Make the base draft of a tract's context: each message's key is its commit.
+        """Make the prompt of a tract's context; the key of each message is its commit.
 
         Raises:
             RunError: the context has no message of `user_commit`.
@@ -175,12 +175,12 @@ class Prompt:
         return self.apply_all(((label, effect),))
 
     def apply_all(self, effects: Iterable[tuple[str, PromptEffect | UserReplaceText]]) -> Prompt:
-        """Return the prompt after effects in this order, each with the id of its operation."""
-        given = list(effects)
-        if not given:
+        """Return the prompt after these effects, in order, each with the id of its operation."""
+        labeled = list(effects)
+        if not labeled:
             return self
         draft = PromptDraft(self.messages, self.user_key)
-        for label, effect in given:
+        for label, effect in labeled:
             draft.apply(effect, label)
         return replace(self, messages=draft.messages())
 
@@ -192,13 +192,13 @@ class Prompt:
 
     @cached_property
     def sent(self) -> tuple[RunMessage, ...]:
-        """The messages that a provider is sent: those that have a text, or, say, tool calls."""
-        said = [
+        """The messages that a provider receives: those with text, tool calls or attachments."""
+        messages = [
             one
             for one in self.messages
             if one.content.strip() or any(map(one.extra.get, ("tool_calls", "tool_call_id", "attachments")))
         ]
-        return tuple(said)
+        return tuple(messages)
 
     @property
     def user(self) -> RunMessage | None:
@@ -211,7 +211,7 @@ class Prompt:
         return system_text(self.messages)
 
     def provider_messages(self, *, has_developer: bool = False) -> list[dict[str, Any]]:
-        """Return what a provider is sent: trimmed texts, no empty messages, roles that it knows (G19)."""
+        """Return the messages for a provider: trimmed, without empty ones, and with known roles (G19)."""
         known = {} if has_developer else _WITHOUT_DEVELOPER
         return [
             {"role": str(known.get(one.role, one.role)), "content": one.content.strip(), **one.extra}
@@ -220,17 +220,17 @@ class Prompt:
 
     @cached_property
     def digest(self) -> str:
-        """The sha256 of what a provider is sent, as 64 hex digits."""
+        """The sha256 of the provider's messages, as 64 hex digits."""
         sent = json.dumps(self.provider_messages(), ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(sent.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 _WITHOUT_DEVELOPER: Final[Mapping[str, str]] = MappingProxyType({Role.DEVELOPER: Role.SYSTEM})
-"""The roles that a provider which has no developer takes instead (G19)."""
+"""The roles for providers without a developer role (G19)."""
 
 
 def provider_role(role: str, *, has_developer: bool = False) -> str:
-    """`developer` is `system` for a provider that has no such role (G19); others stay."""
+    """Return the role for a provider: `developer` becomes `system` if it has no such role (G19)."""
     return role if has_developer else _WITHOUT_DEVELOPER.get(role, role)
 
 
@@ -246,7 +246,7 @@ def _keyed(message: RunMessage | Mapping[str, Any], place: int) -> RunMessage:
 
 
 def _message(given: Mapping[str, Any], key: str) -> RunMessage:
-    """Read a message in a provider's shape."""
+    """Read a message in a provider's format."""
     extra = dict(given)
     role, content = extra.pop("role"), extra.pop("content", None)
     return RunMessage(role=role, content=content or "", extra=extra, key=key)

@@ -1,4 +1,4 @@
-"""JSON as a person or a model writes it, read strictly; what is wrong with it under stable names, in plain words."""
+"""Strict reading of JSON from users and models, with stable rule names and plain messages; safe texts for logs."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _LONGEST_LOOKED_AT: Final = 20_000
 
 
 def masked(text: str) -> str:
-    """Replace what looks like a key, a token or a password; cut a text that is very long."""
+    """Mask keys, tokens and passwords in a text, and cut a very long text."""
     return mask_secrets(text[:_LONGEST_LOOKED_AT], MASK)
 
 
 def message_of(error: BaseException | str, limit: int = MAX_ERROR_TEXT) -> str:
-    """Return the message of an error, fit to be shown: bounded, printable, without keys. Nothing is raised."""
+    """Return the message of an error: bounded, printable and without keys. Never raises."""
     if isinstance(error, str):
         return shortened(masked(error), limit)
     try:
-        told = str(error)
+        text = str(error)
     except Exception:  # noqa: BLE001 # it may raise anything
-        told = safe_repr(error)
+        text = safe_repr(error)
     name = type(error).__name__
-    return shortened(masked(f"{name}: {told}" if told else name), limit)
+    return shortened(masked(f"{name}: {text}" if text else name), limit)
 
 
 def quoted(value: Any, limit: int) -> str:
@@ -48,7 +48,7 @@ def quoted(value: Any, limit: int) -> str:
 
 
 def bounded(values: Mapping[str, Any], limit: int) -> dict[str, Any]:
-    """Return a mapping as JSON of at most `limit` characters, texts masked; otherwise only its size."""
+    """Return a mapping as masked JSON of at most `limit` characters; otherwise only its size."""
     if not values and type(values) is dict:
         return {}
     if type(values) is dict and (short := _short(values, limit)) is not None:
@@ -57,18 +57,18 @@ def bounded(values: Mapping[str, Any], limit: int) -> dict[str, Any]:
         text = json.dumps(dict(values), allow_nan=False, default=safe_repr)
         if len(text) > limit:
             return {"omitted": f"{len(text)} characters"}
-        found: dict[str, Any] = json.loads(text)
-    except Exception as error:  # noqa: BLE001 # what an operation gives may do anything when it is looked at
+        data: dict[str, Any] = json.loads(text)
+    except Exception as error:  # noqa: BLE001 # reading a foreign value may raise anything
         return {"omitted": shortened(type(error).__name__, 100)}
-    return {_key(key): _masked_in(value) for key, value in found.items()}
+    return {_key(key): _masked_in(value) for key, value in data.items()}
 
 
-_ESCAPED: Final = 12  # characters that one becomes in JSON, at most
+_ESCAPED: Final = 12  # most JSON characters of one character
 
 
 def _short(values: dict[Any, Any], limit: int) -> dict[str, Any] | None:
-    """Return the result of `bounded` if no JSON need be written for it: few leaves, and short texts."""
-    length, found = 2, {}
+    """Return the result of `bounded` without writing JSON, if all values are short and simple; None otherwise."""
+    length, values_read = 2, {}
     for key, value in values.items():
         kind = type(value)
         if type(key) is not str or not (kind is str or kind is bool or value is None or kind is int):
@@ -78,10 +78,10 @@ def _short(values: dict[Any, Any], limit: int) -> dict[str, Any] | None:
         length += _ESCAPED * (len(key) + (len(value) if kind is str else 2)) + 8
         if length > limit:
             return None
-        found[key if key.isascii() and key.isidentifier() and len(key) <= _LONGEST_KEY else _key(key)] = (
-            masked(value) if kind is str else value
-        )
-    return found
+        values_read[
+            key if key.isascii() and key.isidentifier() and len(key) <= _LONGEST_KEY else _key(key)
+        ] = masked(value) if kind is str else value
+    return values_read
 
 
 _LARGE: Final = 10**15
@@ -110,7 +110,7 @@ _D = TypeVar("_D", bound=Data)
 
 
 class FieldProblem(NamedTuple):
-    """A problem of a field: the rule's stable name, the field's path (`retry.maxAttempts`), a sentence."""
+    """A problem of a field: the name of the rule, the field's path (`retry.maxAttempts`), and a message."""
 
     rule: str
     field: str
@@ -120,16 +120,16 @@ class FieldProblem(NamedTuple):
 def read(
     model: type[_D], value: object, rules: Mapping[str, str], *, otherwise: str = "value_invalid"
 ) -> tuple[_D | None, list[FieldProblem]]:
-    """Read data from JSON or its Python form: no text counts as a number, no 1 as true.
+    """Read data from JSON or its Python form. Types are strict: "1" is not a number, and 1 is not true.
 
     Args:
-        model: what to read.
+        model: the class to read.
         value: dicts and lists.
-        rules: by a field's path without indexes, or the beginning of one: the rule that its values are under.
+        rules: the rule's name by path or beginning of a path, without indexes.
         otherwise: the rule of all other fields.
 
     Returns:
-        The data, or None and all that is wrong.
+        The data and an empty list, or None and all problems.
     """
     try:
         text = json.dumps(value)
@@ -163,19 +163,19 @@ def _problem(
 
 
 def _rule(path: tuple[int | str, ...], rules: Mapping[str, str], otherwise: str) -> str:
-    """Return the rule of the longest beginning of a path."""
+    """Return the rule of the longest matching beginning of a path."""
     names = [to_camel(part) if "_" in part else part for part in path if isinstance(part, str)]
     beginnings = (".".join(names[:length]) for length in range(len(names), 0, -1))
     return next((rules[one] for one in beginnings if one in rules), otherwise)
 
 
 def _fields(model: type[Data], path: tuple[int | str, ...]) -> list[str]:
-    """Name the fields of the model; those of what is nested deeper are not looked for."""
+    """Return the field names of the model; empty for nested paths."""
     return [] if path else [info.alias or name for name, info in model.model_fields.items()]
 
 
 def is_json(value: Any) -> bool:
-    """Return True if a value is JSON all through: without NaN, infinity, or text that is not valid Unicode."""
+    """Return True if a value is valid JSON: no NaN, no infinity, and valid Unicode only."""
     try:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError):

@@ -1,9 +1,11 @@
-"""The schedule: which operation may start, and what follows from an end. A state machine without clock or threads.
+"""The schedule of a hook: which operation may start, and what its result means for others.
+
+A state machine without a clock or threads:
 
 ```
 PENDING ─► READY ─► RUNNING ─► SETTLED       PENDING ─► SETTLED: a dependency failed (R61), or the run was aborted (G27)
              ▲         ▼
-             └────── PARKED                  before another attempt, or until a person has decided: holds no slot
+             └────── PARKED                  before another attempt, or until the user decides: it holds no slot
 ```
 """
 
@@ -35,27 +37,27 @@ if TYPE_CHECKING:
 
 
 def ready_order(nodes: Iterable[tuple[str, float, Sequence[str]]]) -> tuple[list[str], list[str]]:
-    """Order ids so that each comes after its dependencies, and by (order, id) among those that are ready (R60, G9).
+    """Order ids by dependencies, then by (order, id) (R60, G9). Ids are compared by code point (G8).
 
-    What becomes ready later overtakes whatever has a larger order; ids are compared by code point (G8).
+    An id with a smaller order comes first as soon as its dependencies are placed.
 
     Args:
-        nodes: id, order, and the ids that it depends on; ids that are not among the nodes do not count.
+        nodes: id, order, and the ids of the dependencies; dependencies outside the nodes are ignored.
 
     Returns:
-        The ids in order, and those that never become ready, sorted: they are on a circle or depend on one.
+        The ordered ids, and the sorted ids that are part of a cycle or depend on one.
     """
-    known: dict[str, tuple[float, Sequence[str]]] = {}
+    nodes_by_id: dict[str, tuple[float, Sequence[str]]] = {}
     for key, order, depends_on in nodes:
-        known[key] = order, depends_on
+        nodes_by_id[key] = order, depends_on
     dependents: defaultdict[str, list[str]] = defaultdict(list)
     unmet: dict[str, int] = {}
     ready: list[tuple[float, str]] = []  # a heap
-    for key, (order, depends_on) in known.items():
-        inner = known.keys() & depends_on
+    for key, (order, depends_on) in nodes_by_id.items():
+        inner = nodes_by_id.keys() & depends_on
         unmet[key] = len(inner)
-        for one in inner:
-            dependents[one].append(key)
+        for dependency in inner:
+            dependents[dependency].append(key)
         if not inner:
             heapq.heappush(ready, (order, key))
     ordered = []
@@ -65,13 +67,11 @@ def ready_order(nodes: Iterable[tuple[str, float, Sequence[str]]]) -> tuple[list
         for dependent in dependents[key]:
             unmet[dependent] -= 1
             if not unmet[dependent]:
-                heapq.heappush(ready, (known[dependent][0], dependent))
-    return ordered, sorted(known.keys() - ordered)
+                heapq.heappush(ready, (nodes_by_id[dependent][0], dependent))
+    return ordered, sorted(nodes_by_id.keys() - ordered)
 
 
-class OperationState(Enum):
-    """The state of an operation."""
-
+class _State(Enum):
     PENDING = auto()
     READY = auto()
     RUNNING = auto()
@@ -81,15 +81,15 @@ class OperationState(Enum):
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a run besides its plan's concurrency: of providers, of time, of texts in its log.
+    """The limits of a run besides its plan's concurrency.
 
     Attributes:
-        per_provider: how many operations with this `config.provider` may run at once.
-        timeout_ms: of all operations of the hook together; None for no end.
-        grace_ms: how long an operation may go on after it was told to stop, before the run goes on without it;
-            thirty seconds if left out, None to wait for it.
-        log_characters: of each summary, and of what an operation leaves for debugging, as JSON (R33).
-        snapshot_characters: of each text that is quoted in them; 0 for none.
+        per_provider: the number of operations with this `config.provider` that may run at once.
+        timeout_ms: the time of all operations of a hook together; None for no limit.
+        grace_ms: the time that an operation has to stop after the signal. Then the run continues without it.
+            None to wait forever.
+        log_characters: the size of each summary and of an operation's debug data, as JSON (R33).
+        snapshot_characters: the size of each text that they quote; 0 for none.
     """
 
     per_provider: Mapping[str, int] = field(default_factory=dict)
@@ -102,11 +102,13 @@ class Limits:
         for name in ("log_characters", "snapshot_characters"):
             if type(getattr(self, name)) is not int or getattr(self, name) < 0:
                 raise ContentError(
-                    f"{name} is a whole number from 0 on, not {brief_repr(getattr(self, name))}"
+                    f"{name} is a whole number of 0 or more, not {brief_repr(getattr(self, name))}."
                 )
         bad = sorted(name for name, most in self.per_provider.items() if most < 1)
         if bad:
-            message = f"The limit of provider {bad[0]!r} is below one, so its operations could never start."
+            message = (
+                f"The limit of provider {bad[0]!r} must be 1 or more, or its operations could never start."
+            )
             raise PlanError(PlanErrorCode.INVALID_CONCURRENCY, message)
 
 
@@ -114,13 +116,13 @@ _ANY: Final = float("inf")
 
 
 class Schedule:
-    """The operations of a plan on their way to their results.
+    """The states and results of the operations of a plan.
 
     Args:
-        plan: what is to run.
-        per_provider: the most of each provider that run at once.
-        prior: results that are there already, of a run that goes on: they are not run again.
-        capacity: how many can run at once where they run; None for any number.
+        plan: the operations.
+        per_provider: the number of operations of each provider that may run at once.
+        prior: the results that a resumed run has already. These operations do not run again.
+        capacity: the number of operations that the workers can run at once; None for any number.
     """
 
     def __init__(
@@ -135,35 +137,35 @@ class Schedule:
         self._prior = {key: result for key, result in (prior or {}).items() if key in plan.by_id}
         limits = [limit for limit in (plan.concurrency, capacity) if limit is not None]
         self._most = min(limits, default=_ANY)
-        self._state = dict.fromkeys(plan.by_id, OperationState.PENDING)
+        self._state = dict.fromkeys(plan.by_id, _State.PENDING)
         self._unmet: dict[str, int] = {}
         self._dependents: defaultdict[str, list[str]] = defaultdict(list)
-        # one lane for each limited provider, and one for all the others
+        # a lane for each limited provider, and one for all others
         self._lane = {
-            key: one.config.provider if one.config.provider in self._limits else None
-            for key, one in plan.by_id.items()
+            key: operation.config.provider if operation.config.provider in self._limits else None
+            for key, operation in plan.by_id.items()
         }
-        # a heap for each lane: by order, then by id, however late they came in (G8)
+        # a heap for each lane, by (order, id) (G8)
         self._ready: defaultdict[str | None, list[tuple[float, str]]] = defaultdict(list)
         self._running: Counter[str | None] = Counter()
         self._to_follow: deque[str] = deque()
+        # results that `take_settled` has not returned yet
         self.fresh: list[OperationResult] = []
-        """The results that nobody was told yet, or that cannot be told yet."""
+        # blocked operations with dependencies that have not ended: their list of blockers is not final
         self.untold: set[str] = set()
-        """The operations that are blocked by dependencies that ended; by which ones is told once all have."""
         self._started: dict[str, None] = {}
         self.results: dict[str, OperationResult] = {}
 
-    # --- how it begins
+    # --- opening
 
     def open(self, *, aborted: bool = False) -> None:
-        """Settle what is clear from the beginning, and make ready what waits for nothing.
+        """Settle the operations with a known result, and make ready those without dependencies.
 
-        A run that is aborted already starts nothing; then that is the reason, also where a dependency is missing.
+        An aborted run starts nothing. Then the abort is the reason, even if a dependency is missing.
         """
         for key, result in self._prior.items():
             is_waiting = result.status is OperationStatus.WAITING
-            self._state[key] = OperationState.PARKED if is_waiting else OperationState.SETTLED
+            self._state[key] = _State.PARKED if is_waiting else _State.SETTLED
             self.results[key] = result
         for key, skip in self._plan.skips.items():
             if key not in self._prior:
@@ -171,8 +173,8 @@ class Schedule:
         if aborted:
             self.abort()
             return
-        # all of them before what follows: `missing` wins over `not_done`
-        pending = [key for key, state in self._state.items() if state is OperationState.PENDING]
+        # all of them before `_follow`: `missing` wins over `not_done`
+        pending = [key for key, state in self._state.items() if state is _State.PENDING]
         for key in pending:
             missing = self._missing(key) if self._plan.by_id[key].config.depends_on else None
             if missing is not None:
@@ -181,16 +183,20 @@ class Schedule:
         self._follow()
 
     def _missing(self, key: str) -> Skip | None:
-        """Return the skip for dependencies that do not run: unknown, of another hook, or settled by the plan (G5)."""
-        gone = [one for one in self._depends_on(key) if one not in self._state or self._is_skipped(one)]
-        if not gone:
+        """Return the skip for dependencies that are unknown, of another hook, or settled by the plan (G5)."""
+        missing = [
+            dependency
+            for dependency in self._depends_on(key)
+            if dependency not in self._state or self._is_skipped(dependency)
+        ]
+        if not missing:
             return None
-        skips = [self._plan.skips.get(one) for one in gone]
+        skips = [self._plan.skips.get(dependency) for dependency in missing]
         not_due = all(skip and skip.reason == SkippedReason.ACTIVATION_NOT_REACHED for skip in skips)
         return Skip(
             reason=SkippedReason.DEPENDENCY_FAILED,
             dep=Blocked.NOT_DONE if not_due else Blocked.MISSING,
-            blocked_by=tuple(sorted(gone)),
+            blocked_by=tuple(sorted(missing)),
             blocked_by_reason=SkippedReason.ACTIVATION_NOT_REACHED if not_due else None,
         )
 
@@ -198,81 +204,81 @@ class Schedule:
         return key in self._plan.skips and key not in self._prior
 
     def _connect(self, keys: Iterable[str]) -> None:
-        """Count what each of these waits for that is still pending, and follow the results that are there."""
+        """Count the pending dependencies of each id, and follow the results that exist already."""
         for key in keys:
-            if self._state[key] is not OperationState.PENDING:
+            if self._state[key] is not _State.PENDING:
                 continue
             depends_on = self._plan.by_id[key].config.depends_on
             self._unmet[key] = len(depends_on)
-            for one in depends_on:
-                self._dependents[one].append(key)
+            for dependency in depends_on:
+                self._dependents[dependency].append(key)
             if not depends_on:
                 self._make_ready(key)
-        self._to_follow.extend([key for key in self._prior if self._state[key] is OperationState.SETTLED])
+        self._to_follow.extend([key for key in self._prior if self._state[key] is _State.SETTLED])
 
     def _depends_on(self, key: str) -> tuple[str, ...]:
         return self._plan.by_id[key].config.depends_on
 
-    # --- what may start
+    # --- starting
 
     def start(self) -> str | None:
-        """Take the id of the operation that may run next: the smallest (order, id) of those with a free slot (G10)."""
+        """Take the id of the next operation: the smallest (order, id) with a free slot (G10)."""
         if self._most != _ANY and self._running.total() >= self._most:
             return None
         best: list[tuple[float, str]] | None = None
         for lane, queue in self._ready.items():
             is_free = lane is None or self._running[lane] < self._limits[lane]
             if queue and is_free and (best is None or queue < best):
-                best = queue  # lists compare by their first, which is the smallest of each
+                best = queue  # lists compare by their first item, which is the smallest one
         if best is None:
             return None
         _, key = heapq.heappop(best)
-        self._state[key] = OperationState.RUNNING
+        self._state[key] = _State.RUNNING
         self._running[self._lane[key]] += 1
         return key
 
     def began(self, key: str) -> None:
-        """Note that a worker has it; what is only skipped never comes so far."""
+        """Record that a worker has the operation."""
         self._started.setdefault(key)
 
     def _make_ready(self, key: str) -> None:
-        self._state[key] = OperationState.READY
+        self._state[key] = _State.READY
         heapq.heappush(self._ready[self._lane[key]], (self._plan.by_id[key].config.order, key))
 
-    # --- how it goes on
+    # --- transitions
 
     def park(self, key: str, result: OperationResult | None = None) -> None:
-        """Free the slot of one that runs: another attempt follows, or with a `waiting` result, a person's decision."""
+        """Free the slot of a running operation that waits for another attempt or, with a result, for the user."""
         self._leave(key)
-        self._state[key] = OperationState.PARKED
+        self._state[key] = _State.PARKED
         if result is not None:
             self.results[key] = result
             self.fresh.append(result)
 
     def resume(self, key: str) -> None:
-        """Put a parked operation back into the queue, unless it was settled meanwhile."""
-        if self._state[key] is OperationState.PARKED:
+        """Put a parked operation back into the queue, unless it is settled."""
+        if self._state[key] is _State.PARKED:
             self._make_ready(key)
 
     def settle(self, key: str, result: OperationResult) -> None:
-        """End one that runs or is parked; what follows for its dependents is settled with it (R61, G12)."""
+        """Store the final result of an operation, and settle or start its dependents (R61, G12)."""
         self._leave(key)
         self._place(key, result)
         self._follow()
 
     def skip(self, key: str, skip: Skip) -> None:
-        """End one that was started, but had no reason to run (R36)."""
+        """Settle a started operation that had no reason to run (R36)."""
         self.settle(key, self._skipped(key, skip))
 
     def abort(self, *, is_late: bool = False) -> None:
-        """Start nothing more: what never ran is skipped (G27), what only paused is aborted.
+        """Start nothing more. Operations that never ran are skipped (G27), and paused ones are aborted.
 
         Args:
-            is_late: a deadline is over; then what only paused is an error, `timeout` (E14).
+            is_late: True if a deadline has passed. Then a paused operation ends with the error `timeout` (E14).
         """
         for key, state in self._state.items():
-            if state in (OperationState.PENDING, OperationState.READY, OperationState.PARKED):
-                ran = key in self._started or state is OperationState.PARKED
+            if state in (_State.PENDING, _State.READY, _State.PARKED):
+                ran = key in self._started or state is _State.PARKED
                 skip = Skip.because(SkippedReason.RUN_ABORTED)
                 self._place(key, self._stopped(key, is_late=is_late) if ran else self._skipped(key, skip))
         self._ready.clear()
@@ -281,49 +287,49 @@ class Schedule:
     def take_settled(self) -> list[OperationResult]:
         """Return the results since the last call, in the order in which they came.
 
-        What is blocked is settled with the first dependency that fails (G12), and is told once all of them have ended:
-        its blockers are those that are not done then, whatever was faster.
+        A blocked operation is settled when its first dependency fails (G12). Its result is returned when all its
+        dependencies have ended, so its list of blockers does not depend on their speed.
         """
         if not self.untold:
-            told, self.fresh = self.fresh, []
-            return told
-        told = [one for one in self.fresh if one.operation_id not in self.untold]
-        left = deque(one.operation_id for one in self.fresh if one.operation_id in self.untold)
-        unknown = 0  # in a row
-        while unknown < len(left):
-            key = left.popleft()
+            settled, self.fresh = self.fresh, []
+            return settled
+        settled = [one for one in self.fresh if one.operation_id not in self.untold]
+        blocked = deque(one.operation_id for one in self.fresh if one.operation_id in self.untold)
+        waiting = 0  # in a row
+        while waiting < len(blocked):
+            key = blocked.popleft()
             if all(map(self._has_ended, self._depends_on(key))):
                 self.untold.discard(key)
                 self.results[key] = self._blocked_result(key, self._not_done(key))
-                told.append(self.results[key])
-                unknown = 0  # one before it may depend on it
+                settled.append(self.results[key])
+                waiting = 0  # one before it may depend on it
             else:
-                left.append(key)
-                unknown += 1
-        self.fresh = [self.results[key] for key in left]
-        return told
+                blocked.append(key)
+                waiting += 1
+        self.fresh = [self.results[key] for key in blocked]
+        return settled
 
     def _has_ended(self, key: str) -> bool:
         result = self.results.get(key)
         return result is not None and result.status.is_terminal and key not in self.untold
 
     def _leave(self, key: str) -> None:
-        if self._state[key] is OperationState.RUNNING:
+        if self._state[key] is _State.RUNNING:
             self._running[self._lane[key]] -= 1
 
     def _place(self, key: str, result: OperationResult) -> None:
-        self._state[key] = OperationState.SETTLED
+        self._state[key] = _State.SETTLED
         self.results[key] = result
         self.fresh.append(result)
         self._to_follow.append(key)
 
     def _follow(self) -> None:
-        """Settle or make ready whatever depends on what was settled, and what depends on that."""
+        """Settle or make ready the dependents of settled operations, and their dependents."""
         while self._to_follow:
             key = self._to_follow.popleft()
             is_done = self.results[key].is_done
             for dependent in self._dependents.get(key, ()):
-                if self._state[dependent] is not OperationState.PENDING:
+                if self._state[dependent] is not _State.PENDING:
                     continue
                 if not is_done:
                     self.untold.add(dependent)
@@ -333,10 +339,10 @@ class Schedule:
                 if not self._unmet[dependent]:
                     self._make_ready(dependent)
 
-    # --- results of those that did not run
+    # --- results of operations that did not run
 
     def _not_done(self, key: str) -> Skip:
-        """Return the skip that names the dependencies that have ended, and not as done."""
+        """Return the skip that names the dependencies that ended without `done`."""
         results = [(one, self.results[one]) for one in self._depends_on(key) if self._has_ended(one)]
         blockers = [(one, result) for one, result in results if not result.is_done]
         reasons = {result.skip.reason if result.skip else None for _, result in blockers}
@@ -348,14 +354,14 @@ class Schedule:
         )
 
     def _blocked_result(self, key: str, skip: Skip) -> OperationResult:
-        """R61: skipped if it may be missing, an error if it is required."""
+        """R61: skip an optional operation, fail a required one."""
         if not self._plan.by_id[key].config.required:
             return self._skipped(key, skip)
         names = ", ".join(skip.blocked_by)
-        found = "no part of what runs" if skip.dep is Blocked.MISSING else "not done"
+        problem = "not part of this run" if skip.dep is Blocked.MISSING else "not done"
         error = ResultError(
             code=ErrorCode.DEPENDENCY_FAILED,
-            message=f"It could not start, since it depends on what is {found}: {names}"[:2_000],
+            message=f"It could not start because a dependency is {problem}: {names}"[:2_000],
             details=skip.to_dict(),
         )
         return OperationResult(operation_id=key, status=OperationStatus.ERROR, required=True, error=error)
@@ -369,6 +375,6 @@ class Schedule:
         if not is_late:
             return OperationResult(operation_id=key, status=OperationStatus.ABORTED, required=required)
         error = ResultError(
-            code=ErrorCode.TIMEOUT, message="The run's deadline came before its next attempt."
+            code=ErrorCode.TIMEOUT, message="The run's deadline passed before the next attempt."
         )
         return OperationResult(operation_id=key, status=OperationStatus.ERROR, required=required, error=error)

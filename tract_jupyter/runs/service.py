@@ -37,7 +37,7 @@ from tract_jupyter.runs.profile.own import with_own
 from tract_jupyter.runs.projection import RunHistory, project
 from tract_jupyter.runs.run import WAITING
 from tract_jupyter.runs.store import is_signed, signed
-from tract_jupyter.runs.terms import ExecutionMode, FailedType, RunStatus, Trigger
+from tract_jupyter.runs.terms import ExecutionMode, FailedType, RunStatus, RunTrigger
 from tract_jupyter.runs.turn import RunResponse, RunSetup, original, run_setup, started_from
 from tract_jupyter.storage import RunEventRows, RunLeaseRows, read_dict
 
@@ -63,9 +63,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """How the steps of a turn are made as runs; the fields are arguments of `Tract.generate`."""
+    """The options of a turn whose steps are runs. The fields are arguments of `Tract.generate`."""
 
-    trigger: Trigger | str = Trigger.GENERATE
+    trigger: RunTrigger | str = RunTrigger.GENERATE
     profile: str | OperationProfile | None = None
     on_event: OnEvent | None = None
     options: RunOptions | None = None
@@ -74,16 +74,16 @@ class RunRequest:
         """Check the values that a user wrote.
 
         Raises:
-            RunError: there is no such trigger.
-            ContentError: the options or `on_event` are something else.
+            RunError: the trigger is unknown.
+            ContentError: the options or `on_event` have a wrong type.
         """
-        check_choice(str(self.trigger), [one.value for one in Trigger], "trigger")
+        check_choice(str(self.trigger), [one.value for one in RunTrigger], "trigger")
         _check_run(self.options, self.on_event)
 
     @property
     def is_plain(self) -> bool:
         """True if a turn without a profile needs no run: it makes a new reply, and has no observer."""
-        return self.trigger == Trigger.GENERATE and self.on_event is None and self.options is None
+        return self.trigger == RunTrigger.GENERATE and self.on_event is None and self.options is None
 
 
 @dataclass
@@ -91,12 +91,12 @@ class _Steps:
     """The runs that are the steps of one turn.
 
     Attributes:
-        trigger: of the next run.
-        waiting: the run that waits for the user, and its beginning; None if there is none.
+        trigger: the trigger of the next run.
+        waiting: the run that waits for the user, and its start; None if there is none.
     """
 
     profile: OperationProfile | None
-    trigger: Trigger
+    trigger: RunTrigger
     options: RunOptions
     on_event: OnEvent | None = None
     waiting: tuple[str, RunStarted] | None = None
@@ -107,17 +107,17 @@ class _Steps:
 
 
 class Runs:
-    """The runs of one tract. Calling it lists the newest.
+    """The runs of one tract. Call it to list the newest ones.
 
     Args:
-        repository: where replies and the effects of operations are committed.
+        repository: receives replies and the effects of operations.
         generation: makes main calls.
-        engine: carries runs out.
+        engine: returns the engine, which executes runs.
         models: the models of the tract.
-        profiles: gives the profiles by name, and the active one.
-        signer: signs how runs began.
-        loop: carries turns out, each of whose steps is a reply or a run.
-        own_operations: gives the active operations that say themselves that they are a part of each run.
+        profiles: the profiles by name, and the active one.
+        signer: signs the start of each run.
+        loop: returns the turn loop; each step of a turn is a reply or a run.
+        own_operations: returns the active operations that fire in each run.
     """
 
     def __init__(
@@ -148,38 +148,39 @@ class Runs:
         return self._make_engine()
 
     def __call__(self, limit: int = 20) -> list[Run]:
-        """Return the newest runs, the newest first. One whose events are damaged is left out; `verify` tells which.
+        """Return the newest runs, the newest first. Damaged runs are left out; `verify` reports them.
 
         Raises:
             StoreError: the store cannot be read.
         """
         with self._database.read() as connection:
             newest = self._rows.newest(connection, check_limit(limit))
-        found = []
+        runs = []
         for first, _ in newest:
             with suppress(StoreCorruptError):
-                found.append(self._as_it_stands(self.events(first.run_id)))
-        return found
+                runs.append(self._as_it_stands(self.events(first.run_id)))
+        return runs
 
     def get(self, run_id: str) -> Run:
-        """Return a run, by its id or the beginning of it.
+        """Return a run by its id or the beginning of it.
 
-        One that waits, or whose process ended, is `aborted` once its turn is over without it: answered by another run,
-        set aside or undone. While its turn is open it is `waiting` or `running`, and `resume` goes on with it.
+        A run that waits or whose process ended is `aborted` once its turn is over without it: answered by another run,
+        set
+        aside or undone. While its turn is open, it is `waiting` or `running`, and `resume` continues it.
 
         Raises:
-            UnknownRunError: there is no such run, or several.
+            UnknownRunError: no run, or more than one, matches.
         """
         return self._as_it_stands(self.events(run_id))
 
     def events(self, run_id: str) -> list[RunEvent]:
-        """Return all events of a run, in their order; arguments as of `get`."""
+        """Return all events of a run, in order; for the argument see `get`."""
         return load(self._database, self._rows, self._full_id(run_id))
 
     def roots(self) -> list[RunRoot]:
-        """Return the status and the root hash of each run, the oldest first; `Tract.verify` tells whether it holds.
+        """Return the status and the root hash of each run, the oldest first. `Tract.verify` checks the hashes.
 
-        The status is that of `get`; `damaged` where it cannot be read.
+        The status is as in `get`, or `damaged` if the run cannot be read.
 
         Raises:
             StoreError: the store cannot be read.
@@ -189,31 +190,31 @@ class Runs:
         return [self._root(last) for _, last in reversed(newest)]
 
     def is_going_on(self, run_id: str) -> bool:
-        """Return whether a process works on a run now, as far as is known here; arguments as of `get`.
+        """Return True if a process is working on the run, as far as this process knows; for the argument see `get`.
 
-        One that has not ended and does not go on waits for a person, or its process has ended: see `resume`.
+        If not, an unfinished run waits for the user, or its process has ended: see `resume`.
         """
         leases = RunLeaseRows(self._repository.tract_id)
         return is_held(self._database, leases, self._full_id(run_id))
 
     def is_answering(self) -> bool:
-        """Return whether somebody answers on the current branch now, with a run or without, as far as is known here."""
+        """Return True if a reply on the current branch is in progress, with or without a run."""
         return self._generation.turns.is_held()
 
     def replay(self, run_id: str) -> Run:
-        """Go through a run again with the recorded results, and check that it comes out the same.
+        """Repeat a run with the recorded results, and check that the outcome is the same.
 
-        Nothing is executed, asked or written.
+        Nothing is executed, requested or stored.
 
         Args:
-            run_id: of the run, or the beginning of it.
+            run_id: the id of the run, or the beginning of it.
 
         Returns:
-            The run as the replay made it: its reports and its root hash are those of the recorded one.
+            The replayed run. Its reports and its root hash equal the recorded ones.
 
         Raises:
-            UnknownRunError: there is no such run.
-            RunError: it has not ended, or was aborted; or the replay differs, and tells where.
+            UnknownRunError: no such run.
+            RunError: the run has not ended, was aborted, or the replay differs; names the differences.
         """
         from tract_jupyter.runs.verification import replayed
 
@@ -221,13 +222,13 @@ class Runs:
         return replayed(events, self._as_it_stands(events), self._engine.kinds)
 
     def generate(self, turn: TurnRequest, runs: RunRequest) -> RunResponse:
-        """Carry a turn out, each step as a run where there are operations or somebody looks on; see `Tract.generate`.
+        """Execute a turn; its steps are runs if there are operations or an observer. See `Tract.generate`.
 
         Raises:
-            RunFailedError: the run failed before there was a reply, or was aborted.
-            UndecidedError: an operation waits for a person, and nobody could be asked.
+            RunFailedError: the run failed before its reply, or was aborted.
+            UndecidedError: an operation waits for the user, and no user could be asked.
             TrustError: the run cannot be signed.
-            ProfileError: an operation names a model or a credential that is not there; nothing was asked or noted.
+            ProfileError: an operation names an unknown model or credential; nothing was requested or recorded.
         """
         try:
             response = self._turn(turn, runs)
@@ -243,10 +244,10 @@ class Runs:
         turn: TurnRequest,
         runs: RunRequest,
     ) -> RunResponse:
-        """Commit what the user says and carry the turn out, or go on with the one that was left; see `Tract.chat`.
+        """Commit the user's message and execute the turn, or continue an interrupted turn. See `Tract.chat`.
 
         Raises:
-            TractError: as of `Tract.chat`.
+            TractError: see `Tract.chat`.
         """
         try:
             if text is None:
@@ -263,31 +264,30 @@ class Runs:
         """Continue the interrupted turn, or return its answer if it has one."""
         if attachments:
             raise ContentError(
-                "chat(None) goes on with a turn as it was begun, so it takes no attachments; say something "
-                "with them"
+                "chat(None) continues a turn, so it takes no attachments. Send a message with them."
             )
         is_open, loop = self._generation.turns.is_set_aside, self._make_loop()
         answer = None if is_open else loop.last_response()
         return answer or self._turn(loop.going_on(turn, is_set_aside=is_open), runs)
 
     def _turn(self, turn: TurnRequest, runs: RunRequest) -> ChatResponse:
-        """Carry a turn out. Its steps are runs if there is a profile, or if the caller asks for something of a run."""
+        """Execute a turn. Its steps are runs if there is a profile or if the caller uses an option of runs."""
         profile, steps = self._profile_of(runs.profile), None
         if profile is not None or not runs.is_plain:
             options = runs.options or RunOptions()
-            steps = _Steps(profile, Trigger(runs.trigger), options, runs.on_event)
-        if not self._generation.turns.is_asked:  # what was said just now looked at this first
+            steps = _Steps(profile, RunTrigger(runs.trigger), options, runs.on_event)
+        if not self._generation.turns.is_asked:  # a new message has checked this already
             self._generation.check_ready()
             if steps is not None:
                 steps.waiting = self._waiting_run()
                 if steps.waiting is not None and self._is_again(steps, MainCall(turn.reply)):
                     run_id, validator = steps.waiting[0], turn.reply.validator
                     return self.resume(run_id, on_event=runs.on_event, run=runs.options, validator=validator)
-        with self._generation.turns.answering(is_new=runs.trigger == Trigger.GENERATE) as held:
+        with self._generation.turns.answering(is_new=runs.trigger == RunTrigger.GENERATE) as held:
             return self._make_loop().turn(turn, None if steps is None else partial(self._step, steps, held))
 
     def _step(self, steps: _Steps, turn: OpenTurn, asked: ReplyRequest) -> ChatResponse:
-        """Make one request of a turn as a run, with the operations around it; as the waiting run if that is due."""
+        """Make one request of a turn as a run with its operations, or as the waiting run if it matches."""
         call, engine = MainCall(asked), self._engine
         is_again = steps.waiting is not None and not turn.has_run and self._is_again(steps, call)
         waiting = steps.waiting[0] if steps.waiting is not None and is_again else None
@@ -297,10 +297,10 @@ class Runs:
         turn.has_run = True
         events = [] if waiting is None else self.events(waiting)
         log = RunLog(self._database, self._rows, turn.lease.run_id, events, on_event=steps.on_event)
-        with _told(turn, log), engine.aborted_by_ctrl_c(log):
+        with _report_state(turn, log), engine.aborted_by_ctrl_c(log):
             so_far = None if waiting is None else self._resumed(log, call.asked.validator)
             snapshot = self._begin(log, turn, engine, steps, call) if so_far is None else so_far.snapshot
-            steps.trigger = Trigger.GENERATE  # of later steps
+            steps.trigger = RunTrigger.GENERATE  # of later steps
             ended = engine.carry_out(snapshot, log, turn.lease, call, steps.options, so_far)
             return self._response(log, call, *ended)
 
@@ -312,23 +312,24 @@ class Runs:
         run: RunOptions | None = None,
         validator: Validator | None = None,
     ) -> RunResponse:
-        """Go on with a run that waits for a person, or whose process ended.
+        """Continue a run that waits for the user, or whose process ended.
 
-        What is done is not done again: operations, commits, the reply. A main call whose reply did not come is made
-        again.
+        Completed operations, commits and replies are not repeated. A main call without a reply is made again.
 
         Args:
-            run_id: of the run, or the beginning of it.
-            on_event: as of `Tract.generate`; it is called with the new events.
-            run: how the run is carried on; variables are those that it began with.
-            validator: a function is not kept with the run, so give it again where the run began with one.
+            run_id: the id of the run, or the beginning of it.
+            on_event: see `Tract.generate`; called with the new events.
+            run: the options from here on; the variables are those of the start.
+            validator: the validator of the reply. Functions are not stored, so pass it again if the run began with
+                one.
 
         Raises:
-            UnknownRunError: there is no such run.
-            RunError: it has ended, it is another user's, another process works on it, or its validator is missing.
-            LLMConfigError: no model is configured that could be asked.
-            BranchMovedError: it belongs to another branch than the current one.
-            RunFailedError, UndecidedError: as of `generate`.
+            UnknownRunError: no such run.
+            RunError: the run has ended, another user began it, another process works on it, or its validator is
+                missing.
+            LLMConfigError: no model is configured.
+            BranchMovedError: the run belongs to another branch.
+            RunFailedError, UndecidedError: see `generate`.
         """
         _check_run(run, on_event)
         run_id = self._full_id(run_id)
@@ -343,7 +344,7 @@ class Runs:
             call = MainCall(
                 ReplyRequest(**settings["reply"], options=dict(settings["options"]), validator=validator)
             )
-            with _told(turn, log), self._engine.aborted_by_ctrl_c(log):
+            with _report_state(turn, log), self._engine.aborted_by_ctrl_c(log):
                 ended = self._engine.carry_out(
                     so_far.snapshot, log, turn.lease, call, run or RunOptions(), so_far
                 )
@@ -356,33 +357,34 @@ class Runs:
         profile: str | OperationProfile | None = None,
         run: RunOptions | None = None,
     ) -> PromptPreview:
-        """Return what would be sent if this were said now. Nobody is asked, nothing is called, and nothing is stored.
+        """Return the prompt that would be sent now. Nothing is requested, called or stored.
 
-        Operations that only compute do so in memory; what others would ask or call is noted, and a stand-in takes the
-        place of what would come back.
+        Operations that only compute run in memory. Requests and calls of other operations are recorded, and
+        placeholders
+        replace their results.
 
         Args:
-            text: what the user would say; empty for the context as it stands.
-            profile: as of `Tract.generate`.
-            run: its variables count.
+            text: a message of the user; empty to use the context without one.
+            profile: see `Tract.generate`.
+            run: only its variables are used.
 
         Raises:
-            ContentError: there is nothing that could be answered.
-            RunError: there is no such profile, or it is not used.
+            ContentError: the context has nothing to answer.
+            RunError: the profile is unknown, or not trusted.
         """
         from tract_jupyter.runs.preview import rehearsed
 
         _check_run(run, None)
         branch, context = self._generation.with_said(check_text(text, "what the user would say"))
-        steps = _Steps(self._profile_of(profile), Trigger.GENERATE, run or RunOptions())
+        steps = _Steps(self._profile_of(profile), RunTrigger.GENERATE, run or RunOptions())
         snapshot = self._snapshot(self._engine, branch, context, steps, MainCall(ReplyRequest()), _drawn())
-        made, ending = rehearsed(snapshot, self._engine.kinds, self._engine.search)
-        tokens = self._tokens_of(made.run.prompt or snapshot.plain_prompt)
+        preview, ending = rehearsed(snapshot, self._engine.kinds, self._engine.search)
+        tokens = self._tokens_of(preview.run.prompt or snapshot.plain_prompt)
         connection = self._models.connection("chat")
         return replace(
-            made, tools=context.tools, model="" if connection is None else str(connection), tokens=tokens,
+            preview, tools=context.tools, model="" if connection is None else str(connection), tokens=tokens,
             token_source=context.token_source, cost=self._price_of(tokens),
-            why_not="" if made.run.prompt else _why_not(ending),
+            why_not="" if preview.run.prompt else _why_not(ending),
         )  # fmt: skip
 
     def _tokens_of(self, messages: Iterable[RunMessage]) -> int:
@@ -403,10 +405,10 @@ class Runs:
         return None
 
     def _resumed(self, log: RunLog, validator: Validator | None) -> RunHistory:
-        """Note that a run goes on, and return how far it had come.
+        """Record that a run is resumed, and return its history.
 
         Raises:
-            TractError: as of `resume`.
+            TractError: see `resume`.
         """
         so_far = RunHistory.of(log.events)
         self._check_resumable(so_far, validator)
@@ -415,14 +417,14 @@ class Runs:
         return so_far
 
     def is_waiting(self, question: str) -> bool:
-        """Return whether a run that answers a message of the user waits for a person."""
+        """Return True if a run that answers this message waits for the user."""
         waiting = self._waiting_run()
         return waiting is not None and waiting[1].turn_id == question
 
     # ---
 
     def _as_it_stands(self, events: list[RunEvent]) -> Run:
-        """Return a run; as aborted if nobody works on it, and nothing is left that a resume could do."""
+        """Return a run. It is aborted if no process works on it and it cannot be resumed."""
         run = project(events)
         begun = events[0].data
         if run.status not in {RunStatus.RUNNING, RunStatus.WAITING} or not isinstance(begun, RunStarted):
@@ -446,44 +448,44 @@ class Runs:
     def _check_resumable(self, so_far: RunHistory, validator: object) -> None:
         run_id, branch = so_far.run_id[:8], so_far.snapshot.branch
         if so_far.end is not None:
-            raise RunError(f"run {run_id} has ended; generate() makes another one")
+            raise RunError(f"Run {run_id} has ended. generate() makes another one.")
         if so_far.snapshot.tract_id != self._repository.tract_id or not is_signed(
             self._signer, so_far.run_id, so_far.snapshot
         ):
             raise RunError(
-                f"run {run_id} is not resumed, because you did not begin it: it comes from another user, store or "
-                f"tract, or its beginning was changed. run({run_id!r}) shows it; generate() makes one of your own"
+                f"Run {run_id} is not resumed because you did not begin it: it comes from another user, store or "
+                f"tract, or its start was changed. runs.get({run_id!r}) shows it; generate() makes one of your own."
             )
         if branch != self._repository.refs.position.branch:
             raise BranchMovedError(
-                f"run {run_id} belongs to branch {branch!r}; switch({branch!r}), then resume it"
+                f"Run {run_id} belongs to branch {branch!r}. Call switch({branch!r}), then resume it."
             )
         if so_far.main is None:
-            self._models.check()  # without one the run would end, and could not be resumed with one
+            self._models.check()  # without a model the run would end, and could not be resumed later
         is_answered = so_far.main is not None or self._engine.main_calls.is_answered(
             so_far.run_id
-        )  # which the log may not say yet
+        )  # the log may not have it yet
         if not is_answered and not self._is_turn_open(so_far.snapshot):
             raise RunError(
-                f"the turn of run {run_id} is over: its message has a reply, was set aside, or is not in the history "
-                f"of {branch!r} any more; generate() makes another run"
+                f"The turn of run {run_id} is over: its message has a reply, was set aside, or is no longer in the "
+                f"history of {branch!r}. generate() makes another run."
             )
         wanted = so_far.snapshot.settings["validator"]
         if wanted is not None and validator is None and so_far.main is None:
             raise RunError(
-                f"run {run_id} began with a validator, {wanted!r}, that looks at its reply; give it again: "
+                f"Run {run_id} began with the validator {wanted!r}, which is not stored. Pass it again: "
                 f"runs.resume({run_id!r}, validator=...)"
             )
 
     def _is_turn_open(self, snapshot: RunStarted) -> bool:
-        """Return True if a run could still answer on its branch."""
+        """Return True if a run could still reply on its branch."""
         if snapshot.branch is None:
             return True
         try:
             head = self._repository.refs.at(snapshot.branch).commit_hash
         except BranchNotFoundError:
             return False
-        if snapshot.trigger is Trigger.GENERATE:
+        if snapshot.trigger is RunTrigger.GENERATE:
             turns, base = self._generation.turns, snapshot.base_commit
             if snapshot.turn_id is None or turns.is_open(snapshot.turn_id, head):
                 return True
@@ -493,19 +495,19 @@ class Runs:
 
     def _profile_of(self, given: str | OperationProfile | None) -> OperationProfile | None:
         if given is None:
-            found = self._profiles.active
+            profile = self._profiles.active
         elif isinstance(given, str):
-            found = self._profiles.get(given)
+            profile = self._profiles.get(given)
         elif isinstance(given, OperationProfile):
-            found = given
+            profile = given
         else:
             raise ContentError(
-                f"profile is a name or a profile as of OperationProfile.of(name, operations), not {brief_repr(given)}"
+                f"profile must be a name or an OperationProfile.of(name, operations), not {brief_repr(given)}."
             )
-        return with_own(found if found is not None and found.enabled else None, self._own_operations())
+        return with_own(profile if profile is not None and profile.enabled else None, self._own_operations())
 
     def _waiting_run(self) -> tuple[str, RunStarted] | None:
-        """Return the newest run and its snapshot, if it waits for a person and can be resumed here."""
+        """Return the newest run and its snapshot, if it waits for the user and can be resumed here."""
         with self._database.read() as connection:
             newest = self._rows.newest(connection, 1)
         if not newest or newest[0][1].event_type == "run.finished":
@@ -513,7 +515,7 @@ class Runs:
         run_id = newest[0][0].run_id
         try:
             history = RunHistory.of(load(self._database, self._rows, run_id))
-        except StoreCorruptError:  # `verify` tells of it
+        except StoreCorruptError:  # `verify` reports it
             return None
         begun = history.snapshot
         is_ours = begun.tract_id == self._repository.tract_id and is_signed(self._signer, run_id, begun)
@@ -536,11 +538,11 @@ class Runs:
     def _begin(
         self, log: RunLog, turn: OpenTurn, engine: RunEngine, steps: _Steps, call: MainCall
     ) -> RunStarted:
-        """Note what the run goes by, and count it, before anything runs."""
+        """Record the start of a run with its snapshot, before anything runs."""
         branch, context = self._generation.to_be_answered(turn.here)
         self._check_models(steps.operations, steps.trigger, engine.kinds)
         with self._repository.writer.batch():
-            # both can be seen in what templates make of them
+            # templates can show both, so a cassette records them
             cassette = self._models.cassette
             drawn = _drawn() if cassette is None else cassette.draw(f"run at {context.head}", _drawn)
             snapshot = self._snapshot(engine, branch, context, steps, call, drawn)
@@ -558,13 +560,13 @@ class Runs:
         call: MainCall,
         drawn: Sequence[Any],
     ) -> RunStarted:
-        """Return what a run goes by, unsigned; `drawn` are a seed and a time."""
+        """Return the snapshot of a run, unsigned; `drawn` has its seed and its time."""
         trigger, profile, options = steps.trigger, steps.profile, steps.options
         start = run_setup(context, trigger)
         compiled = None if profile is None else profile.compile()
         operations = steps.operations
         name = "" if profile is None else profile.profile_id
-        # of no branch: what it keeps follows the history, and so is on each branch what it was where that began
+        # without a branch: artifacts follow the history, so a new branch starts with those of its origin
         session = (
             None
             if profile is None
@@ -593,10 +595,10 @@ class Runs:
         start: RunSetup,
         head: str | None,
         operations: Iterable[Operation],
-        trigger: Trigger,
+        trigger: RunTrigger,
         skips: Mapping[str, Skip],
     ) -> RunSetup:
-        """Return the turn without the rewrites of the user's message by those of the operations that are due."""
+        """Return the turn without rewrites of the user's message by operations that are due."""
         if start.turn_id in {None, head} or not self._repository.history.is_edited(start.turn_id, head):
             return start
         due = {
@@ -613,18 +615,20 @@ class Runs:
             start, version, str(self._repository.commits.entry(version.commit_hash).content["text"])
         )
 
-    def _check_models(self, operations: Iterable[Operation], trigger: Trigger, kinds: KindRegistry) -> None:
-        """Look before any call whether the models that operations name are there, with their keys.
+    def _check_models(
+        self, operations: Iterable[Operation], trigger: RunTrigger, kinds: KindRegistry
+    ) -> None:
+        """Check that the models and keys that operations name exist, before any call.
 
         Raises:
-            ProfileError: one is not, and nothing was asked; with the line to type.
+            ProfileError: a model or key is missing; the message shows how to add it.
         """
         due = [one for one in operations if one.config.enabled and trigger in one.config.triggers]
         if missing := kinds.missing_models(due, self._models.client):
             raise ProfileError(missing)
 
     def _response(self, log: RunLog, call: MainCall, ending: Ending, history: RunHistory) -> RunResponse:
-        """Return the reply, or raise the error that tells why there is none."""
+        """Return the reply, or raise the error that explains its absence."""
         events = log.events
         if ending is WAITING:
             raise self._waiting(project(events))
@@ -636,7 +640,7 @@ class Runs:
             run = project(events)
             raise RunFailedError(_why(run), run) from call.raised
         info = call.reply
-        if info is None or info.commit_hash != commit:  # it was committed before the run was interrupted
+        if info is None or info.commit_hash != commit:  # committed before an interruption
             info = self._repository.commits.get(commit)
         calls = tuple(ToolCall.from_dict(one) for one in info.metadata.get("tool_calls", ()))
         return RunResponse(
@@ -653,20 +657,18 @@ class Runs:
         waiting = [one for one in run.operations if one.status == "waiting"]
         names = ", ".join(repr(one.operation_id) for one in waiting)
         return UndecidedError(
-            f"run {run.run_id[:8]} waits for a decision about {names}; decide in '%tract inbox', then "
-            f"runs.resume({run.run_id[:8]!r}) goes on with it", None
+            f"Run {run.run_id[:8]} waits for a decision about {names}. Decide in '%tract inbox', then call "
+            f"runs.resume({run.run_id[:8]!r}).", None
         )  # fmt: skip
 
     def _full_id(self, given: str) -> str:
         check_text(given, "a run's id", error=UnknownRunError)
         with self._database.read() as connection:
-            found = self._rows.ids(connection, given) if given.isalnum() else []
-        if len(found) == 1 or given in found:
-            return given if given in found else found[0]
-        what = (
-            f"several runs begin with {given!r}; give more of it" if found else f"there is no run {given!r}"
-        )
-        raise UnknownRunError(f"{what}; tract.runs(), or %tract runs, lists them")
+            matches = self._rows.ids(connection, given) if given.isalnum() else []
+        if len(matches) == 1 or given in matches:
+            return given if given in matches else matches[0]
+        problem = f"Several runs begin with {given!r}." if matches else f"There is no run {given!r}."
+        raise UnknownRunError(f"{problem} tract.runs() or %tract runs lists them.")
 
 
 def _drawn() -> list[Any]:
@@ -679,14 +681,14 @@ def _why_not(ending: Ending) -> str:
     why = (
         details.get("errorMessage") or details.get("skippedReason") or details.get("errorCode") or "not done"
     )
-    return f"the model would not be asked, as {who} is required: {why}"
+    return f"The model would not be asked because {who} is required: {why}"
 
 
 def _settings(call: MainCall) -> dict[str, Any]:
-    """Return how the model is asked, as it is noted with a run."""
-    asked = call.asked
-    noted = {"reply": asked.settings, "options": asked.options, "validator": asked.validator_name}
-    return plain(noted)  # type: ignore[no-any-return] # a dict stays one
+    """Return the settings of the main call as a run records them."""
+    request = call.asked
+    settings = {"reply": request.settings, "options": request.options, "validator": request.validator_name}
+    return plain(settings)  # type: ignore[no-any-return] # a dict stays one
 
 
 def _left(so_far: RunHistory) -> list[Operation]:
@@ -698,8 +700,8 @@ def _left(so_far: RunHistory) -> list[Operation]:
 
 
 @contextmanager
-def _told(turn: OpenTurn, log: RunLog) -> Iterator[None]:
-    """Tell the turn how its run stands: it has ended, waits for a person, or was cut off."""
+def _report_state(turn: OpenTurn, log: RunLog) -> Iterator[None]:
+    """Update the turn when its run ends, waits for the user or is interrupted."""
     try:
         yield
     finally:
@@ -710,25 +712,23 @@ def _told(turn: OpenTurn, log: RunLog) -> Iterator[None]:
 
 def _check_run(run: object, on_event: object) -> None:
     if run is not None and not isinstance(run, RunOptions):
-        raise ContentError(f"run is made with RunOptions(timeout=60, ...), not {brief_repr(run)}")
+        raise ContentError(f"run must be RunOptions(timeout=60, ...), not {brief_repr(run)}.")
     if on_event is not None and not callable(on_event):
-        raise ContentError(
-            f"on_event is a function that is called with each event, not {brief_repr(on_event)}"
-        )
+        raise ContentError(f"on_event must be a function of one event, not {brief_repr(on_event)}.")
 
 
 def _why(run: Run) -> str:
     details = run.failed_details
     who = f" operation {details['operationId']!r}" if "operationId" in details else ""
-    said = ": ".join(
+    cause = ": ".join(
         str(details[key]) for key in ("errorCode", "skippedReason", "errorMessage") if details.get(key)
     )
     if run.status is RunStatus.ABORTED:
         return (
-            f"run {run.run_id[:8]} was aborted: it was told to stop, or its time was over; "
-            f"runs.get({run.run_id[:8]!r}) tells what it had done"
+            f"Run {run.run_id[:8]} was aborted by a signal or at its deadline. "
+            f"runs.get({run.run_id[:8]!r}) shows its completed steps."
         )
     at = {FailedType.MAIN_LLM: "the main call failed"}.get(
         run.failed_type or FailedType.MAIN_LLM, "it failed before the main call"
     )
-    return f"run {run.run_id[:8]}: {at}{',' if who else ''}{who}{f': {said}' if said else ''}"
+    return f"Run {run.run_id[:8]}: {at}{',' if who else ''}{who}{f': {cause}' if cause else ''}"

@@ -1,8 +1,8 @@
-"""Profiles in the store of a tract. Those that this user has saved are used, others once they are adopted.
+"""The profiles of a tract, and the values that runs keep between turns.
 
-A state is an object that names the artifacts of each session and holds the counters of each profile; an artifact is an
-object that names its value and those before it. So what stays the same is stored once, and undo, reset and branches,
-which only choose another commit, find what belongs to it.
+A user's own saved profiles can be used; other profiles must be adopted first. The state of a turn names the artifacts
+of each session and has the counters of each profile. An artifact names its value and its history. So unchanged data is
+stored once, and undo, reset and branches find their state by choosing another commit.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ProfileStore(SignedStore[StoredProfile]):
     vouched = "saved"
 
     def content(self, row: StoredProfile) -> list[str]:
-        """Sign its name and its text."""
+        """Return the signed parts: the name and the text."""
         return [row.name, row.profile_json]
 
 
@@ -66,14 +66,14 @@ class ProfileEntry:
 
 
 class Profiles:
-    """The profiles of one tract; at most one is active.
+    """The profiles of one tract. At most one is active.
 
     Args:
-        database: where they are.
-        rows: of the tract.
-        events: where it is noted what happens to them.
-        signer: of the tract; signs those that are saved.
-        check: tells what operations of a profile name that is not there, as problems.
+        database: the database.
+        rows: the profile rows of the tract.
+        events: the event rows, which record changes of profiles.
+        signer: signs saved profiles.
+        check: returns missing models or credentials of operations, as problems.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Profiles:
         )
 
     def list(self) -> list[ProfileEntry]:
-        """List all of them by name, also those that are not used.
+        """Return all profiles by name, including quarantined ones.
 
         Raises:
             StoreError: the store cannot be read.
@@ -101,9 +101,9 @@ class Profiles:
         """Return a profile that may be used.
 
         Raises:
-            UnknownProfileError: there is none of this name.
-            RunError: nobody here has saved it; `adopt` takes it over. Or a newer version has.
-            StoreCorruptError: what was saved is no JSON object.
+            UnknownProfileError: no such profile.
+            RunError: another user saved it (see `adopt`), or a newer version did.
+            StoreCorruptError: the stored text is not a JSON object.
         """
         with self._database.read() as connection:
             stored = self._require(connection, name)
@@ -111,25 +111,25 @@ class Profiles:
 
     @property
     def active(self) -> OperationProfile | None:
-        """The active profile.
+        """The active profile; None if there is none.
 
         Raises:
-            RunError: nobody here has saved it: a run without its operations would be another one.
-            StoreCorruptError: what was saved is no JSON object.
+            RunError: another user saved it. Runs do not silently ignore its operations.
+            StoreCorruptError: the stored text is not a JSON object.
         """
         with self._database.read() as connection:
             stored = self._rows.active(connection)
         return None if stored is None else self._profile(stored)
 
     def save(self, profile: OperationProfile, *, activate: bool = False) -> None:
-        """Sign and store a profile, in the place of the one of the same name.
+        """Sign and store a profile. It replaces a profile of the same name.
 
         Raises:
-            ProfileError: it is wrong; with all that is.
+            ProfileError: the profile is invalid; lists all problems.
             StoreError: it cannot be stored.
             TrustError: it cannot be signed.
         """
-        given, profile = profile, read_profile(profile)
+        original, profile = profile, read_profile(profile)
         name = profile.name
         if missing := self._check(profile.all_operations):
             raise ProfileError(missing)
@@ -141,20 +141,20 @@ class Profiles:
             self._stored.put(connection, signed, "saved", {"name": name})
             if activate:
                 self._rows.activate(connection, name)
-        if isinstance(given, OperationProfile):  # then the profile that was read shares nothing with it
+        if isinstance(original, OperationProfile):  # its data cannot change, so the cache is safe
             self._read = (name, text, profile)
 
     def deactivate(self) -> None:
-        """Have runs use no profile."""
+        """Make runs use no profile."""
         self.activate(None)
 
     def activate(self, name: str | None) -> None:
-        """Have runs use a profile, or none.
+        """Make runs use a profile, or none.
 
         Raises:
-            UnknownProfileError: there is none of this name.
-            RunError: nobody here has saved it. Or a newer version has.
-            ProfileError: blocks of it do not go together.
+            UnknownProfileError: no such profile.
+            RunError: another user saved it, or a newer version did.
+            ProfileError: its blocks conflict.
         """
         with self._database.write() as connection:
             if name is not None:
@@ -163,34 +163,34 @@ class Profiles:
             self._stored.note(connection, "activated", {"name": name})
 
     def adopt(self, entry: ProfileEntry) -> None:
-        """Take over a profile that somebody else has saved, as a person who has read it: from now on it may be used.
+        """Sign a profile that another user saved, after the user has read it. From then on it may be used.
 
         Args:
-            entry: as `list` gave it; exactly that is signed.
+            entry: an entry of `list`; exactly its content is signed.
 
         Raises:
             UnknownProfileError: it was removed.
-            RunError: it was changed since it was read.
-            StoreCorruptError: it is no JSON object.
+            RunError: it has changed since it was read.
+            StoreCorruptError: it is not a JSON object.
             TrustError: it cannot be signed.
         """
         if not isinstance(entry, ProfileEntry):
-            raise RunError(f"adopt takes a profile as profiles.list() gave it, not {brief_repr(entry)}")
+            raise RunError(f"adopt takes an entry of profiles.list(), not {brief_repr(entry)}.")
         text = canonical_json(dict(entry.data))
         signed = self._signed(entry.name, text)
         with self._database.write() as connection:
             if canonical_json(_data(self._require(connection, entry.name))) != text:
                 raise RunError(
-                    f"the profile {entry.name!r} was changed since you read it, and was not adopted; list() shows it "
-                    "as it is now"
+                    f"The profile {entry.name!r} was not adopted because it has changed since you read it. "
+                    "list() shows its current content."
                 )
             self._stored.put(connection, signed, "adopted", {"name": entry.name})
 
     def remove(self, name: str) -> None:
-        """Forget a profile.
+        """Delete a profile.
 
         Raises:
-            UnknownProfileError: there is none of this name.
+            UnknownProfileError: no such profile.
         """
         with self._database.write() as connection:
             self._require(connection, name)
@@ -212,7 +212,7 @@ class Profiles:
         if not self._stored.is_signed(row):
             why = self._stored.foreign
             raise RunError(
-                f"the profile {row.name!r} is not used: {why}. Read it, and adopt it if you want it"
+                f"The profile {row.name!r} is not used: {why}. Read it, and adopt it if you trust it."
             )
 
     def _profile(self, row: StoredProfile) -> OperationProfile:
@@ -223,8 +223,8 @@ class Profiles:
             profile = read_profile(_data(row))
         except ProfileError as error:
             raise RunError(
-                f"the profile {row.name!r} is not used, because this tract_jupyter cannot read it: {error}. "
-                "Save it anew"
+                f"The profile {row.name!r} is not used because this tract_jupyter cannot read it: {error}. "
+                "Save it again."
             ) from None
         self._read = (row.name, row.profile_json, profile)
         return profile
@@ -236,7 +236,7 @@ class Profiles:
             known = [row.name for row in self._rows.all(connection)]
             listed = ", ".join(map(repr, known)) or "none"
             raise UnknownProfileError(
-                f"there is no profile {name!r}; there are: {listed}.{nearest(name, known)}"
+                f"There is no profile {name!r}. Profiles: {listed}.{nearest(name, known)}"
             )
         return stored
 
@@ -248,7 +248,7 @@ def _data(row: StoredProfile) -> dict[str, Any]:
         data = None
     if not isinstance(data, dict):
         raise StoreCorruptError(
-            f"the profile {row.name!r} is damaged in the store; remove it and save it anew"
+            f"The profile {row.name!r} is damaged in the store. Remove it and save it again."
         )
     return data
 
@@ -258,7 +258,7 @@ _OWN_KEYS = {"tag", "value", "history"}
 
 @dataclass(frozen=True)
 class TurnState:
-    """The memory of runs at one commit.
+    """The values that runs keep, at one commit.
 
     Attributes:
         artifacts: by session and tag, the names of the stored artifacts.
@@ -269,22 +269,22 @@ class TurnState:
     counters: Mapping[str, Mapping[str, Counters]] = field(default_factory=dict)
 
     def with_artifacts(self, session: str, names: Mapping[str, str]) -> TurnState:
-        """Return the state with artifacts of a session in the place of those of the same tags."""
+        """Return the state with artifacts of a session; each replaces the artifact of the same tag."""
         kept = {**self.artifacts.get(session, {}), **names}
         return replace(self, artifacts={**self.artifacts, session: kept}) if kept else self
 
     def with_counters(self, profile: str, counters: Mapping[str, Counters]) -> TurnState:
-        """Return the state with all counters of a profile; operations that are not among them are forgotten."""
+        """Return the state with these counters of a profile, instead of the old ones."""
         return replace(self, counters={**self.counters, profile: dict(counters)}) if counters else self
 
 
 class TurnStates:
-    """The states of one tract. What is written belongs to the transaction of the thread, if one is open.
+    """The states of one tract. Writes are part of the thread's open transaction.
 
     Args:
-        database: where they are.
-        rows: of the tract.
-        head: tells the commit that the current branch is at.
+        database: the database.
+        rows: the object rows of the tract.
+        head: returns the commit at the tip of the current branch.
     """
 
     def __init__(self, database: Database, rows: RunObjectRows, head: Callable[[], str | None]) -> None:
@@ -293,10 +293,10 @@ class TurnStates:
         self._head = head
 
     def at(self, commit_hash: str | None) -> TurnState:
-        """Return the state at a commit; before the first one it is empty.
+        """Return the state at a commit; empty before the first one.
 
         Raises:
-            StoreCorruptError: it is damaged.
+            StoreCorruptError: the state is damaged.
         """
         if commit_hash is None:
             return TurnState()
@@ -305,7 +305,7 @@ class TurnStates:
             return TurnState() if name is None else read_state(self._rows, connection, name)
 
     def attach(self, state: TurnState) -> None:
-        """Give the commit that the current branch is at another state."""
+        """Set the state of the commit at the tip of the current branch."""
         counters = {
             profile: {key: [one.turns, one.tokens] for key, one in of.items()}
             for profile, of in state.counters.items()
@@ -313,7 +313,7 @@ class TurnStates:
         artifacts = {session: dict(names) for session, names in state.artifacts.items()}
         body = canonical_json({"artifacts": artifacts, "counters": counters})
         name = name_of(body)
-        with self._database.write() as connection:  # first of all, as it has a batch write its commits
+        with self._database.write() as connection:  # opened first, because it makes a batch write its commits
             head = self._head()
             if head is not None:
                 self._rows.add(connection, {name: body})
@@ -322,24 +322,24 @@ class TurnStates:
     # --- artifacts of the commit that the current branch is at
 
     def load(self, session: str) -> Mapping[str, ArtifactView]:
-        """Return all artifacts of a session, by tag.
+        """Return all artifacts of a session at the tip of the current branch, by tag.
 
         Raises:
-            StoreCorruptError: one is damaged, or a newer version wrote it.
+            StoreCorruptError: an artifact is damaged, or a newer version wrote it.
         """
         return self.load_from(self.at(self._head()), session)
 
     def load_from(self, state: TurnState, session: str) -> Mapping[str, ArtifactView]:
-        """Return all artifacts of a session at a state, by tag; raises as `load` does."""
+        """Return all artifacts of a session in a state, by tag; raises as `load` does."""
         names = state.artifacts.get(session, {})
         if not names:
             return {}
         with self._database.read() as connection:
-            found = read_artifacts(self._rows, connection, names.values())
-        return {tag: found[name] for tag, name in sorted(names.items())}
+            artifacts = read_artifacts(self._rows, connection, names.values())
+        return {tag: artifacts[name] for tag, name in sorted(names.items())}
 
     def put(self, session: str, artifacts: Sequence[ArtifactView]) -> None:
-        """Keep artifacts, each in the place of that of the same tag; of two with one tag the last.
+        """Store artifacts; each replaces the artifact of the same tag.
 
         Raises:
             StoreError: there is no session key, or they cannot be stored.
@@ -354,11 +354,11 @@ class TurnStates:
         profile: str = "",
         counters: Mapping[str, Counters] | None = None,
     ) -> None:
-        """Keep artifacts of a session, and counters of a profile, from the current commit on."""
+        """Store artifacts of a session and counters of a profile at the current commit."""
         if artifacts and not session:
             raise StoreError(
-                "an artifact cannot be persisted without a session key, and this run has no profile to take one from; "
-                "use persistence run_only, or run it with a profile"
+                "An artifact cannot be persisted because this run has no profile, and so no session key. "
+                "Use persistence run_only, or run with a profile."
             )
         if not artifacts and not counters:
             return
@@ -374,12 +374,12 @@ class TurnStates:
 
 
 class RunArtifacts:
-    """The persisted artifacts of one run: until its reply is there its own, and from then on those of the branch.
+    """The persisted artifacts of one run: its own before the reply, and those of the branch after it.
 
     Args:
-        states: of the tract.
-        base: the artifacts that the run began with.
-        is_answered: tells whether the reply is there.
+        states: the states of the tract.
+        base: the artifacts at the start of the run.
+        is_answered: returns True if the reply is committed.
     """
 
     def __init__(
@@ -394,7 +394,7 @@ class RunArtifacts:
         return self._states.load(session) if self._is_answered() else dict(self._own)
 
     def put(self, session: str, artifacts: Sequence[ArtifactView]) -> None:
-        """Keep artifacts in the place of those of the same tags."""
+        """Store artifacts; each replaces the artifact of the same tag."""
         if self._is_answered():
             self._states.put(session, artifacts)
         else:
@@ -431,7 +431,7 @@ def add_artifacts(
 
 
 def read_state(rows: RunObjectRows, connection: Connection, name: str) -> TurnState:
-    """Read the state of this name.
+    """Read a state by name.
 
     Raises:
         StoreCorruptError: it is damaged or missing, or a newer version wrote it.
@@ -445,13 +445,13 @@ def read_state(rows: RunObjectRows, connection: Connection, name: str) -> TurnSt
         return TurnState({session: dict(names) for session, names in body["artifacts"].items()}, counters)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StoreCorruptError(
-            "what runs remember is damaged in the store, or a newer tract_jupyter wrote it "
-            f"({type(error).__name__}); upgrade, restore a backup, or go back to an earlier commit"
+            "The state of runs is damaged in the store, or a newer tract_jupyter wrote it "
+            f"({type(error).__name__}). Upgrade, restore a backup, or reset to an earlier commit."
         ) from error
 
 
 def damaged_states(rows: RunObjectRows, connection: Connection) -> Iterator[tuple[str, str]]:
-    """Yield the commits whose remembered state cannot be read, and why; one for each state."""
+    """Yield the commits whose state cannot be read, with the reason; one commit per state."""
     for name, commit_hash in rows.states(connection).items():
         try:
             for names in read_state(rows, connection, name).artifacts.values():
@@ -468,21 +468,21 @@ def read_artifacts(
     Raises:
         StoreCorruptError: one is damaged or missing, or a newer version wrote it.
     """
-    found = read_objects(rows, connection, names)
+    bodies = read_objects(rows, connection, names)
     try:
-        wanted = {key for body in found.values() for key in (body["value"], *body["history"])}
+        wanted = {key for body in bodies.values() for key in (body["value"], *body["history"])}
         values = read_objects(rows, connection, wanted)
         return {
             name: ArtifactView.from_dict({
                 **body["settings"], "tag": body["tag"], "value": values[body["value"]],
                 "history": [values[key] for key in body["history"]],
             })
-            for name, body in found.items()
+            for name, body in bodies.items()
         }  # fmt: skip
     except (ValidationError, KeyError, TypeError) as error:
         raise StoreCorruptError(
-            "an artifact is damaged in the store, or a newer tract_jupyter wrote it "
-            f"({type(error).__name__}); upgrade, restore a backup, or go back to an earlier commit"
+            "An artifact is damaged in the store, or a newer tract_jupyter wrote it "
+            f"({type(error).__name__}). Upgrade, restore a backup, or reset to an earlier commit."
         ) from error
 
 
@@ -490,17 +490,17 @@ def read_objects(rows: RunObjectRows, connection: Connection, names: Iterable[st
     """Read objects by name.
 
     Raises:
-        StoreCorruptError: one is missing, or is not what its name says.
+        StoreCorruptError: one is missing, or does not match its name.
     """
     wanted = list(dict.fromkeys(names))
-    found = rows.get(connection, wanted) if wanted else {}
+    bodies = rows.get(connection, wanted) if wanted else {}
     for name in wanted:
-        if name not in found or name_of(found[name]) != name:
+        if name not in bodies or name_of(bodies[name]) != name:
             raise StoreCorruptError(
-                f"what runs remember is damaged in the store: {str(name)[:32]} is missing or was changed; restore a "
-                "backup, or go back to an earlier commit"
+                f"The state of runs is damaged in the store: {str(name)[:32]} is missing or was changed. Restore a "
+                "backup, or reset to an earlier commit."
             )
-    return {name: json.loads(body) for name, body in found.items()}
+    return {name: json.loads(body) for name, body in bodies.items()}
 
 
 class SqlCommitLog:
@@ -511,7 +511,7 @@ class SqlCommitLog:
         self._rows = rows
 
     def transaction(self) -> AbstractContextManager[object]:
-        """Keep all that is written meanwhile on this thread, or nothing; within another one it is part of that."""
+        """Make all writes of this thread take effect, or none. A nested call joins the open transaction."""
         return self._database.write()
 
     def find(self, run_id: str, hook: str) -> dict[str, Any] | None:
@@ -525,10 +525,10 @@ class SqlCommitLog:
         return None if stored is None else _report(stored)
 
     def add(self, run_id: str, hook: str, report: dict[str, Any]) -> None:
-        """Keep the report, in the transaction of what it tells.
+        """Store the report, in one transaction with the effects.
 
         Raises:
-            StoreError: this run has committed at this hook already; the transaction must not go on.
+            StoreError: this run has a commit at this hook already. The transaction must be rolled back.
         """
         with self._database.write() as connection:
             self._rows.add(connection, StoredRunCommit(run_id, hook, canonical_json(report)))
@@ -541,8 +541,8 @@ def _report(stored: StoredRunCommit) -> dict[str, Any]:
         report = None
     if not isinstance(report, dict):
         raise StoreCorruptError(
-            f"what run {stored.run_id} committed at {stored.hook} is damaged in the store; restore a backup, so that "
-            "it is not committed twice"
+            f"The commit of run {stored.run_id} at {stored.hook} is damaged in the store. Restore a backup, or it "
+            "could be committed twice."
         )
     return report
 
@@ -551,7 +551,7 @@ _SNAPSHOT_TRUST_KIND: Final = "run_snapshot"
 
 
 def signed(signer: Signer, run_id: str, snapshot: RunStarted) -> RunStarted:
-    """Return the snapshot with this user's signature, which holds for this run only.
+    """Return the snapshot with this user's signature, which is valid for this run only.
 
     Raises:
         TrustError: it cannot be signed.
@@ -559,13 +559,13 @@ def signed(signer: Signer, run_id: str, snapshot: RunStarted) -> RunStarted:
     """
     unsigned = snapshot.form()
     signature = signer.sign(_SNAPSHOT_TRUST_KIND, [run_id, unsigned])
-    found = snapshot.model_copy(update={"signature": signature})
-    found.once("form", lambda _: {**unsigned, "signature": signature})
-    return found
+    signed_snapshot = snapshot.model_copy(update={"signature": signature})
+    signed_snapshot.once("form", lambda _: {**unsigned, "signature": signature})
+    return signed_snapshot
 
 
 def is_signed(signer: Signer, run_id: str, snapshot: RunStarted) -> bool:
-    """Return True if this user began the run, with exactly this snapshot.
+    """Return True if this user began the run with exactly this snapshot.
 
     Raises:
         TrustError: the signing secret cannot be read.

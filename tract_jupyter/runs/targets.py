@@ -1,36 +1,48 @@
-"""The targets of a run: the current branch of a tract, or this process alone for tests and replays."""
+"""The targets of a run: the current branch of a tract, or memory for tests and replays."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tract_jupyter.exceptions import CommitNotFoundError, RunError
 from tract_jupyter.models import role_of
-from tract_jupyter.runs.artifacts import MemoryArtifacts, SessionArtifacts
+from tract_jupyter.runs.artifacts import MemoryArtifacts
 from tract_jupyter.runs.commit_queue import CommitReport
 from tract_jupyter.storage import EDIT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from tract_jupyter.context import Repository
     from tract_jupyter.models import CommitInfo
     from tract_jupyter.runs.artifacts import ArtifactStore
+    from tract_jupyter.runs.model import ArtifactView
     from tract_jupyter.runs.terms import Hook
-    from tract_jupyter.runs.turn import CommitLog
     from tract_jupyter.storage import Entry
 
 
+class CommitLog(Protocol):
+    """Commit reports by run and hook, as JSON. Writes are part of the thread's open transaction."""
+
+    def find(self, run_id: str, hook: str) -> dict[str, object] | None:
+        """Return the report of a run's commit at a hook."""
+
+    def add(self, run_id: str, hook: str, report: dict[str, object]) -> None:
+        """Store the first report of this run and hook."""
+
+
 class MemoryCommitLog:
-    """Reports of this process alone."""
+    """Commit reports in memory."""
 
     def __init__(self) -> None:
         self._reports: dict[tuple[str, str], dict[str, object]] = {}
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Keep all that is added meanwhile, or nothing."""
+        """Make all writes of a `with` block take effect, or none."""
         before = dict(self._reports)
         try:
             yield
@@ -43,18 +55,20 @@ class MemoryCommitLog:
         return self._reports.get((run_id, hook))
 
     def add(self, run_id: str, hook: str, report: dict[str, object]) -> None:
-        """Keep the report; there is none yet."""
+        """Store the first report of this run and hook."""
         self._reports[run_id, hook] = report
 
 
-class RunTarget(SessionArtifacts):
-    """A target wherever its texts are: the artifacts of the run's session, and the reports of its commits.
+class RunTarget(ABC):
+    """The target of one run: the texts of its turn, the artifacts of its session, and its commit reports.
+
+    A refused call may raise any exception, and has changed nothing.
 
     Args:
-        run_id: of the run; no two have the same.
+        run_id: the unique id of the run.
         session: the key of the persisted artifacts, see `session_key`; None if the run has no session.
-        artifacts: where those are kept; otherwise with this target.
-        log: where reports are kept; otherwise with this target, so that only this process knows of them.
+        artifacts: the store of these artifacts; in memory by default.
+        log: the commit reports; in memory by default.
     """
 
     def __init__(
@@ -64,21 +78,48 @@ class RunTarget(SessionArtifacts):
         artifacts: ArtifactStore | None = None,
         log: CommitLog | None = None,
     ) -> None:
-        super().__init__(session, artifacts or MemoryArtifacts())
+        self.session = session
         self._run_id = run_id
+        self._artifacts = artifacts or MemoryArtifacts()
         self._log = log or MemoryCommitLog()
 
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[None]:
+        """Make all calls of a `with` block take effect, or none."""
+
+    @abstractmethod
+    def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:
+        """Replace the text of the user's message, and return the part that holds the new text."""
+
+    @abstractmethod
+    def rewrite_reply(self, part: str | None, text: str, operation_id: str) -> str:
+        """Replace the text of this turn's reply, and return the part that holds the new text."""
+
+    def artifacts(self) -> Mapping[str, ArtifactView]:
+        """Return the persisted artifacts by tag; empty without a session."""
+        return {} if self.session is None else self._artifacts.load(self.session)
+
+    def put_artifacts(self, artifacts: Sequence[ArtifactView]) -> None:
+        """Store artifacts; each replaces the artifact with the same tag.
+
+        Raises:
+            RunError: the run has no session.
+        """
+        if self.session is None:
+            raise RunError("Persisted artifacts need a session key. Run a profile, or make them run_only.")
+        self._artifacts.put(self.session, artifacts)
+
     def committed(self, hook: Hook) -> CommitReport | None:
-        """Return the report of what this run has committed at this hook already."""
-        found = self._log.find(self._run_id, hook)
-        return None if found is None else CommitReport.from_dict(found)
+        """Return the report of this run's commit at this hook, if it has made one."""
+        report = self._log.find(self._run_id, hook)
+        return None if report is None else CommitReport.from_dict(report)
 
     def record(self, report: CommitReport) -> None:
-        """Keep the report, so that nothing is committed twice."""
+        """Store the report. It prevents a second commit."""
         self._log.add(self._run_id, report.hook, report.form())
 
     def _in_memory(self) -> ExitStack:
-        """Keep all that is written to this process meanwhile, or nothing; a database has a transaction of its own."""
+        """Make all writes to memory take effect, or none. A database has its own transaction."""
         with ExitStack() as stack:
             for one in (self._artifacts, self._log):
                 if isinstance(one, MemoryArtifacts | MemoryCommitLog):
@@ -87,7 +128,7 @@ class RunTarget(SessionArtifacts):
 
 
 class MemoryTarget(RunTarget):
-    """Keeps the texts of one run's turn; its parts are `user:1`, `reply:2`, and so on."""
+    """Keeps the texts of one turn in memory; its parts are `user:1`, `reply:2`, and so on."""
 
     def __init__(self, *, session: str | None = None, artifacts: MemoryArtifacts | None = None) -> None:
         super().__init__("", session, artifacts)
@@ -95,12 +136,12 @@ class MemoryTarget(RunTarget):
 
     @property
     def parts(self) -> Mapping[str, str]:
-        """The texts that were written, by part, the oldest first."""
+        """The written texts by part, the oldest first."""
         return dict(self._parts)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Make all of it take effect, or nothing."""
+        """Make all writes of a `with` block take effect, or none."""
         before = dict(self._parts)
         try:
             with self._in_memory():
@@ -110,11 +151,11 @@ class MemoryTarget(RunTarget):
             raise
 
     def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:  # noqa: ARG002 # the protocol's
-        """Keep a text of the user."""
+        """Store a text of the user."""
         return self._kept("user", text)
 
     def rewrite_reply(self, part: str | None, text: str, operation_id: str) -> str:  # noqa: ARG002 # the protocol's
-        """Keep a text of the reply."""
+        """Store a text of the reply."""
         return self._kept("reply", text)
 
     def _kept(self, kind: str, text: str) -> str:
@@ -124,17 +165,17 @@ class MemoryTarget(RunTarget):
 
 
 CANONICALIZATION = "canonicalization"
-"""The tag of a text that an operation wrote anew."""
+"""The tag of a text that an operation rewrote."""
 
 
 class TractTarget(RunTarget):
     """Writes the turn of one run to the current branch of a tract.
 
     Args:
-        repository: where the turn is.
+        repository: the history with the turn.
         run_id, session, artifacts, log: see `RunTarget`.
-        is_new: whether the run begins, so that it cannot have committed anything before.
-        before: called first in each transaction; stores what the effects come of, so that neither is there alone.
+        is_new: True if the run has just begun, so it has no earlier commits.
+        before: called first in each transaction. It stores the events, so that events and effects are stored together.
     """
 
     def __init__(
@@ -155,13 +196,13 @@ class TractTarget(RunTarget):
         self.rewritten_reply: CommitInfo | None = None
 
     def committed(self, hook: Hook) -> CommitReport | None:
-        """Return the report of what this run has committed at this hook already."""
+        """Return the report of this run's commit at this hook, if it has made one."""
         return None if self._is_new else super().committed(hook)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """One transaction of the store for commits, artifacts and the report."""
-        # those of a database join the batch, which must come first: it takes the writer's lock before the store's
+        # the batch comes first, because it takes the writer's lock before the store's
         with self._in_memory(), self._repository.writer.batch():
             self._before()
             yield
@@ -170,8 +211,8 @@ class TractTarget(RunTarget):
         """Edit the user's message of this turn, and return the hash of the edit.
 
         Raises:
-            RunError: there is none, or it is not this turn's.
-            TractError: as `Tract.commit` does.
+            RunError: there is no message, or it belongs to another turn.
+            TractError: see `Tract.commit`.
         """
         return self._rewrite(part, text, operation_id, "user")
 
@@ -179,8 +220,8 @@ class TractTarget(RunTarget):
         """Edit the reply of this turn, and return the hash of the edit.
 
         Raises:
-            RunError: it is not committed yet, or is not this turn's.
-            TractError: as `Tract.commit` does.
+            RunError: the reply is not committed, or belongs to another turn.
+            TractError: see `Tract.commit`.
         """
         return self._rewrite(part, text, operation_id, "assistant")
 
@@ -189,14 +230,14 @@ class TractTarget(RunTarget):
     ) -> str:
         if part is None:
             raise RunError(
-                f"a target is required: this turn has no commit of the {role} to rewrite; take that "
-                "effect out of the operation, or let it run only on turns that have one"
+                f"A target is required: this turn has no {role} commit to rewrite. "
+                "Remove the effect from the operation, or run it only on turns with such a commit."
             )
         commits = self._repository.commits
         try:
             replaced = commits.entry(part)
         except CommitNotFoundError:
-            raise RunError(f"the commit to rewrite, {part[:12]}, is not found in this tract") from None
+            raise RunError(f"The commit to rewrite, {part[:12]}, is not found in this tract.") from None
         content = replaced.content
         original = self._checked(replaced, content, role)
         metadata = {"source": "agent", "replaces": replaced.commit_hash, "run_id": self._run_id}
@@ -212,19 +253,21 @@ class TractTarget(RunTarget):
         return edit.commit_hash
 
     def _checked(self, replaced: Entry, content: Mapping[str, Any], role: str) -> str:
-        """Return the commit that an edit of `replaced` must name: edits of edits name the original.
+        """Return the commit that an edit of `replaced` must name. An edit of an edit names the original.
 
         Raises:
-            RunError: it is of another turn, or of somebody else, or holds no text.
+            RunError: it belongs to another turn or role, or has no text.
         """
         is_edit, short = replaced.operation == EDIT, replaced.commit_hash[:8]
         original = (replaced.edit_target if is_edit else None) or replaced.commit_hash
         if "text" not in content or role_of(content) != role:
-            raise RunError(f"target mismatch: {short} is not a text of the {role}")
+            raise RunError(f"Target mismatch: {short} is not a text of the {role}.")
         repository = self._repository
         for commit, said_by in repository.timelines.newest(repository.writer.position.commit_hash):
             if commit == original:
                 return original
             if said_by == "user":
                 break
-        raise RunError(f"target mismatch: {short} is not of the current turn; a run rewrites no other")
+        raise RunError(
+            f"Target mismatch: {short} is not in the current turn. A run can only rewrite its own turn."
+        )

@@ -1,4 +1,4 @@
-"""The words of runs, as they are written in JSON: hooks, triggers, states, reasons, codes."""
+"""The enums of runs as in JSON: hooks, triggers, statuses, reasons and codes; and the base class of values."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pydantic.alias_generators import to_camel
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-_Made = TypeVar("_Made")
+_Result = TypeVar("_Result")
 
 
 class Hook(StrEnum):
-    """A point at which operations run; one may run at both."""
+    """A point at which operations run. An operation may run at both."""
 
     BEFORE = "before_main_llm"
     AFTER = "after_main_llm"
 
 
-class Trigger(StrEnum):
+class RunTrigger(StrEnum):
     """The cause of a run: a new turn, or another reply within the current one."""
 
     GENERATE = "generate"
@@ -29,14 +29,14 @@ class Trigger(StrEnum):
 
 
 class ExecutionMode(StrEnum):
-    """The mode of a hook: its operations may run side by side, or one at a time."""
+    """The mode of a hook: concurrent operations, or one at a time."""
 
     CONCURRENT = "concurrent"
     SEQUENTIAL = "sequential"
 
 
 class OperationStatus(StrEnum):
-    """The end of an operation; `waiting` is none: a person has to decide first."""
+    """The status of an operation. `waiting` means that the user has to decide first."""
 
     DONE = "done"
     SKIPPED = "skipped"
@@ -46,12 +46,12 @@ class OperationStatus(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """True if nothing comes after it."""
+        """True if no other status follows."""
         return self is not OperationStatus.WAITING
 
 
 class RunStatus(StrEnum):
-    """The status of a run. `running` of a process that has ended, and `waiting`, can be resumed."""
+    """The status of a run. A waiting run, or a running one whose process has ended, can be resumed."""
 
     RUNNING = "running"
     WAITING = "waiting"
@@ -82,7 +82,7 @@ class RunPhase(StrEnum):
 
 
 class SkippedReason(StrEnum):
-    """The reasons why an operation did not run. An operation may give others of its own."""
+    """The reasons why an operation did not run. An operation may use reasons of its own."""
 
     DISABLED = "disabled"
     TRIGGER_MISMATCH = "trigger_mismatch"
@@ -107,14 +107,14 @@ NOT_SUPPOSED_TO_RUN: Final = frozenset(
 
 
 class Blocked(StrEnum):
-    """The reasons why a dependency does not hold: it is not part of the plan, or did not end as `done`."""
+    """The state of a dependency that blocks an operation: not part of the plan, or ended without `done`."""
 
     MISSING = "missing"
     NOT_DONE = "not_done"
 
 
 class ErrorCode(StrEnum):
-    """The codes of errors. An operation may give others of its own."""
+    """The codes of errors. An operation may use codes of its own."""
 
     VALIDATION = "validation_error"
     POLICY = "policy_error"
@@ -148,7 +148,7 @@ class EffectStatus(StrEnum):
 
 
 class Role(StrEnum):
-    """Of a message that an operation adds."""
+    """The role of a message that an operation adds."""
 
     SYSTEM = "system"
     DEVELOPER = "developer"
@@ -157,14 +157,14 @@ class Role(StrEnum):
 
 
 class Persistence(StrEnum):
-    """The life of an artifact: between runs, or within one."""
+    """The lifetime of an artifact: several runs, or one run."""
 
     PERSISTED = "persisted"
     RUN_ONLY = "run_only"
 
 
 class ArtifactUsage(StrEnum):
-    """Whom an artifact is for."""
+    """The consumers of an artifact."""
 
     PROMPT_ONLY = "prompt_only"
     UI_ONLY = "ui_only"
@@ -181,77 +181,77 @@ class Format(StrEnum):
 
 
 class WriteMode(StrEnum):
-    """The way a new value meets the old one; both replace it and add to the history (X03)."""
+    """The mode of a write. Both modes replace the value and add to the history (X03)."""
 
     REPLACE = "replace"
     APPEND = "append"
 
 
 MAX_ERROR_TEXT: Final = 2_000
-"""Characters of an error's message."""
+"""Characters of an error message."""
 
 MAX_TEXT: Final = 1_000_000
-"""Characters of a message, a payload, a rewritten text, or of an artifact's value as JSON."""
+"""Characters of a message, a payload or a rewritten text, and of an artifact's value as JSON."""
 
 MAX_EFFECTS: Final = 100
 """Effects of one operation."""
 
 MAX_DEBUG: Final = 10_000
-"""Characters of what an operation leaves for debugging, as JSON."""
+"""Characters of an operation's debug data, as JSON."""
 
 MAX_SNAPSHOT: Final = 1_024
-"""Characters of a text that is quoted in a log."""
+"""Characters of a text that a log quotes."""
 
 MAX_PROGRESS: Final = 5_000
-"""Characters of what an operation tells of its progress at once, as JSON."""
+"""Characters of one progress report, as JSON."""
 
 MAX_PROGRESS_EVENTS: Final = 200
-"""How often it may, at one hook."""
+"""Progress events of an operation at one hook."""
 
 
 class Data(BaseModel):
-    """A value with a JSON form. Its fields may be given by either spelling, `depends_on` or `dependsOn`."""
+    """A value with a JSON form. Field names may be written as `depends_on` or `dependsOn`."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False,
         ser_json_inf_nan="constants",
     )  # fmt: skip
 
-    # what `once` has made: no field, so no copy, comparison or pickle has it
-    __slots__ = ("_made",)
+    # the cache of `once`: not a field, so copies, comparisons and pickles ignore it
+    __slots__ = ("_cache",)
 
-    def once(self, name: str, make: Callable[[Self], _Made]) -> _Made:
-        """Return the result of `make` for this value, made once. Nobody changes it."""
-        made: dict[str, Any]
+    def once(self, name: str, make: Callable[[Self], _Result]) -> _Result:
+        """Return the cached result of `make` for this value. Do not change the result."""
+        cache: dict[str, Any]
         try:
-            made = object.__getattribute__(self, "_made")
+            cache = object.__getattribute__(self, "_cache")
         except AttributeError:
-            made = {}
-            object.__setattr__(self, "_made", made)
-        if name not in made:
-            made[name] = make(self)
-        found: _Made = made[name]
-        return found
+            cache = {}
+            object.__setattr__(self, "_cache", cache)
+        if name not in cache:
+            cache[name] = make(self)
+        result: _Result = cache[name]
+        return result
 
     def form(self) -> dict[str, Any]:
-        """Return the JSON form, made once and shared: for whoever only reads it."""
+        """Return the JSON form, cached and shared. Do not change it."""
         return self.once("form", type(self).to_dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its JSON form, without what is None or empty by default."""
+        """Return the JSON form, without fields that have their default."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
     @classmethod
     def from_dict(cls, value: object) -> Self:
-        """Read its JSON form.
+        """Read the JSON form.
 
         Raises:
-            pydantic.ValidationError: it is not valid; lists every problem.
+            pydantic.ValidationError: the value is invalid; lists all problems.
         """
         return cls.model_validate(value)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        # a line that a person can read: without defaults, and words for enums
+        # one readable line: without defaults, and with enum values
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if value != field.get_default(call_default_factory=True, validated_data={}):
@@ -261,7 +261,7 @@ class Data(BaseModel):
         return repr(self)
 
     def __dir__(self) -> list[str]:
-        # completion offers what is ours
+        # completion offers our own names only
         return [name for name in super().__dir__() if name.startswith("__") or name not in _PYDANTIC]
 
 
@@ -269,7 +269,7 @@ _PYDANTIC = frozenset(dir(BaseModel))
 
 
 class Tagged(Data):
-    """One of a union, told apart by its `type`, which its JSON form always has, also within another value."""
+    """A value of a union, identified by its `type`. Its JSON form always has the `type`."""
 
     @model_serializer(mode="wrap")
     def _with_type(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

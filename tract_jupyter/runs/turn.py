@@ -1,14 +1,13 @@
-"""The turn of a run: its prompt, the user's message and the reply, its artifacts; and what it is written to.
+"""The turn of a run: its prompt, the user's message, the reply and the artifacts.
 
-`ContextBuilder` is the one place that decides what an operation sees: operations that run side by side see neither each
-other's effects nor the texts that they wrote.
+`ContextBuilder` alone decides what an operation sees. Concurrent operations do not see each other's effects.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models import ChatResponse
@@ -25,14 +24,13 @@ from tract_jupyter.runs.model import RunMessage
 from tract_jupyter.runs.projection import project
 from tract_jupyter.runs.prompt import Prompt
 from tract_jupyter.runs.schedule import ready_order
-from tract_jupyter.runs.terms import Hook, Role, Trigger
+from tract_jupyter.runs.terms import Hook, Role, RunTrigger
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from tract_jupyter.models import CommitInfo, CompiledContext, Message
-    from tract_jupyter.runs.commit_queue import CommitReport, Rewrite
+    from tract_jupyter.runs.commit_queue import Rewrite
     from tract_jupyter.runs.effect_types import Effect, UiInline
     from tract_jupyter.runs.events import RunEvent
     from tract_jupyter.runs.model import ArtifactView, Operation, OperationContext, OperationResult, Run
@@ -41,14 +39,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Turn:
-    """A turn as it stands. Immutable: a commit gives another one.
+    """The current state of a turn. Immutable: each commit makes a new one.
 
     Attributes:
-        prompt: before the main call what will be sent, afterwards what was sent.
-        user_text, user_part: the user's message as it stands, and what holds it in the target: a commit's hash.
-        reply, reply_part: the same of the reply; None before there is one.
-        artifacts: what operations read.
-        notes: what is shown beside the run, each with its operation (X05).
+        prompt: the prompt to send; after the main call, the sent prompt.
+        user_text, user_part: the user's message, and its part in the target: a commit hash.
+        reply, reply_part: the reply and its part; None before the main call.
+        artifacts: the artifacts that operations read.
+        notes: notes for readers, each with its operation (X05).
     """
 
     prompt: Prompt = field(default_factory=Prompt)
@@ -61,67 +59,28 @@ class Turn:
 
     @classmethod
     def of(cls, prompt: Prompt, *, user_part: str | None = None, artifacts: Artifacts | None = None) -> Turn:
-        """Make a turn before its run."""
+        """Make the turn at the start of a run."""
         user = prompt.user
         text = "" if user is None else user.content
         return cls(prompt, text, user_part, artifacts=artifacts or Artifacts())
 
 
 def rewritten(turn: Turn, rewrite: Rewrite) -> Turn:
-    """Return the turn with a text written anew. What was sent stays what was sent."""
+    """Return the turn with a rewritten text. The sent prompt does not change."""
     if rewrite.target == "user":
         return replace(turn, user_text=rewrite.after, user_part=rewrite.part)
     return replace(turn, reply=rewrite.after, reply_part=rewrite.part)
-
-
-class TurnTarget(Protocol):
-    """The target of one run's turn. A refused call raises any exception, and has changed nothing."""
-
-    @property
-    def session(self) -> str | None:
-        """The key of the persisted artifacts; None if the run has no session."""
-
-    def transaction(self) -> AbstractContextManager[object]:
-        """Make all calls of a `with` block take effect, or none."""
-
-    def committed(self, hook: Hook) -> CommitReport | None:
-        """Return the report of what this run has committed at this hook already."""
-
-    def record(self, report: CommitReport) -> None:
-        """Keep the report, so that nothing is committed twice."""
-
-    def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:
-        """Put a text in the place of the current user's message, and return the part that holds it."""
-
-    def rewrite_reply(self, part: str | None, text: str, operation_id: str) -> str:
-        """Put a text in the place of this turn's reply, and return the part that holds it."""
-
-    def artifacts(self) -> Mapping[str, ArtifactView]:
-        """Return the persisted artifacts as they stand; empty without a session."""
-
-    def put_artifacts(self, artifacts: Sequence[ArtifactView]) -> None:
-        """Persist artifacts in the place of those of the same tags."""
-
-
-class CommitLog(Protocol):
-    """The reports of commits, by run and hook, as JSON; part of the thread's open transaction."""
-
-    def find(self, run_id: str, hook: str) -> dict[str, object] | None:
-        """Return the report of a run's commit at a hook."""
-
-    def add(self, run_id: str, hook: str, report: dict[str, object]) -> None:
-        """Keep the report; there is none yet."""
 
 
 class RunSetup(NamedTuple):
     """The start of a run.
 
     Attributes:
-        prompt: what would be sent without operations.
+        prompt: the prompt without operations.
         turn_id: the commit of the current user's message; None if there is none.
-        user_commit: the version of it that the run starts from: that commit, or an edit of it.
-        replaces: the commit of the reply that gets another variant, of `regenerate`.
-        source: whether the user has said something new.
+        user_commit: the version of this message that the run starts from: the commit or an edit of it.
+        replaces: for `regenerate`: the commit of the reply that gets another variant.
+        source: the cause of the run, for the counters.
     """
 
     prompt: Prompt
@@ -131,18 +90,18 @@ class RunSetup(NamedTuple):
     source: TurnSource
 
 
-def run_setup(context: CompiledContext, trigger: Trigger) -> RunSetup:
+def run_setup(context: CompiledContext, trigger: RunTrigger) -> RunSetup:
     """Read the turn from the compiled context.
 
     Raises:
-        ContentError: there is no reply to make another variant of.
+        ContentError: `regenerate`, but the context does not end with a reply.
     """
     messages, replaces = context.messages, None
-    if trigger is Trigger.REGENERATE:
+    if trigger is RunTrigger.REGENERATE:
         if not messages or messages[-1].role != "assistant":
             last = f"ends with a message of the {messages[-1].role}" if messages else "is empty"
             raise ContentError(
-                f"there is no reply to make another variant of: the context {last}; generate() makes the first one"
+                f"There is no reply to regenerate: the context {last}. generate() makes the first one."
             )
         messages, replaces = messages[:-1], messages[-1].commit_hash
     user = next((one for one in reversed(messages) if one.role == "user"), None)
@@ -152,14 +111,18 @@ def run_setup(context: CompiledContext, trigger: Trigger) -> RunSetup:
 
 
 def original(versions: Sequence[CommitInfo], operations: Collection[str]) -> CommitInfo:
-    """Return the version of the user's message that operations start from: none rewrites its own rewriting.
+    """Return the version of the user's message that operations start from.
+
+    An operation never rewrites its own rewrite.
 
     Args:
-        versions: of the message, the oldest first.
-        operations: the ids of those that may run: what they made of it before does not count.
+        versions: the versions of the message, the oldest first.
+        operations: the ids of operations that may run; their earlier rewrites are ignored.
     """
-    person = max((place for place, one in enumerate(versions) if not one.metadata.get("run_id")), default=0)
-    for place in range(person + 1, len(versions)):
+    newest_by_user = max(
+        (place for place, one in enumerate(versions) if not one.metadata.get("run_id")), default=0
+    )
+    for place in range(newest_by_user + 1, len(versions)):
         if versions[place].metadata.get("operation_id") in operations:
             return versions[place - 1]
     return versions[-1]
@@ -170,8 +133,8 @@ def started_from(setup: RunSetup, version: CommitInfo, text: str) -> RunSetup:
     return setup._replace(prompt=setup.prompt.with_user(text), user_commit=version.commit_hash)
 
 
-def _source(messages: Sequence[Message], trigger: Trigger) -> TurnSource:
-    if trigger is Trigger.REGENERATE:
+def _source(messages: Sequence[Message], trigger: RunTrigger) -> TurnSource:
+    if trigger is RunTrigger.REGENERATE:
         return TurnSource.REGENERATE
     is_new = bool(messages) and messages[-1].role == "user"
     return TurnSource.USER_MESSAGE if is_new else TurnSource.CONTINUE
@@ -179,24 +142,24 @@ def _source(messages: Sequence[Message], trigger: Trigger) -> TurnSource:
 
 @dataclass(frozen=True)
 class RunResponse(ChatResponse):
-    """A reply, committed, and the run that it came of, if there was one. Operations have changed what they change.
+    """A committed reply and its run, if there was one. All effects of operations are applied.
 
     Attributes:
-        events: of the run; empty if the turn was a plain call of the model.
+        events: the events of the run; empty for a plain call of the model.
     """
 
     events: tuple[RunEvent, ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, response: ChatResponse) -> RunResponse:
-        """Return a response as it is, or one of a plain call without a run."""
+        """Return the response as a `RunResponse`."""
         if isinstance(response, cls):
             return response
         return cls(**{one.name: getattr(response, one.name) for one in fields(response)})
 
     @cached_property
     def run(self) -> Run | None:
-        """The run, whose status tells whether an operation after the reply failed; None without a run."""
+        """The run; None without one. Its status shows if an operation after the reply failed."""
         return project(self.events) if self.events else None
 
     def __repr__(self) -> str:
@@ -207,7 +170,7 @@ class RunResponse(ChatResponse):
 
 
 REPLY_KEY = "reply"
-"""The key of the reply among the messages that operations see after the main call."""
+"""The key of the reply among the messages after the main call."""
 
 
 class ContextBuilder:
@@ -235,7 +198,7 @@ class ContextBuilder:
 
     @cached_property
     def _place(self) -> dict[str, int]:
-        """The place of each operation in the order of the commit."""
+        """The place of each operation in commit order."""
         nodes = [(key, one.config.order, one.config.depends_on) for key, one in self._plan.by_id.items()]
         return {key: place for place, key in enumerate(ready_order(nodes)[0])}
 
@@ -244,9 +207,11 @@ class ContextBuilder:
     ) -> OperationContext:
         """Return the context of one operation, with the results of its direct dependencies (R29 to R34).
 
-        Their effects are applied in commit order, so the operation sees the values that will be committed. Mutable
+        Effects of dependencies are applied in commit order, so the operation sees the values that will be committed.
+        Mutable
         values are copies, so an operation cannot change the context of another one. With `is_shared`, messages and
-        artifacts are not copied: for built-in kinds, which do not change them.
+        artifacts
+        are not copied: built-in kinds do not change them.
         """
         done: list[str] = []
         effects: list[tuple[str, Effect]] = []
@@ -286,12 +251,12 @@ class ContextBuilder:
     def _artifacts(
         self, effects: Iterable[tuple[str, Effect]], *, is_shared: bool
     ) -> dict[str, ArtifactView]:
-        """Return the artifacts by tag; those of dependencies also by the id of their artifact, if any (X09)."""
+        """Return the artifacts by tag; those of dependencies also by their artifact id, if any (X09)."""
         writes = [(key, one) for key, one in effects if isinstance(one, ArtifactUpsert)]
         if is_shared and not writes:
             return self._shown
-        found = self._turn.artifacts.upsert(one for _, one in writes)
-        view = found.shown if is_shared else found.view
+        artifacts = self._turn.artifacts.upsert(one for _, one in writes)
+        view = artifacts.shown if is_shared else artifacts.view
         named = {}
         for key, one in writes:
             artifact = self._plan.by_id[key].config.artifact if key in self._plan.by_id else None
@@ -309,6 +274,6 @@ _ON_PROMPT: Final = (*PROMPT_EFFECTS, UserReplaceText)
 
 def _own(message: RunMessage) -> RunMessage:
     """Return a copy with its own `extra`."""
-    found = message.__copy__()
-    found.__dict__["extra"] = own(message.extra)
-    return found
+    copy = message.__copy__()
+    copy.__dict__["extra"] = own(message.extra)
+    return copy

@@ -1,4 +1,4 @@
-"""Prove what a run did: what is damaged in its record, and its replay. The root hash is in `projection`."""
+"""Verification of runs: damage in their records, and replays. The root hash is in `projection`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Reports = dict[tuple[str, str], str]
 
 
 class RunRoot(NamedTuple):
-    """The status of a run, as `Runs.get` tells it, and its root hash; None unless its events tell its end."""
+    """The status of a run, as in `Runs.get`, and its root hash; None without an end event."""
 
     run_id: str
     status: str
@@ -54,40 +54,40 @@ class RunRoot(NamedTuple):
 def verify_runs(
     database: Database, rows: RunEventRows, commit_rows: RunCommitRows, commits: CommitRows
 ) -> list[Damage]:
-    """Everything that is damaged in the runs of a tract, or in what they remember; empty if all is well. Reads only.
+    """Return all damage in the runs of a tract and their state; empty if there is none. Reads only.
 
-    A commit of a turn that `gc` has removed is no damage.
+    A commit of a turn that `gc` has removed is not damage.
 
     Raises:
         StoreError: the store cannot be read.
     """
-    found: list[Damage] = []
+    damage: list[Damage] = []
     with database.read() as connection:
         reports = {(row.run_id, row.hook): row.report_json for row in commit_rows.all(connection)}
         for run_id, stored in tracked(list(rows.by_run(connection)), "Checking runs"):
             where = f"run {run_id}"
             problems = _of_run(connection, commits, rows, stored, reports)
-            found += [Damage(where, problem) for problem in problems]
+            damage += [Damage(where, problem) for problem in problems]
             for step in (*Hook, RunPhase.MAIN_LLM):
                 reports.pop((run_id, step), None)
         states = damaged_states(RunObjectRows(rows.tract_id), connection)
-        found += [Damage(commit_hash, problem) for commit_hash, problem in states]
-    return found + [
-        Damage(f"run {run_id}", f"it has committed at {hook}, and has no events") for run_id, hook in reports
+        damage += [Damage(commit_hash, problem) for commit_hash, problem in states]
+    return damage + [
+        Damage(f"run {run_id}", f"it has a commit at {hook}, but no events") for run_id, hook in reports
     ]
 
 
 def verify_tract(repository: Repository) -> list[Damage]:
-    """Return everything that is damaged in a tract, its runs and its database; an empty list if all is well."""
+    """Return all damage in a tract, its runs and its database; empty if there is none."""
     database, rows = repository.database, repository.rows
     events, reports = RunEventRows(repository.tract_id), RunCommitRows(repository.tract_id)
-    found = verify(database, rows, repository.ref_rows)
+    damage = verify(database, rows, repository.ref_rows)
     try:
-        return found + verify_runs(database, events, reports, rows)
+        return damage + verify_runs(database, events, reports, rows)
     except StoreError as error:
-        if not found:
+        if not damage:
             raise
-        return [*found, Damage(database.location, str(error))]  # what could be read is told
+        return [*damage, Damage(database.location, str(error))]  # report the damage that could be read
 
 
 def _of_run(
@@ -112,50 +112,50 @@ def _of_run(
 def _of_root(history: RunHistory, events: Sequence[RunEvent]) -> Iterator[str]:
     end = history.end
     if end is not None and events[-1].data is not end:
-        yield "it goes on after its end"
+        yield "it has events after its end"
     if end is not None and not is_root_of(end.root_hash, events):
-        yield "its events do not give its root hash; one of them was changed"
+        yield "its events do not match its root hash; one of them was changed"
 
 
 def _of_reports(history: RunHistory, reports: Reports) -> Iterator[str]:
     for hook, commit in history.commits.items():
         stored = reports.get((history.run_id, hook))
         if stored is not None and read_dict(stored) != commit.report:
-            yield f"its report of {hook} is not the one that was stored with the effects"
+            yield f"its report of {hook} differs from the one that was stored with the effects"
 
 
 def _texts(history: RunHistory) -> dict[str, str]:
-    """Return the text that each commit of the turn must hold."""
+    """Return the text that each commit of the turn must have."""
     main = history.main
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     if main is not None and main.reply_commit is not None:
-        found[main.reply_commit] = main.reply.text
+        texts[main.reply_commit] = main.reply.text
     for hook in Hook:
         for rewrite in (*history.rewrites(hook, "user"), *history.rewrites(hook, "reply")):
             if rewrite.get("part"):
-                found[str(rewrite["part"])] = str(rewrite.get("after"))
-    return found
+                texts[str(rewrite["part"])] = str(rewrite.get("after"))
+    return texts
 
 
 def _of_commit(connection: Connection, commits: CommitRows, name: str, text: str) -> Iterator[str]:
     try:
         entry = commits.get(connection, name)
     except TractError:
-        return  # `context.verification` tells of it
+        return  # `context.verification` reports it
     if entry is not None and text_of(json.loads(entry.payload)) != text:
-        yield f"commit {name[:12]} does not hold the text that the run says"
+        yield f"commit {name[:12]} does not have the text that the run recorded"
 
 
 def replayed(events: Sequence[RunEvent], recorded: Run, kinds: KindRegistry) -> Run:
-    """Go through a run again, and return it: its reports and its root hash are those of the recorded one.
+    """Repeat a run, and return it. Its reports and its root hash equal the recorded ones.
 
     Args:
-        events: of a run that has ended.
-        recorded: the run, as it stands.
-        kinds: which operations can be planned.
+        events: the events of an ended run.
+        recorded: the recorded run.
+        kinds: the kinds for the plan.
 
     Raises:
-        RunError: it has not ended, was aborted, lacks a result, or comes out differently; tells where.
+        RunError: the run has not ended, was aborted, lacks a result, or differs; names the differences.
     """
     _check_complete(recorded)
     so_far = replace(RunHistory.of(events), commits={}, main_started=None)
@@ -173,8 +173,8 @@ def replayed(events: Sequence[RunEvent], recorded: Run, kinds: KindRegistry) -> 
     parts = differences(events, log.events)
     if parts:
         raise RunError(
-            f"the replay differs from run {recorded.run_id[:8]} in {', '.join(parts[:10])}: its events were changed, "
-            "or another version of tract_jupyter made them"
+            f"The replay differs from run {recorded.run_id[:8]} in {', '.join(parts[:10])}. Its events were changed, "
+            "or another version of tract_jupyter wrote them."
         )
     return project(log.events)
 
@@ -182,25 +182,24 @@ def replayed(events: Sequence[RunEvent], recorded: Run, kinds: KindRegistry) -> 
 def _check_complete(run: Run) -> None:
     if run.status in {RunStatus.RUNNING, RunStatus.WAITING}:
         raise RunError(
-            f"run {run.run_id[:8]} has not ended, so it cannot be replayed; resume it, or wait for its end"
+            f"Run {run.run_id[:8]} has not ended, so it cannot be replayed. Resume it, or wait for its end."
         )
     if run.status is RunStatus.ABORTED:
-        raise RunError(f"run {run.run_id[:8]} was aborted, so there is no whole run to replay")
+        raise RunError(f"Run {run.run_id[:8]} was aborted, so it cannot be replayed.")
 
 
 class _NoWorkers(ThreadWorkers):
-    """Execute nothing: whatever has no result on record would run, in a run that somebody made up."""
+    """Refuses all jobs. An operation without a recorded result would otherwise run, in a manipulated run."""
 
     def submit(self, key: object, job: Job, abort: StopSignal) -> NoReturn:  # noqa: ARG002 # a worker's
-        """Refuse it."""
         raise RunError(
-            f"the run has no result of {job.context.operation_id!r} on record, so it cannot be replayed; run it anew "
-            "instead"
+            f"The run has no recorded result of {job.context.operation_id!r}, so it cannot be replayed. Run it again "
+            "instead."
         )
 
 
 class _RecordedTarget(MemoryTarget):
-    """Keeps the turn in memory, and refuses what the store refused when the run was made."""
+    """Keeps the turn in memory, and refuses what the store refused in the recorded run."""
 
     def __init__(self, reports: Sequence[CommitReport], **kept: Any) -> None:
         super().__init__(**kept)
@@ -213,37 +212,37 @@ class _RecordedTarget(MemoryTarget):
         self._failed = {one.hook for one in reports if _has_failed(one)}
 
     def committed(self, hook: Hook) -> CommitReport | None:
-        """Nothing yet; a commit that failed fails again."""
+        """Return None; a commit that failed fails again."""
         if hook in self._failed:
-            raise RunError("the store refused the commit when the run was made")
+            raise RunError("The store refused the commit in the recorded run.")
         return super().committed(hook)
 
     def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:
-        """Keep a text of the user, unless that was refused."""
+        """Store a text of the user, unless the store refused it."""
         self._check(operation_id, "turn.user.replace_text")
         return super().rewrite_user(part, text, operation_id)
 
     def rewrite_reply(self, part: str | None, text: str, operation_id: str) -> str:
-        """Keep a text of the reply, unless that was refused."""
+        """Store a text of the reply, unless the store refused it."""
         self._check(operation_id, "turn.assistant.replace_text")
         return super().rewrite_reply(part, text, operation_id)
 
     def _check(self, operation_id: str, effect_type: str) -> None:
         if (operation_id, effect_type) in self._refused:
-            raise RunError("the store refused this when the run was made")
+            raise RunError("The store refused this write in the recorded run.")
 
 
 def _has_failed(report: CommitReport) -> bool:
-    """Return True if a whole transaction was lost: then even what is not stored, such as a message, is refused.
+    """Return True if the whole transaction failed. Then all effects are refused, even those that store nothing.
 
-    A commit that stores nothing but artifacts, and had all of them refused, fails just the same.
+    A commit that stores only artifacts, all of which were refused, has the same form.
     """
     errors = [one.error for one in report.entries]
     return any(one is not None and one.code == ErrorCode.STORAGE for one in errors) and None not in errors
 
 
 def _target(recorded: Run, snapshot: RunStarted) -> MemoryTarget:
-    """Make a target with the artifacts as they were; nothing else is needed of a store."""
+    """Make a target with the artifacts at the start; a replay needs nothing else from a store."""
     artifacts = MemoryArtifacts()
     if snapshot.session_key is not None:
         artifacts.put(snapshot.session_key, list(snapshot.artifacts.values()))
@@ -252,4 +251,4 @@ def _target(recorded: Run, snapshot: RunStarted) -> MemoryTarget:
 
 
 def _no_call(_: Turn) -> NoReturn:
-    raise RunError("the run has no reply on record, so it cannot be replayed; run it anew instead")
+    raise RunError("The run has no recorded reply, so it cannot be replayed. Run it again instead.")

@@ -1,4 +1,4 @@
-"""Workers: where operations run. The protocol, and threads of this process."""
+"""Workers run operations: the protocol, threads of this process, and executors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from tract_jupyter.concurrency import Stopped, StopSignal, stopped_by
-from tract_jupyter.runs.events import Progress
 from tract_jupyter.runs.model import OperationResult, ResultError
 from tract_jupyter.runs.terms import MAX_ERROR_TEXT, ErrorCode, OperationStatus
 from tract_jupyter.storage import interruptible
@@ -29,7 +28,7 @@ _logger = logging.getLogger(__name__)
 
 
 MAX_THREADS: Final = 1_000
-"""Operations that run at once on threads, where the plan says no less."""
+"""The number of operations that may run at once on threads."""
 
 _MAX_PARTIAL_TEXT = 2_000
 _LONGEST_WAIT: Final = 1.0  # seconds
@@ -40,11 +39,11 @@ class Job:
     """The work of one operation.
 
     Attributes:
-        function: takes the context, and returns the result (R53); a coroutine function may be given too.
+        function: takes the context and returns the result (R53); it may be a coroutine function.
         context: plain data.
-        anywhere: whether both can be sent to another process; otherwise it runs in this one.
-        is_computed: whether it only computes, within bounds, and waits for nothing: then a thread would cost more than
-            the work, and it is done at once where it is submitted.
+        anywhere: True if another process can run the job.
+        is_computed: True if the job only computes within limits and never waits. Then it runs at once where it is
+            submitted, because a thread would cost more than the work.
     """
 
     function: Callable[[OperationContext], Any]
@@ -53,12 +52,12 @@ class Job:
     is_computed: bool = False
 
 
-Report = tuple[Any, OperationResult | Progress]
-"""A key, and how its job ended, or how far it has come."""
+Report = tuple[Any, OperationResult | dict[str, Any]]
+"""The key of a job, and its result or its progress. Progress is a dict with `percent`, `tokens` or `text`."""
 
 
 class Workers(Protocol):
-    """Runs jobs, and has a clock. One coordinator uses it at a time, from one thread."""
+    """Runs jobs, and has a clock. One coordinator at a time uses it, from one thread."""
 
     @property
     def capacity(self) -> int | None:
@@ -70,42 +69,42 @@ class Workers(Protocol):
         ...
 
     def submit(self, key: object, job: Job, abort: StopSignal) -> bool | None:
-        """Have it run. It does not raise: what goes wrong is the job's result.
+        """Start a job. This does not raise: errors become the job's result.
 
         Returns:
-            True if its report is there already, so that `wait` will not wait for it.
+            True if the report is ready, so that `wait` returns at once.
         """
         ...
 
     def wait(self, timeout: float | None) -> list[Report]:
-        """Wait for at least one report, a wake-up, or the end of these seconds; return what has come."""
+        """Wait for a report, a wake-up or the timeout in seconds, and return the reports."""
         ...
 
     def wake(self) -> None:
-        """End `wait`; from any thread."""
+        """End `wait`. Any thread may call this."""
         ...
 
 
 def failed(operation_id: str, message: str) -> OperationResult:
-    """Return the error of an operation that could not be carried out properly."""
+    """Return an error result for an operation that could not run properly."""
     error = ResultError(code=ErrorCode.OPERATION, message=message[:MAX_ERROR_TEXT])
     return OperationResult(operation_id=operation_id, status=OperationStatus.ERROR, error=error)
 
 
 def result_of(context: OperationContext, get: Callable[[], object]) -> OperationResult:
-    """Return the result of a job, or the error that stands for what it raises (R53)."""
+    """Return the result of a job, or an error result for its exception (R53)."""
     try:
-        found = get()
-    except BaseException as error:  # noqa: BLE001 # whatever it is, it is the operation's, never the run's
+        result = get()
+    except BaseException as error:  # noqa: BLE001 # it is an error of the operation, never of the run
         return error_result(context, error)
-    if isinstance(found, OperationResult):
-        return found
-    message = f"It returned {type(found).__name__}; an operation returns an OperationResult."
+    if isinstance(result, OperationResult):
+        return result
+    message = f"It returned {type(result).__name__}. An operation must return an OperationResult."
     return failed(context.operation_id, message)
 
 
 def error_result(context: OperationContext, error: BaseException) -> OperationResult:
-    """Return how an operation ends that raised this."""
+    """Return the result of an operation that raised this exception."""
     if isinstance(error, Stopped):
         return OperationResult(operation_id=context.operation_id, status=OperationStatus.ABORTED)
     return failed(context.operation_id, f"{type(error).__name__}: {error}")
@@ -115,24 +114,31 @@ _is_computed: ContextVar[bool] = ContextVar("tract_is_computed", default=False)
 
 
 def is_computed_here() -> bool:
-    """Return True where an operation runs on the thread that waits for the run: an interrupt is meant for the run."""
+    """Return True if an operation runs on the run's own thread. Then an interrupt is meant for the run."""
     return _is_computed.get()
 
 
-_progress: ContextVar[Callable[[Progress], None]] = ContextVar("tract_progress")
+_progress: ContextVar[Callable[[dict[str, Any]], None]] = ContextVar("tract_progress")
 
 
 def report_progress(percent: float | None = None, tokens: int | None = None, text: str = "") -> None:
-    """Say how far the operation that runs here has come; in another process nobody hears it."""
-    tell = _progress.get(None)
-    if tell is not None:
-        tell(Progress(percent, tokens, text[:_MAX_PARTIAL_TEXT]))
+    """Report the progress of the operation that runs on this thread. In another process this does nothing.
+
+    Args:
+        percent: 0 to 100.
+        tokens: the number of tokens that a model has written so far.
+        text: new text; it is cut to 2,000 characters.
+    """
+    report = _progress.get(None)
+    if report is not None:
+        values = {"percent": percent, "tokens": tokens, "text": text[:_MAX_PARTIAL_TEXT]}
+        report({name: value for name, value in values.items() if value not in {None, ""}})
 
 
 class ThreadWorkers:
-    """Runs jobs on threads, as many as are needed; a thread that is free is used again.
+    """Runs jobs on threads of this process, and reuses free threads.
 
-    The threads do not keep the process alive: one that never ends is left behind.
+    The threads do not keep the process alive.
     """
 
     capacity: int | None = MAX_THREADS
@@ -152,17 +158,17 @@ class ThreadWorkers:
         self.close()
 
     def close(self) -> None:
-        """End the threads that are free, and the others as soon as they are."""
+        """End the free threads now, and the others after their jobs."""
         for _ in range(self._threads):
             self._jobs.put(None)
         self._threads = 0
 
     def now(self) -> float:
-        """Return the seconds since the epoch; they never go back."""
+        """Return the seconds since the epoch; the clock is monotonic."""
         return self._epoch + time.perf_counter()
 
     def submit(self, key: object, job: Job, abort: StopSignal) -> bool:
-        """Have it run on a thread of this process, or at once if it is only computed: then return True."""
+        """Run the job on a thread. A computed job runs at once; then return True."""
         if job.is_computed:
             self._compute(key, job, abort)
             return True
@@ -171,7 +177,7 @@ class ThreadWorkers:
             try:
                 self._add_thread()
             except RuntimeError as error:
-                # the system has no more threads; with one of ours it is only a matter of time
+                # the system has no more threads; if we have one, the job waits for it
                 if not self._threads:
                     self._reports.put((key, _Free(error_result(job.context, error))))
                     return True
@@ -179,20 +185,19 @@ class ThreadWorkers:
         return False
 
     def wait(self, timeout: float | None) -> list[Report]:
-        """Wait for at least one report, a wake-up, or the end of these seconds; return what has come."""
-        found: list[Report] = []
-        # a signal that strikes between a look for it and the wait is seen only after the wait; one that struck at the
-        # end of a block waits for the end of the run, if nobody asks for it
+        """Wait for a report, a wake-up or the timeout in seconds, and return the reports."""
+        reports: list[Report] = []
+        # Python handles a signal only between waits, so no wait is long
         seconds = _LONGEST_WAIT if timeout is None else min(timeout, _LONGEST_WAIT)
         try:
-            self._note(interruptible(self._reports.get, timeout=seconds), found)
+            self._note(interruptible(self._reports.get, timeout=seconds), reports)
             while True:
-                self._note(self._reports.get_nowait(), found)
+                self._note(self._reports.get_nowait(), reports)
         except Empty:
-            return found
+            return reports
 
     def wake(self) -> None:
-        """End `wait`; from any thread."""
+        """End `wait`. Any thread may call this."""
         self._reports.put((None, None))
 
     def _add_thread(self) -> None:
@@ -200,19 +205,19 @@ class ThreadWorkers:
         threading.Thread(target=self._work, name=name, daemon=True).start()
         self._threads += 1
 
-    def _note(self, report: tuple[Any, Any], found: list[Report]) -> None:
-        key, what = report
-        if what is None:
+    def _note(self, report: tuple[Any, Any], reports: list[Report]) -> None:
+        key, content = report
+        if content is None:
             return
-        if isinstance(what, _Free):
+        if isinstance(content, _Free):
             self._busy -= 1
-            what = what.result
-        found.append((key, what))
+            content = content.result
+        reports.append((key, content))
 
     def _work(self) -> None:
         while (item := self._jobs.get()) is not None:
             key, job, abort = item
-            self._hear_progress(key)
+            self._assign_progress(key)
             with stopped_by(abort):
                 result = result_of(job.context, partial(_call, job))
             self._reports.put((key, _Free(result)))
@@ -222,17 +227,16 @@ class ThreadWorkers:
         try:
             with stopped_by(abort):
                 self._reports.put((key, job.function(job.context)))
-        except Exception as error:  # noqa: BLE001 # it is the operation's, never the run's; an interrupt is the run's
+        except Exception as error:  # noqa: BLE001 # an error of the operation; an interrupt ends the run
             self._reports.put((key, error_result(job.context, error)))
         finally:
             _is_computed.reset(token)
 
-    def _hear_progress(self, key: object) -> None:
-        """Have what is reported in this thread or task be about this job, until the next one."""
+    def _assign_progress(self, key: object) -> None:
         _progress.set(lambda progress: self._reports.put((key, progress)))
 
     def _report(self, key: object, result: OperationResult) -> None:
-        """Have `wait` return a result that did not come from a thread; from any thread."""
+        """Add a report that does not come from our threads. Any thread may call this."""
         self._reports.put((key, result))
 
 
@@ -244,34 +248,35 @@ class _Free:
 
 
 def _call(job: Job) -> object:
-    found = job.function(job.context)
-    if hasattr(found, "__await__"):
+    result = job.function(job.context)
+    if hasattr(result, "__await__"):
         import asyncio
 
-        return asyncio.run(_awaited(found))
-    return found
+        return asyncio.run(_awaited(result))
+    return result
 
 
-async def _awaited(found: Any) -> object:
-    return await found
+async def _awaited(awaitable: Any) -> object:
+    return await awaitable
 
 
 class ExecutorWorkers(ThreadWorkers):
-    """Runs the jobs that may run anywhere on an executor, and the others on threads of this process.
+    """Runs jobs on an executor if they may run anywhere, and the others on threads of this process.
 
-    It takes a `ProcessPoolExecutor`, Dask's `client.get_executor()`, ipyparallel's `view.executor`. A function that
-    runs there is told its deadline by its context, and hears no signal; what has not begun there is taken back.
+    The executor may be a `ProcessPoolExecutor`, Dask's `client.get_executor()` or ipyparallel's `view.executor`. A
+    function there knows its deadline from the context, and sees no signal. An abort cancels jobs that have not begun.
 
-    When the executor dies, such as a pool that lost a process, whatever it had is an error of these operations
-    (`operation_error`): those that ran, and those that waited within it. What comes later goes to a fresh executor, if
-    `fresh` makes one; otherwise it is an error too.
+    If the executor breaks, such as a pool that lost a process, its jobs fail with `operation_error`. Later jobs use a
+    new
+    executor if `fresh` makes one; otherwise they fail, too.
 
     Args:
-        executor: the caller's; it is not shut down here.
-        workers: how many jobs the executor runs at once; then no more operations run at once, wherever. With it the
-            order of operations decides who is next, and the time of each one counts from its own start; without it
-            all that is ready waits within the executor.
-        fresh: makes another one in its place; those are shut down by `close`.
+        executor: the caller's executor; it is not shut down here.
+        workers: the number of jobs that the executor runs at once. It then limits all operations, so their order
+            decides
+            which one starts next, and each timeout counts from the real start. Without it, ready jobs wait in the
+            executor.
+        fresh: makes a new executor; `close` shuts these down.
     """
 
     def __init__(
@@ -281,39 +286,39 @@ class ExecutorWorkers(ThreadWorkers):
         self.capacity = workers or MAX_THREADS
         self._executor = executor
         self._fresh = fresh
-        self._made: list[Executor] = []
+        self._own_executors: list[Executor] = []
 
     def close(self) -> None:
-        """End the threads, and shut down what was made here, without waiting."""
+        """End the threads, and shut down the executors that were made here, without waiting."""
         super().close()
-        for executor in self._made:
+        for executor in self._own_executors:
             executor.shutdown(wait=False, cancel_futures=True)
 
     def submit(self, key: object, job: Job, abort: StopSignal) -> bool:
-        """Have it run on the executor, if it may run anywhere."""
+        """Run the job on the executor, if it may run anywhere."""
         if not job.anywhere:
             return super().submit(key, job, abort)
         try:
             future = self._sent(job)
-        except Exception as error:  # noqa: BLE001 # executors raise what they like
+        except Exception as error:  # noqa: BLE001 # executors may raise anything
             self._report(key, error_result(job.context, error))
             return True
-        forget = abort.on_set(future.cancel)
+        stop_watching = abort.on_set(future.cancel)
 
-        def ended(future: Future[Any]) -> None:
-            forget()
+        def report(future: Future[Any]) -> None:
+            stop_watching()
             self._report(key, result_of(job.context, future.result))
 
-        future.add_done_callback(ended)
+        future.add_done_callback(report)
         return False
 
     def _sent(self, job: Job) -> Future[Any]:
         try:
             return self._executor.submit(job.function, job.context)
         except RuntimeError:
-            # broken, or shut down
+            # it is broken or shut down
             if self._fresh is None:
                 raise
             self._executor = self._fresh()
-            self._made.append(self._executor)
+            self._own_executors.append(self._executor)
             return self._executor.submit(job.function, job.context)

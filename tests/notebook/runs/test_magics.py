@@ -71,7 +71,7 @@ def test_a_run_that_failed_is_shown_with_one_line_of_error(shell, model):
     result = shell.run(ASK)
     assert not result.ok
     assert re.fullmatch(
-        r"run \w{8}: the main call failed: provider_error: ValueError: the provider is away", result.error
+        r"Run \w{8}: the main call failed: provider_error: ValueError: the provider is away", result.error
     )
     assert re.search(r"Run \w{8}: failed", result.text)
     assert "Traceback" not in result.text
@@ -81,7 +81,7 @@ def test_a_run_that_failed_is_shown_with_one_line_of_error(shell, model):
     ("cell", "told"),
     [
         ("%%tract_run --regenerate\nAnd this?", "leave the cell empty"),
-        ("%%tract_run --profile reserch\nAnd this?", "there is no profile 'reserch'"),
+        ("%%tract_run --profile reserch\nAnd this?", "There is no profile 'reserch'"),
         ("%%tract_run --nothing\nx", "%%tract_run has no option '--nothing'"),
     ],
 )
@@ -192,7 +192,7 @@ def test_a_crashed_run_says_how_to_go_on_and_does(shell, model):
     assert result.ok, result.error
     assert f"Run {run_id}: done" in result.text
     assert len(model.asked) == 1
-    assert "has ended; generate() makes another one" in shell.run(f"%tract run {run_id} --resume").error
+    assert "has ended. generate() makes another one" in shell.run(f"%tract run {run_id} --resume").error
 
 
 def test_a_run_that_waits_goes_on_after_the_decision(shell):
@@ -206,7 +206,7 @@ def test_a_run_that_waits_goes_on_after_the_decision(shell):
     tract.profiles.save(OperationProfile.of("careful", [asks]), activate=True)
     result = shell.run("%%tract_run\nWhich?")
     run_id = tract.runs()[0].run_id[:8]
-    assert f"run {run_id} waits for a decision about 'sure'" in result.error
+    assert f"Run {run_id} waits for a decision about 'sure'" in result.error
     assert f"%tract inbox. Then %tract run {run_id} --resume resumes it." in result.text
     assert not shell.run("%tract run --resume").ok
     (waiting,) = tract.review.inbox()
@@ -225,7 +225,7 @@ def test_a_replay_tells_the_root_hash(shell, model):
 def test_a_run_that_has_not_ended_is_not_replayed(shell, model):
     run_id = crash(shell, model)
     assert (
-        "has not ended, so it cannot be replayed; resume it, or wait for its end"
+        "has not ended, so it cannot be replayed. Resume it, or wait for its end"
         in shell.run(f"%tract run {run_id} --replay").error
     )
 
@@ -236,7 +236,7 @@ def test_a_run_that_has_not_ended_is_not_replayed(shell, model):
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("run xyz", "there is no run 'xyz'; tract.runs(), or %tract runs, lists them"),
+        ("run xyz", "There is no run 'xyz'. tract.runs() or %tract runs lists them."),
         ("run a b", "usage: %tract run [ID] [--prompt | --resume | --replay]"),
         ("run --all", "Usage: %tract "),
         ("run --prompt --replay", "usage: %tract "),

@@ -116,7 +116,7 @@ def test_one_operation_is_tried_out(shell, tract):
     ("line", "told"),
     [
         ("prompt --nosuch", "usage: %tract prompt [TEXT] [--profile NAME]"),
-        ("prompt x --profile nosuch", "there is no profile 'nosuch'"),
+        ("prompt x --profile nosuch", "There is no profile 'nosuch'"),
         ("run --dry", "usage: %tract run"),
         ("run --dry stlye x --profile guide", "Did you mean 'style'?"),
     ],

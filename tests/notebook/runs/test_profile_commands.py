@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tract_jupyter.models import digest
-from tract_jupyter.runs.profile import Block, OperationProfile, run_operation
+from tract_jupyter.runs.profile import OperationBlock, OperationProfile, run_operation
 
 pytestmark = pytest.mark.usefixtures("model")
 
@@ -25,7 +25,7 @@ def test_profiles_are_listed_and_shown(shell):
 
 def test_blocks_are_told_with_their_descriptions(shell):
     tract = shell.namespace["tract"]
-    block = Block.of(
+    block = OperationBlock.of(
         "weather",
         [run_operation("w", order=1, text="x")],
         name="Skies",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tract_jupyter.runs import Hook, Operation, OperationContext, RunMessage, Trigger, perform
+from tract_jupyter.runs import Hook, Operation, OperationContext, RunMessage, RunTrigger, perform
 from tract_jupyter.runs.kinds import Services
 
 
@@ -21,7 +21,7 @@ def context_of(**changes):
     given = {
         "run_id": "r",
         "operation_id": "op",
-        "trigger": Trigger.GENERATE,
+        "trigger": RunTrigger.GENERATE,
         "hook": Hook.BEFORE,
         "messages": messages,
     }

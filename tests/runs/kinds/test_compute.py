@@ -10,7 +10,7 @@ import pytest
 from tests.runs.kinds.operations import context, made_by, operation, performed, rules
 from tract_jupyter.exceptions import RunError
 from tract_jupyter.runs import FUNCTIONS, Functions, SystemUpdate, UiInline, run_function
-from tract_jupyter.runs.kinds import ComputeKind, OperationFailed, Output, Services, Skipped
+from tract_jupyter.runs.kinds import ComputeKind, OperationFailed, OperationOutput, Services, Skipped
 
 KIND = ComputeKind()
 
@@ -57,7 +57,7 @@ def test_any_json_is_a_value(value):
 
 
 def test_a_function_may_say_more():
-    assert computed(lambda *_: Output(1, debug={"x": 1})).debug == {"x": 1}
+    assert computed(lambda *_: OperationOutput(1, debug={"x": 1})).debug == {"x": 1}
     assert computed(lambda *_: Skipped("not_today")).reason == "not_today"
 
 
@@ -92,7 +92,7 @@ def test_a_function_that_is_not_registered():
     "name", ["os.system", "builtins.eval", "tests.runs.kinds.test_compute.shout", "shout"]
 )
 def test_a_path_of_python_is_no_name(name):
-    with pytest.raises(OperationFailed, match="is registered"):
+    with pytest.raises(OperationFailed, match="There is no function"):
         made_by(KIND, {"function": name})
 
 
@@ -136,7 +136,7 @@ def test_registering():
     assert functions["count"] is count
     assert (list(functions), len(functions)) == (["count"], 1)
     functions.register("count")(count)
-    with pytest.raises(RunError, match="registered already"):
+    with pytest.raises(RunError, match="in use by"):
         functions.register("count")(shout)
     functions.register("count", replace=True)(shout)
     assert functions["count"] is shout
@@ -174,5 +174,5 @@ def test_the_parentheses_may_be_left_out():
         return 1
 
     assert functions["count"] is count
-    with pytest.raises(RunError, match="'<lambda>' is not a valid name"):
+    with pytest.raises(RunError, match="Invalid function name '<lambda>'"):
         functions.register(lambda context, arguments: 1)

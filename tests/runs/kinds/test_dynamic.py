@@ -9,7 +9,7 @@ from tract_jupyter import Tract
 from tract_jupyter.runs.kinds import (
     DynamicKind,
     OperationFailed,
-    Output,
+    OperationOutput,
     RunDecisions,
     Services,
     Skipped,
@@ -88,7 +88,7 @@ def test_a_standing_approval_is_enough(tract, spec):
     waits = fired(tract)
     inbox(tract)[0].approve(scope="always")
     assert isinstance(waits, Waits)
-    assert isinstance(fired(tract), Output)
+    assert isinstance(fired(tract), OperationOutput)
 
 
 def test_another_process_decides_and_a_third_one_goes_on(own_store, spec):
@@ -101,7 +101,7 @@ def test_another_process_decides_and_a_third_one_goes_on(own_store, spec):
     with Tract.open(url=own_store) as going_on:
         made = runner_of(going_on).resume(context(**GIVEN), waits.pending_id)
         assert made.value["urls"] == ["http://a"]
-        assert isinstance(made, Output)
+        assert isinstance(made, OperationOutput)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_an_operation_that_was_removed_meanwhile(own_store, spec):
 
 def test_a_pending_that_nobody_knows_is_fired_again(tract, spec):
     tract.register_operation(spec())
-    assert isinstance(runner_of(tract).resume(context(**GIVEN), "nosuch"), Output)
+    assert isinstance(runner_of(tract).resume(context(**GIVEN), "nosuch"), OperationOutput)
 
 
 def test_one_that_was_approved_and_failed_is_an_error(tract, spec):
@@ -173,5 +173,5 @@ def test_wrong_parameters(tract, params):
 
 
 def test_a_host_without_operations():
-    with pytest.raises(OperationFailed, match="dynamic operations are not available"):
+    with pytest.raises(OperationFailed, match="Dynamic operations are not available"):
         made_by(KIND, PARAMS)

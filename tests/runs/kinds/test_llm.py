@@ -132,13 +132,13 @@ GOOD = '{"name": "A", "budget": 1.5, "team": {"size": 2}, "tasks": [{"id": 1}]}'
 @pytest.mark.parametrize(("text", "told_of"), [
     (GOOD, None),
     (GOOD.replace("}]}", '}], "note": "n"}'), None),
-    (GOOD.replace('"A"', "3"), "name should be string, and is number"),
-    (GOOD.replace("1.5", "true"), "budget should be number, and is boolean"),
-    (GOOD.replace('"id": 1', '"id": "1"'), "tasks[0].id should be number"),
-    (GOOD.replace('"size": 2', '"size": null'), "team.size should be number, and is null"),
+    (GOOD.replace('"A"', "3"), "name must be string, not number"),
+    (GOOD.replace("1.5", "true"), "budget must be number, not boolean"),
+    (GOOD.replace('"id": 1', '"id": "1"'), "tasks[0].id must be number"),
+    (GOOD.replace('"size": 2', '"size": null'), "team.size must be number, not null"),
     (GOOD.replace('"budget": 1.5, ', ""), "budget is missing"),
     (GOOD.replace('"size": 2', '"size": 2, "zzz": 1'), "team.zzz is not expected"),
-    ("[]", "the value should be object"),
+    ("[]", "the value must be object"),
 ])  # fmt: skip
 def test_a_schema_is_held_only_if_strict(text, told_of):
     """E20, X08: the schema language; a reply that does not fit is a `validation_error` that says where."""

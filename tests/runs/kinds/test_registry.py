@@ -43,7 +43,7 @@ def test_a_registry_has_the_kinds_that_it_is_given():
     assert "llm" not in kinds
     assert kinds["template"].name == "template"
     assert kinds["template"] is kinds["template"]
-    with pytest.raises(RunError, match="unknown kind of operation: 'templat'. Did you mean 'template'"):
+    with pytest.raises(RunError, match="Unknown kind of operation: 'templat'. Did you mean 'template'"):
         kinds["templat"]
 
 
@@ -53,7 +53,7 @@ def test_other_packages_may_bring_kinds(monkeypatch):
     assert {"third", "broken", "llm", "guard", "tool"} <= set(kinds)
     assert kinds["third"].name == "third"
     assert kinds["template"].name == "template"  # nobody else's
-    with pytest.raises(RunError, match="'broken' of another package cannot be used: no such library"):
+    with pytest.raises(RunError, match="'broken' of another package cannot be loaded: no such library"):
         kinds["broken"]
 
 

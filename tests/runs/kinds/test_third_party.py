@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 KIND = """
-from tract_jupyter.runs.kinds.base import Output
+from tract_jupyter.runs.kinds.base import OperationOutput
 
 class Echo:
     name = "echo"
@@ -20,7 +20,7 @@ class Echo:
     def check(self, operation):
         return [] if "text" in operation.config.params else [("text_required", "text: is missing")]
     def prepare(self, operation, services):
-        return lambda context: Output(operation.config.params["text"] + context.run_id)
+        return lambda context: OperationOutput(operation.config.params["text"] + context.run_id)
 
 class Failing:
     def __init__(self):

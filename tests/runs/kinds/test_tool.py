@@ -146,5 +146,5 @@ def test_templates_are_checked_and_rendered_first(tract, calls):
 
 
 def test_a_host_without_tools():
-    with pytest.raises(OperationFailed, match="tools are not available"):
+    with pytest.raises(OperationFailed, match="Tools are not available"):
         made_by(KIND, {"tool": "x"})

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import ProfileError
 from tract_jupyter.runs.profile import (
-    Block,
+    OperationBlock,
     OperationProfile,
     read_profile,
     run_operation,
@@ -112,7 +112,7 @@ def test_a_profile_survives_its_json(these, mode):
     for one in these:
         assert type(one).from_dict(one.to_dict()) == one
     unique = [one for one in these if not one.config.artifact]
-    profile = OperationProfile.of("p", unique, [Block.of("b", these[:1])], execution_mode=mode)
+    profile = OperationProfile.of("p", unique, [OperationBlock.of("b", these[:1])], execution_mode=mode)
     assert OperationProfile.from_dict(profile.to_dict()) == profile
     assert read_profile(profile) == read_profile(profile.to_dict()) == profile
 
@@ -125,7 +125,7 @@ def test_a_trigger_may_stand_alone():
 @pytest.mark.parametrize("given", [run_operation("a", order=1, text="x"), {"operationId": "a"}, "a", None, 3])
 def test_operations_come_as_a_list(given):
     """What was given instead is told, not what it consists of."""
-    for make in (OperationProfile.of, Block.of):
+    for make in (OperationProfile.of, OperationBlock.of):
         with pytest.raises(ProfileError, match="give a list of operations, not "):
             make("p", given)
     with pytest.raises(ProfileError, match="give a list of blocks, not "):
@@ -141,9 +141,9 @@ def test_json_that_is_no_profile_is_refused_in_words():
 def test_profiles_and_blocks_are_shown_in_a_line():
     """With the ids of what they run, of which the first are enough."""
     many = [run_operation(f"o{place}", order=place, text="x") for place in range(10)]
-    block = Block.of("weather", many)
-    assert repr(block) == "<Block 'weather': o0, o1, o2, o3, o4, o5, o6, o7, and 2 more>"
-    profile = OperationProfile.of("guide", many[:1], [Block.of("weather", many[1:3])])
+    block = OperationBlock.of("weather", many)
+    assert repr(block) == "<OperationBlock 'weather': o0, o1, o2, o3, o4, o5, o6, o7, and 2 more>"
+    profile = OperationProfile.of("guide", many[:1], [OperationBlock.of("weather", many[1:3])])
     assert repr(profile) == str(profile) == "<OperationProfile 'guide': o0, weather:o1, weather:o2>"
     assert repr(OperationProfile.of("empty")) == "<OperationProfile 'empty': no operations>"
 
@@ -158,7 +158,7 @@ def test_a_word_may_stand_alone():
 @pytest.mark.parametrize("what", ["after", "outputs", "into"])
 def test_what_is_no_word_is_refused(what):
     """Nor is it taken apart."""
-    assert wrong("a", text="x", **{what: 3})[2] == f"{what} is a word or a list of words, not 3"
+    assert wrong("a", text="x", **{what: 3})[2] == f"{what} must be a word or a list of words, not 3"
 
 
 def test_a_dependency_is_named_by_its_id():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import ProfileError
-from tract_jupyter.runs.profile import Block, BlockRef, OperationProfile, run_operation
+from tract_jupyter.runs.profile import BlockRef, OperationBlock, OperationProfile, run_operation
 
 
 def op(name, order=1.0, **more):
@@ -21,7 +21,9 @@ def priority(profile):
 
 def test_own_operations_keep_their_ids_and_come_first():
     """R24, E19: nothing is put before the ids of a profile's own operations."""
-    profile = OperationProfile.of("p", [op("late", 9_000_000)], [Block.of("b", [op("early", -5)])], version=3)
+    profile = OperationProfile.of(
+        "p", [op("late", 9_000_000)], [OperationBlock.of("b", [op("early", -5)])], version=3
+    )
     compiled = profile.compile()
     assert [one.id for one in compiled.operations] == ["late", "b:early"]
     assert priority(profile) == ["late", "b:early"]
@@ -35,7 +37,7 @@ def test_ids_are_those_of_the_block_wherever_they_are_named():
         run_operation("g", "guard", order=1, outputs=["yes"], text="?"),
         op("a", 2, only_if={"g.yes": True}),
     ]
-    compiled = OperationProfile.of("p", blocks=[Block.of("b", these)]).compile().operations
+    compiled = OperationProfile.of("p", blocks=[OperationBlock.of("b", these)]).compile().operations
     assert compiled[1].config.depends_on == ("b:g",)
     assert compiled[1].config.run_conditions[0].source == "b:g"
     assert compiled[1].definition.name == "a"
@@ -43,10 +45,10 @@ def test_ids_are_those_of_the_block_wherever_they_are_named():
 
 def test_what_is_disabled_is_left_out():
     """R18, E9, X11: references, blocks, and whole profiles; a disabled operation stays, for the run to record (G2)."""
-    block = Block.of("b", [op("a", enabled=False)])
+    block = OperationBlock.of("b", [op("a", enabled=False)])
     assert [one.id for one in OperationProfile.of("p", blocks=[block]).compile().operations] == ["b:a"]
     refs = [BlockRef(block=block, enabled=False)]
-    off = Block.of("off", [op("a")], enabled=False)
+    off = OperationBlock.of("off", [op("a")], enabled=False)
     for profile in (
         OperationProfile.of("p", [op("a")], enabled=False),
         OperationProfile.of("p", blocks=[*refs, off]),
@@ -58,7 +60,7 @@ def test_what_is_disabled_is_left_out():
 
 def test_tags_have_one_writer_over_all_blocks():
     """E16, X11: yet what is left out writes nothing."""
-    one, other = (Block.of(name, [op("a", tag="same")]) for name in "xy")
+    one, other = (OperationBlock.of(name, [op("a", tag="same")]) for name in "xy")
     with pytest.raises(ProfileError, match="art.same is written by x:a, y:a") as caught:
         OperationProfile.of("p", blocks=[one, other]).compile()
     assert caught.value.problems[0][0] == "duplicate_tag"
@@ -68,7 +70,9 @@ def test_tags_have_one_writer_over_all_blocks():
 def test_ids_are_unique_over_all_blocks():
     """E19, X11: `a:b` of one and `c` of another must not become the same."""
     with pytest.raises(ProfileError, match="have this id"):
-        OperationProfile.of("p", blocks=[Block.of("a:b", [op("c")]), Block.of("a", [op("b:c")])]).compile()
+        OperationProfile.of(
+            "p", blocks=[OperationBlock.of("a:b", [op("c")]), OperationBlock.of("a", [op("b:c")])]
+        ).compile()
 
 
 orders = st.one_of(
@@ -81,7 +85,7 @@ def test_the_order_is_that_of_blocks_then_of_operations(blocks, places):
     """R24, R60, X11: whatever the numbers are, no bucket overflows and no order is lost."""
     refs = [
         BlockRef(
-            block=Block.of(f"b{place}", [op(f"{i}", order) for i, order in enumerate(block)]),
+            block=OperationBlock.of(f"b{place}", [op(f"{i}", order) for i, order in enumerate(block)]),
             order=places[place],
         )
         for place, block in enumerate(blocks)

@@ -9,10 +9,10 @@ import pytest
 
 from tract_jupyter.runs import ArtifactHistory, model
 from tract_jupyter.runs.kinds import compute, dynamic, guard, llm, rag, template, tool, transform
-from tract_jupyter.runs.profile import Block, BlockRef, OperationProfile
+from tract_jupyter.runs.profile import BlockRef, OperationBlock, OperationProfile
 
 DATA = [
-    OperationProfile, BlockRef, Block, model.OperationDefinition, model.OperationConfig, model.ArtifactSpec, ArtifactHistory,
+    OperationProfile, BlockRef, OperationBlock, model.OperationDefinition, model.OperationConfig, model.ArtifactSpec, ArtifactHistory,
     model.PromptPart, model.PromptMessage, model.TurnRewrite, model.InlineNote, model.RunCondition, model.Activation,
     model.Retry, model.Debug,
 ]  # fmt: skip

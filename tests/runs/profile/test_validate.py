@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tract_jupyter.exceptions import ProfileError
-from tract_jupyter.runs import ExecutionMode, Format, Hook, Operation, Trigger
-from tract_jupyter.runs.profile import Block, OperationProfile, read_block, read_profile
+from tract_jupyter.runs import ExecutionMode, Format, Hook, Operation, RunTrigger
+from tract_jupyter.runs.profile import OperationBlock, OperationProfile, read_block, read_profile
 
 BEFORE, AFTER = "before_main_llm", "after_main_llm"
 
@@ -26,12 +26,12 @@ def asks(source="g", output="yes", is_=True):
 
 
 def saved(*operations):
-    return {one.id: one for one in Block.of("b", operations).operations}
+    return {one.id: one for one in OperationBlock.of("b", operations).operations}
 
 
 def rules(*operations):
     with pytest.raises(ProfileError) as caught:
-        Block.of("b", operations)
+        OperationBlock.of("b", operations)
     return [rule for rule, _, _ in caught.value.problems]
 
 
@@ -57,7 +57,7 @@ def test_what_an_operation_is_and_how_it_runs_is_kept():
     assert not one.config.enabled
     assert one.config.debug.enabled
     assert one.config.params == {"template": "x"}
-    assert one.config.triggers == (Trigger.GENERATE,)
+    assert one.config.triggers == (RunTrigger.GENERATE,)
 
 
 def test_an_operation_needs_no_steps_and_its_kind_may_be_any_text():
@@ -69,7 +69,7 @@ def test_one_hook_is_usual_and_both_triggers():
     """R22, R23: what is left out means before the main call, and both triggers."""
     config = saved(op())["a"].config
     assert config.hooks == (Hook.BEFORE,)
-    assert config.triggers == (Trigger.GENERATE, Trigger.REGENERATE)
+    assert config.triggers == (RunTrigger.GENERATE, RunTrigger.REGENERATE)
 
 
 def test_lists_are_brought_into_order():
@@ -78,7 +78,7 @@ def test_lists_are_brought_into_order():
         op("x"),
         op("a", hooks=[BEFORE], triggers=["regenerate", "generate", "generate"], dependsOn=["x", "x"]),
     )
-    assert one["a"].config.triggers == (Trigger.GENERATE, Trigger.REGENERATE)
+    assert one["a"].config.triggers == (RunTrigger.GENERATE, RunTrigger.REGENERATE)
     assert one["a"].config.depends_on == ("x",)
     both = saved(op("a", hooks=[AFTER, BEFORE, AFTER]))["a"]
     assert both.config.hooks == (Hook.BEFORE, Hook.AFTER)
@@ -165,7 +165,7 @@ def test_parameters_hold_no_keys_of_providers():
     """R27: a secret is refused, and not repeated in the message."""
     key = "sk-" + "a1B2" * 10
     with pytest.raises(ProfileError, match="credentialRef") as caught:
-        Block.of("b", [op("a", "mine", params={"headers": [{"auth": f"Bearer {key}"}]})])
+        OperationBlock.of("b", [op("a", "mine", params={"headers": [{"auth": f"Bearer {key}"}]})])
     assert [rule for rule, _, _ in caught.value.problems] == ["secret_in_params"]
     assert key not in str(caught.value)
 
@@ -206,7 +206,7 @@ def test_dependencies_are_others_of_the_same_block():
     assert rules(op(dependsOn=["b"])) == ["unknown_dependency"]
     assert rules(op(dependsOn=["a"])) == ["self_dependency"]
     with pytest.raises(ProfileError, match="Did you mean 'summary'"):
-        Block.of("b", [op("summary"), op("a", dependsOn=["sumary"])])
+        OperationBlock.of("b", [op("summary"), op("a", dependsOn=["sumary"])])
 
 
 def test_cycles_are_refused_even_among_disabled_operations():
@@ -214,7 +214,7 @@ def test_cycles_are_refused_even_among_disabled_operations():
     ring = [op("c", dependsOn=["a"], enabled=False), op("a", dependsOn=["b"], enabled=False)]
     ring += [op("b", dependsOn=["c"], enabled=False), op("d", dependsOn=["a"])]
     with pytest.raises(ProfileError, match="a -> b -> c -> a; remove") as caught:
-        Block.of("b", ring)
+        OperationBlock.of("b", ring)
     assert [(rule, where) for rule, where, _ in caught.value.problems] == [
         ("cycle", "block 'b', operation 'a', dependsOn")
     ]
@@ -277,7 +277,7 @@ def test_all_that_is_wrong_is_told_at_once():
     with pytest.raises(ProfileError) as caught:
         OperationProfile.of(
             "p", [op("a", order="1", hooks=[], dependsOn=["zz"]), op("b", dependsOn=["a"], params={}), 7],
-            [Block.of("x", []), {"block": {"blockId": "y", "name": "y", "operations": [op(dependsOn=["q"])]}}],
+            [OperationBlock.of("x", []), {"block": {"blockId": "y", "name": "y", "operations": [op(dependsOn=["q"])]}}],
             execution_mode="parallel",
         )  # fmt: skip
     assert [(rule, where) for rule, where, _ in caught.value.problems] == [
@@ -288,7 +288,7 @@ def test_all_that_is_wrong_is_told_at_once():
         ("unknown_dependency", "block 'y', operation 'a', dependsOn"),
     ]
     text = str(caught.value)
-    assert "order must be a number, not '1'; the smaller runs and commits first" in text
+    assert "order must be a number, not '1'; smaller orders run and commit first" in text
     assert "pydantic" not in text
     assert "Input should" not in text
 
@@ -316,7 +316,7 @@ def test_a_profile_is_data_and_may_be_empty():
 
 def test_a_block_is_referred_to_once():
     """E19, X11: two references to a block are refused."""
-    block = Block.of("x", [])
+    block = OperationBlock.of("x", [])
     with pytest.raises(ProfileError, match="refers to it twice") as caught:
         OperationProfile.of("p", blocks=[block, block])
     assert caught.value.problems[0][0] == "duplicate_block"

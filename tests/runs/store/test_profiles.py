@@ -16,7 +16,7 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.review import Trust
 from tract_jupyter.runs import Profiles
-from tract_jupyter.runs.profile import Block, OperationProfile, run_operation
+from tract_jupyter.runs.profile import OperationBlock, OperationProfile, run_operation
 from tract_jupyter.storage import Database, EventRows, RunProfileRows
 
 TRACT = "1" * 32
@@ -80,7 +80,7 @@ def test_one_is_active(profiles):
 
 def test_one_whose_blocks_do_not_go_together_is_not_made_active(profiles):
     """E16: it is refused as it is activated, and not as a run is about to begin."""
-    blocks = [Block.of(name, [run_operation("a", order=1, text="x", tag="same")]) for name in "xy"]
+    blocks = [OperationBlock.of(name, [run_operation("a", order=1, text="x", tag="same")]) for name in "xy"]
     clash = OperationProfile.of("clash", blocks=blocks)
     profiles.save(SCENE, activate=True)
     with pytest.raises(ProfileError, match="art.same is written by x:a, y:a"):
@@ -98,7 +98,7 @@ def test_removing_one(profiles):
     profiles.remove("scene")
     assert profiles.active is None
     for call in (profiles.remove, profiles.get, profiles.activate):
-        with pytest.raises(UnknownProfileError, match="there is no profile 'scene'; there are: none"):
+        with pytest.raises(UnknownProfileError, match="There is no profile 'scene'. Profiles: none"):
             call("scene")
     profiles.save(OperationProfile.of("Scene"))
     with pytest.raises(UnknownProfileError, match="Did you mean 'Scene'"):
@@ -147,7 +147,7 @@ def test_what_is_adopted_is_what_was_read(database, make, profiles):
     make("them").save(SCENE)
     (listed,) = profiles.list()
     make("them").save(OperationProfile.of("scene"))
-    with pytest.raises(RunError, match="was changed since you read it"):
+    with pytest.raises(RunError, match="has changed since you read it"):
         profiles.adopt(listed)
     assert profiles.list()[0].quarantined
     change(database, "UPDATE run_profiles SET profile_json = '['")

@@ -3,14 +3,14 @@
 import pytest
 
 from tract_jupyter.exceptions import TemplateError
-from tract_jupyter.runs import ArtifactView, Hook, OperationContext, RunMessage, Trigger
+from tract_jupyter.runs import ArtifactView, Hook, OperationContext, RunMessage, RunTrigger
 from tract_jupyter.runs.templates import render
 
 MESSAGES = [("system", "one"), ("user", "aaaa"), ("assistant", "bbbb"), ("system", "two"), ("user", "cccc")]
 
 
 def context(messages=MESSAGES, **changes):
-    given = {"run_id": "r", "operation_id": "op", "trigger": Trigger.GENERATE, "hook": Hook.BEFORE,
+    given = {"run_id": "r", "operation_id": "op", "trigger": RunTrigger.GENERATE, "hook": Hook.BEFORE,
              "messages": tuple(RunMessage(role=role, content=content, key=f"#{place}")
                                for place, (role, content) in enumerate(messages))}  # fmt: skip
     return OperationContext(**{**given, **changes})

@@ -26,9 +26,9 @@ from tract_jupyter.runs import (
     OperationStatus,
     Persistence,
     Prompt,
+    RunTrigger,
     Skip,
     SkippedReason,
-    Trigger,
     Turn,
     commit,
     counts_against,
@@ -211,7 +211,7 @@ def _step(
 ) -> tuple[bool, Turn]:
     ops = given.get("before" if hook is Hook.BEFORE else "after") or []
     phase, _ = _phase({**given, "ops": ops}, hook, turn, client, {})
-    items = [CommitItem.of(one, phase.results[one.id]) for one in phase.plan.operations]
+    items = [CommitItem.of(one, phase.results[one.id]) for one in phase.plan.by_id.values()]
     turn, report = commit(hook, items, turn, target)
     results.update({key: _told(one) for key, one in phase.results.items()})
     failed = any(map(counts_against, phase.results.values()))
@@ -236,7 +236,7 @@ def _phase(
     base = OperationContext(
         run_id="run",
         operation_id="none",
-        trigger=Trigger(given.get("trigger") or Trigger.GENERATE),
+        trigger=RunTrigger(given.get("trigger") or RunTrigger.GENERATE),
         hook=hook,
         now="2026-01-02T03:04:05+00:00",
         variables=given.get("context") or {},

@@ -6,8 +6,8 @@ from typing import Any
 
 from tract_jupyter.exceptions import ProfileError
 from tract_jupyter.runs.profile import (
-    Block,
     CompiledProfile,
+    OperationBlock,
     OperationProfile,
     read_block,
     read_profile,
@@ -101,7 +101,7 @@ def _tried(view: Any) -> dict[str, Any]:
         return {"ok": False, "error": {"code": "validation_error", "rule": rules[0], "rules": rules}}
 
 
-def _block_view(block: Block) -> dict[str, Any]:
+def _block_view(block: OperationBlock) -> dict[str, Any]:
     configs = {one.id: one.config for one in block.operations}
     exposures = {name: [one.model_dump(mode="json", by_alias=True) for one in config.artifact.exposures]
                  for name, config in configs.items() if config.artifact}  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.runs.virtual import Script, VirtualWorkers, operation, script_job, watch
 from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import PlanError
-from tract_jupyter.runs import ExecutionMode, Hook, OperationFinished, Trigger, execute, make_plan
+from tract_jupyter.runs import ExecutionMode, Hook, OperationFinished, RunTrigger, execute, make_plan
 
 _SCRIPT = {"ms": "ms", "result": "result", "onAbort": "on_abort", "code": "code", "message": "message", "reason": "reason"}  # fmt: skip
 _LISTED = ("ids", "taskIds", "opIds", "operationIds", "operations", "nodes")
@@ -59,7 +59,7 @@ def _executed(given, events):
     plan = make_plan(
         [_operation(one, hook) for one in given["ops"]],
         hook,
-        Trigger(given.get("trigger") or Trigger.GENERATE),
+        RunTrigger(given.get("trigger") or RunTrigger.GENERATE),
         mode=ExecutionMode(given.get("mode") or ExecutionMode.CONCURRENT),
         concurrency=given.get("concurrency"),
         include=given.get("include"),

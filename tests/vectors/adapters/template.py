@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tract_jupyter.exceptions import TemplateError
-from tract_jupyter.runs import ArtifactView, ErrorCode, Hook, OperationContext, RunMessage, Trigger
+from tract_jupyter.runs import ArtifactView, ErrorCode, Hook, OperationContext, RunMessage, RunTrigger
 from tract_jupyter.runs.templates import render as render_in
 
 
@@ -18,7 +18,7 @@ def context_of(given: dict[str, Any], operation_id: str = "op", **more: Any) -> 
     return OperationContext(
         run_id="run",
         operation_id=operation_id,
-        trigger=Trigger.GENERATE,
+        trigger=RunTrigger.GENERATE,
         hook=Hook.BEFORE,
         messages=messages,
         artifacts={tag: view_of(tag, one) for tag, one in artifacts.items()},

@@ -17,7 +17,7 @@ from tract_jupyter.exceptions import OperationError, RunError
 from tract_jupyter.notebook.chat.cell import asked, check_model
 from tract_jupyter.notebook.runs.prompt import inspect_prompt
 from tract_jupyter.notebook.runs.view import RunView
-from tract_jupyter.runs import RunOptions, RunStatus, Trigger, message_of, project
+from tract_jupyter.runs import RunOptions, RunStatus, RunTrigger, message_of, project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -51,7 +51,7 @@ def ask(
     with asked(tract, options.model) as named:
         if text:
             return tract.chat(text, **given, **named)
-        trigger = Trigger.REGENERATE if options.regenerate else Trigger.GENERATE
+        trigger = RunTrigger.REGENERATE if options.regenerate else RunTrigger.GENERATE
         return tract.generate(trigger=trigger, **given, **named)
 
 

@@ -1,12 +1,13 @@
-"""Kinds: what an operation of a run does inside.
+"""Kinds: the work of a run's operations.
 
-* Asking a model: `llm`, `guard` (yes or no), with `json_output` to read the reply. Searching: `rag`.
+* Models: `llm`, `guard` (yes or no), with `json_output` to read the reply. Search: `rag`.
 * Computing: `template`, `transform`, `compute` (a Python function).
-* Acting, by the tract's own rules: `tool`, `dynamic` (fires a dynamic operation).
+* Acting, with the tract's own permissions: `tool`, `dynamic` (fires a dynamic operation).
 
-`base` has the protocol, `decisions` the pendings of `dynamic` and `tool`, `registry` the list: those built in, and
-those of other packages (entry points `tract_jupyter.run_kinds`). A kind checks an operation's `params` when a profile
-is saved, and makes a function of the context that gives a value or effects.
+`base` has the protocol, `decisions` the pendings of `dynamic` and `tool`, and `registry` the built-in kinds and those
+of
+other packages (entry points `tract_jupyter.run_kinds`). A kind checks an operation's `params` when a profile is saved,
+and makes a function of the context that returns a value or effects.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 from .base import OperationFailed as OperationFailed
-from .base import Output as Output
+from .base import OperationOutput as OperationOutput
 from .base import Services as Services
 from .base import Skipped as Skipped
 from .base import Waits as Waits

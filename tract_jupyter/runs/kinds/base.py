@@ -1,8 +1,8 @@
-"""The protocol of kinds of operations: what they may use, and what they may return.
+"""The protocol of kinds of operations: their services and their outcomes.
 
-A kind is a black box with explicit effects (R1): it checks `params` when a profile is saved, and prepares a function
-from the context to an `Output`. Whatever that function raises becomes an error in `attempt`, so a kind raises
-`OperationFailed` where a code of its own says more, and `concurrency.Stopped` where it stops since it was told to.
+A kind is a black box with explicit effects (R1). It checks `params` when a profile is saved, and makes a function from
+the context to an `OperationOutput`. `attempt` turns exceptions of that function into errors. A kind raises
+`OperationFailed` for a code of its own, and `concurrency.Stopped` when it stops after a signal.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def read_params(kind: type[P], params: Mapping[str, Any]) -> P:
     """Return an operation's parameters as their class.
 
     Raises:
-        OperationFailed: `validation_error`; they are wrong.
+        OperationFailed: `validation_error`; the parameters are invalid.
     """
     try:
         return kind.from_dict(dict(params))
@@ -55,23 +55,23 @@ def check_params(
     rules: Mapping[str, str],
     more: Callable[[P], list[Problem]],
 ) -> list[Problem]:
-    """Return all that is wrong with parameters.
+    """Return all problems of parameters.
 
     Args:
-        kind: their class.
-        params: the given parameters.
-        rules: the rule's name for a problem of `field`, or of anything within it as `field.*`; `params` otherwise.
-        more: returns problems of several fields together.
+        kind: the class of the parameters.
+        params: the parameters.
+        rules: the rule's name for a problem of `field`, or of anything within it as `field.*`; `params` by default.
+        more: returns problems that concern several fields.
     """
     try:
-        found = kind.from_dict(dict(params))
+        parsed = kind.from_dict(dict(params))
     except ValidationError as error:
         return _problems(error, rules)
-    return more(found)
+    return more(parsed)
 
 
 def check_template(text: str, field: str) -> list[Problem]:
-    """Return the problem that keeps a template from being read, if there is one."""
+    """Return the problem of a template that cannot be parsed, if any."""
     try:
         parse(text)
     except TemplateError as error:
@@ -84,11 +84,11 @@ def _problems(error: ValidationError, rules: Mapping[str, str]) -> list[Problem]
     for one in error.errors(include_url=False)[:_NAMED]:
         where = ".".join(map(str, one["loc"]))
         field = str(one["loc"][0]) if one["loc"] else ""
-        told = in_words(one)
+        message = in_words(one)
         problems.append(
             (
                 rules.get(where) or rules.get(f"{field}.*") or rules.get(field) or _otherwise(one),
-                shortened(f"{where}: {told}" if "." in where else told, 500),
+                shortened(f"{where}: {message}" if "." in where else message, 500),
             )
         )
     return problems
@@ -99,19 +99,19 @@ def _otherwise(error: ErrorDetails) -> str:
 
 
 Problem = tuple[str, str]
-"""What is wrong with an operation: the rule's name, such as `timeout_range`, and a sentence."""
+"""A problem of an operation: the rule's name, such as `timeout_range`, and a message."""
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OperationOutput:
     """The result of an operation.
 
     Attributes:
-        value: of its artifact, from which the effects are made (X04). Any JSON.
-        effects: used instead of a value by an operation that states its effects itself, as effects or their JSON.
+        value: the value of its artifact, from which the effects are made (X04). Any JSON.
+        effects: explicit effects, or their JSON; they replace the value.
         debug: details for diagnosis; bounded, without secrets.
-        usage: what it consumed: `prompt_tokens`, `completion_tokens`, `costUsd`, ...
-        inputs, outputs: summaries for the log (R56): hashes and sizes rather than texts.
+        usage: consumed resources: `prompt_tokens`, `completion_tokens`, `costUsd`, ...
+        inputs, outputs: summaries for the log (R56): hashes and sizes instead of texts.
     """
 
     value: Any = None
@@ -124,7 +124,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """The outcome of an operation that decided to do nothing (R38). Not an error; no effects (R36, R37)."""
+    """The outcome of an operation that decided to do nothing (R38): no error, no effects (R36, R37)."""
 
     reason: str = SkippedReason.CONDITION_FALSE
     condition: Mapping[str, Any] | None = None
@@ -132,20 +132,19 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """The outcome of an operation that needs a person's decision first, about the pending `pending_id`."""
+    """The outcome of an operation that needs the user's decision about the pending `pending_id`."""
 
     pending_id: str
 
 
-class OperationFailed(Exception):  # noqa: N818 # it leads to a result, and never leaves an operation
+class OperationFailed(Exception):  # noqa: N818 # it becomes a result, and never leaves an operation
     """The failure of an operation, with a stable code (R55).
 
     Args:
-        code: one of `ErrorCode`, or a code of the kind's own in lower snake case (G31); otherwise it is replaced by
-            `operation_error`.
-        message: what happened, why, and what to do; no secrets.
-        details: more of it, as JSON.
-        inputs, outputs: what the log records nevertheless.
+        code: an `ErrorCode`, or a code of the kind's own in lower snake case (G31); others become `operation_error`.
+        message: the problem, its cause and the remedy; no secrets.
+        details: more facts, as JSON.
+        inputs, outputs: summaries for the log.
     """
 
     def __init__(
@@ -166,26 +165,26 @@ class OperationFailed(Exception):  # noqa: N818 # it leads to a result, and neve
 
     @classmethod
     def invalid(cls, message: str) -> OperationFailed:
-        """Return the error for an operation whose parameters or result are wrong."""
+        """Return the error for invalid parameters or an invalid result."""
         return cls(ErrorCode.VALIDATION, message)
 
 
-KindOutcome = Output | Skipped | Waits
+KindOutcome = OperationOutput | Skipped | Waits
 Runner = Callable[["OperationContext"], KindOutcome]
-"""Does an operation's work once. It may be called from several threads, and again for another attempt."""
+"""Does the work of an operation once. Several threads may call it, and a retry calls it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The means that a host gives to kinds. Each is None where the host has none; a kind that needs it then fails.
+    """The services of the host for kinds. If a service is None, a kind that needs it fails.
 
     Attributes:
-        llm: the client that is asked if an operation names no other.
-        models: others, by the names that operations give as `providerRef` and `credentialRef`.
-        call_tool: name and arguments of a tool, `actor`, perhaps `approval` -> its result; permissions are the
-            executor's business, and this is its `execute`.
-        functions: of kind `compute`, by name; each gets the context and the parameters.
-        search: query, how many, and filters -> documents, best first; see `runs.kinds.rag`.
+        llm: the client for operations that name no other.
+        models: the models by `providerRef` and `credentialRef`.
+        call_tool: `ToolExecutor.execute`: takes the name and arguments of a tool, `actor` and maybe `approval`, and
+            returns the result.
+        functions: functions of the kind `compute` by name; each takes the context and the arguments.
+        search: takes a query, a number and filters, and returns documents, best first; see `runs.kinds.rag`.
         decisions: the pendings of operations that need a decision.
     """
 
@@ -207,34 +206,36 @@ class ModelRef(NamedTuple):
 class OperationKind(Protocol):
     """A kind of operation.
 
-    It may also have
+    Optional members:
 
-    * `configured(config)`: returns the configuration that the engine uses;
-    * `is_computed`: true if it only computes, within bounds, waits for nothing and changes nothing that it is given.
-      Then it runs at once, on the thread that waits for the run;
-    * `model_ref(operation)`: the `ModelRef` that it names, if any: it must be there before anything is called;
-    * `parameters`: the classes of its `params`, whose fields are offered where an operation is typed.
+    * `configured(config)`: returns the configuration for the engine;
+    * `is_computed`: True if it only computes within limits, never waits and changes none of its inputs. Then it runs
+    at
+      once, on the run's own thread;
+    * `model_ref(operation)`: the `ModelRef` that an operation names. It must exist before any call;
+    * `parameters`: the classes of its `params`, whose fields are offered as completions.
     """
 
     @property
     def name(self) -> str:
-        """The name that `OperationDefinition.kind` has."""
+        """The name in `OperationDefinition.kind`."""
         ...
 
     @property
     def anywhere(self) -> bool:
-        """True if what `prepare` returns can be pickled and run in another process."""
+        """True if another process can run the result of `prepare`."""
         ...
 
     def check(self, operation: Operation) -> list[Problem]:
-        """Return all that is wrong with an operation's configuration, before it is saved. Nothing is run."""
+        """Return all problems of an operation's configuration before it is saved. Nothing runs."""
         ...
 
     def prepare(self, operation: Operation, services: Services) -> Runner:
-        """Make what is run. It may raise `OperationFailed`, as running it may.
+        """Return the function to run. Both may raise `OperationFailed`.
 
-        If it may wait for a person, it has `resume(context, pending_id)` too, which goes on after a decision about the
-        pending that `Waits` named; that may still be undecided.
+        If the function may wait for the user, it also has `resume(context, pending_id)`, which continues after the
+        decision
+        about the pending in `Waits`. The pending may still be undecided then.
         """
         ...
 
@@ -243,7 +244,9 @@ _ALONE: Final = re.compile(r"\s*\{\{-?((?:(?!\{\{|\}\}|\{%).)*?)-?\}\}\s*", re.D
 
 
 def filled(value: Any, context: OperationContext) -> Any:
-    """Return a JSON value with its templates rendered. A text that is one `{{ expression }}` becomes its value.
+    """Return a JSON value with its templates rendered.
+
+    A text that is only `{{ expression }}` becomes the value of the expression.
 
     Raises:
         TemplateError: a template cannot be rendered.
@@ -263,14 +266,14 @@ def filled(value: Any, context: OperationContext) -> Any:
 def check_filled(
     kind: type[P], operation: Operation, *, only: Collection[str] | None = None
 ) -> list[Problem]:
-    """Return what is wrong with an operation's parameters and with their templates (of `only` these parameters)."""
+    """Return the problems of an operation's parameters and their templates; with `only`, of these templates."""
     params = operation.config.params
     templates = {key: one for key, one in params.items() if only is None or key in only}
     return check_params(kind, params, {}, lambda _: check_templates(templates, "params"))
 
 
 def check_templates(value: Any, path: str) -> list[Problem]:
-    """Return what is wrong with the templates in a JSON value, each with its place."""
+    """Return the problems of the templates in a JSON value, each with its place."""
     if isinstance(value, str):
         return check_template(value, path)
     inner = (

@@ -1,7 +1,7 @@
-"""Kind `compute`: calls a Python function that was registered; see `Tract.functions` and `run_function`.
+"""Kind `compute`: calls a registered Python function; see `Tract.functions` and `run_function`.
 
-`params`: `{"function": name, "arguments": {...}}`; texts in the arguments may be templates. What the function returns
-is the value; effects, one or several, are taken as such.
+`params`: `{"function": name, "arguments": {...}}`; texts in the arguments may be templates. The function returns the
+value, or one or several effects.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tract_jupyter.models import plain
 from tract_jupyter.runs.attempt import FUNCTIONS, is_importable
 from tract_jupyter.runs.kinds.base import (
     OperationFailed,
-    Output,
+    OperationOutput,
     Skipped,
     Waits,
     check_filled,
@@ -46,21 +46,21 @@ class ComputeKind:
     name = "compute"
     parameters = (ComputeParams,)
     anywhere = True
-    """Where the function is importable; see `Computation.anywhere`."""
+    """See `Computation.anywhere`."""
 
     def check(self, operation: Operation) -> list[Problem]:
-        """Return all that is wrong with the parameters. The function may be registered later."""
+        """Return all problems of the parameters. The function may be registered later."""
         return check_filled(ComputeParams, operation)
 
     def prepare(self, operation: Operation, services: Services) -> Computation:
-        """Look up the function, and return its call."""
+        """Return the call of the function."""
         params = read_params(ComputeParams, operation.config.params)
         known = {**FUNCTIONS, **services.functions}
         function = known.get(params.function)
         if function is None:
             raise OperationFailed.invalid(
-                f"no function {params.function!r} is registered.{nearest(params.function, known)} Register it with "
-                "@t.functions.register, or @run_function in a module, before the run"
+                f"There is no function {params.function!r}.{nearest(params.function, known)} Register it with "
+                "@t.functions.register, or @run_function in a module, before the run."
             )
         return Computation(function, params.arguments)
 
@@ -78,17 +78,19 @@ class Computation:
         return is_importable(self.function)
 
     def __call__(self, context: OperationContext) -> KindOutcome:
-        """Call it; what it raises is the operation's error."""
+        """Call the function. Its exceptions become errors of the operation."""
         arguments = filled(self.arguments, context)
-        debug = {"arguments": quoted(arguments, context.snapshot_characters)}  # before it can change them
+        debug = {
+            "arguments": quoted(arguments, context.snapshot_characters)
+        }  # the function may change the arguments
         returned = self.function(context, arguments)
-        if isinstance(returned, Output | Skipped | Waits):
+        if isinstance(returned, OperationOutput | Skipped | Waits):
             return returned
         several = returned if isinstance(returned, list | tuple) and returned else [returned]
         if all(isinstance(one, Tagged) for one in several):
-            return Output(effects=tuple(several), debug=debug)
+            return OperationOutput(effects=tuple(several), debug=debug)
         try:
-            return Output(plain(returned), debug=debug)
+            return OperationOutput(plain(returned), debug=debug)
         except ContentError as error:
             name = getattr(self.function, "__name__", "the function")
-            raise OperationFailed.invalid(f"the result of {name!r} has no JSON form: {error}") from None
+            raise OperationFailed.invalid(f"The result of {name!r} has no JSON form: {error}") from None

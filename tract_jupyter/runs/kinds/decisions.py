@@ -41,7 +41,7 @@ class RunDecisions:
             ParameterError: the fields do not fit.
         """
         pending = self._tract.operations.fire(
-            name, fields, ask=self._left_to_a_person, does=action,
+            name, fields, ask=self._leave_to_user, does=action,
             actor=f"operation:{context.operation_id}"[:128], triggered_by=asked_by(context.run_id),
         )  # fmt: skip
         self.keep(pending)
@@ -88,7 +88,7 @@ class RunDecisions:
             with suppress(TractError):  # another process may decide at the same time
                 pending = self.find(pending_id)
                 if pending is not None and pending.status.is_open:
-                    pending.reject("the run that asked is over")
+                    pending.reject("the run has ended")
 
     def _is_proven(self, pending: Any) -> bool:
         """Return True if the stored decision is this user's, or only stops something."""
@@ -98,7 +98,7 @@ class RunDecisions:
         news = ledger.news(pending)
         return news is not None and ledger.proves(news, pending.fingerprint)
 
-    def _left_to_a_person(self, pending: Any) -> None:
+    def _leave_to_user(self, pending: Any) -> None:
         if not self._tract.reviewer.granted(pending):
             self._tract.reviewer.keep(pending)
 

@@ -1,9 +1,9 @@
-"""Kind `dynamic`: fires a dynamic operation of the tract (an `OperationSpec` that is active).
+"""Kind `dynamic`: fires a dynamic operation of the tract (an active `OperationSpec`).
 
-`params`: `{"operation": name, "fields": {...}, "action": name}`; texts in the fields may be templates. The action is
-done where no handler decides and the operation does not ask a person. Approved, the value is what the
-approval returned, or else the fields as they were approved. Rejected, the operation is skipped (`condition_false`).
-Left to a person, it waits in the inbox and holds no worker.
+`params`: `{"operation": name, "fields": {...}, "action": name}`; texts in the fields may be templates. The action runs
+if no handler decides and the operation does not ask the user. If approved, the value is the result of the approval, or
+else the approved fields. If rejected, the operation is skipped (`condition_false`). If the user has to decide, the
+request waits in the inbox and occupies no worker.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tract_jupyter.exceptions import ContentError, OperationError
 from tract_jupyter.models import PendingStatus, plain
 from tract_jupyter.runs.kinds.base import (
     OperationFailed,
-    Output,
+    OperationOutput,
     Skipped,
     Waits,
     check_filled,
@@ -41,7 +41,7 @@ class DynamicParams(Data):
     operation: Annotated[str, Field(min_length=1, max_length=255)]
     fields: dict[str, Any] = Field(default_factory=dict)
     action: Annotated[str, Field(min_length=1, max_length=255)] | None = None
-    """Done where no handler decides and nobody is asked."""
+    """The action if no handler decides and the user is not asked."""
 
 
 class DynamicKind:
@@ -52,13 +52,13 @@ class DynamicKind:
     anywhere = False
 
     def check(self, operation: Operation) -> list[Problem]:
-        """Return all that is wrong with the parameters. The dynamic operation is looked up when it is fired."""
+        """Return all problems of the parameters. The dynamic operation is looked up when it fires."""
         return check_filled(DynamicParams, operation)
 
     def prepare(self, operation: Operation, services: Services) -> DynamicFiring:
-        """Return the firing; its fields are filled in when it runs."""
+        """Return the firing; its fields are rendered when it runs."""
         if services.decisions is None:
-            raise OperationFailed.invalid("dynamic operations are not available here; run it within a tract")
+            raise OperationFailed.invalid("Dynamic operations are not available here. Run it within a tract.")
         return DynamicFiring(read_params(DynamicParams, operation.config.params), services.decisions)
 
 
@@ -70,36 +70,36 @@ class DynamicFiring:
     decisions: RunDecisions
 
     def __call__(self, context: OperationContext) -> KindOutcome:
-        """Fire it with fields from the context."""
+        """Fire the operation with fields from the context."""
         fields = filled(self.params.fields, context)
         pending = _active(
             lambda: self.decisions.fire(self.params.operation, fields, context, self.params.action)
         )
-        return _made(pending, context.snapshot_characters)
+        return _outcome(pending, context.snapshot_characters)
 
     def resume(self, context: OperationContext, pending_id: str) -> KindOutcome:
         """Return the outcome of the decision; fire again if the pending is gone."""
         pending = _active(lambda: self.decisions.find(pending_id))
-        is_it = pending is not None and pending.operation == self.params.operation
-        return _made(pending, context.snapshot_characters) if is_it else self(context)
+        is_same = pending is not None and pending.operation == self.params.operation
+        return _outcome(pending, context.snapshot_characters) if is_same else self(context)
 
 
 def _active(look: Callable[[], Any]) -> Any:
-    """Return the pending that `look` gives. An operation that is not active, or wrong fields, fail the operation."""
+    """Return the pending from `look`. An inactive operation or invalid fields are an error of this operation."""
     try:
         return look()
     except OperationError as error:
         raise OperationFailed.invalid(str(error)[:MAX_ERROR_TEXT]) from None
 
 
-def _made(pending: Any, limit: int) -> KindOutcome:
+def _outcome(pending: Any, limit: int) -> KindOutcome:
     status = pending.status
     if status is PendingStatus.APPROVED:
         debug = {"fields": quoted(pending.fields, limit)}
-        return Output(_value(pending), outputs={"pendingId": pending.pending_id}, debug=debug)
+        return OperationOutput(_value(pending), outputs={"pendingId": pending.pending_id}, debug=debug)
     if status is PendingStatus.FAILED:
         raise OperationFailed(
-            ErrorCode.OPERATION, f"{pending.operation!r} was approved and failed: {pending.error}"[:MAX_ERROR_TEXT],
+            ErrorCode.OPERATION, f"{pending.operation!r} was approved, but failed: {pending.error}"[:MAX_ERROR_TEXT],
             {"pendingId": pending.pending_id},
         )  # fmt: skip
     if status.is_open:
@@ -113,5 +113,5 @@ def _value(pending: Any) -> Any:
         return plain(pending.fields if pending.result is None else pending.result)
     except ContentError as error:
         raise OperationFailed.invalid(
-            f"the result of {pending.operation!r} has no JSON form: {error}"
+            f"The result of {pending.operation!r} has no JSON form: {error}"
         ) from None

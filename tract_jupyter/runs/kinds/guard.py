@@ -1,4 +1,4 @@
-"""Kind `guard`: a yes-or-no question on which other operations depend (E22, E23, R40)."""
+"""Kind `guard`: yes-or-no questions for the conditions of other operations (E22, E23, R40)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import Field, field_validator
 
 from tract_jupyter.exceptions import TemplateError
-from tract_jupyter.runs.kinds.base import OperationFailed, Output, check_params, check_template, read_params
+from tract_jupyter.runs.kinds.base import (
+    OperationFailed,
+    OperationOutput,
+    check_params,
+    check_template,
+    read_params,
+)
 from tract_jupyter.runs.kinds.json_output import read_json
 from tract_jupyter.runs.kinds.llm import NO_MODEL, RULES, CallParams, ask, engine_config
 from tract_jupyter.runs.reading import message_of
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class GuardOutput(Data):
-    """One output of a guard: a key that conditions may name."""
+    """One output of a guard: a key that conditions can name."""
 
     key: Annotated[str, Field(pattern=r"^[a-z][A-Za-z0-9_]*$", max_length=64)]
     title: str | None = None
@@ -38,7 +44,7 @@ class _Contract(Data):
     @classmethod
     def _has_outputs(cls, value: tuple[GuardOutput, ...]) -> tuple[GuardOutput, ...]:
         if not value:
-            raise ValueError("a guard has at least one output")
+            raise ValueError("a guard needs at least one output")
         return value
 
     @property
@@ -56,7 +62,7 @@ class LiquidGuardParams(_Contract):
 
 
 class LlmGuardParams(_Contract, CallParams):
-    """Parameters of a guard that asks a model. `jsonMode` makes the provider enforce JSON with the declared keys."""
+    """Parameters of a guard that asks a model. `jsonMode` makes the provider enforce the declared keys."""
 
     engine: Literal["aux_llm"]
     json_mode: bool = True
@@ -77,52 +83,52 @@ class _Judge:
     params: GuardParams
     services: Services | None
 
-    def __call__(self, context: OperationContext) -> Output:
+    def __call__(self, context: OperationContext) -> OperationOutput:
         try:
             return self._judged(context)
         except (OperationFailed, TemplateError) as error:
             if self.params.run_on_error == "error":
                 raise
-            told = error.message if isinstance(error, OperationFailed) else str(error)
-            return Output(
-                value=dict.fromkeys(self.params.keys, False), debug={"allFalseBecause": message_of(told)}
+            message = error.message if isinstance(error, OperationFailed) else str(error)
+            return OperationOutput(
+                value=dict.fromkeys(self.params.keys, False), debug={"allFalseBecause": message_of(message)}
             )
 
-    def _judged(self, context: OperationContext) -> Output:
+    def _judged(self, context: OperationContext) -> OperationOutput:
         params = self.params
         if isinstance(params, LiquidGuardParams):
             text = render(params.template, context, strict=params.strict_variables)
-            return Output(value=_answers(text, params.keys))
+            return OperationOutput(value=_answers(text, params.keys))
         if self.services is None:
             raise OperationFailed.invalid(NO_MODEL)
         options = {"response_format": _response_format(params.keys)} if params.json_mode else {}
         answer = ask(params, self.services, context, options)
         value = _answers(answer.text, params.keys)
-        return Output(
+        return OperationOutput(
             value=value, usage=answer.usage, inputs=answer.inputs, outputs=answer.outputs, debug=answer.debug
         )
 
 
 def _answers(text: str, keys: tuple[str, ...]) -> dict[str, bool]:
-    """Read a guard's reply: raw JSON with every declared key, no others, and only booleans (E22)."""
+    """Read a guard's reply: raw JSON with all declared keys, no others, and only booleans (E22)."""
     value = read_json(text)
     if not isinstance(value, dict):
-        raise OperationFailed.invalid("a guard's reply must be a JSON object of booleans")
+        raise OperationFailed.invalid("A guard's reply must be a JSON object of booleans.")
     missing = [key for key in keys if key not in value]
     extra = [key for key in value if key not in keys]
     other = [key for key in keys if key in value and not isinstance(value[key], bool)]
-    told = [
-        f"{what}: {', '.join(found)}"
-        for what, found in (("missing", missing), ("not declared", extra), ("not boolean", other))
-        if found
+    problems = [
+        f"{problem}: {', '.join(names)}"
+        for problem, names in (("missing", missing), ("not declared", extra), ("not boolean", other))
+        if names
     ]
-    if told:
-        raise OperationFailed.invalid(f"the guard's answers do not fit its outputs; {'; '.join(told)}")
+    if problems:
+        raise OperationFailed.invalid(f"The guard's answers do not match its outputs: {'; '.join(problems)}")
     return {key: value[key] for key in keys}
 
 
 def _response_format(keys: tuple[str, ...]) -> dict[str, Any]:
-    """Return the contract as a JSON Schema, in the shape of OpenAI's `response_format`."""
+    """Return the outputs as a JSON Schema, in the format of OpenAI's `response_format`."""
     schema = {
         "type": "object",
         "properties": {key: {"type": "boolean"} for key in keys},
@@ -133,19 +139,19 @@ def _response_format(keys: tuple[str, ...]) -> dict[str, Any]:
 
 
 class GuardKind:
-    """The kind whose value is a flat map of booleans. `runOnError: all_false` turns its own failures into "no"."""
+    """The kind whose value maps keys to booleans. `runOnError: all_false` turns its own failures into False."""
 
     name: Final = "guard"
     parameters = (LiquidGuardParams, LlmGuardParams)
     anywhere: Final = False
 
     def check(self, operation: Operation) -> list[Problem]:
-        """Return what is wrong with `params`."""
+        """Return all problems of the parameters."""
         params = operation.config.params
         return check_params(_kind_of(params), params, _RULES, _check)
 
     def configured(self, config: OperationConfig) -> OperationConfig:
-        """Apply `retry` and `timeoutMs` of the parameters to the configuration; unchanged if they are wrong."""
+        """Apply `retry` and `timeoutMs` of the parameters; invalid parameters change nothing."""
         try:
             params = read_params(_kind_of(config.params), config.params)
         except OperationFailed:
@@ -153,7 +159,7 @@ class GuardKind:
         return engine_config(config, params) if isinstance(params, CallParams) else config
 
     def model_ref(self, operation: Operation) -> ModelRef | None:
-        """Return the model that it names; None if it asks none, or the parameters are wrong."""
+        """Return the named model; None if it asks none, or if the parameters are invalid."""
         try:
             params = read_params(_kind_of(operation.config.params), operation.config.params)
         except OperationFailed:
@@ -169,7 +175,7 @@ class GuardKind:
         return _Judge(params, services)
 
     def outputs(self, operation: Operation) -> tuple[str, ...]:
-        """Return the keys that conditions may name; empty if the parameters are wrong."""
+        """Return the keys for conditions; empty if the parameters are invalid."""
         try:
             return read_params(_kind_of(operation.config.params), operation.config.params).keys
         except OperationFailed:

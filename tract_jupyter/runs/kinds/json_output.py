@@ -1,7 +1,8 @@
-"""JSON in a model's reply: finding it, reading it strictly, and comparing it with a schema (X08).
+"""JSON in a model's reply: extraction, strict reading, and comparison with a schema (X08).
 
-An object of `"key": "type: description"`; a key that ends with `?` may be missing; other keys are refused. A list of
-one element says what all elements are. Any other literal is an example: its type counts.
+A schema is an object of `"key": "type: description"`. A key that ends with `?` is optional, and other keys are
+refused.
+A list with one element describes all elements. Any other literal is an example, and its type counts.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ _MEANT: Final = {
     "str": "string", "text": "string", "int": "integer", "float": "number", "double": "number", "bool": "boolean",
     "dict": "object", "map": "object", "list": "array", "tuple": "array", "none": "null",
 }  # fmt: skip
-"""Types of other languages, and what they are called here."""
+"""Type names of other languages, and the names here."""
 _WORD: Final = re.compile(r"\w+")
 _MAX_PROBLEMS: Final = 20
 _MAX_DEPTH: Final = 50
 
 
 def schema_problems(schema: Any) -> list[str]:
-    """Return what in a schema has no meaning: unknown types, and parts that are nested too deeply."""
-    found: list[str] = []
-    _look_through(schema, "", found, 0)
-    return found[:_MAX_PROBLEMS]
+    """Return the problems of a schema: unknown types, and parts that are nested too deeply."""
+    problems: list[str] = []
+    _look_through(schema, "", problems, 0)
+    return problems[:_MAX_PROBLEMS]
 
 
 def _look_through(schema: Any, path: str, found: list[str], depth: int) -> None:
@@ -64,10 +65,11 @@ def _look_through(schema: Any, path: str, found: list[str], depth: int) -> None:
 
 
 def _unknown_type(text: str) -> str | None:
-    """Return the word of a leaf that stands in the place of a type and is not one.
+    """Return the unknown type name in a leaf; None if the leaf is valid.
 
-    `"strng: the name"` says a type, and so does `"string | nul"`. A word alone is an example, unless it is nearly a
-    type here, or one of Python: nobody who writes `"str"` means that text.
+    `"strng: the name"` and `"string | nul"` name a type. A single word is an example, unless it is similar to a type
+    here
+    or is a type of Python: `"str"` is not meant as a text.
     """
     head, colon, rest = text.partition(":")
     words = [word.strip().lower() for word in head.split("|")]
@@ -80,10 +82,10 @@ def _unknown_type(text: str) -> str | None:
 
 
 def mismatches(value: Any, schema: Any) -> list[str]:
-    """Return how a value differs from its schema, with paths such as `tasks[0].id`; empty if it does not."""
-    found: list[str] = []
-    _compare(value, schema, "", found, 0)
-    return found[:_MAX_PROBLEMS]
+    """Return the differences between a value and its schema, with paths such as `tasks[0].id`."""
+    problems: list[str] = []
+    _compare(value, schema, "", problems, 0)
+    return problems[:_MAX_PROBLEMS]
 
 
 def _compare(value: Any, schema: Any, path: str, found: list[str], depth: int) -> None:
@@ -96,12 +98,12 @@ def _compare(value: Any, schema: Any, path: str, found: list[str], depth: int) -
     else:
         types = _types_of(schema)
         if not any(_CHECKS[one](value) for one in types):
-            found.append(f"{path or 'the value'} should be {' or '.join(types)}, and is {_type_of(value)}")
+            found.append(f"{path or 'the value'} must be {' or '.join(types)}, not {_type_of(value)}")
 
 
 def _compare_object(value: Any, schema: dict[str, Any], path: str, found: list[str], depth: int) -> None:
     if not isinstance(value, dict):
-        found.append(f"{path or 'the value'} should be object, and is {_type_of(value)}")
+        found.append(f"{path or 'the value'} must be object, not {_type_of(value)}")
         return
     known = {key.removesuffix("?"): (key, part) for key, part in schema.items()}
     found.extend(f"{_under(path, key)} is not expected" for key in value if key not in known)
@@ -114,14 +116,14 @@ def _compare_object(value: Any, schema: dict[str, Any], path: str, found: list[s
 
 def _compare_list(value: Any, schema: list[Any], path: str, found: list[str], depth: int) -> None:
     if not isinstance(value, list):
-        found.append(f"{path or 'the value'} should be array, and is {_type_of(value)}")
+        found.append(f"{path or 'the value'} must be array, not {_type_of(value)}")
     elif schema:
         for index, one in enumerate(value):
             _compare(one, schema[0], f"{path}[{index}]", found, depth + 1)
 
 
 def _types_of(schema: Any) -> list[str]:
-    """Return the types that a leaf allows: those of `"number | null: why"`, or that of an example."""
+    """Return the types that a leaf allows: the types in `"number | null: why"`, or the type of an example."""
     if isinstance(schema, str):
         words = [word.strip().lower() for word in schema.partition(":")[0].split("|")]
         return words if all(word in _CHECKS for word in words) else ["string"]
@@ -153,18 +155,18 @@ def read_json(text: str, mode: ParseMode = "raw", pattern: str | None = None) ->
     """Return the JSON value in a text.
 
     Args:
-        text: what a model said.
-        mode: the whole text; the first code block; or the first group that `pattern` matches, or its whole match.
-        pattern: a regular expression, of `custom_regex`.
+        text: the model's reply.
+        mode: read the whole text, the first code block, or the first match of `pattern` (its first group, if any).
+        pattern: a regular expression for `custom_regex`.
 
     Raises:
-        OperationFailed: `output_parse_error`; there is no JSON in it, or it is invalid. NaN and Infinity are refused.
+        OperationFailed: `output_parse_error`; the text has no valid JSON. NaN and Infinity are invalid.
     """
-    found = _extracted(text, mode, pattern)
+    source = _extracted(text, mode, pattern)
     try:
-        return json.loads(found, parse_constant=_no_constant)
+        return json.loads(source, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise _unreadable(f"the reply is not JSON: {error}", text) from None
+        raise _unreadable(f"The reply is not JSON: {error}", text) from None
 
 
 def _extracted(text: str, mode: ParseMode, pattern: str | None) -> str:
@@ -176,22 +178,22 @@ def _extracted(text: str, mode: ParseMode, pattern: str | None) -> str:
 
 
 def _code_block(text: str) -> str:
-    """Return the content of the first code block, without the language after its fence."""
+    """Return the content of the first code block, without its language."""
     start = text.find(_FENCE)
     end = text.find(_FENCE, start + 3) if start >= 0 else -1
     if end < 0:
-        raise _unreadable("the reply has no code block", text)
+        raise _unreadable("The reply has no code block.", text)
     return _LANGUAGE.sub("", text[start + 3 : end], count=1)
 
 
 def _searched(text: str, pattern: str) -> str:
     try:
-        found = patterns.first(pattern, text[:_LONGEST_SEARCHED])
+        match = patterns.first(pattern, text[:_LONGEST_SEARCHED])
     except OperationFailed as failed:
         raise _unreadable(failed.message, text) from None
-    if found is None:
-        raise _unreadable("the pattern is not found in the reply", text)
-    return found
+    if match is None:
+        raise _unreadable("The pattern does not match the reply.", text)
+    return match
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -199,6 +201,6 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _unreadable(message: str, text: str) -> OperationFailed:
-    told = message_of(message, _LONGEST_ERROR)
-    outputs = {"text": text[:1_024], "characters": len(text), "parseError": told}
-    return OperationFailed(ErrorCode.OUTPUT_PARSE, told, outputs=outputs)
+    problem = message_of(message, _LONGEST_ERROR)
+    outputs = {"text": text[:1_024], "characters": len(text), "parseError": problem}
+    return OperationFailed(ErrorCode.OUTPUT_PARSE, problem, outputs=outputs)

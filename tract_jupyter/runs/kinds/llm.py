@@ -1,4 +1,4 @@
-"""Kind `llm`: one request to a model beside the main call; its value is the reply's text or JSON (E20)."""
+"""Kind `llm`: one model request in addition to the main call. The value is the reply's text or JSON (E20)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tract_jupyter.models import sha256
 from tract_jupyter.runs.kinds.base import (
     ModelRef,
     OperationFailed,
-    Output,
+    OperationOutput,
     Services,
     check_params,
     check_template,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 StopText = Annotated[str, Field(min_length=1, max_length=120)]
 
-NO_MODEL: Final = f"no language model is configured; {HOW_TO_CHOOSE}"
+NO_MODEL: Final = f"No language model is configured; {HOW_TO_CHOOSE}"
 
 _RETRIED: Final = {
     "timeout": ErrorCode.TIMEOUT,
@@ -63,7 +63,7 @@ class Samplers(Data):
 
 
 class Attempts(Data):
-    """The repetitions of a failed request: 1 to 10 attempts. An unusable reply is never asked for again."""
+    """The retries of a failed request: 1 to 10 attempts. An unusable reply is never requested again."""
 
     max_attempts: Annotated[int, Field(ge=1, le=10)] = 1
     backoff_ms: Annotated[float, Field(ge=0, le=120_000)] = 0
@@ -71,7 +71,7 @@ class Attempts(Data):
 
 
 class CostBudget(Data):
-    """The cost that a call may have."""
+    """The cost limit of a call."""
 
     max_cost_usd: Annotated[float, Field(ge=0)] | None = None
 
@@ -95,19 +95,19 @@ class CallParams(Data):
 
     @property
     def model_ref(self) -> ModelRef | None:
-        """The names of a model and a credential; None if it names neither."""
+        """The named model and credential; None if both are left out."""
         named = self.provider_ref is not None or self.credential_ref is not None
         return ModelRef(self.provider_ref, self.credential_ref) if named else None
 
     @model_validator(mode="after")
     def _has_prompt(self) -> CallParams:
         if not self.prompt.strip():
-            raise ValueError("prompt is empty; write what the model is asked")
+            raise ValueError("prompt is empty. Write a prompt for the model")
         return self
 
 
 class LlmParams(CallParams):
-    """The `params` of kind `llm`."""
+    """The parameters of the kind `llm`."""
 
     output_mode: Literal["text", "json"] = "text"
     json_parse_mode: ParseMode | None = None
@@ -116,23 +116,27 @@ class LlmParams(CallParams):
     strict_schema_validation: bool = False
 
     def problems(self) -> list[Problem]:
-        """Return what is wrong with the parameters taken together."""
+        """Return problems that concern several parameters."""
         is_json = self.output_mode == "json"
-        found = []
+        problems = []
         if self.strict_schema_validation and not is_json:
-            found.append(("strict_schema_needs_json", "strictSchemaValidation requires outputMode=json"))
+            problems.append(("strict_schema_needs_json", "strictSchemaValidation requires outputMode=json"))
         if self.strict_schema_validation and self.json_schema is None:
-            found.append(("strict_schema_needs_schema", "strictSchemaValidation requires jsonSchema"))
+            problems.append(("strict_schema_needs_schema", "strictSchemaValidation requires jsonSchema"))
         if self.json_parse_mode is not None and not is_json:
-            found.append(("parse_mode_needs_json", "jsonParseMode requires outputMode=json"))
+            problems.append(("parse_mode_needs_json", "jsonParseMode requires outputMode=json"))
         if self.json_parse_mode == "custom_regex" and not (self.json_custom_pattern or "").strip():
-            found.append(("regex_pattern_required", "jsonParseMode=custom_regex requires jsonCustomPattern"))
+            problems.append(
+                ("regex_pattern_required", "jsonParseMode=custom_regex requires jsonCustomPattern")
+            )
         if self.json_schema is not None and not is_json and not self.strict_schema_validation:
-            found.append(("schema_needs_json", "jsonSchema requires outputMode=json"))
+            problems.append(("schema_needs_json", "jsonSchema requires outputMode=json"))
         if self.json_custom_pattern is not None and self.json_parse_mode != "custom_regex":
-            found.append(("pattern_needs_regex", "jsonCustomPattern requires jsonParseMode=custom_regex"))
-        found += [("schema_invalid", f"jsonSchema: {told}") for told in schema_problems(self.json_schema)]
-        return found
+            problems.append(("pattern_needs_regex", "jsonCustomPattern requires jsonParseMode=custom_regex"))
+        problems += [
+            ("schema_invalid", f"jsonSchema: {problem}") for problem in schema_problems(self.json_schema)
+        ]
+        return problems
 
 
 RULES: Final = {
@@ -145,11 +149,11 @@ RULES: Final = {
     "stop": "stop_limit",
     "samplers": "samplers_range",
 }
-"""The rules' names, by field."""
+"""Rule names by field."""
 
 
 def engine_config(config: OperationConfig, params: CallParams) -> OperationConfig:
-    """Return the configuration with the parameters' attempts and time limit, where it has none of its own."""
+    """Return the configuration with the retries and timeout of the parameters, unless it has its own."""
     changes: dict[str, Any] = {}
     if params.timeout_ms is not None and config.timeout_ms is None:
         changes["timeout_ms"] = params.timeout_ms
@@ -172,7 +176,7 @@ _CHARACTERS_PER_TOKEN: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """A model's answer, with its parts of the log."""
+    """A model's answer, with its entries for the log."""
 
     text: str
     usage: Mapping[str, Any]
@@ -187,17 +191,17 @@ def ask(
     context: OperationContext,
     options: Mapping[str, Any] | None = None,
 ) -> ModelAnswer:
-    """Ask once; trying again is the engine's business.
+    """Send one request. The engine handles retries.
 
     Args:
-        params: how.
+        params: the parameters of the request.
         services: has the client.
-        context: what the prompts are rendered with.
-        options: more that is passed to the client.
+        context: the context for the prompts.
+        options: additional options for the client.
 
     Raises:
-        OperationFailed: `rate_limited`, `timeout`, `provider_error`, `budget_exceeded`, or a `validation_error` if
-            the client is unknown. A failed rendering is a `TemplateError`, before anything is asked.
+        OperationFailed: `rate_limited`, `timeout`, `provider_error` or `budget_exceeded`; `validation_error` if the
+            client is unknown. A prompt that cannot be rendered raises `TemplateError` before the request.
     """
     client = _client(params, services)
     messages = _messages(params, context)
@@ -209,19 +213,19 @@ def ask(
         reply = Reply.of(response)
     except Stopped:
         raise
-    except Exception as error:  # noqa: BLE001 # what a client raises is its own business
+    except Exception as error:  # noqa: BLE001 # a client may raise anything
         if isinstance(error, LLMRequestError):
-            current_stop().check()  # it was ended by that
+            current_stop().check()  # the signal ended the request
         raise _provider_failure(error, inputs) from None
     limit = context.snapshot_characters
     outputs = _outputs(reply, response, limit)
     _check_cost(params, reply, inputs, outputs)
-    asked = {one["role"]: quoted(one["content"], limit) for one in messages}
-    return ModelAnswer(reply.text, reply.usage, inputs, outputs, {"asked": asked})
+    prompts = {one["role"]: quoted(one["content"], limit) for one in messages}
+    return ModelAnswer(reply.text, reply.usage, inputs, outputs, {"asked": prompts})
 
 
 def text_summary(text: str, limit: int) -> dict[str, Any]:
-    """Return the beginning of a text, and the hash of all of it."""
+    """Return the beginning of a text, and the hash of the whole text."""
     return {"text": quoted(text, limit), "textHash": _digest(text)}
 
 
@@ -229,7 +233,7 @@ def _client(params: CallParams, services: Services) -> LLMClient:
     ref = params.model_ref
     if ref is not None:
         if services.models is None:
-            raise OperationFailed.invalid("no models are registered here")
+            raise OperationFailed.invalid("No models are registered here.")
         try:
             return services.models.client(*ref)
         except LLMConfigError as error:
@@ -240,7 +244,7 @@ def _client(params: CallParams, services: Services) -> LLMClient:
 
 
 def _messages(params: CallParams, context: OperationContext) -> list[dict[str, Any]]:
-    """Render the messages; the system prompt comes first, and is left out if it is blank (EXE-032)."""
+    """Render the messages. The system prompt comes first; it is left out if blank (EXE-032)."""
     system = render(params.system or "", context, strict=params.strict_variables)
     prompt = render(params.prompt, context, strict=params.strict_variables)
     first = [{"role": "system", "content": system}] if system.strip() else []
@@ -248,7 +252,7 @@ def _messages(params: CallParams, context: OperationContext) -> list[dict[str, A
 
 
 def _options(params: CallParams) -> dict[str, Any]:
-    """Return the options by the names of the client protocol: `temperature`, `top_p`, `max_tokens`, ..."""
+    """Return the options with the names of the client protocol: `temperature`, `top_p`, `max_tokens`, ..."""
     options = {
         name: value for name, value in params.samplers.model_dump(by_alias=False).items() if value is not None
     }
@@ -267,7 +271,7 @@ def _check_length(params: CallParams, messages: list[dict[str, Any]]) -> None:
     if params.max_input_tokens is not None and tokens > params.max_input_tokens:
         raise OperationFailed(
             ErrorCode.BUDGET_EXCEEDED,
-            f"the prompts have about {tokens} tokens, and the limit is {params.max_input_tokens}; shorten them",
+            f"The prompts have about {tokens} tokens; the limit is {params.max_input_tokens}. Shorten them.",
         )
 
 
@@ -276,13 +280,13 @@ def _check_cost(
 ) -> None:
     most, cost = params.budget.max_cost_usd, reply.usage.get("cost")
     if most is not None and isinstance(cost, int | float) and cost > most:
-        message = f"the reply cost {cost} USD, and the limit is {most}"
+        message = f"The reply cost {cost} USD; the limit is {most}."
         raise OperationFailed(ErrorCode.BUDGET_EXCEEDED, message, inputs=inputs, outputs=outputs)
 
 
 def _provider_failure(error: Exception, inputs: Mapping[str, Any]) -> OperationFailed:
     message = message_of(error)
-    told = message.lower()
+    lower = message.lower()
     code = ErrorCode.PROVIDER
     if isinstance(error, LLMConfigError):
         code = ErrorCode.VALIDATION
@@ -290,37 +294,37 @@ def _provider_failure(error: Exception, inputs: Mapping[str, Any]) -> OperationF
         code = ErrorCode.BUDGET_EXCEEDED
     elif isinstance(error, LLMRequestError):
         code = ErrorCode.PROVIDER if error.code == CANCELLED else ErrorCode(error.code)
-    elif any(mark in told for mark in _RATE_LIMITS):
+    elif any(mark in lower for mark in _RATE_LIMITS):
         code = ErrorCode.RATE_LIMITED
-    elif isinstance(error, TimeoutError) or any(mark in told for mark in _TIMEOUTS):
+    elif isinstance(error, TimeoutError) or any(mark in lower for mark in _TIMEOUTS):
         code = ErrorCode.TIMEOUT
     return OperationFailed(code, message, _retry_after(error), inputs=inputs)
 
 
 def _retry_after(error: Exception) -> dict[str, Any]:
-    """Return how long the provider asks to wait: `retry_after` of its error, in seconds."""
+    """Return the wait that the provider asks for: `retry_after` of its error, in seconds."""
     seconds = getattr(error, "retry_after", None)
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0
     return {"retryAfterMs": seconds * 1_000} if is_number and seconds is not None else {}
 
 
 def _inputs(params: CallParams, messages: list[dict[str, Any]]) -> dict[str, Any]:
-    told = params.to_dict()
-    kept = ("providerRef", "model", "outputMode", "samplers", "maxOutputTokens", "maxInputTokens", "stop", "budget",
+    fields = params.to_dict()
+    logged = ("providerRef", "model", "outputMode", "samplers", "maxOutputTokens", "maxInputTokens", "stop", "budget",
             "timeoutMs", "retry")  # fmt: skip
     hashes = {f"{one['role']}Hash": _digest(one["content"]) for one in messages}
-    return {**{name: told[name] for name in kept if name in told}, **hashes}
+    return {**{name: fields[name] for name in logged if name in fields}, **hashes}
 
 
 def _outputs(reply: Reply, response: Mapping[str, Any], limit: int) -> dict[str, Any]:
-    found = {
+    values = {
         "finishReason": response["choices"][0].get("finish_reason"),
         "requestId": response.get("id"),
         "model": reply.model,
         "usage": reply.usage,
         **text_summary(reply.text, limit),
     }
-    return {name: value for name, value in found.items() if value not in (None, {})}
+    return {name: value for name, value in values.items() if value not in (None, {})}
 
 
 def _digest(text: str) -> str:
@@ -332,13 +336,13 @@ class _Ask:
     params: LlmParams
     services: Services
 
-    def __call__(self, context: OperationContext) -> Output:
+    def __call__(self, context: OperationContext) -> OperationOutput:
         answer = ask(self.params, self.services, context)
         try:
             value = self._value(answer.text)
         except OperationFailed as failed:
             raise _with_log(failed, answer) from None
-        return Output(
+        return OperationOutput(
             value=value, usage=answer.usage, inputs=answer.inputs, outputs=answer.outputs, debug=answer.debug
         )
 
@@ -349,30 +353,30 @@ class _Ask:
         value = read_json(text, params.json_parse_mode or "raw", params.json_custom_pattern)
         problems = mismatches(value, params.json_schema) if params.strict_schema_validation else []
         if problems:
-            raise OperationFailed.invalid(f"the reply does not fit jsonSchema: {'; '.join(problems)}")
+            raise OperationFailed.invalid(f"The reply does not match jsonSchema: {'; '.join(problems)}")
         return value
 
 
 class LlmKind:
-    """The kind that asks a model. A bad reply is an `output_parse_error` or `validation_error`, never retried."""
+    """The kind that asks a model. A bad reply is an `output_parse_error` or `validation_error`, and is not retried."""
 
     name: Final = "llm"
     parameters = (LlmParams,)
     anywhere: Final = False
 
     def check(self, operation: Operation) -> list[Problem]:
-        """Return what is wrong with `params`."""
+        """Return all problems of the parameters."""
         return check_params(LlmParams, operation.config.params, RULES, _check)
 
     def configured(self, config: OperationConfig) -> OperationConfig:
-        """Apply `retry` and `timeoutMs` of the parameters to the configuration; unchanged if they are wrong."""
+        """Apply `retry` and `timeoutMs` of the parameters; invalid parameters change nothing."""
         try:
             return engine_config(config, read_params(LlmParams, config.params))
         except OperationFailed:
             return config
 
     def model_ref(self, operation: Operation) -> ModelRef | None:
-        """Return the model that it names; None also if the parameters are wrong."""
+        """Return the named model; None if there is none, or if the parameters are invalid."""
         try:
             return read_params(LlmParams, operation.config.params).model_ref
         except OperationFailed:

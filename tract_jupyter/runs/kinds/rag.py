@@ -1,12 +1,13 @@
 """Kind `rag`: searches the history of the branch.
 
 `params`: `{"query": template, "k": 5, "minScore": 0, "roles": [...], "skipLast": 0}`. The value is a list of
-`{"commit", "role", "text", "score"}`, best first. The user's current message is never among them: it is in the prompt
+`{"commit", "role", "text", "score"}`, best first. The user's current message is never in it: the prompt has it
 already.
 
-The index (`TextIndex`) is not part of a store. It ranks by the frequency of words in *all* its texts; in a store, texts
-of other tracts and branches would change the order, and PostgreSQL would give other results. A history is indexed when
-it is first searched (10,000 messages take a moment), and then as it grows.
+The index (`TextIndex`) is not in the store. It ranks by the frequency of words in all its texts. In a store, texts of
+other tracts and branches would change the order, and PostgreSQL would return other results. A history is indexed at
+its
+first search (10,000 messages take a moment), and then as it grows.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import Field
 
 from tract_jupyter.exceptions import StoreError
-from tract_jupyter.runs.kinds.base import OperationFailed, Output, check_filled, read_params
+from tract_jupyter.runs.kinds.base import OperationFailed, OperationOutput, check_filled, read_params
 from tract_jupyter.runs.reading import quoted
 from tract_jupyter.runs.templates.engine import render
 from tract_jupyter.runs.terms import Data
@@ -37,14 +38,14 @@ if TYPE_CHECKING:
 
 
 _KEPT: Final = 4
-"""Histories whose index is kept: that of a branch grows, and another branch has one of its own."""
+"""The number of cached indexes, one per history."""
 
 
 class HistorySearch:
-    """A search in the branches of one tract; another tract, or only another branch, is never searched.
+    """A search in the history of a branch. It never searches other tracts or branches.
 
     Args:
-        tract: whose. What is skipped in its context is not found, and what was edited is found as it is now.
+        tract: the tract. Skipped messages are not found, and edited ones are found in their current version.
     """
 
     def __init__(self, tract: VersionedContext) -> None:
@@ -67,33 +68,35 @@ class HistorySearch:
         """Return the best matches as `{"commit", "role", "text", "score"}`; of equal ones the earlier first.
 
         Args:
-            query: words; a message has to have one of them.
-            k: how many at most.
-            min_score: what a message must reach, by BM25: more than 0, and seldom more than 20.
-            roles: whose messages; of all if left out.
-            exclude: commits that are not wanted.
-            skip_last: how many of the newest messages are not wanted.
-            branch: which history; the current one if left out.
+            query: words; a message must have one of them.
+            k: the largest number of matches.
+            min_score: the smallest BM25 score: more than 0, and seldom more than 20.
+            roles: the roles of the messages; all if left out.
+            exclude: commits to leave out.
+            skip_last: the number of newest messages to leave out.
+            branch: the branch; the current one if left out.
 
         Raises:
             CommitNotFoundError: the branch is unknown.
         """
-        is_current = branch is None or branch == self._tract.current_branch  # which may have no commits yet
+        is_current = (
+            branch is None or branch == self._tract.current_branch
+        )  # a new branch may have no commits
         messages = self._tract.compile(at_commit=None if is_current else branch).messages
         last = len(messages) - skip_last
-        found = []
+        matches = []
         for place, score in self._scored(messages, query):
             message = messages[place]
             is_wanted = place < last and score >= min_score and message.commit_hash not in exclude
             if is_wanted and (roles is None or message.role in roles):
-                told = {"commit": message.commit_hash, "role": message.role, "text": message.content}
-                found.append({**told, "score": score})
-                if len(found) >= k:
+                match = {"commit": message.commit_hash, "role": message.role, "text": message.content}
+                matches.append({**match, "score": score})
+                if len(matches) >= k:
                     break
-        return found
+        return matches
 
     def _scored(self, messages: Sequence[Message], query: str) -> list[tuple[int, float]]:
-        """Return the places and scores of the matching messages; the index holds exactly these messages."""
+        """Return places and scores of matching messages. The index has exactly these messages."""
         with self._lock:
             fitting = [key for key, one in self._indexed.items() if one.is_beginning_of(messages)]
             best = max(fitting, key=lambda key: len(self._indexed[key].messages), default=None)
@@ -107,7 +110,7 @@ class HistorySearch:
 
 
 class _Indexed:
-    """An index, and the messages in it."""
+    """An index and its messages."""
 
     def __init__(self) -> None:
         self.messages: list[tuple[str, str]] = []
@@ -129,7 +132,7 @@ class _Indexed:
 _WORD: Final = re.compile(r"\w+")
 _MOST_WORDS: Final = 64
 _MAKE: Final = (
-    # without the texts themselves, which are in the store
+    # without the texts: the store has them
     "CREATE VIRTUAL TABLE texts USING fts5(text, content='', tokenize='unicode61 remove_diacritics 2')"
 )
 _FIND: Final = "SELECT rowid, -bm25(texts) FROM texts WHERE texts MATCH ?"
@@ -137,7 +140,7 @@ _DIGITS: Final = 9
 
 
 class TextIndex:
-    """A full-text index of texts, numbered from 0 in the order in which they were added. Threads may share it.
+    """A full-text index. Texts are numbered from 0 in the order in which they were added. Threads may share it.
 
     Raises:
         StoreError: this Python's SQLite has no FTS5.
@@ -151,7 +154,7 @@ class TextIndex:
             self._connection.execute(_MAKE)
         except sqlite3.OperationalError as error:
             raise StoreError(
-                f"the SQLite of this Python cannot search texts ({error}); use a Python whose SQLite has FTS5"
+                f"The SQLite of this Python cannot search texts ({error}). Use a Python whose SQLite has FTS5."
             ) from None
 
     def __len__(self) -> int:
@@ -164,22 +167,22 @@ class TextIndex:
         self._size += len(rows)
 
     def find(self, query: str) -> list[tuple[int, float]]:
-        """Return the texts with a word of the query and their scores (BM25; more is better), best first.
+        """Return texts with a word of the query and their scores (BM25; higher is better), best first.
 
-        The query is words, and nothing in it is an operator; case and accents do not count. Of the same score, the
-        earlier text comes first.
+        A query has words only, no operators. Case and accents are ignored. With equal scores, the earlier text comes
+        first.
         """
         words = dict.fromkeys(_WORD.findall(query.casefold()))
         if not words:
             return []
         match = " OR ".join(f'"{word}"' for word in list(words)[:_MOST_WORDS])
-        found = self._connection.execute(_FIND, (match,)).fetchall()
-        scored = [(int(place), round(score, _DIGITS)) for place, score in found]
+        rows = self._connection.execute(_FIND, (match,)).fetchall()
+        scored = [(int(place), round(score, _DIGITS)) for place, score in rows]
         return sorted(scored, key=lambda one: (-one[1], one[0]))
 
 
 class RagParams(Data):
-    """The query, and how many results are wanted."""
+    """The query, and the number of results."""
 
     query: Annotated[str, Field(min_length=1, max_length=10_000)]
     k: Annotated[int, Field(ge=1, le=100)] = 5
@@ -196,13 +199,13 @@ class RagKind:
     anywhere = False
 
     def check(self, operation: Operation) -> list[Problem]:
-        """Return all that is wrong with the parameters."""
+        """Return all problems of the parameters."""
         return check_filled(RagParams, operation)
 
     def prepare(self, operation: Operation, services: Services) -> Retrieval:
-        """Return the search; its query is filled in when it runs."""
+        """Return the search; its query is rendered when it runs."""
         if services.search is None:
-            raise OperationFailed.invalid("no history is available to search; run it within a tract")
+            raise OperationFailed.invalid("There is no history to search. Run it within a tract.")
         return Retrieval(read_params(RagParams, operation.config.params), services.search)
 
 
@@ -214,13 +217,13 @@ class Retrieval:
     search: Callable[..., Any]
 
     def __call__(self, context: OperationContext) -> KindOutcome:
-        """Search; a query without words finds nothing, which is not an error."""
+        """Search. A query without words finds nothing, which is not an error."""
         params, query = self.params, render(self.params.query, context)
-        found = self.search(
+        matches = self.search(
             query, k=params.k, min_score=params.min_score, roles=params.roles, skip_last=params.skip_last,
             branch=context.branch, exclude=[one for one in (context.user_key, context.turn_id) if one],
         )  # fmt: skip
-        return Output(
-            found, inputs={"queryChars": len(query)}, outputs={"found": len(found)},
+        return OperationOutput(
+            matches, inputs={"queryChars": len(query)}, outputs={"found": len(matches)},
             debug={"query": quoted(query, context.snapshot_characters)},
         )  # fmt: skip

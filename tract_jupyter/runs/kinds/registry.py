@@ -1,4 +1,4 @@
-"""The registry of kinds: built-in ones, imported when first used, and those of other packages."""
+"""The registry of kinds: built-in ones, which are imported on first use, and those of other packages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.model import Operation
 
 GROUP: Final = "tract_jupyter.run_kinds"
-"""Entry points of this group name a class without parameters, or a function, that gives a kind."""
+"""Entry points of this group name a class or function that returns a kind."""
 
 _BUILT_IN: Final = {
     "template": "template:TemplateKind",
@@ -33,26 +33,26 @@ class KindRegistry:
     """Kinds by name.
 
     Args:
-        names: only these of the built-in ones, and none of other packages; None for all there are.
-        more: others, which win over those of the same name.
+        names: only these built-in kinds, and none of other packages; None for all.
+        more: additional kinds, which replace those of the same name.
     """
 
     def __init__(
         self, names: Iterable[str] | None = None, more: Mapping[str, OperationKind] | None = None
     ) -> None:
-        self._made: dict[str, OperationKind] = dict(more or {})
-        self._homes = dict(_BUILT_IN if names is None else {name: _BUILT_IN[name] for name in names})
-        # whoever installs a package cannot thereby change what a built-in kind does
-        self._brought: dict[str, Any] = {} if names is not None else _brought(self._homes)
+        self._kinds: dict[str, OperationKind] = dict(more or {})
+        self._built_in = dict(_BUILT_IN if names is None else {name: _BUILT_IN[name] for name in names})
+        # another package cannot replace a built-in kind
+        self._external: dict[str, Any] = {} if names is not None else _external_kinds(self._built_in)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._made or name in self._homes or name in self._brought
+        return name in self._kinds or name in self._built_in or name in self._external
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted({*self._made, *self._homes, *self._brought}))
+        return iter(sorted({*self._kinds, *self._built_in, *self._external}))
 
     def __len__(self) -> int:
-        return len({*self._made, *self._homes, *self._brought})
+        return len({*self._kinds, *self._built_in, *self._external})
 
     def __getitem__(self, name: str) -> OperationKind:
         """Return the kind of this name.
@@ -60,14 +60,14 @@ class KindRegistry:
         Raises:
             RunError: the kind is unknown, or cannot be imported.
         """
-        if name not in self._made:
-            self._made[name] = self._make(name)
-        return self._made[name]
+        if name not in self._kinds:
+            self._kinds[name] = self._make(name)
+        return self._kinds[name]
 
     def configured(self, operation: Operation) -> Operation:
-        """Return the operation as the engine runs it: its `params` may set attempts and a time limit."""
+        """Return the operation for the engine: its `params` may set retries and a timeout."""
         name = operation.definition.kind
-        kind = self._made.get(name)
+        kind = self._kinds.get(name)
         if kind is None and name not in self:
             return operation
         change = getattr(kind or self[name], "configured", None)
@@ -78,14 +78,15 @@ class KindRegistry:
     def missing_models(
         self, operations: Iterable[Operation], look_up: Callable[[str | None, str | None], object]
     ) -> list[tuple[str, str, str]]:
-        """Return the operations that name an unknown model or credential, as problems of a `ProfileError`.
+        """Return the operations with an unknown model or credential, as problems of a `ProfileError`.
 
         Args:
-            operations: of any kinds.
-            look_up: takes a `ModelRef`, and raises `LLMConfigError`: `resolve` of `Models`, or its `client`, which
-                wants the key too.
+            operations: operations of any kind.
+            look_up: takes a `ModelRef` and raises `LLMConfigError`: `Models.resolve`, or `Models.client`, which also
+                needs
+                the key.
         """
-        found = []
+        problems = []
         for one in operations:
             ref = self._model_ref(one)
             try:
@@ -93,32 +94,32 @@ class KindRegistry:
                     look_up(*ref)
             except LLMConfigError as error:
                 field = "providerRef" if ref is None or ref.credential is None else "credentialRef"
-                found.append(("unknown_model", f"operation {one.id!r}, params.{field}", str(error)))
-        return found
+                problems.append(("unknown_model", f"operation {one.id!r}, params.{field}", str(error)))
+        return problems
 
     def _model_ref(self, operation: Operation) -> ModelRef | None:
         try:
             named = getattr(self[operation.definition.kind], "model_ref", None)
-        except RunError:  # that is told where it is to run
+        except RunError:  # reported when it runs
             return None
         ref: ModelRef | None = None if named is None else named(operation)
         return ref
 
     def _make(self, name: str) -> OperationKind:
-        if name in self._homes:
-            module, _, attribute = self._homes[name].partition(":")
+        if name in self._built_in:
+            module, _, attribute = self._built_in[name].partition(":")
             kind: OperationKind = getattr(import_module(f"tract_jupyter.runs.kinds.{module}"), attribute)()
             return kind
-        if name not in self._brought:
-            raise RunError(f"unknown kind of operation: {name!r}.{nearest(name, self)}")
+        if name not in self._external:
+            raise RunError(f"Unknown kind of operation: {name!r}.{nearest(name, self)}")
         try:
-            brought: OperationKind = self._brought[name].load()()
+            external: OperationKind = self._external[name].load()()
         except Exception as error:
             raise RunError(
-                f"the kind {name!r} of another package cannot be used: {error}; mend or remove that package"
+                f"The kind {name!r} of another package cannot be loaded: {error}. Repair or remove that package."
             ) from error
-        return brought
+        return external
 
 
-def _brought(known: Mapping[str, str]) -> dict[str, Any]:
+def _external_kinds(known: Mapping[str, str]) -> dict[str, Any]:
     return {one.name: one for one in entry_points(group=GROUP) if one.name not in known}

@@ -1,4 +1,4 @@
-"""Kind `template`: a text with placeholders, rendered. No model is asked (E21)."""
+"""Kind `template`: renders a text with placeholders, without a model (E21)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
-from tract_jupyter.runs.kinds.base import Output, Runner, Services, check_params, check_template, read_params
+from tract_jupyter.runs.kinds.base import (
+    OperationOutput,
+    Runner,
+    Services,
+    check_params,
+    check_template,
+    read_params,
+)
 from tract_jupyter.runs.templates.engine import render
 from tract_jupyter.runs.terms import MAX_TEXT, Data
 
@@ -17,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TemplateParams(Data):
-    """The `params` of kind `template`."""
+    """The parameters of the kind `template`."""
 
     template: Annotated[str, Field(max_length=MAX_TEXT)]
     strict_variables: bool = False
@@ -30,9 +37,9 @@ _RULES: Final = {"template": "template_required"}
 class _Render:
     params: TemplateParams
 
-    def __call__(self, context: OperationContext) -> Output:
+    def __call__(self, context: OperationContext) -> OperationOutput:
         text = render(self.params.template, context, strict=self.params.strict_variables)
-        return Output(
+        return OperationOutput(
             value=text,
             debug={"rendered": text[: context.snapshot_characters]},
             outputs={"characters": len(text)},
@@ -40,7 +47,7 @@ class _Render:
 
 
 class TemplateKind:
-    """The kind whose value is a rendered text. Bad syntax or a missing strict variable fails the operation."""
+    """The kind whose value is a rendered text. Invalid syntax or a missing strict variable fails the operation."""
 
     name: Final = "template"
     parameters = (TemplateParams,)
@@ -48,7 +55,7 @@ class TemplateKind:
     is_computed: Final = True
 
     def check(self, operation: Operation) -> list[Problem]:
-        """Return what is wrong with `params`."""
+        """Return all problems of the parameters."""
         return check_params(
             TemplateParams,
             operation.config.params,

@@ -1,7 +1,8 @@
-"""Kind `tool`: calls a tool, through the executor like every other caller.
+"""Kind `tool`: calls a tool through the executor, like every other caller.
 
-`params`: `{"tool": name, "arguments": {...}}`; texts in the arguments may be templates. The value is the tool's result.
-The call is made in the operation's name, so what needs a person is asked about, as for every other caller.
+`params`: `{"tool": name, "arguments": {...}}`; texts in the arguments may be templates. The value is the tool's
+result.
+The operation is the caller, so the same permissions and approvals apply.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from pydantic import Field
 from tract_jupyter.exceptions import ContentError, FingerprintError, UndecidedError
 from tract_jupyter.models import PendingStatus, plain
 from tract_jupyter.review import RUN
-from tract_jupyter.runs.kinds.base import OperationFailed, Output, Waits, check_filled, filled, read_params
+from tract_jupyter.runs.kinds.base import (
+    OperationFailed,
+    OperationOutput,
+    Waits,
+    check_filled,
+    filled,
+    read_params,
+)
 from tract_jupyter.runs.reading import quoted
 from tract_jupyter.runs.terms import MAX_ERROR_TEXT, Data, ErrorCode
 from tract_jupyter.storage import triggered
@@ -40,13 +48,13 @@ class ToolKind:
     anywhere = False
 
     def check(self, operation: Operation) -> list[Problem]:
-        """Return all that is wrong with the parameters. The tool is looked up when it is called."""
+        """Return all problems of the parameters. The tool is looked up when it is called."""
         return check_filled(ToolParams, operation)
 
     def prepare(self, operation: Operation, services: Services) -> ToolCaller:
-        """Return the call; its arguments are filled in when it runs."""
+        """Return the call; its arguments are rendered when it runs."""
         if services.call_tool is None:
-            raise OperationFailed.invalid("tools are not available here; run it within a tract")
+            raise OperationFailed.invalid("Tools are not available here. Run it within a tract.")
         return ToolCaller(read_params(ToolParams, operation.config.params), services)
 
 
@@ -58,11 +66,11 @@ class ToolCaller:
     services: Services
 
     def __call__(self, context: OperationContext) -> KindOutcome:
-        """Call it with arguments from the context."""
-        return self._called(filled(self.params.arguments, context), context)
+        """Call the tool with arguments from the context."""
+        return self._call(filled(self.params.arguments, context), context)
 
     def resume(self, context: OperationContext, pending_id: str) -> KindOutcome:
-        """Make the call that was approved meanwhile, with the approved arguments."""
+        """Make the approved call with the approved arguments."""
         decisions = self.services.decisions
         pending = None if decisions is None else decisions.find(pending_id)
         if decisions is None or pending is None or pending.name != self.params.tool:
@@ -71,28 +79,28 @@ class ToolCaller:
             return Waits(pending_id)
         if pending.status is not PendingStatus.APPROVED:
             raise _denied(self.params.tool, pending.rejection_reason or f"it was {pending.status.value}")
-        # an approval is for one call; that of a process that has ended is found by the executor, once
+        # an approval is for one call; the executor finds approvals of an earlier process
         if pending.runs_elsewhere or not decisions.forget(pending_id):
             return self(context)
         try:
             pending.check_current()
         except FingerprintError as error:
             raise _denied(self.params.tool, str(error)) from None
-        return self._called(pending.call_arguments, context, approval=pending.approval)
+        return self._call(pending.call_arguments, context, approval=pending.approval)
 
-    def _called(self, arguments: dict[str, Any], context: OperationContext, **more: Any) -> KindOutcome:
-        call, tool = self.services.call_tool, self.params.tool
-        assert call is not None, "prepare has looked"  # noqa: S101
-        with triggered(RUN + context.run_id):  # what is asked about the call belongs to this run
-            called = call(tool, arguments, actor=f"operation:{context.operation_id}"[:128], **more)
-        result = result_of(tool, called)
+    def _call(self, arguments: dict[str, Any], context: OperationContext, **more: Any) -> KindOutcome:
+        call_tool, tool = self.services.call_tool, self.params.tool
+        assert call_tool is not None, "prepare has checked it"  # noqa: S101
+        with triggered(RUN + context.run_id):  # requests about the call belong to this run
+            returned = call_tool(tool, arguments, actor=f"operation:{context.operation_id}"[:128], **more)
+        result = result_of(tool, returned)
         summary = {"tool": tool}
         debug = {"arguments": quoted(arguments, context.snapshot_characters)}
         if result.success:
             try:
-                return Output(plain(result.output), inputs=summary, debug=debug)
+                return OperationOutput(plain(result.output), inputs=summary, debug=debug)
             except ContentError as error:
-                raise OperationFailed.invalid(f"the result of {tool!r} has no JSON form: {error}") from None
+                raise OperationFailed.invalid(f"The result of {tool!r} has no JSON form: {error}") from None
         return self._failed(tool, result)
 
     def _failed(self, tool: str, result: ToolResult) -> KindOutcome:

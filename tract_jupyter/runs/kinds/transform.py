@@ -1,4 +1,4 @@
-"""Kind `transform`: derives a value from another one, in deterministic steps.
+"""Kind `transform`: derives a value from another value, in deterministic steps.
 
 `params`: `{"input": ..., "steps": [{"type": "trim"}, ...]}`; texts in the input may be templates, such as
 `{{ art.notes }}` or `{{ lastUserMessage }}`.
@@ -18,7 +18,7 @@ from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.runs import patterns
 from tract_jupyter.runs.kinds.base import (
     OperationFailed,
-    Output,
+    OperationOutput,
     check_filled,
     check_templates,
     filled,
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 Matching = TypeVar("Matching", "Replace", "Extract")
 Render = Callable[[str, Any], str]
-"""Renders a template in which `value` stands for a value."""
+"""Renders a template with `value` as a variable."""
 _DEEPEST: Final = 100
-_COUNTER: Final = ApproximateCounter()  # the same everywhere, whatever vocabularies a machine has
+_COUNTER: Final = ApproximateCounter()  # independent of installed vocabularies
 
 
 class _Step(Tagged):
@@ -78,7 +78,7 @@ class Upper(_Step):
 
 
 class Replace(_Step):
-    """Replaces all matches of a pattern in a text, or all occurrences of a text if `literal`."""
+    """Replaces all matches of a pattern, or all occurrences of a text if `literal`."""
 
     type: Literal["replace"] = "replace"
     pattern: Annotated[str, Field(min_length=1, max_length=patterns.MAX_PATTERN)]
@@ -100,7 +100,7 @@ class Replace(_Step):
 
 
 class Extract(_Step):
-    """Takes the first group of a pattern's first match, or the match if it has no groups; null if nothing matches."""
+    """Takes the first group of the first match, or the match if there are no groups; null without a match."""
 
     type: Literal["extract"] = "extract"
     pattern: Annotated[str, Field(min_length=1, max_length=patterns.MAX_PATTERN)]
@@ -127,7 +127,7 @@ class Pick(_Step):
             is_place = isinstance(value, list) and isinstance(part, str) and part.lstrip("-").isdecimal()
             value = item_of(value, int(part) if is_place and len(str(part)) < _DEEPEST else part)
             if value is MISSING:
-                raise OperationFailed.invalid(f"pick: {part!r} does not exist on the path {self.path!r}")
+                raise OperationFailed.invalid(f"pick: there is no {part!r} on the path {self.path!r}")
         return value
 
 
@@ -147,9 +147,9 @@ class Join(_Step):
 
 
 class Truncate(_Step):
-    """Cuts a text to so many characters or tokens; tokens are estimated, in the same way everywhere.
+    """Cuts a text to a number of characters or tokens. Tokens are estimated.
 
-    Counts of providers are not used, so that a replay gives the same text.
+    Counts of providers are not used, so a replay gives the same text.
     """
 
     type: Literal["truncate"] = "truncate"
@@ -173,7 +173,7 @@ class Truncate(_Step):
         return text[:size] if self.keep == "start" else text[len(text) - size :]
 
     def _fitting(self, text: str) -> int:
-        """Return the largest number of characters within the tokens, found by bisection."""
+        """Return the largest number of characters within the token limit, by bisection."""
         most, fits, too_many = self.tokens or 0, 0, len(text) + 1
         while too_many - fits > 1:
             middle = (fits + too_many) // 2
@@ -210,7 +210,7 @@ class ToJson(_Step):
 
 
 class FillIn(_Step):
-    """Renders a template in which `value` stands for the value so far."""
+    """Renders a template with the current value as `value`."""
 
     type: Literal["template"] = "template"
     template: Annotated[str, Field(max_length=MAX_TEXT)]
@@ -227,10 +227,10 @@ Step = Annotated[
 
 
 def transformed(value: Any, steps: tuple[Step, ...], fill: Render) -> Any:
-    """Apply the steps to a value, one after the other.
+    """Apply the steps to a value, in order.
 
     Raises:
-        OperationFailed: a step does not fit what it gets, or makes too much of it.
+        OperationFailed: a step does not fit its input, or its output is too large.
     """
     for step in steps:
         value = step.apply(value, fill)
@@ -248,7 +248,7 @@ def _checked(step: Matching) -> Matching:
 
 def _text(value: Any, step: str) -> str:
     if not isinstance(value, str):
-        raise OperationFailed.invalid(f"{step} needs a text, not {_kind(value)}; join or to_json makes one")
+        raise OperationFailed.invalid(f"{step} needs a text, not {_kind(value)}. Use join or to_json first.")
     return value
 
 
@@ -261,7 +261,7 @@ def _kind(value: Any) -> str:
 def _check_size(characters: int) -> None:
     if characters > MAX_TEXT:
         raise OperationFailed.invalid(
-            f"the text would have {characters} characters, and the limit is {MAX_TEXT}"
+            f"The text would have {characters} characters; the limit is {MAX_TEXT}."
         )
 
 
@@ -270,7 +270,7 @@ def _refuse(constant: str) -> Any:
 
 
 class TransformParams(Data):
-    """The input, and the steps to apply to it."""
+    """The input, and the steps."""
 
     input: Any
     steps: Annotated[tuple[Step, ...], Field(max_length=50)] = ()
@@ -284,10 +284,10 @@ class TransformKind:
     anywhere = True
 
     def check(self, operation: Operation) -> list[Problem]:
-        """Return all that is wrong with the parameters, including patterns and templates."""
-        wrong = check_filled(TransformParams, operation, only=["input"])
-        if wrong:
-            return wrong
+        """Return all problems of the parameters, including patterns and templates."""
+        problems = check_filled(TransformParams, operation, only=["input"])
+        if problems:
+            return problems
         steps = read_params(TransformParams, operation.config.params).steps
         templates = {place: one.template for place, one in enumerate(steps) if isinstance(one, FillIn)}
         return check_templates(templates, "params.steps")
@@ -304,11 +304,11 @@ class Transformation:
     params: TransformParams
 
     def __call__(self, context: OperationContext) -> KindOutcome:
-        """Take the input from the context, and transform it."""
+        """Render the input from the context, and transform it."""
 
         def fill(template: str, value: Any) -> str:
             return render(template, context, value=value)
 
-        given = filled(self.params.input, context)
-        debug = {"input": quoted(given, context.snapshot_characters)}
-        return Output(transformed(given, self.params.steps, fill), debug=debug)
+        rendered = filled(self.params.input, context)
+        debug = {"input": quoted(rendered, context.snapshot_characters)}
+        return OperationOutput(transformed(rendered, self.params.steps, fill), debug=debug)

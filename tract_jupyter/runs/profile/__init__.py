@@ -1,9 +1,8 @@
 """Profiles: the operations of a run, as data. Nothing here plans or runs anything (E19).
 
-* `model`: the data. `build`: operations in one line each. `own`: a profile of the tract's operations that are part of
-  each run.
-* What is wrong with one: `validate` reads it and reports everything at once, `rules` look at all operations together,
-  `warnings` tell what is allowed and probably not meant.
+* `model`: the data. `build`: operations in one line each. `own`: the tract's operations that fire in each run.
+* Problems: `validate` reads a profile and reports all problems at once, `rules` check all operations together, and
+  `warnings` find settings that are allowed but probably wrong.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 from .build import PLACES as PLACES
 from .build import field_names as field_names
 from .build import run_operation as run_operation
-from .model import Block as Block
 from .model import BlockRef as BlockRef
 from .model import CompiledProfile as CompiledProfile
+from .model import OperationBlock as OperationBlock
 from .model import OperationProfile as OperationProfile
 from .model import compile_profile as compile_profile
 from .validate import read_block as read_block

@@ -1,4 +1,4 @@
-"""Operations written in one line each, as in a notebook."""
+"""Make operations in one line each, for notebooks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _INTO: Final[dict[str, dict[str, Any]]] = {
     "reply": {"type": "turn_rewrite", "target": "assistant_output_main"},
 }
 PLACES: Final = tuple(_INTO)
-"""The words for where an operation's value goes."""
+"""The names of places for an operation's value."""
 _ARGUMENTS: Final = ("kind", "order", "text", "tag", "into", "when", "after", "only_if", "keep", "outputs")
 _ARTIFACT: Final = ("title", "format", "history", "semantics", "usage", "write_mode")
 _CONFIG: Final = (
@@ -48,26 +48,30 @@ def run_operation(
     """Make an operation: `run_operation("mood", order=10, text="Be kind.", into="system")`.
 
     Args:
-        operation_id: also its name, unless `name` is given.
-        kind: what does the work: `template`, `llm`, `guard`, `tool`, ...; a misspelt one is refused, and one that is
-            like none of them is taken: a package may add it.
-        order: the smaller runs and commits first (R24).
-        text: the parameter `template` of a template, `prompt` of a model call or guard, `text` of any other kind; a
-            guard with it and without `engine` asks a model.
-        tag: of its artifact, which others read as `art.<tag>`; made from the name, if there is to be one.
-        into: where its value goes: `system` (the end of the system message), `user` (right after the user message),
-            `tail` (the end of the prompt), `message` (in place of the user message), `reply` (in place of the reply).
-            An exposure as JSON, or several of these, go as well.
+        operation_id: the id; also the name, unless `name` is given.
+        kind: the kind: `template`, `llm`, `guard`, `tool`, ... Likely typos are refused. Other unknown names are
+            allowed,
+            because a package may add the kind.
+        order: smaller orders run and commit first (R24).
+        text: the parameter `template` of a template, `prompt` of a model call or guard, or `text` of any other kind. A
+            guard with a text and without `engine` asks a model.
+        tag: the tag of its artifact, for `art.<tag>`; by default made from the name if there is an artifact.
+        into: places for its value: `system` (the end of the system message), `user` (after the user message), `tail`
+            (the
+            end of the prompt), `message` (replaces the user message), `reply` (replaces the reply). An exposure as
+            JSON, or
+            several places, are allowed as well.
         when: before the main call, after it, or both.
-        after: the operations that must have ended as done.
-        only_if: what guards must have said, by `guard.output`; they become dependencies.
-        keep: whether the artifact lives on between runs.
-        outputs: what a guard answers, by key.
-        more: other fields of the configuration (`required=True`, `retry={...}`), of its artifact (`history={...}`); all
+        after: the operations that must be done first.
+        only_if: required answers of guards, by `guard.output`; the guards become dependencies.
+        keep: True to keep the artifact between runs.
+        outputs: the keys of a guard's answers.
+        more: other fields of the configuration (`required=True`, `retry={...}`) or of its artifact (`history={...}`).
+            All
             others are parameters of the kind (`model="..."`).
 
     Raises:
-        ProfileError: with all that is wrong with it alone; what it says of others is checked with the profile.
+        ProfileError: lists all problems of this operation alone. The profile checks references to other operations.
     """
     config = {to_camel(name): more.pop(name) for name in _CONFIG if name in more}
     artifact = {to_camel(name): more.pop(name) for name in _ARTIFACT if name in more}
@@ -90,9 +94,9 @@ def run_operation(
 
 
 def field_names(kind: str = "") -> list[str]:
-    """Return what an operation may be given: the arguments of `run_operation`, and the parameters of its kind.
+    """Return the possible fields of an operation: the arguments of `run_operation`, and the parameters of its kind.
 
-    Without its kind, or of a kind that does not tell, the parameters are left out.
+    Parameters are left out if the kind is missing or does not declare them.
     """
     kinds = KindRegistry()
     classes = getattr(kinds[kind], "parameters", ()) if kind in kinds else ()
@@ -117,7 +121,7 @@ def _exposures(operation_id: str, into: Any) -> list[Any]:
     for one in several:
         if isinstance(one, str) and one not in _INTO:
             message = (
-                f"unknown place {one!r}: use {', '.join(_INTO)}, or an exposure as JSON.{nearest(one, _INTO)}"
+                f"Unknown place {one!r}. Use {', '.join(_INTO)}, or an exposure as JSON.{nearest(one, _INTO)}"
             )
             raise ProfileError([("exposure_invalid", f"operation {operation_id!r}, into", message)])
     return [_INTO[one] if isinstance(one, str) else dict(one) for one in several]
@@ -128,7 +132,7 @@ def _several(operation_id: str, what: str, given: Any) -> list[Any]:
     if given is None or isinstance(given, str):
         return [] if given is None else [given]
     if isinstance(given, Data | Mapping) or not isinstance(given, Iterable):
-        message = f"{what} is a word or a list of words, not {brief_repr(given)}"
+        message = f"{what} must be a word or a list of words, not {brief_repr(given)}"
         if what == "after" and isinstance(given, Operation):
             message = f"after takes ids: write after={given.id!r}"
         raise ProfileError([("words_expected", f"operation {operation_id!r}, {what}", message)])
@@ -145,13 +149,15 @@ def _hooks(operation_id: str, when: object) -> list[str]:
 
 def _conditions(operation_id: str, only_if: object) -> list[dict[str, Any]]:
     if not isinstance(only_if, Mapping):
-        message = f"it must say what is expected, as {{'guard.output': True}}, not {brief_repr(only_if)}"
+        message = (
+            f"it must map outputs to answers, such as {{'guard.output': True}}, not {brief_repr(only_if)}"
+        )
         raise ProfileError([("condition_invalid", f"operation {operation_id!r}, only_if", message)])
     return [_condition(operation_id, str(name), expected) for name, expected in only_if.items()]
 
 
 def _condition(operation_id: str, name: str, expected: object) -> dict[str, Any]:
-    # an id may hold points, a key may not
+    # an id may contain points, a key may not
     source, point, output = name.rpartition(".")
     if not point:
         message = f"{name!r} names no output: write only_if={{'guard.{name}': True}} with the guard's id"
@@ -163,15 +169,15 @@ _OF_OTHERS: Final = {"unknown_dependency", "condition_unknown_source"}
 
 
 def _alone(given: dict[str, Any]) -> Operation:
-    """Read one operation; what it says of others is not looked at."""
+    """Read one operation, without checks of its references to others."""
     kinds = KindRegistry()
-    operations, found = check_operations([normal_operation(given)], kinds, room=0)
+    operations, problems = check_operations([normal_operation(given)], kinds, room=0)
     kind = given["kind"]
     guess = nearest(kind, kinds) if isinstance(kind, str) and kind not in kinds else ""
-    if guess:  # a kind that is like none of them may be one of a package that is not installed here
+    if guess:  # any other kind may belong to a package that is not installed here
         message = f"there is no kind {kind!r}.{guess} If a package adds that kind, install it first"
-        found.append(("unsupported_kind", f"operation {given['operationId']!r}, kind", message))
-    found = [problem for problem in found if problem[0] not in _OF_OTHERS]
-    if found:
-        raise ProfileError(found)
+        problems.append(("unsupported_kind", f"operation {given['operationId']!r}, kind", message))
+    problems = [problem for problem in problems if problem[0] not in _OF_OTHERS]
+    if problems:
+        raise ProfileError(problems)
     return operations[0]

@@ -1,4 +1,4 @@
-"""Profiles and reusable blocks of operations, as data, and all operations of a profile in one list (E19, X11)."""
+"""Profiles and shared blocks of operations as data, and their compilation into one list (E19, X11)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tract_jupyter.runs.terms import Data, ExecutionMode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tract_jupyter.runs.profile.warnings import ProfileWarning  # it is what the findings are
+    from tract_jupyter.runs.profile.warnings import ProfileWarning  # it is part of a signature
 
 DEFAULT_SESSION: Final = "default"
 _SHOWN: Final = 8
@@ -35,8 +35,8 @@ Version = Annotated[int, Field(ge=1)]
 FiniteOrder = Annotated[float, Field(strict=True)]
 
 
-class Block(Data):
-    """Operations that several profiles may share. Their ids and dependencies mean operations of the same block."""
+class OperationBlock(Data):
+    """Operations that profiles can share. Their ids and dependencies refer to the same block."""
 
     block_id: Annotated[str, Field(max_length=100), AfterValidator(_not_blank)]
     name: Name
@@ -46,16 +46,18 @@ class Block(Data):
     operations: tuple[Operation, ...] = ()
 
     @classmethod
-    def of(cls, block_id: str, operations: Iterable[Operation | dict[str, Any]], **fields: Any) -> Block:
+    def of(
+        cls, block_id: str, operations: Iterable[Operation | dict[str, Any]], **fields: Any
+    ) -> OperationBlock:
         """Make a block and check it.
 
         Args:
-            block_id: it becomes a part of the operations' ids, `block_id:operation`; also the name, if none is given.
-            operations: as data, or as JSON.
-            fields: the others of a block, such as `version=2`.
+            block_id: the prefix of the operations' ids, `block_id:operation`; also the default name.
+            operations: operations, or their JSON.
+            fields: other fields of a block, such as `version=2`.
 
         Raises:
-            ProfileError: with all that is wrong.
+            ProfileError: lists all problems.
         """
         from tract_jupyter.runs.profile.validate import read_block
 
@@ -63,24 +65,24 @@ class Block(Data):
         return read_block({"block_id": block_id, "name": block_id, **fields, **content})
 
     def __repr__(self) -> str:
-        return f"<Block {self.block_id!r}: {_few([one.id for one in self.operations])}>"
+        return f"<OperationBlock {self.block_id!r}: {_few([one.id for one in self.operations])}>"
 
 
 class BlockRef(Data):
-    """A block's place in a profile: blocks go by (order, id)."""
+    """A block in a profile. Blocks are sorted by (order, id)."""
 
-    block: Block
+    block: OperationBlock
     order: FiniteOrder = 0
     enabled: bool = True
 
 
 class OperationProfile(Data):
-    """The operations of a run: its own, and blocks of them.
+    """The operations of a run: its own, and blocks.
 
     Attributes:
-        enabled: without it, runs are plain generation (E9).
-        session_id: what its artifacts and counters are kept under; another one starts empty (E11).
-        operations: its own; they come before those of the blocks.
+        enabled: False to run the model without operations (E9).
+        session_id: the key of its artifacts and counters; a new one starts without them (E11).
+        operations: its own operations; they come before those of blocks.
     """
 
     profile_id: Name
@@ -96,23 +98,23 @@ class OperationProfile(Data):
     @classmethod
     def of(
         cls, name: str, operations: Iterable[Operation | dict[str, Any]] = (),
-        blocks: Iterable[Block | BlockRef | dict[str, Any]] = (), **fields: Any,
+        blocks: Iterable[OperationBlock | BlockRef | dict[str, Any]] = (), **fields: Any,
     ) -> OperationProfile:  # fmt: skip
         """Make a profile and check it: `OperationProfile.of("diary", [run_operation("summary", ...), ...])`.
 
         Args:
-            name: of the profile; also its id, if none is given.
-            operations: its own, as data or JSON.
-            blocks: shared ones, in the order in which they are given unless a `BlockRef` says another.
-            fields: the others of a profile, such as `execution_mode="sequential"`.
+            name: the name; also the default id.
+            operations: its own operations, or their JSON.
+            blocks: shared blocks in this order, unless a `BlockRef` has another order.
+            fields: other fields of a profile, such as `execution_mode="sequential"`.
 
         Raises:
-            ProfileError: with all that is wrong.
+            ProfileError: lists all problems.
         """
         from tract_jupyter.runs.profile.validate import read_profile
 
         refs = [
-            BlockRef(block=one, order=float(place)) if isinstance(one, Block) else one
+            BlockRef(block=one, order=float(place)) if isinstance(one, OperationBlock) else one
             for place, one in enumerate(_listed(blocks, "blocks"))
         ]
         content = {"operations": _listed(operations, "operations"), "blocks": refs}
@@ -120,41 +122,41 @@ class OperationProfile(Data):
 
     @classmethod
     def from_dict(cls, value: object) -> OperationProfile:
-        """Read what `to_dict` gave, and check it.
+        """Read the result of `to_dict`, and check it.
 
         Raises:
-            ProfileError: with all that is wrong.
+            ProfileError: lists all problems.
         """
         from tract_jupyter.runs.profile.validate import read_profile
 
         return read_profile(value)  # type: ignore[arg-type] # it is checked there
 
     def compile(self) -> CompiledProfile:
-        """Put all operations into one list, with ids and orders that are unique over blocks.
+        """Return all operations in one list, with unique ids and orders.
 
         Raises:
-            ProfileError: blocks that do not go together.
+            ProfileError: blocks conflict.
         """
         return self.once("compiled", compile_profile)
 
     @property
     def all_operations(self) -> tuple[Operation, ...]:
-        """Its own and those of its blocks, as they are written, also those that are switched off."""
+        """Its operations and those of its blocks as written, including disabled ones."""
         return (*self.operations, *(one for ref in self.blocks for one in ref.block.operations))
 
     def lint(self) -> list[ProfileWarning]:
-        """Return what is allowed but probably not meant: operations that never run, artifacts that nobody reads, ..."""
+        """Return warnings: operations that never run, artifacts that nothing reads, ..."""
         from tract_jupyter.runs.profile.warnings import lint
 
         return lint(self.compile().operations)
 
     def with_new_session(self) -> OperationProfile:
-        """Return the same profile with an empty memory: later runs start without artifacts and counters (E11)."""
+        """Return the profile with a new session: runs start without artifacts and counters (E11)."""
         return self.model_copy(update={"session_id": uuid4().hex})
 
     @property
     def fingerprint(self) -> str:
-        """The sha256 over all of it."""
+        """The sha256 of the whole profile."""
         return digest(self.to_dict())
 
     def __repr__(self) -> str:
@@ -174,19 +176,19 @@ def _few(ids: list[str]) -> str:
 
 
 _BUCKET: Final = 1_000_000
-"""How far apart the orders of blocks are."""
+"""The distance between the orders of blocks."""
 
 _EXACT: Final = 2**52
-"""Whole numbers up to here are exact as floats, with room for the buckets."""
+"""The largest whole number that is exact as a float and leaves room for the buckets."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledProfile:
-    """A profile in the form that a run is planned from.
+    """A profile in the form for planning.
 
     Attributes:
-        operations: block by block, as written; all of them, also those that are disabled.
-        fingerprint: `id:version` of what is in it, joined by `|`; empty if there is nothing.
+        operations: all operations block by block, including disabled ones.
+        fingerprint: `id:version` of its parts, joined by `|`; empty if there are none.
     """
 
     operations: tuple[Operation, ...]
@@ -198,15 +200,14 @@ class CompiledProfile:
 
 
 def compile_profile(profile: OperationProfile) -> CompiledProfile:
-    """Put a profile's own operations and those of its enabled blocks into one list.
+    """Put a profile's operations and those of its enabled blocks into one list.
 
-    Blocks go by (order, id). An operation of a block is called `block:operation`, also in dependencies and
-    conditions. Every operation of an earlier block comes before all of a later one: orders are whole numbers, a million
-    apart for each block, as long as they fit; in a block where they don't, their ranks take their place. A profile
-    that is disabled has no operations (E9).
+    Blocks are sorted by (order, id). An operation of a block is named `block:operation`, also in dependencies and
+    conditions. All operations of a block come before those of the next one: blocks are a million orders apart. If the
+    orders of a block do not fit, their ranks replace them. A disabled profile has no operations (E9).
 
     Raises:
-        ProfileError: two operations of different blocks have one id or write one artifact.
+        ProfileError: operations of two blocks have the same id or write the same artifact.
     """
     parts = _parts(profile) if profile.enabled else []
     operations: list[Operation] = []
@@ -237,21 +238,21 @@ def _parts(profile: OperationProfile) -> list[_Part]:
     return [own, *shared] if own.operations else shared
 
 
-def _part(block: Block) -> _Part:
+def _part(block: OperationBlock) -> _Part:
     return _Part(f"{block.block_id}:", f"{block.block_id}:{block.version}", block.operations)
 
 
 def _orders(operations: Sequence[Operation], *, is_first: bool, is_last: bool) -> list[int]:
-    """Return whole numbers that put operations in the order that they say, and stay within their block's bucket."""
-    given = [one.config.order for one in operations]
-    whole = [int(order) for order in given]
+    """Return whole numbers in the same order, within the block's range."""
+    orders = [one.config.order for one in operations]
+    whole = [int(order) for order in orders]
     lowest = -_EXACT if is_first else 0
     highest = _EXACT if is_last else _BUCKET - 1
-    keeps_apart = len(set(whole)) == len(set(given))
+    keeps_apart = len(set(whole)) == len(set(orders))
     if keeps_apart and all(lowest <= order <= highest for order in whole):
         return whole
-    ranks = {order: rank for rank, order in enumerate(sorted(set(given)))}
-    return [ranks[order] for order in given]
+    ranks = {order: rank for rank, order in enumerate(sorted(set(orders)))}
+    return [ranks[order] for order in orders]
 
 
 def _placed(operation: Operation, prefix: str, order: int) -> Operation:
@@ -270,6 +271,8 @@ def _placed(operation: Operation, prefix: str, order: int) -> Operation:
 
 def _check(operations: Sequence[Operation]) -> None:
     together = OperationSet(operations, [one.id for one in operations], {})
-    found = [*ids_are_unique(together), *tags_have_one_writer(together)]
-    if found:
-        raise ProfileError([(rule, f"operation {who!r}, {field}", text) for rule, who, field, text in found])
+    violations = [*ids_are_unique(together), *tags_have_one_writer(together)]
+    if violations:
+        raise ProfileError(
+            [(rule, f"operation {who!r}, {field}", text) for rule, who, field, text in violations]
+        )

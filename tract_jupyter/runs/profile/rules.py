@@ -1,7 +1,6 @@
-"""Rules for operations that are saved together, each a small function over all of them.
+"""Rules for the operations of a profile, each a small function over all of them.
 
-A rule yields `(rule, operation id, field, message)`. Disabled operations are checked like others (G7): somebody may
-enable them.
+Disabled operations are checked like others (G7), because they may be enabled later.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from tract_jupyter.runs.terms import ArtifactUsage, Format, Hook, WriteMode
 
 
 class Violation(NamedTuple):
-    """A broken rule: the operation, the field and a sentence."""
+    """A broken rule: the operation, the field and a message."""
 
     rule: str
     operation_id: str
@@ -36,7 +35,7 @@ class Violation(NamedTuple):
 
 
 class OperationSet(NamedTuple):
-    """Operations that are saved together, the ids of all (also of unreadable ones), and the outputs of guards."""
+    """Operations that are saved together, all ids (also of unreadable ones), and the outputs of guards."""
 
     operations: Sequence[Operation]
     ids: Sequence[str]
@@ -66,7 +65,7 @@ def ids_are_unique(these: OperationSet) -> Iterator[Violation]:
 
 
 def it_runs_sometime(these: OperationSet) -> Iterator[Violation]:
-    """Require at least one hook and one trigger where they are given; without them the defaults hold (R22, R23)."""
+    """Require at least one hook and one trigger if they are given (R22, R23)."""
     for one in these.operations:
         for rule, field, given in [("hooks_empty", "hooks", one.config.hooks),
                                    ("triggers_empty", "triggers", one.config.triggers)]:  # fmt: skip
@@ -80,7 +79,7 @@ def dependencies_are_there(these: OperationSet) -> Iterator[Violation]:
     for one in these.operations:
         for name in one.config.depends_on:
             if name == one.id:
-                yield Violation("self_dependency", one.id, "dependsOn", "it depends on itself: remove its id")
+                yield Violation("self_dependency", one.id, "dependsOn", "it depends on itself; remove its id")
             elif name not in these.ids:
                 message = f"unknown operation {name!r}: correct or remove it.{nearest(name, these.ids)}"
                 yield Violation("unknown_dependency", one.id, "dependsOn", message)
@@ -110,19 +109,19 @@ def there_is_no_cycle(these: OperationSet) -> Iterator[Violation]:
             "cycle",
             cycle[0],
             "dependsOn",
-            f"these wait for each other: {way}; remove one of the dependencies",
+            f"these operations form a cycle: {way}; remove one of the dependencies",
         )
 
 
 def find_cycle(needs: dict[str, set[str]]) -> list[str]:
-    """Return the ids of a cycle, each depending on the next, the smallest id first; empty if there is none."""
+    """Return the ids of a cycle, each depending on the next, the smallest first; empty if there is none."""
     left = {name: {other for other in others if other in needs} for name, others in needs.items()}
     while free := [name for name, others in left.items() if not others & left.keys()]:
         for name in free:
             del left[name]
     if not left:
         return []
-    # whoever is left depends on somebody who is left, so this walk comes round
+    # each remaining id depends on a remaining id, so this walk returns to one
     walk = [min(left)]
     while (following := min(left[walk[-1]] & left.keys())) not in walk:
         walk.append(following)
@@ -132,7 +131,7 @@ def find_cycle(needs: dict[str, set[str]]) -> list[str]:
 
 
 def conditions_ask_guards(these: OperationSet) -> Iterator[Violation]:
-    """Require that a condition asks a guard, which is a dependency, for an output that it declares (E23)."""
+    """Require that a condition names an output of a guard that is a dependency (E23)."""
     by_id = {one.id: one for one in these.operations}
     for one in these.operations:
         for condition in one.config.run_conditions:
@@ -154,11 +153,11 @@ def _condition(
     if guard is not None and guard.definition.kind != "guard":
         return (
             "condition_source_not_guard",
-            f"{source!r} is of kind {guard.definition.kind!r}: only guards can be asked",
+            f"{source!r} is of kind {guard.definition.kind!r}: conditions need a guard",
         )
     if source not in one.config.depends_on:
         return "condition_source_not_dependency", f"{source!r} must have ended first: add it to dependsOn"
-    # a guard whose parameters are wrong declares nothing, and is reported itself
+    # a guard with invalid parameters declares nothing, and is reported itself
     keys = these.outputs.get(source)
     if keys and output not in keys:
         known = ", ".join(keys)
@@ -177,12 +176,12 @@ def tags_have_one_writer(these: OperationSet) -> Iterator[Violation]:
             writers.setdefault(one.config.artifact.tag, []).append(one.id)
     for tag, names in writers.items():
         if len(names) > 1:
-            message = f"art.{tag} is written by {', '.join(names)}: give each a tag of its own"
+            message = f"art.{tag} is written by {', '.join(names)}: give each its own tag"
             yield Violation("duplicate_tag", names[1], "artifact.tag", message)
 
 
 def exposures_fit_the_hooks(these: OperationSet) -> Iterator[Violation]:
-    """Require hooks at which the effects are possible: the prompt before, the reply after (R41, R48, E4)."""
+    """Require hooks that allow the effects: the prompt before, the reply after (R41, R48, E4)."""
     for one in these.operations:
         for exposure in one.config.artifact.exposures if one.config.artifact is not None else ():
             needed = _needs_hook(exposure)
@@ -214,7 +213,7 @@ def activation_says_when(these: OperationSet) -> Iterator[Violation]:
             if value is not None
         ]
         if not given:
-            message = "it says no interval: give everyNTurns or everyNContextTokens, or leave activation out"
+            message = "it has no interval: give everyNTurns or everyNContextTokens, or leave activation out"
             yield Violation("activation_empty", one.id, "activation", message)
         elif min(given) < 1:
             yield Violation(
@@ -223,27 +222,28 @@ def activation_says_when(these: OperationSet) -> Iterator[Violation]:
 
 
 def params_are_json(these: OperationSet) -> Iterator[Violation]:
-    """Require parameters that are JSON (R27)."""
+    """Require valid JSON parameters (R27)."""
     for one in these.operations:
         if not is_json(one.config.params):
             yield Violation(
-                "params_json", one.id, "params", "it holds what JSON has not, such as NaN: use null or text"
+                "params_json",
+                one.id,
+                "params",
+                "it has values that are not JSON, such as NaN: use null or text",
             )
 
 
 def params_hold_no_secrets(these: OperationSet) -> Iterator[Violation]:
-    """Require parameters that name credentials, and do not contain them (R27)."""
+    """Require parameters without secrets; they may name credentials (R27)."""
     for one in these.operations:
         for path, text in texts_in(one.config.params, "params"):
             if key_lines(text):
-                message = (
-                    f"{path} holds what looks like a key: keep it elsewhere, and name it in credentialRef"
-                )
+                message = f"{path} looks like a key: store it elsewhere, and name it in credentialRef"
                 yield Violation("secret_in_params", one.id, path, message)
 
 
 def texts_in(value: object, path: str) -> Iterator[tuple[str, str]]:
-    """Yield all texts in a JSON value, each with where it is."""
+    """Yield all texts in a JSON value, each with its path."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict):
@@ -264,14 +264,14 @@ def guards_write_json(these: OperationSet) -> Iterator[Violation]:
 
 
 def values_are_not_appended(these: OperationSet) -> Iterator[Violation]:
-    """Write mode `append` would be read without any effect (X03)."""
+    """Refuse write mode `append`, which has no effect (X03)."""
     for one in these.operations:
         if one.config.artifact is not None and one.config.artifact.write_mode is WriteMode.APPEND:
             yield Violation("write_mode_append", one.id, "artifact.writeMode", NO_APPEND)
 
 
 def usage_fits_the_exposures(these: OperationSet) -> Iterator[Violation]:
-    """Require a usage that does not contradict where the artifact's value goes (R52)."""
+    """Require a usage that agrees with the exposures (R52)."""
     for one in these.operations:
         artifact = one.config.artifact
         if artifact is None or artifact.usage is None:
@@ -283,7 +283,7 @@ def usage_fits_the_exposures(these: OperationSet) -> Iterator[Violation]:
                 "the prompt",
                 {ArtifactUsage.UI_ONLY, ArtifactUsage.INTERNAL},
             ),
-            (kinds & {InlineNote}, "whoever looks", {ArtifactUsage.PROMPT_ONLY, ArtifactUsage.INTERNAL}),
+            (kinds & {InlineNote}, "readers of the run", {ArtifactUsage.PROMPT_ONLY, ArtifactUsage.INTERNAL}),
         ]:
             if wrong and artifact.usage in usages:
                 message = f"its value goes to {where}, and usage is {artifact.usage}: leave one of them out"
@@ -291,12 +291,12 @@ def usage_fits_the_exposures(these: OperationSet) -> Iterator[Violation]:
 
 
 def capabilities_are_kept(these: OperationSet) -> Iterator[Violation]:
-    """Require that declared effects exist, and include the operation's own (R16)."""
+    """Require that declared effects exist and include the operation's own (R16)."""
     for one in these.operations:
         for name in one.definition.declared_effects:
             if name not in EFFECT_TYPES and name not in EFFECT_LAYERS:
-                instead = NOT_HERE.get(name) or f"use {', '.join([*sorted(EFFECT_LAYERS), *EFFECT_TYPES])}"
-                message = f"unknown effect {name!r}: {instead}.{nearest(name, EFFECT_TYPES)}"
+                instead = NOT_HERE.get(name) or f"Use {', '.join([*sorted(EFFECT_LAYERS), *EFFECT_TYPES])}."
+                message = f"unknown effect {name!r}. {instead}{nearest(name, EFFECT_TYPES)}"
                 yield Violation("unknown_effect", one.id, "capabilities", message)
         artifact = one.config.artifact
         effects = () if artifact is None else effects_of(artifact, "")
@@ -314,4 +314,4 @@ RULES: Final[tuple[Rule, ...]] = (
     activation_says_when, params_are_json, params_hold_no_secrets, values_are_not_appended, usage_fits_the_exposures,
     capabilities_are_kept,
 )  # fmt: skip
-"""All of them, in the order in which they are reported."""
+"""All rules, in the order of reports."""

@@ -1,7 +1,7 @@
-"""Reading and checking profiles and blocks before they are saved; all problems are reported at once.
+"""Read and check profiles and blocks before they are saved. All problems are reported at once.
 
-What is left out gets its default here where that depends on something else: the tag comes from the name (X04), and a
-guard writes JSON (E22).
+Some defaults depend on other fields, so they are set here: the tag comes from the name (X04), and a guard writes JSON
+(E22).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tract_jupyter.exceptions import ProfileError, RunError
 from tract_jupyter.models import sha256
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.model import Operation
-from tract_jupyter.runs.profile.model import Block, BlockRef, OperationProfile
+from tract_jupyter.runs.profile.model import BlockRef, OperationBlock, OperationProfile
 from tract_jupyter.runs.profile.rules import RULES, OperationSet
 from tract_jupyter.runs.reading import read
 from tract_jupyter.runs.terms import Data
@@ -35,10 +35,11 @@ _MAX_TAG: Final = 64
 
 
 def normal_operation(given: object) -> object:
-    """Return an operation as `{definition, config}`; what is not an object stays as it is.
+    """Return an operation as `{definition, config}`; other values are returned unchanged.
 
-    It may be an `Operation`, such an object, `{operationId, name, kind, config}` as the documents have it (E19), or
-    all fields side by side. The name defaults to the id.
+    Accepts an `Operation`, such an object, `{operationId, name, kind, config}` (E19), or all fields in one object. The
+    name
+    defaults to the id.
     """
     if isinstance(given, Operation):
         given = given.to_dict()
@@ -53,12 +54,12 @@ def normal_operation(given: object) -> object:
 def identity(given: object) -> str | None:
     """Return the id of an operation in normal form, if it has one."""
     definition = given.get("definition") if isinstance(given, dict) else None
-    found = definition.get("operationId") if isinstance(definition, dict) else None
-    return found if isinstance(found, str) else None
+    operation_id = definition.get("operationId") if isinstance(definition, dict) else None
+    return operation_id if isinstance(operation_id, str) else None
 
 
 def tag_of(name: str, otherwise: str) -> str:
-    """Return the tag for a name: `Saved op` -> `saved_op`. A name without Latin letters leaves the other text (X04)."""
+    """Return the tag for a name: `Saved op` -> `saved_op`. Without Latin letters, use the other text (X04)."""
     for text in (name, otherwise):
         plain = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
         tag = re.sub(r"[^a-z0-9]+", "_", plain).strip("_")
@@ -68,7 +69,7 @@ def tag_of(name: str, otherwise: str) -> str:
 
 
 def camel(given: dict[Any, Any]) -> dict[str, Any]:
-    """Return an object with `depends_on` spelled as `dependsOn`; objects within it stay as they are."""
+    """Return an object with keys such as `dependsOn` instead of `depends_on`; nested objects are unchanged."""
     return {
         to_camel(key) if isinstance(key, str) and "_" in key else key: value for key, value in given.items()
     }
@@ -104,7 +105,7 @@ def _normal_config(definition: dict[str, Any], config: dict[str, Any]) -> dict[s
 
 
 def _condition(given: object) -> object:
-    """Return `{source, output, is}` for what E23 writes as `{type, sourceOpId, outputKey, operator}`."""
+    """Return `{source, output, is}` for E23's `{type, sourceOpId, outputKey, operator}`."""
     if not isinstance(given, dict):
         return given
     normal = {_CONDITION.get(name, name): value for name, value in given.items()}
@@ -128,7 +129,7 @@ def _artifact(definition: dict[str, Any], given: dict[str, Any], *, guards: bool
 
 
 def _exposure(given: object) -> object:
-    """Return what is stored: `developer` becomes a `system` message (G19), which every provider knows."""
+    """Return the stored form: the role `developer` becomes `system` (G19), which every provider knows."""
     if not isinstance(given, dict):
         return given
     normal = camel(given)
@@ -136,7 +137,7 @@ def _exposure(given: object) -> object:
 
 
 ProfileProblem = tuple[str, str, str]
-"""A rule's name, where it is broken, and a sentence."""
+"""A rule's name, the place of the problem, and a message."""
 
 _D = TypeVar("_D", bound=Data)
 _MAX_ID: Final = 200
@@ -168,35 +169,37 @@ _FIELDS: Final = {
     "version": "version",
     "order": "order_invalid",
 }  # fmt: skip
-"""Under which rule the value of a field is."""
+"""The rule of each field."""
 
 
 def read_profile(
     given: OperationProfile | dict[str, Any], *, kinds: KindRegistry | None = None
 ) -> OperationProfile:
-    """Read a profile, bring it into normal form, and check it.
+    """Read a profile, normalize it, and check it.
 
     Args:
         given: a profile, or JSON.
-        kinds: those that check parameters; None for all there are. An operation of another kind is not looked into.
+        kinds: the kinds that check parameters; None for all. Parameters of other kinds are not checked.
 
     Raises:
-        ProfileError: with all that is wrong.
+        ProfileError: lists all problems.
     """
     kinds = KindRegistry() if kinds is None else kinds
     fields, inner = _apart(given, "operations", "blocks")
-    profile, found = _read(OperationProfile, fields, "profile")
-    operations, wrong = check_operations(inner["operations"], kinds, room=0)
-    refs, wrong_refs = _read_refs(inner["blocks"], kinds)
-    whole = _passed(profile, [*found, *wrong, *wrong_refs])
-    return whole.model_copy(update={"operations": operations, "blocks": refs})
+    profile, problems = _read(OperationProfile, fields, "profile")
+    operations, operation_problems = check_operations(inner["operations"], kinds, room=0)
+    refs, ref_problems = _read_refs(inner["blocks"], kinds)
+    checked = _passed(profile, [*problems, *operation_problems, *ref_problems])
+    return checked.model_copy(update={"operations": operations, "blocks": refs})
 
 
-def read_block(given: Block | dict[str, Any], *, kinds: KindRegistry | None = None) -> Block:
-    """Read a block, bring it into normal form, and check it.
+def read_block(
+    given: OperationBlock | dict[str, Any], *, kinds: KindRegistry | None = None
+) -> OperationBlock:
+    """Read a block, normalize it, and check it.
 
     Raises:
-        ProfileError: with all that is wrong.
+        ProfileError: lists all problems.
     """
     return _passed(*_check_block(given, KindRegistry() if kinds is None else kinds))
 
@@ -204,7 +207,7 @@ def read_block(given: Block | dict[str, Any], *, kinds: KindRegistry | None = No
 def check_operations(
     given: Iterable[object], kinds: KindRegistry, *, room: int
 ) -> tuple[tuple[Operation, ...], list[ProfileProblem]]:
-    """Return the operations that can be read, and all that is wrong; `room` is what their ids may grow by."""
+    """Return the readable operations and all problems; `room` is the length of the block's prefix."""
     normal = [normal_operation(one) for one in given]
     found: list[ProfileProblem] = []
     operations: list[Operation] = []
@@ -221,13 +224,13 @@ def check_operations(
     for operation in operations:
         found += [(rule, f"{_where(operation.id)}, params", text) for rule, text in _params(operation, kinds)]
         if len(operation.id) + room > _MAX_ID:
-            message = f"with the block's it is longer than {_MAX_ID} characters: shorten it"
+            message = f"with the block's id it is longer than {_MAX_ID} characters: shorten it"
             found.append(("operation_id", f"{_where(operation.id)}, operationId", message))
     return tuple(operations), found
 
 
 def declared(guard: Operation, kinds: KindRegistry) -> Sequence[str]:
-    """Return the outputs that a guard declares; none if they cannot be read."""
+    """Return the outputs that a guard declares; empty if they cannot be read."""
     outputs = getattr(kinds["guard"], "outputs", None) if "guard" in kinds else None
     return outputs(guard) if outputs is not None else ()
 
@@ -242,33 +245,33 @@ def _params(operation: Operation, kinds: KindRegistry) -> list[Problem]:
         return [("kind_unusable", str(error))]
 
 
-def _check_block(given: object, kinds: KindRegistry) -> tuple[Block | None, list[ProfileProblem]]:
+def _check_block(given: object, kinds: KindRegistry) -> tuple[OperationBlock | None, list[ProfileProblem]]:
     fields, inner = _apart(given, "operations")
     name = fields.get("blockId") if isinstance(fields, dict) else None
     where = f"block {name!r}" if isinstance(name, str) and name else "block"
-    block, found = _read(Block, fields, where)
+    block, problems = _read(OperationBlock, fields, where)
     room = len(name) + 1 if isinstance(name, str) else 0
     operations, wrong = check_operations(inner["operations"], kinds, room=room)
-    found += [(rule, f"{where}, {place}", text) for rule, place, text in wrong]
-    return block and block.model_copy(update={"operations": operations}), found
+    problems += [(rule, f"{where}, {place}", text) for rule, place, text in wrong]
+    return block and block.model_copy(update={"operations": operations}), problems
 
 
 def _read_refs(
     given: Iterable[object], kinds: KindRegistry
 ) -> tuple[tuple[BlockRef, ...], list[ProfileProblem]]:
     refs: list[BlockRef] = []
-    found: list[ProfileProblem] = []
+    problems_found: list[ProfileProblem] = []
     for one in given:
         fields = one.to_dict() if isinstance(one, BlockRef) else one
         rest = {**fields, "block": {"blockId": "-", "name": "-"}} if isinstance(fields, dict) else fields
-        block, wrong = _check_block(fields.get("block") if isinstance(fields, dict) else None, kinds)
+        block, block_problems = _check_block(fields.get("block") if isinstance(fields, dict) else None, kinds)
         ref, problems = _read(
             BlockRef, rest, f"reference to block {block.block_id!r}" if block else "reference"
         )
-        found += [*wrong, *problems]
+        problems_found += [*block_problems, *problems]
         if ref is not None and block is not None:
             refs.append(ref.model_copy(update={"block": block}))
-    return tuple(refs), [*found, *_twice(refs)]
+    return tuple(refs), [*problems_found, *_twice(refs)]
 
 
 def _twice(refs: list[BlockRef]) -> Iterable[ProfileProblem]:
@@ -278,13 +281,13 @@ def _twice(refs: list[BlockRef]) -> Iterable[ProfileProblem]:
 
 
 def _apart(given: object, *names: str) -> tuple[Any, dict[str, list[Any]]]:
-    """Return the JSON of something without the lists of these names, and those: they are read one by one."""
+    """Return the JSON without these lists, and the lists: their items are read one by one."""
     fields = given.to_dict() if isinstance(given, Data) else given
     if not isinstance(fields, dict):
         return fields, {name: [] for name in names}
     fields = camel(fields)
     inner = {name: fields.get(name, []) for name in names}
-    # what is not a list stays, so that it is refused like any other value
+    # values that are not lists stay, and are refused like any invalid value
     lists = {name: list(value) if isinstance(value, list | tuple) else [] for name, value in inner.items()}
     rest = {name: value for name, value in fields.items() if not isinstance(inner.get(name), list | tuple)}
     return rest, lists
@@ -304,15 +307,15 @@ def _hint(rule: str, field: str) -> str:
 
 
 _INSTEAD: Final = {
-    "retention": "How many values are kept is said by history={'maxItems': 5}; nothing is kept by time.",
-    "contentType": "What a value is written in is said by format: text, markdown or json.",
-    "value": "The value is what the operation makes.",
-    "deadlineMs": "How long it may take is said by timeoutMs.",
+    "retention": "Use history={'maxItems': 5} to limit the stored values; there is no limit by time.",
+    "contentType": "Use format: text, markdown or json.",
+    "value": "The operation computes the value.",
+    "deadlineMs": "Use timeoutMs for the time limit.",
 }
-"""Fields that documents name, and what says the same here."""
+"""Fields that other documents name, and their replacements here."""
 
 _HINTS: Final = {
-    "order_invalid": "; the smaller runs and commits first",
+    "order_invalid": "; smaller orders run and commit first",
     "tag_invalid": "; a lower-case letter, then lower-case letters, digits and _",
 }
 
@@ -321,7 +324,7 @@ def _where(name: str | None, place: int = 0) -> str:
     return f"operation #{place}" if name is None else f"operation {name!r}"
 
 
-def _passed(data: _D | None, found: list[ProfileProblem]) -> _D:
-    if found or data is None:
-        raise ProfileError(found)
+def _passed(data: _D | None, problems: list[ProfileProblem]) -> _D:
+    if problems or data is None:
+        raise ProfileError(problems)
     return data

@@ -1,4 +1,4 @@
-"""Warnings about profiles: what is allowed but probably not meant. They never prevent saving or running."""
+"""Warnings about profiles: settings that are allowed but probably wrong. They never prevent saving or running."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ProfileWarning:
-    """A warning: the rule's stable name, the operation and field, and a sentence that says what to do."""
+    """A warning: the rule's name, the operation and field, and a message with the remedy."""
 
     rule: str
     where: str
@@ -32,11 +32,11 @@ class ProfileWarning:
 
 
 def lint(operations: Sequence[Operation], kinds: Collection[str] | None = None) -> list[ProfileWarning]:
-    """Return what is allowed in a profile but probably not meant.
+    """Return warnings about operations.
 
     Args:
         operations: disabled ones are ignored.
-        kinds: those that can be run; None for all.
+        kinds: the known kinds; None for all.
     """
     about = _About(operations, KindRegistry() if kinds is None else kinds)
     return [
@@ -45,7 +45,7 @@ def lint(operations: Sequence[Operation], kinds: Collection[str] | None = None) 
 
 
 class _About:
-    """Facts about all operations together that the checks need."""
+    """Facts about all operations that the checks need."""
 
     def __init__(self, operations: Sequence[Operation], kinds: Collection[str]) -> None:
         self.operations = [one for one in operations if one.config.enabled]
@@ -67,7 +67,7 @@ _READ = re.compile(r"""\bart(?:\.([A-Za-z_]\w*)|\[\s*["']([^"']+)["']\s*\])""")
 
 
 def _read_by(operation: Operation) -> set[str]:
-    """Return the names of the artifacts that its texts read."""
+    """Return the names of the artifacts that the operation's texts read."""
     return {
         found[1] or found[2]
         for _, text in texts_in(operation.config.params, "")
@@ -84,7 +84,7 @@ def _unreachable(one: Operation, about: _About) -> Iterator[ProfileWarning]:
     for condition in one.config.run_conditions:
         key = (condition.source, condition.output)
         if wanted.setdefault(key, condition.is_) is not condition.is_:
-            message = f"{condition.source}.{condition.output} would have to be true and false: it never runs"
+            message = f"{condition.source}.{condition.output} must be both true and false: it never runs"
             yield _warn("unreachable", one, "runConditions", message)
     for name in one.config.depends_on:
         if name in about.disabled:
@@ -104,10 +104,10 @@ def _unread(one: Operation, about: _About) -> Iterator[ProfileWarning]:
         return
     names = {artifact.tag, artifact.artifact_id}
     readers = [name for name, reads in about.reads.items() if reads & names and name != one.id]
-    # by its operation's id it may be read in ways that no pattern finds
+    # no pattern finds reads by the operation's id
     waiting = [other.id for other in about.operations if one.id in other.config.depends_on and _by_id(other)]
     if not readers and not waiting:
-        message = f"nobody reads art.{artifact.tag}: give it an exposure, read it in a text, or leave it out"
+        message = f"nothing reads art.{artifact.tag}: give it an exposure, read it in a text, or leave it out"
         yield _warn("unread_artifact", one, "artifact", message)
 
 
@@ -127,12 +127,12 @@ def _reads(one: Operation, about: _About) -> Iterator[ProfileWarning]:
                 message = f"it reads art.{name}, which no operation here writes.{nearest(name, sorted(about.names))}"
                 yield _warn("unknown_artifact", one, "params", message)
         elif _may_miss(one, writer):
-            message = f"it reads art.{name} of {writer.id!r}, which may not have ended: add that to dependsOn"
+            message = f"it reads art.{name} of {writer.id!r}, which may not have ended: add {writer.id!r} to dependsOn"
             yield _warn("read_without_dependency", one, "params", message)
 
 
 def _may_miss(reader: Operation, writer: Operation) -> bool:
-    """Return True if a value of this run that is read may be missing (R26); a persisted one is from earlier runs."""
+    """Return True if the value of this run may be missing (R26); a persisted one is from earlier runs."""
     artifact = writer.config.artifact
     if artifact is None or artifact.persistence is Persistence.PERSISTED or reader.id == writer.id:
         return False
@@ -172,19 +172,19 @@ def _pattern(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
 
 
 def _retries(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
-    """Warn of unknown error codes; a function, or a kind of another package, may have codes of its own."""
+    """Warn about unknown error codes. Functions and kinds of other packages may have their own codes."""
     if one.definition.kind in _CODES_OF_OURS:
         for code in one.config.retry.retry_on:
             if code not in list(ErrorCode):
                 message = (
-                    f"no error of this kind has the code {code!r}, so it is not tried again for that."
+                    f"no error of this kind has the code {code!r}, so it never causes a retry."
                     f"{nearest(code, map(str, ErrorCode))}"
                 )
                 yield _warn("unknown_code", one, "retry.retryOn", message)
 
 
 def _overwrites(one: Operation, about: _About) -> Iterator[ProfileWarning]:
-    """Warn of a text that an earlier operation wrote and that is overwritten."""
+    """Warn about a text that a later operation overwrites."""
     place = about.places.get(one.id, 0)
     for what, is_replaced in _targets(one):
         for other in about.operations if is_replaced else ():
@@ -192,10 +192,10 @@ def _overwrites(one: Operation, about: _About) -> Iterator[ProfileWarning]:
             if what not in writes or about.places.get(other.id, 0) >= place or not _run_together(one, other):
                 continue
             if what != _SYSTEM and other.id in one.config.depends_on:
-                continue  # it sees what the other wrote, and may go on from it
+                continue  # it sees the other's text, and may continue from it
             message = (
-                f"{other.id!r} writes {what} before it, and that is lost: keep one of them, make them "
-                f"depend on opposite answers of a guard, or let this one continue from it with after={other.id!r}"
+                f"it overwrites {what} of {other.id!r}: keep one of them, make them depend on opposite answers of a "
+                f"guard, or let this one continue from the other with after={other.id!r}"
             )
             yield _warn("overwritten", one, "artifact.exposures", message)
 
@@ -233,20 +233,20 @@ def _both_hooks(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
         return
     if any(isinstance(exposure, PromptPart | PromptMessage) for exposure in artifact.exposures):
         message = (
-            "after the main call there is no prompt to change, so that is an error there: use two operations"
+            "after the main call there is no prompt to change, which is an error there: use two operations"
         )
         yield _warn("exposure_at_both_hooks", one, "artifact.exposures", message)
 
 
 def _retry(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
-    """Warn of settings for repeated attempts where there is one attempt, and of changes to a wait of zero."""
+    """Warn about retry settings for a single attempt, and about changes of a zero wait."""
     own, params = one.config.retry, one.config.params
-    given = [("retry", own.max_attempts, own != Retry(max_attempts=own.max_attempts))]
+    settings = [("retry", own.max_attempts, own != Retry(max_attempts=own.max_attempts))]
     asked = params.get("retry") if _asks_model(one) else None
     if isinstance(asked, dict):
         says_more = bool(asked.get("backoffMs") or asked.get("retryOn"))
-        given.append(("params.retry", asked.get("maxAttempts", 1), says_more))
-    for field, most, says_more in given:
+        settings.append(("params.retry", asked.get("maxAttempts", 1), says_more))
+    for field, most, says_more in settings:
         if most == 1 and says_more:
             message = "it is tried once, so the rest has no effect: give maxAttempts, or leave retry out"
             yield _warn("retry_once", one, field, message)
@@ -260,7 +260,7 @@ def _asks_model(one: Operation) -> bool:
 
 
 def _said_twice(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
-    """Warn of settings that the parameters repeat: the operation's own win."""
+    """Warn about parameters that repeat settings of the operation, which win."""
     if _asks_model(one):
         for field, own in (
             ("retry", one.config.retry != Retry()),
@@ -268,7 +268,7 @@ def _said_twice(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
         ):
             if own and one.config.params.get(field) is not None:
                 message = (
-                    f"the operation's own {field} counts, and this one is passed over: leave one of them out"
+                    f"the operation's own {field} counts, and this one is ignored: leave one of them out"
                 )
                 yield _warn("said_twice", one, f"params.{field}", message)
 
@@ -282,7 +282,9 @@ def _history(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
     ):
         return
     if len(set(one.config.hooks)) == 1:
-        message = "in one run it has one value, so no earlier ones are kept: give persistence 'persisted' (keep=True)"
+        message = (
+            "a run has only one value of it, so there is no history: use persistence 'persisted' (keep=True)"
+        )
         yield _warn("history_of_one_run", one, "artifact.history", message)
 
 

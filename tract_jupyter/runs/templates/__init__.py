@@ -1,10 +1,11 @@
-"""Templates in the Liquid language: read once, rendered within limits.
+"""Templates in the Liquid language, parsed once and rendered within limits.
 
-This package has its own engine for Liquid (https://shopify.github.io/liquid/), since a template may be hostile. Reading
-takes linear time, rendering has a budget of steps and characters, and data is never executed.
+This package has its own engine for Liquid (https://shopify.github.io/liquid/), because a template may be hostile.
+Parsing takes linear time, rendering has a budget of steps and characters, and data is never executed.
 
-`pieces` cuts a source, `tags` reads and renders the pieces, `expressions` and `filters` compute the `values` in them;
-`engine` reads and renders the whole.
+`pieces` splits a source, `tags` parses and renders the pieces, `expressions` and `filters` compute the `values` in
+them,
+and `engine` combines them.
 """
 
 from __future__ import annotations

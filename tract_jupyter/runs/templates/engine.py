@@ -1,16 +1,16 @@
-"""Reading and rendering templates, and the variables and functions that they have in a run.
+"""Parsing and rendering of templates, with the variables and functions of a run.
 
-| name | what |
+| name | value |
 |---|---|
-| `art.<tag>.value`, `.history` | artifacts; `art["id"]` too, by whatever name the context has them |
-| `artByOpId.<operation>.value` | what the direct dependencies made |
-| `messages`, `chatHistory` | all messages, those of user and assistant; each with `role` and `content` |
-| `promptSystem` | all system messages that are not blank, with a blank line between two |
-| `lastUserMessage`, `lastAssistantMessage` | empty if there is none; afterwards the fresh reply is the last one |
+| `art.<tag>.value`, `.history` | artifacts; also `art["id"]` with the names in the context |
+| `artByOpId.<operation>.value` | the values of direct dependencies |
+| `messages`, `chatHistory` | all messages; those of user and assistant. Each has `role` and `content` |
+| `promptSystem` | all system messages that are not blank, joined by blank lines |
+| `lastUserMessage`, `lastAssistantMessage` | empty if there is none; after the main call, the new reply is the last |
 | `recentMessages(n)`, `recentMessagesText(n)` | the last n of user and assistant; as lines `role: content` |
-| `recentMessagesByContextTokens(n)`, `...Text(n)` | as many as n tokens hold, of four characters each |
-| `random(n)` | 1 to n, by the run's own dice |
-| `now`; `user`, `char`, `chat`, `rag`, ... | the run's clock; the host's variables, which win |
+| `recentMessagesByContextTokens(n)`, `...Text(n)` | as many as fit into n tokens of four characters |
+| `random(n)` | 1 to n, from the run's seed |
+| `now`; `user`, `char`, `chat`, `rag`, ... | the run's clock; variables of the host, which win |
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 _USUAL: Final = TemplateLimits()
 _LONGEST_CACHED: Final = 20_000
-"""Characters. Long templates in the cache would take a lot of memory, and make each garbage collection slow."""
+"""Characters. Long templates in the cache would need much memory and slow down garbage collection."""
 
 
 class Template:
-    """A template that was read by `parse`. It may be rendered from several threads."""
+    """A parsed template. Several threads may render it."""
 
     def __init__(self, block: TagBody) -> None:
         self._block = block
@@ -52,18 +52,18 @@ class Template:
         seed: object = 0,
         now: str = "",
     ) -> str:
-        """Return the text. Data goes in as it is: what looks like a template in it stays text.
+        """Return the text. Data is inserted unchanged: template syntax in it stays text.
 
         Args:
-            variables: by name; JSON values.
-            functions: by name; may be called in expressions.
-            strict: whether a missing variable is an error; otherwise it is empty.
-            limits: what it may cost.
-            seed: of what is random.
-            now: what `"now" | date` means, as ISO 8601.
+            variables: JSON values by name.
+            functions: functions by name, for expressions.
+            strict: True to make a missing variable an error; otherwise it is empty.
+            limits: the limits of this rendering.
+            seed: the seed of random values.
+            now: the time for `"now" | date`, as ISO 8601.
 
         Raises:
-            TemplateError: a variable is missing, a filter cannot be used, or it costs too much; has the line.
+            TemplateError: a variable is missing, a filter fails, or a limit is exceeded; has the line.
         """
         scope = TemplateScope(
             variables or {}, functions or {}, strict=strict, limits=limits, seed=seed, now=now
@@ -77,10 +77,10 @@ class Template:
 
 
 def parse(source: str) -> Template:
-    """Read a template. A text without placeholders may be as long as any text; the last short templates are cached.
+    """Parse a template. A text without placeholders may be as long as any text. Recent short templates are cached.
 
     Raises:
-        TemplateError: it cannot be read; has the line.
+        TemplateError: invalid syntax, or too long; has the line.
     """
     if is_plain(source):
         if len(source) > MAX_TEXT:
@@ -108,7 +108,7 @@ def render(source: str, context: OperationContext, *, strict: bool = False, **mo
     """Render a template with the variables and functions of an operation's context, and with `more` variables.
 
     Raises:
-        TemplateError: it cannot be read or rendered; has the line.
+        TemplateError: it cannot be parsed or rendered; has the line.
     """
     template = parse(source)
     if is_plain(source):
@@ -122,7 +122,7 @@ def variables_of(context: OperationContext) -> dict[str, Any]:
     """Return the variables by name."""
     messages = _messages(context)
     spoken = [one for one in messages if one["role"] in _SPOKEN]
-    # their values are JSON already; copying large ones for each rendering would be a waste
+    # the values are JSON already, so they are not copied
     artifacts = {name: dict(view) for name, view in context.artifacts.items()}
     last_reply = _last(messages, "assistant") if context.reply is None else context.reply
     return {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 Token = tuple[str, str]
-"""Its kind (`text`, `number`, `name`, `sign`, `end`), and what it says."""
+"""The kind (`text`, `number`, `name`, `sign`, `end`) and the text."""
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:
@@ -32,7 +32,7 @@ END: Final[Token] = ("end", "the end")
 
 
 class Tokens:
-    """The tokens of an expression, taken one after the other."""
+    """The tokens of an expression, taken in order."""
 
     def __init__(self, source: str) -> None:
         self._all = _words(source)
@@ -40,21 +40,21 @@ class Tokens:
 
     @property
     def next(self) -> Token:
-        """The next token, which stays."""
+        """The next token, without taking it."""
         return self._all[self.place] if self.place < len(self._all) else END
 
     def take(self) -> Token:
-        """Return the next token, and go on to the one after it."""
+        """Take the next token."""
         token = self.next
         self.place += token is not END
         return token
 
     def taken_since(self, place: int) -> str:
-        """Return the tokens from a place up to this one, as a key."""
+        """Return the tokens from a place up to here, as a key."""
         return str(self._all[place : self.place])
 
     def takes(self, *words: str) -> str | None:
-        """Take the one that comes if it is one of these signs or names; tells which."""
+        """Take the next token if it is one of these signs or names, and return it."""
         kind, word = self.next
         if kind in {"sign", "name"} and word in words:
             self.take()
@@ -62,7 +62,7 @@ class Tokens:
         return None
 
     def takes_option(self) -> str | None:
-        """Take the name of an option and its colon, if these are next; return the name."""
+        """Take the name of an option and its colon, if they are next; return the name."""
         kind, word = self.next
         if kind == "name" and self._all[self.place + 1 : self.place + 2] == [("sign", ":")]:
             self.place += 2
@@ -70,19 +70,19 @@ class Tokens:
         return None
 
     def expect(self, sign: str) -> None:
-        """Take a sign that has to come.
+        """Take a required sign.
 
         Raises:
-            TemplateError: another one comes.
+            TemplateError: another token is next.
         """
         if not self.takes(sign):
             raise TemplateError(f"{sign!r} should come where {self.next[1]!r} is")
 
     def name(self) -> str:
-        """Take a name that has to come.
+        """Take a required name.
 
         Raises:
-            TemplateError: something else comes.
+            TemplateError: another token is next.
         """
         kind, word = self.take()
         if kind != "name":
@@ -93,7 +93,7 @@ class Tokens:
         """Refuse further tokens.
 
         Raises:
-            TemplateError: something does.
+            TemplateError: there is another token.
         """
         if self.next is not END:
             raise TemplateError(f"{self.next[1]!r} does not belong here")
@@ -120,11 +120,11 @@ def _word(match: re.Match[str]) -> Token:
 
 
 Expression = Callable[["TemplateScope"], Any]
-"""Return the value of an expression in a scope."""
+"""Returns the value of an expression in a scope."""
 
 
 def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    """Compare two texts, or two numbers. Nil and false are neither smaller nor larger than anything."""
+    """Compare two texts or two numbers. Nil and false are neither smaller nor larger than other values."""
 
     def apply(left: Any, right: Any) -> bool:
         if not is_true(left) or not is_true(right):
@@ -152,7 +152,7 @@ _CONSTANTS: Final = {
 
 
 def read_filtered(tokens: Tokens) -> Expression:
-    """Read `expression | filter: argument | filter`."""
+    """Parse `expression | filter: argument | filter`."""
     start = read_condition(tokens)
     filters: list[Callable[[TemplateScope, Any], Any]] = []
     while tokens.takes("|"):
@@ -170,7 +170,7 @@ def read_filtered(tokens: Tokens) -> Expression:
 
 
 def read_condition(tokens: Tokens, depth: int = 0) -> Expression:
-    """Read `a == b and not c`, grouped from the right, as in Liquid."""
+    """Parse `a == b and not c`, grouped from the right, as in Liquid."""
     left = _comparison(tokens, depth)
     word = tokens.takes("and", "or")
     if word is None:
@@ -186,7 +186,7 @@ def read_condition(tokens: Tokens, depth: int = 0) -> Expression:
 
 
 def read_value(tokens: Tokens, depth: int = 0) -> Expression:
-    """Read a literal, a range, or a path."""
+    """Parse a literal, a range, or a path."""
     if depth > MAX_DEPTH:
         raise TemplateError(f"more than {MAX_DEPTH} brackets or conditions within each other")
     kind, word = tokens.take()
@@ -227,7 +227,7 @@ def _comparison(tokens: Tokens, depth: int) -> Expression:
 
 
 def _bracket(tokens: Tokens, depth: int) -> Expression:
-    """Read a range, or a condition in brackets."""
+    """Parse a range, or a condition in brackets."""
     inner = read_condition(tokens, depth + 1)
     last = read_value(tokens, depth + 1) if tokens.takes("..") else None
     tokens.expect(")")
@@ -243,7 +243,7 @@ def _bracket(tokens: Tokens, depth: int) -> Expression:
 
 
 def _path(name: str, tokens: Tokens, depth: int) -> Expression:
-    """Read `name.part[0]["other"]`, perhaps with a call: `name(2)[0].part`."""
+    """Parse `name.part[0]["other"]`, maybe with a call: `name(2)[0].part`."""
     arguments = _arguments(tokens, depth) if tokens.takes("(") else None
     parts: list[Expression] = []
     while sign := tokens.takes(".", "["):
@@ -255,13 +255,13 @@ def _path(name: str, tokens: Tokens, depth: int) -> Expression:
 
     def look_up(scope: TemplateScope) -> Any:
         scope.budget.step(1 + len(parts))
-        found = scope.find(name) if arguments is None else scope.call(name, [one(scope) for one in arguments])
+        value = scope.find(name) if arguments is None else scope.call(name, [one(scope) for one in arguments])
         path = name
         for part in parts:
             key = part(scope)
             path = f"{path}.{str(key)[:60]}"
-            found = scope.part(found, key, path)
-        return found
+            value = scope.part(value, key, path)
+        return value
 
     return look_up
 
@@ -276,7 +276,7 @@ def _arguments(tokens: Tokens, depth: int) -> list[Expression]:
 
 
 def _filter(tokens: Tokens) -> Callable[[TemplateScope, Any], Any]:
-    """Read a filter with its arguments: `name: argument, key: argument`."""
+    """Parse a filter with its arguments: `name: argument, key: argument`."""
     name = tokens.name()
     if name not in FILTERS:
         raise TemplateError(f"unknown filter {name!r}; known filters: {', '.join(sorted(FILTERS))}")

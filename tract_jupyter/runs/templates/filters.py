@@ -1,4 +1,4 @@
-"""The filters of templates, by name, and how one is applied within the budget."""
+"""The filters of templates by name, and their application within the budget."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FilterFunction = Callable[..., Any]
 _MOST_BITS: Final = 128
 _MOST_DIGITS: Final = 15
 _PRECISION: Final = 350
-"""Digits, enough for the largest number and all its decimals."""
+"""Digits that are enough for the largest number with all decimals."""
 
 
 def _bounded(value: float) -> int | float:
@@ -52,7 +52,7 @@ def _decimal(value: float) -> Decimal:
 
 
 def _of_two(compute: Callable[[Any, Any], Any]) -> Callable[..., int | float]:
-    """Calculate with whole numbers, or else with decimals as they are written, so that 0.1 + 0.2 is 0.3."""
+    """Calculate with whole numbers, or else with exact decimals, so 0.1 + 0.2 is 0.3."""
 
     def apply(value: Any, other: Any) -> int | float:
         one, two = _bounded(number(value)), _bounded(number(other))
@@ -73,7 +73,7 @@ def _of_one(compute: Callable[[Any], Any]) -> Callable[..., int | float]:
 
 
 def _divide(value: Any, other: Any) -> int | float:
-    """Divide; the quotient of whole numbers is whole, as in Liquid."""
+    """Divide. The quotient of whole numbers is whole, as in Liquid."""
     _see_divisor(other)
     quotient: int | float = value // other if isinstance(value, int) else value / other
     return quotient
@@ -85,7 +85,7 @@ def _see_divisor(other: Any) -> None:
 
 
 def _modulo(value: Any, other: Any) -> Any:
-    """Return the remainder, with the sign of the divisor, also for decimals."""
+    """Return the remainder with the sign of the divisor, also for decimals."""
     _see_divisor(other)
     rest = value % other
     return rest + other if rest and (rest < 0) != (other < 0) else rest
@@ -94,22 +94,22 @@ def _modulo(value: Any, other: Any) -> Any:
 def _round(value: Any, digits: Any = 0) -> int | float:
     """Round to the nearest number, halves away from zero."""
     places = max(min(int(number(digits)), _MOST_DIGITS), -_MOST_DIGITS)
-    found = _bounded(number(value))
-    if isinstance(found, int) and places >= 0:
-        return found
+    value_read = _bounded(number(value))
+    if isinstance(value_read, int) and places >= 0:
+        return value_read
     with localcontext(prec=_PRECISION):
         unit = Decimal(1).scaleb(-places)
-        made = (_decimal(found) / unit).quantize(Decimal(1), ROUND_HALF_UP) * unit
-    return int(made) if not places or isinstance(found, int) else float(made)
+        rounded = (_decimal(value_read) / unit).quantize(Decimal(1), ROUND_HALF_UP) * unit
+    return int(rounded) if not places or isinstance(value_read, int) else float(rounded)
 
 
 def total(values: Iterable[Any]) -> int | float:
     """Return the sum of numbers."""
-    found = [_bounded(number(one)) for one in values]
-    if all(isinstance(one, int) for one in found):
-        return _bounded(sum(found))
+    numbers = [_bounded(number(one)) for one in values]
+    if all(isinstance(one, int) for one in numbers):
+        return _bounded(sum(numbers))
     with localcontext(prec=_PRECISION):
-        return _bounded(float(sum(map(_decimal, found))))
+        return _bounded(float(sum(map(_decimal, numbers))))
 
 
 NUMBER_FILTERS: Final[dict[str, FilterFunction]] = {
@@ -134,14 +134,14 @@ def _join(scope: TemplateScope, value: Any, glue: Any = " ") -> str:
 
 
 def _property(one: Any, key: Any) -> Any:
-    """Return what an element has under a key."""
+    """Return the value of an element under a key."""
     if isinstance(one, int | float) and not isinstance(one, bool):
         raise TypeError(f"{one} is a number, and has no {text_of(key)[:60]!r}")
     return item_of(one, key)
 
 
 def _by(one: Any, key: Any) -> Any:
-    """Return the value to compare an element by: the element, or what it has under a key."""
+    """Return the value to compare an element by: the element, or its value under a key."""
     return one if key is None else _property(one, key)
 
 
@@ -156,10 +156,10 @@ def _size(value: Any) -> int:
 
 
 def _index(value: Any) -> int:
-    found = number(value)
-    if not isinstance(found, int) or value is None or value is MISSING:
+    index = number(value)
+    if not isinstance(index, int) or value is None or value is MISSING:
         raise TypeError(f"{text_of(value)[:40]!r} is not a whole number")
-    return found
+    return index
 
 
 def _slice(value: Any, start: Any, length: Any = 1) -> Any:
@@ -176,8 +176,8 @@ def _sort(value: Any, key: Any = None) -> list[Any]:
 
 def _sort_natural(value: Any, key: Any = None) -> list[Any]:
     def by_letters(one: Any) -> tuple[bool, str]:
-        found = _by(one, key)
-        return found is None or found is MISSING, text_of(found).casefold()
+        compared = _by(one, key)
+        return compared is None or compared is MISSING, text_of(compared).casefold()
 
     return sorted(flat(value), key=by_letters)
 
@@ -190,10 +190,10 @@ def _by_kind(value: Any) -> tuple[int, Any]:
 
 
 def _uniq(value: Any, key: Any = None) -> list[Any]:
-    found: dict[str, Any] = {}
+    unique: dict[str, Any] = {}
     for one in flat(value):
-        found.setdefault(as_json(_by(one, key)), one)
-    return list(found.values())
+        unique.setdefault(as_json(_by(one, key)), one)
+    return list(unique.values())
 
 
 def _compact(value: Any, key: Any = None) -> list[Any]:
@@ -201,29 +201,29 @@ def _compact(value: Any, key: Any = None) -> list[Any]:
 
 
 def _map(value: Any, key: Any) -> list[Any]:
-    found = [_property(one, key) for one in flat(value)]
-    return [None if one is MISSING else one for one in found]
+    values = [_property(one, key) for one in flat(value)]
+    return [None if one is MISSING else one for one in values]
 
 
 def _chooser(give: Callable[[list[tuple[int, Any, bool]]], Any]) -> Callable[..., Any]:
-    """Return a filter that chooses elements by what they have under a key.
+    """Return a filter that selects elements by their value under a key.
 
-    `give` gets the place of each element, the element, and whether it fits.
+    `give` gets the place of each element, the element, and True if it matches.
     """
 
     def choose(scope: TemplateScope, value: Any, key: Any, wanted: Any = None) -> Any:
-        found = flat(value)
-        scope.budget.step(len(found))
-        return give([(place, one, _fits(one, key, wanted)) for place, one in enumerate(found)])
+        items = flat(value)
+        scope.budget.step(len(items))
+        return give([(place, one, _fits(one, key, wanted)) for place, one in enumerate(items)])
 
     return choose
 
 
 def _fits(one: Any, key: Any, wanted: Any) -> bool:
-    """Return True if an element has the key (a text: contains it), with this value if one is given."""
+    """Return True if an element has the key (for a text: contains it), with this value if one is given."""
     of_text = isinstance(one, str) and isinstance(key, str)
-    found = (key if key in one else None) if of_text else _property(one, key)
-    return is_true(found) if wanted is None or wanted is MISSING else same(found, wanted)
+    property_value = (key if key in one else None) if of_text else _property(one, key)
+    return is_true(property_value) if wanted is None or wanted is MISSING else same(property_value, wanted)
 
 
 def _sum(value: Any, key: Any = None) -> int | float:
@@ -231,15 +231,15 @@ def _sum(value: Any, key: Any = None) -> int | float:
 
 
 def _end(value: Any, place: int) -> Any:
-    """Return the first or last element; nil of a text or number."""
-    found = [] if isinstance(value, str) else elements(value)
-    return found[place] if found else None
+    """Return the first or last element; nil for a text or number."""
+    items = [] if isinstance(value, str) else elements(value)
+    return items[place] if items else None
 
 
 def _pick(scope: TemplateScope, value: Any) -> Any:
-    """Return a random element, by the run's own dice: the same one in each replay."""
-    found = elements(value)
-    return scope.random.choice(found) if found else None
+    """Return a random element from the run's seed; a replay returns the same one."""
+    items = elements(value)
+    return scope.random.choice(items) if items else None
 
 
 LIST_FILTERS: Final[dict[str, FilterFunction]] = {
@@ -280,9 +280,9 @@ _YEAR_DIGITS: Final = 4
 
 
 def read_time(value: Any) -> datetime | None:
-    """Read seconds since the epoch, ISO 8601, or an English date; UTC if it has no zone.
+    """Read seconds since the epoch, ISO 8601, or an English date; the default zone is UTC.
 
-    None if it is neither. Nothing is guessed: `3/4/2026` could be March or April.
+    Returns None for other values. Ambiguous dates such as `3/4/2026` are not read.
     """
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -292,10 +292,10 @@ def read_time(value: Any) -> datetime | None:
             return None
         if re.fullmatch("[0-9]+", text):
             return datetime.fromtimestamp(int(text), UTC)
-        found = _iso(text) or _in_words(text)
+        moment = _iso(text) or _in_words(text)
     except (ValueError, OverflowError, OSError):
         return None
-    return found if found is None or found.tzinfo else found.replace(tzinfo=UTC)
+    return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _iso(text: str) -> datetime | None:
@@ -310,10 +310,10 @@ def _in_words(text: str) -> datetime | None:
     parts: dict[str, Any] = {}
     for match in _PART.finditer(text.lower()):
         kind, word = str(match.lastgroup), match[str(match.lastgroup)]
-        found = _part(kind, word, parts)
-        if found is None or parts.keys() & found.keys():
+        new_parts = _part(kind, word, parts)
+        if new_parts is None or parts.keys() & new_parts.keys():
             return None
-        parts.update(found)
+        parts.update(new_parts)
     if not {"year", "month"} <= parts.keys():
         return None
     hour = parts.get("hour", 0)
@@ -326,7 +326,7 @@ def _in_words(text: str) -> datetime | None:
 
 
 def _part(kind: str, word: str, parts: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a part of a time, or None if it does not belong to one."""
+    """Return a part of a time; None if it is not one."""
     if kind == "date":
         year, month, day = map(int, re.split("[-/]", word))
         return {"year": year, "month": month, "day": day}
@@ -404,10 +404,10 @@ _LETTERS: Final = {*_NUMBERS, *_TEXTS, *_SHORT, *_FRACTIONS, "z"}
 
 
 def check_format(form: str) -> None:
-    """See that times can be written like this.
+    """Check a date format.
 
     Raises:
-        TemplateError: they cannot.
+        TemplateError: the format is invalid.
     """
     if len(form) > _LONGEST:
         raise TemplateError(f"the format of a date has {len(form)} characters, and may have {_LONGEST}")
@@ -467,7 +467,7 @@ def _replace_last(value: Any, old: Any, new: Any = "") -> str:
 
 
 def _split(value: Any, separator: Any = " ") -> list[str]:
-    """Split a text; a space stands for any white space, and empty parts at the end are left out."""
+    """Split a text. A space matches any white space, and empty parts at the end are left out."""
     text, separator = text_of(value), text_of(separator)
     if not separator:
         return list(text)
@@ -499,7 +499,7 @@ def _json(value: Any) -> str:
 
 
 def _date(scope: TemplateScope, value: Any, form: Any = "%Y-%m-%d") -> Any:
-    """Format a time. `now` is the run's clock; what is not a time stays unchanged."""
+    """Format a time. `now` is the run's clock; values that are not a time are unchanged."""
     pattern = text_of(form)
     check_format(pattern)
     is_now = isinstance(value, str) and value.lower() in {"now", "today"}
@@ -520,7 +520,7 @@ def _escape_once(text: str) -> str:
 
 
 def _strip_html(text: str) -> str:
-    """Remove scripts, comments and styles, then tags; each search continues where the last one ended."""
+    """Remove scripts, comments and styles, then tags. Each search continues after the last match."""
     return _cut_out(_cut_out(text, _SKIPPED_START, _SKIPPED), re.compile("<"), {"<": ">"})
 
 
@@ -540,7 +540,7 @@ def _cut_out(text: str, start: re.Pattern[str], ends: dict[str, str]) -> str:
 
 def _url_decode(scope: TemplateScope, value: Any) -> str:
     text = text_of(value)
-    scope.budget.charge(8 * text.count("%"))  # an escape takes as long as many plain characters
+    scope.budget.charge(8 * text.count("%"))  # an escape costs as much as many plain characters
     try:
         return unquote_plus(text, errors="strict")
     except ValueError:
@@ -548,8 +548,8 @@ def _url_decode(scope: TemplateScope, value: Any) -> str:
 
 
 def _to_base64(text: str, *, safe: bool) -> str:
-    made = base64.b64encode(text.encode("utf-8", "replace"), b"-_" if safe else None)
-    return made.decode("ascii")
+    encoded = base64.b64encode(text.encode("utf-8", "replace"), b"-_" if safe else None)
+    return encoded.decode("ascii")
 
 
 def _from_base64(text: str, *, safe: bool) -> str:
@@ -605,7 +605,7 @@ SCOPED_FILTERS: Final[dict[str, FilterFunction]] = {
     "remove": lambda scope, value, old: _replace(scope, value, old, ""),
     "date": _date,
 }
-"""Filters that need the scope, for its budget, clock or dice."""
+"""Filters that need the scope: its budget, clock or random generator."""
 
 FILTERS: Final = {**TEXT_FILTERS, **LIST_FILTERS, **NUMBER_FILTERS, **SCOPED_FILTERS}
 
@@ -613,18 +613,18 @@ FILTERS: Final = {**TEXT_FILTERS, **LIST_FILTERS, **NUMBER_FILTERS, **SCOPED_FIL
 def apply_filter(
     scope: TemplateScope, name: str, value: Any, arguments: list[Any], options: dict[str, Any]
 ) -> Any:
-    """Return a filter's result. Input and output are charged to the budget.
+    """Return a filter's result. Input and output count against the budget.
 
     Raises:
-        TemplateError: the filter cannot be used like this, or the budget is spent.
+        TemplateError: the filter does not fit its input, or the budget is used up.
     """
     scope.budget.step()
     for one in (value, *arguments, *options.values()):
         scope.budget.weigh(one)
     inputs = (scope, value) if name in SCOPED_FILTERS else (value,)
     try:
-        made = FILTERS[name](*inputs, *arguments, **options)
+        result = FILTERS[name](*inputs, *arguments, **options)
     except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
         raise TemplateError(f"the filter {name!r} cannot be used like this: {error}") from None
-    scope.budget.weigh(made)
-    return made
+    scope.budget.weigh(result)
+    return result

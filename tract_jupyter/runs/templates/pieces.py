@@ -55,12 +55,12 @@ class _Cutter:
         yield from self.text(len(self.source), strip=False)
 
     def text(self, end: int, *, strip: bool) -> Iterator[SourcePiece]:
-        """Return the plain text up to `end`. A `-` inside a delimiter removes the white space beside it."""
-        found = self.source[self.place : end]
-        found = found.lstrip() if self.strip_next else found
-        found = found.rstrip() if strip else found
-        if found:
-            yield SourcePiece("text", found, self.line_at(self.place))
+        """Return the plain text up to `end`. A `-` in a delimiter removes the white space next to it."""
+        text = self.source[self.place : end]
+        text = text.lstrip() if self.strip_next else text
+        text = text.rstrip() if strip else text
+        if text:
+            yield SourcePiece("text", text, self.line_at(self.place))
 
     def marked(self, start: int) -> SourcePiece:
         """Return an output or a tag, from its opening to its closing delimiter."""
@@ -80,7 +80,7 @@ class _Cutter:
         return SourcePiece("tag", inner[match.end() :], line + inner.count("\n", 0, match.end()), match[1])
 
     def verbatim(self, opening: SourcePiece) -> Iterator[SourcePiece]:
-        """Yield the content of `raw` as it is; nothing of a comment or of documentation."""
+        """Yield the content of `raw` unchanged, and nothing of a comment or documentation."""
         strip = self.strip_next
         match = self.comment_end() if opening.name == "comment" else self.end_of(opening.name, self.place)
         if match is None:
@@ -109,7 +109,7 @@ class _Cutter:
         return None
 
     def line_at(self, place: int) -> int:
-        """Return the line of a place. Places only grow."""
+        """Return the line of a place. Places must not decrease."""
         if place > self.counted:
             self.line += self.source.count("\n", self.counted, place)
             self.counted = place
@@ -131,7 +131,7 @@ def cut(source: str) -> Iterator[SourcePiece]:
 
 
 def lines(piece: SourcePiece) -> Iterator[SourcePiece]:
-    """Return the tags of a `liquid` tag, one on each line.
+    """Return the tags of a `liquid` tag, one per line.
 
     Raises:
         TemplateError: a line has no tag, or a comment is never closed; has the line.

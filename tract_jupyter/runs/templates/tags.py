@@ -1,4 +1,4 @@
-"""The tags of templates: how each is read, and what it then writes."""
+"""The tags of templates: parsing and rendering."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Signal = Literal["break", "continue"] | None
-"""What the loop around a tag does next."""
+"""The instruction of a tag to the loop around it."""
 
 Render = Callable[["TemplateScope", "TemplateOutput"], Signal]
-"""Write a text, an output or a tag."""
+"""Writes a text, an output or a tag."""
 
 
 class TemplateOutput:
@@ -36,21 +36,21 @@ class TemplateOutput:
         self._scope = scope
 
     def add(self, text: str) -> None:
-        """Write more.
+        """Write a text.
 
         Raises:
-            TemplateError: that would be too much.
+            TemplateError: the output would be too large.
         """
         self._scope.budget.charge(len(text))
         self._left -= len(text)
         if self._left < 0:
             most = self._scope.budget.limits.output
-            raise TemplateError(f"the template writes more than {most} characters; let it write less")
+            raise TemplateError(f"the template writes more than {most} characters; reduce its output")
         self._parts.append(text)
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The whole text."""
         return "".join(self._parts)
 
 
@@ -61,7 +61,7 @@ class TagBody:
     nodes: tuple[tuple[int, Render], ...]
 
     def render(self, scope: TemplateScope, out: TemplateOutput) -> Signal:
-        """Write all, up to a `break` or `continue`. Errors get the line of their node."""
+        """Write all nodes, up to a `break` or `continue`. Errors get the line of their node."""
         for line, render in self.nodes:
             scope.budget.step()
             try:
@@ -69,32 +69,30 @@ class TagBody:
             except TemplateError as error:
                 raise error.at(line) from None
             except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-                raise TemplateError(
-                    f"this cannot be rendered with the values that it gets: {error}", line
-                ) from None
+                raise TemplateError(f"cannot be rendered with these values: {error}", line) from None
             if signal:
                 return signal
         return None
 
     def capture(self, scope: TemplateScope) -> tuple[str, Signal]:
-        """Return the text instead of writing it, and the signal."""
+        """Return the text and the signal instead of writing."""
         out = TemplateOutput(scope)
         signal = self.render(scope, out)
         return out.text, signal
 
 
 class Reader:
-    """A reader of the pieces of one template."""
+    """Parses the pieces of one template."""
 
     def __init__(self, pieces: Iterable[SourcePiece], depth: int = 0) -> None:
         self._pieces = deque(pieces)
         self._depth = depth
 
     def all(self) -> TagBody:
-        """Read the whole template.
+        """Parse the whole template.
 
         Raises:
-            TemplateError: it cannot be read; has the line.
+            TemplateError: invalid syntax; has the line.
         """
         body, last = self._body()
         if last is not None:
@@ -102,20 +100,20 @@ class Reader:
         return body
 
     def body(self, piece: SourcePiece, *ends: str) -> tuple[TagBody, SourcePiece]:
-        """Read the content of a tag up to one of `ends`, and that end; `end` and the tag's name are always one."""
+        """Parse the content of a tag up to one of `ends` or the tag's own end, and return that end as well."""
         ends = (*ends, f"end{piece.name}")
         self._deeper()
         body, last = self._body(*ends)
         self._depth -= 1
         if last is None or last.name not in ends:
-            found = f"{last.name!r} in line {last.line}" if last else "the end"
-            raise TemplateError(f"{piece.name!r} is never closed by {ends[-1]!r}; there is {found}")
+            position = f"{last.name!r} in line {last.line}" if last else "the end"
+            raise TemplateError(f"{piece.name!r} is never closed by {ends[-1]!r}; there is {position}")
         return body, last
 
     def branches(
         self, piece: SourcePiece, first: SourcePiece, more: str, read: Callable[[Tokens], T]
     ) -> list[tuple[T | None, TagBody]]:
-        """Read the branches of a tag: what `read` returns for each, or None for `else`, and its content."""
+        """Parse the branches of a tag: the result of `read` for each, or None for `else`, and its content."""
         branches: list[tuple[T | None, TagBody]] = []
         branch = first
         while branch.name != f"end{piece.name}":
@@ -126,14 +124,14 @@ class Reader:
         return branches
 
     def lines(self, piece: SourcePiece) -> TagBody:
-        """Read the lines of a `liquid` tag, which closes what it opens."""
+        """Parse the lines of a `liquid` tag, which must close its own tags."""
         self._deeper()
         body = Reader(lines(piece), self._depth).all()
         self._depth -= 1
         return body
 
     def _body(self, *ends: str) -> tuple[TagBody, SourcePiece | None]:
-        """Read up to a tag that is one of `ends`, or that ends any other tag; return that tag too."""
+        """Parse up to a tag in `ends`, or the end of any other tag; return that tag as well."""
         nodes: list[tuple[int, Render]] = []
         last = None
         while self._pieces and last is None:
@@ -180,7 +178,7 @@ def _text(text: str) -> Render:
 
 
 def _output(reader: Reader, piece: SourcePiece) -> Render:  # noqa: ARG001
-    """Read `{{ value }}`, or `echo value`."""
+    """Parse `{{ value }}`, or `echo value`."""
     expression = _read_whole(piece, read_filtered)
 
     def render(scope: TemplateScope, out: TemplateOutput) -> Signal:
@@ -196,7 +194,7 @@ def _write(value: Any, scope: TemplateScope, out: TemplateOutput) -> None:
 
 
 def _if(reader: Reader, piece: SourcePiece) -> Render:
-    """Read `if`, `elsif`, `else`; `unless` negates its first condition. The first condition that holds counts."""
+    """Parse `if`, `elsif`, `else`; `unless` negates its first condition. The first true condition counts."""
     branches = reader.branches(piece, piece, "elsif", read_filtered)
     negated = piece.name == "unless"
 
@@ -211,18 +209,18 @@ def _if(reader: Reader, piece: SourcePiece) -> Render:
 
 
 def _case(reader: Reader, piece: SourcePiece) -> Render:
-    """Read `case`, `when`, `else`. The first value that is equal counts."""
+    """Parse `case`, `when`, `else`. The first equal value counts."""
     subject = _read_whole(piece, read_filtered)
     _, first = reader.body(piece, "when", "else")
     branches = reader.branches(piece, first, "when", _values)
 
     def render(scope: TemplateScope, out: TemplateOutput) -> Signal:
-        found = subject(scope)
+        subject_value = subject(scope)
 
         def is_equal(value: Expression) -> bool:
             scope.budget.step()
-            scope.budget.weigh(found)
-            return same(found, value(scope))
+            scope.budget.weigh(subject_value)
+            return same(subject_value, value(scope))
 
         for values, body in branches:
             if values is None or any(map(is_equal, values)):
@@ -243,7 +241,7 @@ def _values(tokens: Tokens) -> list[Expression]:
 class LoopHead:
     """The head of a loop: `name in list limit: 2 offset: 1 reversed`, and `cols: 3` of a table.
 
-    `offset: continue` begins where the last loop with the same `key` ended.
+    `offset: continue` starts where the last loop with the same `key` ended.
     """
 
     name: str
@@ -254,23 +252,23 @@ class LoopHead:
     backwards: bool
 
     def whole(self, option: str, scope: TemplateScope) -> int | None:
-        """Return a whole number that is not negative, or None if nothing is given."""
+        """Return an option as a whole number of 0 or more; None if it is not given."""
         value = self.options[option](scope) if option in self.options else None
         return None if value is None or value is MISSING else max(0, int(number(value)))
 
     def elements(self, scope: TemplateScope) -> list[Any]:
         """Return the elements in order."""
-        found = elements(self.over(scope))
-        scope.budget.step(len(found))
+        items = elements(self.over(scope))
+        scope.budget.step(len(items))
         first = scope.reached.get(self.key, 0) if self.resumed else self.whole("offset", scope) or 0
         limit = self.whole("limit", scope)
-        found = found[first:] if limit is None else found[first : first + limit]
-        scope.reached[self.key] = first + len(found)
-        return found[::-1] if self.backwards else found
+        items = items[first:] if limit is None else items[first : first + limit]
+        scope.reached[self.key] = first + len(items)
+        return items[::-1] if self.backwards else items
 
 
 def _read_head(tokens: Tokens, *more: str) -> LoopHead:
-    """Read the head of a loop, with the options of `more`."""
+    """Parse the head of a loop, with the options in `more`."""
     name = tokens.name()
     if not tokens.takes("in"):
         raise TemplateError(f"'in' should come where {tokens.next[1]!r} is")
@@ -292,21 +290,21 @@ def _read_head(tokens: Tokens, *more: str) -> LoopHead:
 
 
 def _for(reader: Reader, piece: SourcePiece) -> Render:
-    """Read `for name in list limit: 2 offset: 1 reversed`, with `else` for an empty list."""
+    """Parse `for name in list limit: 2 offset: 1 reversed`, with `else` for an empty list."""
     head = _read_whole(piece, _read_head)
     body, last = reader.body(piece, "else")
     otherwise = reader.body(piece)[0] if last.name == "else" else TagBody(())
 
     def render(scope: TemplateScope, out: TemplateOutput) -> Signal:
-        found = head.elements(scope)
-        if not found:
+        items = head.elements(scope)
+        if not items:
             return otherwise.render(scope, out)
         parent = scope.around("forloop")
         with scope.frame() as frame:
-            for index, one in enumerate(found):
+            for index, one in enumerate(items):
                 scope.budget.step()
                 frame[head.name] = one
-                frame["forloop"] = {**_position(index, len(found)), "parentloop": parent}
+                frame["forloop"] = {**_position(index, len(items)), "parentloop": parent}
                 if body.render(scope, out) == "break":
                     break
         return None
@@ -315,21 +313,21 @@ def _for(reader: Reader, piece: SourcePiece) -> Render:
 
 
 def _table(reader: Reader, piece: SourcePiece) -> Render:
-    """Read `tablerow name in list cols: 2 limit: 4 offset: 1`: rows and cells in HTML."""
+    """Parse `tablerow name in list cols: 2 limit: 4 offset: 1`: rows and cells in HTML."""
     head = _read_whole(piece, lambda tokens: _read_head(tokens, "cols"))
     body, _ = reader.body(piece)
 
     def render(scope: TemplateScope, out: TemplateOutput) -> Signal:
-        found = head.elements(scope)
-        columns = head.whole("cols", scope) or max(1, len(found))
+        items = head.elements(scope)
+        columns = head.whole("cols", scope) or max(1, len(items))
         out.add('<tr class="row1">\n')
         with scope.frame() as frame:
-            for index, one in enumerate(found):
+            for index, one in enumerate(items):
                 scope.budget.step()
                 row, column = divmod(index, columns)
                 frame[head.name] = one
                 frame["tablerowloop"] = {
-                    **_position(index, len(found)), "row": row + 1, "col": column + 1, "col0": column,
+                    **_position(index, len(items)), "row": row + 1, "col": column + 1, "col0": column,
                     "col_first": column == 0, "col_last": column == columns - 1,
                 }  # fmt: skip
                 out.add(f'<td class="col{column + 1}">')
@@ -337,7 +335,7 @@ def _table(reader: Reader, piece: SourcePiece) -> Render:
                 out.add("</td>")
                 if signal == "break":
                     break
-                if column == columns - 1 and index < len(found) - 1:
+                if column == columns - 1 and index < len(items) - 1:
                     out.add(f'</tr>\n<tr class="row{row + 2}">')
         out.add("</tr>\n")
         return None
@@ -353,7 +351,7 @@ def _position(index: int, length: int) -> dict[str, Any]:
 
 
 def _jump(signal: Signal) -> Callable[[Reader, SourcePiece], Render]:
-    """Return the reader of `break` or `continue`."""
+    """Return the parser of `break` or `continue`."""
 
     def read(reader: Reader, piece: SourcePiece) -> Render:  # noqa: ARG001
         Tokens(piece.text).done()
@@ -363,7 +361,7 @@ def _jump(signal: Signal) -> Callable[[Reader, SourcePiece], Render]:
 
 
 def _assign(reader: Reader, piece: SourcePiece) -> Render:  # noqa: ARG001
-    """Read `assign name = value`."""
+    """Parse `assign name = value`."""
     name, expression = _read_whole(piece, _assignment)
 
     def render(scope: TemplateScope, out: TemplateOutput) -> Signal:  # noqa: ARG001
@@ -380,7 +378,7 @@ def _assignment(tokens: Tokens) -> tuple[str, Expression]:
 
 
 def _capture(reader: Reader, piece: SourcePiece) -> Render:
-    """Read `capture name`, which stores its content in a variable."""
+    """Parse `capture name`, which stores its content in a variable."""
     name = _read_whole(piece, _name)
     body, _ = reader.body(piece)
 
@@ -393,7 +391,7 @@ def _capture(reader: Reader, piece: SourcePiece) -> Render:
 
 
 def _name(tokens: Tokens) -> str:
-    """Read the name of a variable, perhaps in quotes."""
+    """Parse the name of a variable, maybe in quotes."""
     kind, word = tokens.take()
     if kind not in {"name", "text"} or not word:
         raise TemplateError(f"a name should come where {word!r} is")
@@ -401,7 +399,7 @@ def _name(tokens: Tokens) -> str:
 
 
 def _counter(step: int) -> Callable[[Reader, SourcePiece], Render]:
-    """Return the reader of `increment`, which writes and then adds, or `decrement`, which subtracts and then writes."""
+    """Return the parser of `increment`, which writes and then adds, or `decrement`, which does the reverse."""
 
     def read(reader: Reader, piece: SourcePiece) -> Render:  # noqa: ARG001
         name = _read_whole(piece, _name)
@@ -418,7 +416,7 @@ def _counter(step: int) -> Callable[[Reader, SourcePiece], Render]:
 
 
 def _cycle(reader: Reader, piece: SourcePiece) -> Render:  # noqa: ARG001
-    """Read `cycle "a", "b"`, perhaps with a group before it; it writes the next value each time."""
+    """Parse `cycle "a", "b"`, maybe with a group before it; it writes the next value each time."""
     tokens = Tokens(piece.text)
     first = read_value(tokens)
     group = first if tokens.takes(":") else None
@@ -434,7 +432,7 @@ def _cycle(reader: Reader, piece: SourcePiece) -> Render:  # noqa: ARG001
         scope.budget.charge(len(key))
         turn = scope.turns.get(key, 0)
         scope.turns[key] = turn + 1 if turn + 1 < len(values) else 0
-        # values of another length may be in the same group, and have nothing at this turn
+        # a longer cycle may share the group, so this one may have no value now
         if turn < len(values):
             _write(values[turn](scope), scope, out)
         return None
@@ -443,7 +441,7 @@ def _cycle(reader: Reader, piece: SourcePiece) -> Render:  # noqa: ARG001
 
 
 def _if_changed(reader: Reader, piece: SourcePiece) -> Render:
-    """Read `ifchanged`, which writes its content if it differs from the last time."""
+    """Parse `ifchanged`, which writes its content if it differs from the last time."""
     body, _ = reader.body(piece)
 
     def render(scope: TemplateScope, out: TemplateOutput) -> Signal:
@@ -457,7 +455,7 @@ def _if_changed(reader: Reader, piece: SourcePiece) -> Render:
 
 
 def _note(reader: Reader, piece: SourcePiece) -> Render:  # noqa: ARG001
-    """Read `# note`; each of its lines begins like this, so that nothing is commented out by mistake."""
+    """Parse `# note`. Each line must start with `#`, so no tag is commented out by mistake."""
     for line in piece.text.split("\n")[1:]:
         if line.strip() and not line.lstrip().startswith("#"):
             raise TemplateError(f"each line of a note begins with '#', and {line.strip()[:40]!r} does not")

@@ -1,4 +1,4 @@
-"""Values in templates: truth, equality, parts, text forms; and the scope and budget of a rendering."""
+"""Values in templates: truth, equality, parts and text forms; and the scope and budget of a rendering."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Missing:
 
 
 class Empty:
-    """`empty` and `blank`: equal to anything without elements; `blank` also to white space."""
+    """`empty` and `blank`: equal to values without elements; `blank` also equals white space."""
 
     def __init__(self, *, blank: bool) -> None:
         self._blank = blank
@@ -45,12 +45,12 @@ _SCALARS = (str, int, float, bool, type(None))
 
 
 def is_true(value: Any) -> bool:
-    """Return Liquid's truth: everything but nil and false is true."""
+    """Return Liquid's truth: all values but nil and false are true."""
     return value is not None and value is not False and not isinstance(value, Missing)
 
 
 def text_of(value: Any) -> str:
-    """Return how a value is written: booleans as in JSON, nil as nothing, a list of texts joined, others as JSON."""
+    """Return the text of a value: booleans as in JSON, nil empty, lists of scalars joined, others as JSON."""
     if isinstance(value, str):
         return value
     if value is None or isinstance(value, Missing | Empty):
@@ -71,7 +71,7 @@ def as_json(value: Any) -> str:
 
 
 def item_of(value: Any, key: Any) -> Any:
-    """Return `value.key` or `value[key]`: elements only, never attributes of Python. MISSING if there is none."""
+    """Return `value.key` or `value[key]`: elements only, never Python attributes. MISSING if there is none."""
     if isinstance(value, dict):
         if key in value:
             return value[key]
@@ -93,7 +93,7 @@ def _element(value: Any, key: Any) -> Any:
 
 
 def elements(value: Any) -> list[Any]:
-    """Return what a loop goes through: the elements of a list, the pairs of an object; a text is one element."""
+    """Return the items of a loop: elements of a list, pairs of an object; a text is one item."""
     if isinstance(value, list | tuple):
         return list(value)
     if isinstance(value, dict):
@@ -102,18 +102,18 @@ def elements(value: Any) -> list[Any]:
 
 
 def flat(value: Any) -> list[Any]:
-    """Return what a filter of lists goes through: elements, with lists within lists flattened."""
+    """Return the items for a list filter, with nested lists flattened."""
     if isinstance(value, list | tuple) and not any(isinstance(one, list | tuple) for one in value):
         return list(value)
-    found: list[Any] = []
+    items: list[Any] = []
     waiting = [] if value is None or isinstance(value, Missing) or value == "" else [value]
     while waiting:
         one = waiting.pop()
         if isinstance(one, list | tuple):
             waiting.extend(reversed(one))
         else:
-            found.append(one)
-    return found
+            items.append(one)
+    return items
 
 
 def same(left: Any, right: Any) -> bool:
@@ -133,14 +133,14 @@ def contains(left: Any, right: Any) -> bool:
 
 
 def number(value: Any) -> int | float:
-    """Return a number, or the number that a text stands for.
+    """Return a number, or the number in a text.
 
     Raises:
         TemplateError: it is not a number.
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
-    if isinstance(value, str) and len(value) <= 40:  # noqa: PLR2004 # no number that anybody means is longer
+    if isinstance(value, str) and len(value) <= 40:  # noqa: PLR2004 # longer texts are no useful numbers
         for kind in (int, float):
             try:
                 return kind(value)
@@ -148,26 +148,26 @@ def number(value: Any) -> int | float:
                 continue
     if value is None or isinstance(value, Missing):
         return 0
-    raise TemplateError(f"a number is needed here, and this is {text_of(value)[:40]!r}")
+    raise TemplateError(f"a number is needed here, not {text_of(value)[:40]!r}")
 
 
 MAX_SOURCE: Final = 200_000
-"""Characters of a text that has placeholders."""
+"""Characters of a text with placeholders."""
 
 _ELEMENT: Final = 32
-"""Characters that an element of a list counts for: handling it takes about as long."""
+"""The budget of a list element in characters: both take about the same time."""
 
 MAX_DEPTH: Final = 30
-"""Blocks within blocks, and brackets within brackets."""
+"""Nested blocks, and nested brackets."""
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateLimits:
-    """Limits of one rendering.
+    """The limits of one rendering.
 
     Attributes:
-        steps: nodes, look-ups, filters and rounds of loops; a million take about a second.
-        work: characters that filters and comparisons look at or make, all together.
+        steps: nodes, look-ups, filters and iterations; a million take about a second.
+        work: characters that filters and comparisons read or write.
         output: characters of the result.
     """
 
@@ -177,24 +177,24 @@ class TemplateLimits:
 
 
 class TemplateBudget:
-    """The rest of the limits while rendering."""
+    """The remaining budget of a rendering."""
 
     def __init__(self, limits: TemplateLimits) -> None:
         self.limits = limits
         self._steps, self._work = limits.steps, limits.work
 
     def step(self, count: int = 1) -> None:
-        """Take steps.
+        """Use steps.
 
         Raises:
             TemplateError: the budget is used up.
         """
         self._steps -= count
         if self._steps < 0:
-            raise TemplateError(f"the template takes more than {self.limits.steps} steps; let it loop less")
+            raise TemplateError(f"the template takes more than {self.limits.steps} steps; use smaller loops")
 
     def charge(self, characters: int) -> None:
-        """Take characters that are looked at or made.
+        """Use characters.
 
         Raises:
             TemplateError: the budget is used up.
@@ -202,11 +202,11 @@ class TemplateBudget:
         self._work -= characters
         if self._work < 0:
             raise TemplateError(
-                f"the template handles more than {self.limits.work} characters; let it use less of its data"
+                f"the template processes more than {self.limits.work} characters; use less data"
             )
 
     def weigh(self, value: Any) -> None:
-        """Take the weight of a value: its characters, and `_ELEMENT` for anything else that it consists of."""
+        """Use the weight of a value: its characters, and `_ELEMENT` for each other part."""
         waiting = [value]
         while waiting:
             one = waiting.pop()
@@ -229,17 +229,17 @@ class TemplateScope:
     """The variables, functions, loops and budget of one rendering.
 
     Args:
-        variables: by name, plain data.
-        functions: by name; they get what is in the brackets.
-        strict: whether a variable that is missing is an error.
-        seed: of all that is random.
+        variables: plain data by name.
+        functions: functions by name.
+        strict: True if a missing variable is an error.
+        seed: the seed of random values.
         now: the run's clock, as ISO 8601.
 
     Attributes:
-        counters: what `increment` and `decrement` count.
-        turns: whose turn it is in each `cycle`.
-        reached: how far each loop came, for `offset: continue`.
-        shown: what the last `ifchanged` wrote.
+        counters: the counters of `increment` and `decrement`.
+        turns: the next value of each `cycle`.
+        reached: the end of each loop, for `offset: continue`.
+        shown: the last output of `ifchanged`.
     """
 
     def __init__(
@@ -265,7 +265,7 @@ class TemplateScope:
 
     @cached_property
     def random(self) -> Random:
-        """The dice of this rendering."""
+        """The random generator of this rendering."""
         return Random(str(self._seed))  # noqa: S311 # dice, not secrets
 
     def find(self, name: str) -> Any:
@@ -276,9 +276,9 @@ class TemplateScope:
         return self.missing(name)
 
     def part(self, value: Any, key: Any, path: str) -> Any:
-        """Return what a value has under a key."""
-        found = item_of(value, key)
-        return self.missing(path) if found is MISSING else found
+        """Return the value under a key."""
+        item = item_of(value, key)
+        return self.missing(path) if item is MISSING else item
 
     def missing(self, path: str) -> Any:
         """Return MISSING, or raise an error if strict."""
@@ -295,25 +295,25 @@ class TemplateScope:
         for argument in arguments:
             self.budget.weigh(argument)
         try:
-            found = function(*arguments)
+            result = function(*arguments)
         except (TypeError, ValueError, ArithmeticError) as error:
-            # without the name that it has in this program
+            # without the Python name of the function
             reason = str(error).rpartition("() ")[2]
             raise TemplateError(f"the function {name!r} cannot be called like this: {reason}") from None
-        self.budget.weigh(found)
-        return found
+        self.budget.weigh(result)
+        return result
 
     def assign(self, name: str, value: Any) -> None:
-        """Keep a value for the rest of the template."""
+        """Set a variable for the rest of the template."""
         self._assigned[name] = value
 
     def around(self, name: str) -> Any:
-        """Return what the innermost loop of this name has under a key, or None."""
+        """Return the value of this name in the innermost loop that has it; None if none has it."""
         return next((frame[name] for frame in reversed(self._frames) if name in frame), None)
 
     @contextmanager
     def frame(self) -> Iterator[dict[str, Any]]:
-        """Add the names of a loop; they are forgotten at its end."""
+        """Add the variables of a loop, and remove them at its end."""
         self._frames.append({})
         try:
             yield self._frames[-1]
