@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import entry_points
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import LLMConfigError, RunError, nearest
@@ -17,16 +18,14 @@ if TYPE_CHECKING:
 GROUP: Final = "tract_jupyter.run_kinds"
 """Entry points of this group name a class without parameters, or a function, that gives a kind."""
 
-_BUILT_IN: Final = {
-    "template": "template:TemplateKind",
-    "guard": "guard:GuardKind",
-    "llm": "llm:LlmKind",
-    "tool": "tool:ToolKind",
-    "compute": "compute:ComputeKind",
-    "transform": "transform:TransformKind",
-    "rag": "rag:RagKind",
-    "dynamic": "dynamic:DynamicKind",
-}
+_NOT_KINDS: Final = {"base", "decisions", "json_output", "registry"}
+
+
+def _built_in() -> set[str]:
+    """Return the names of the built-in kinds. Each is the name of a module here, which is not imported yet."""
+    from tract_jupyter.runs import kinds
+
+    return {one.name for one in iter_modules(kinds.__path__)} - _NOT_KINDS
 
 
 class KindRegistry:
@@ -41,18 +40,18 @@ class KindRegistry:
         self, names: Iterable[str] | None = None, more: Mapping[str, OperationKind] | None = None
     ) -> None:
         self._made: dict[str, OperationKind] = dict(more or {})
-        self._homes = dict(_BUILT_IN if names is None else {name: _BUILT_IN[name] for name in names})
+        self._built_in = _built_in() if names is None else set(names)
         # whoever installs a package cannot thereby change what a built-in kind does
-        self._brought: dict[str, Any] = {} if names is not None else _brought(self._homes)
+        self._brought: dict[str, Any] = {} if names is not None else _brought(self._built_in)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._made or name in self._homes or name in self._brought
+        return name in self._made or name in self._built_in or name in self._brought
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted({*self._made, *self._homes, *self._brought}))
+        return iter(sorted({*self._made, *self._built_in, *self._brought}))
 
     def __len__(self) -> int:
-        return len({*self._made, *self._homes, *self._brought})
+        return len({*self._made, *self._built_in, *self._brought})
 
     def __getitem__(self, name: str) -> OperationKind:
         """Return the kind of this name.
@@ -105,9 +104,13 @@ class KindRegistry:
         return ref
 
     def _make(self, name: str) -> OperationKind:
-        if name in self._homes:
-            module, _, attribute = self._homes[name].partition(":")
-            kind: OperationKind = getattr(import_module(f"tract_jupyter.runs.kinds.{module}"), attribute)()
+        if name in self._built_in:
+            module = import_module(f"tract_jupyter.runs.kinds.{name}")
+            kind: OperationKind = next(
+                one
+                for one in vars(module).values()
+                if isinstance(one, type) and getattr(one, "name", "") == name
+            )()
             return kind
         if name not in self._brought:
             raise RunError(f"unknown kind of operation: {name!r}.{nearest(name, self)}")
@@ -120,5 +123,5 @@ class KindRegistry:
         return brought
 
 
-def _brought(known: Mapping[str, str]) -> dict[str, Any]:
+def _brought(known: set[str]) -> dict[str, Any]:
     return {one.name: one for one in entry_points(group=GROUP) if one.name not in known}
