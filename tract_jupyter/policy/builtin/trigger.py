@@ -135,7 +135,9 @@ class OrchestratePolicy(TriggeredPolicy):
     def __post_init__(self) -> None:
         """Check the settings."""
         if not isinstance(self.when, list | tuple):
-            raise ContentError(f"when must be a list such as [Trigger(commits=50)], not {brief_repr(self.when)}")
+            raise ContentError(
+                f"when must be a list such as [Trigger(commits=50)], not {brief_repr(self.when)}"
+            )
         object.__setattr__(self, "when", tuple(map(_read, self.when)))
         super().__post_init__()
         if not self.when:
