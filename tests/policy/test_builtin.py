@@ -333,7 +333,7 @@ def test_all_of_them_together_let_a_conversation_be(t):
         (
             "archive",
             {"cooldown": float("nan"), "keep": 3},
-            r"archive.cooldown .*; archive.keep must be a list",
+            r"archive.cooldown .*; archive.keep must be of type Sequence",
         ),
     ],
 )

@@ -46,7 +46,7 @@ _WORDS: Final = {
     "dataclass_exact_type": "must be made with {class_name}(...)",
     "callable_type": "must be a function",
     "sequence_str": "must be a list",
-    "is_instance_of": "must be a list",
+    "is_instance_of": "must be of type {class}",
     "too_short": "must not be empty",
     "too_long": "has too many entries: at most {max_length}",
     "union_tag_invalid": "has an unknown type {tag!r}: use one of {expected_tags}",
@@ -63,11 +63,18 @@ _CHOICE: Final = re.compile(r"'([^']*)'")
 
 def problem_in_words(error: ErrorDetails, name: str) -> str:
     """Describe the problem of a value: `maxAttempts must be at most 10, not 11`."""
-    limits = {key: int(one) if one == 1.0 else one for key, one in error.get("ctx", {}).items()}
-    words = _WORDS.get(error["type"], "is not a valid value").format(**limits)
+    words = _WORDS.get(error["type"], "is not a valid value").format(**_limits(error))
     silent = {"missing", "json_invalid", "value_error"}
     given = "" if error["type"] in silent else _given(error["input"])
     return f"{name} {words}{given}"
+
+
+def _limits(error: ErrorDetails) -> dict[str, Any]:
+    """Return the values for the words of an error, with whole limits of numbers as `1`, not `1.0`."""
+    values = error.get("ctx", {})
+    return {
+        key: int(one) if isinstance(one, float) and one.is_integer() else one for key, one in values.items()
+    }
 
 
 def read_as(kind: Any, data: object, error: type[TractError], place: str = "") -> Any:
