@@ -29,7 +29,7 @@ def add_module(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, source:
 
 
 def test_a_new_tract_command(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811 # the fixture
-    """One module with `COMMANDS`, and its name in `MODULES`: it runs, completes and is listed."""
+    """One module with `COMMANDS` in the folder: it runs, completes and is listed."""
     from tract_jupyter.notebook import commands
 
     source = '''
@@ -47,8 +47,8 @@ def test_a_new_tract_command(shell: Shell, tmp_path: Path, monkeypatch: pytest.M
 
         COMMANDS = (Command("greet NAME", "greet somebody", greet, ("--loud", names)),)
     '''
-    add_module(tmp_path, monkeypatch, "greet_command", source)
-    monkeypatch.setattr(commands, "MODULES", (*commands.MODULES, "greet_command"))
+    add_module(tmp_path, monkeypatch, "greet", source)
+    monkeypatch.setattr(commands, "__path__", [*commands.__path__, str(tmp_path)])
 
     assert "Hello Ada, you are on main" in shell.run("%tract greet Ada").text
     assert "%tract greet NAME  " in shell.run("%tract help").text
@@ -138,6 +138,56 @@ def test_a_new_run_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         said = run_operation("said", "backwards", order=1, word="dnim", into="system", required=True)
         assert t.generate(profile=OperationProfile.of("p", [said])).run.status == "done"
         assert any("mind" in message["content"] for message in client.last_messages)
+
+
+def test_a_new_built_in_run_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One module in the folder of kinds. Its name is the kind's."""
+    from tract_jupyter.runs import kinds
+
+    source = """
+        from tract_jupyter.runs.kinds import Output
+
+        class Shout:
+            name = "shout"
+
+            def check(self, operation):
+                return []
+
+            def prepare(self, operation, services):
+                return lambda context: Output(operation.config.params["text"].upper())
+    """
+    (tmp_path / "shout.py").write_text(textwrap.dedent(source))
+    monkeypatch.setattr(kinds, "__path__", [*kinds.__path__, str(tmp_path)])
+    registry = kinds.KindRegistry()
+    assert registry["shout"].name == "shout"
+    assert {registry[name].name for name in registry} == set(registry), "each other module is a kind"
+
+
+def test_a_new_built_in_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One module in the folder of policies."""
+    from tract_jupyter.policy import builtin, policy_types
+
+    source = """
+        from dataclasses import dataclass
+        from typing import ClassVar
+
+        from tract_jupyter.policy import BuiltinPolicy
+
+        @dataclass(frozen=True, kw_only=True)
+        class QuietPolicy(BuiltinPolicy):
+            type_name: ClassVar[str] = "quiet"
+
+            def evaluate(self, view):
+                return None
+    """
+    (tmp_path / "quiet.py").write_text(textwrap.dedent(source))
+    monkeypatch.setattr(builtin, "__path__", [*builtin.__path__, str(tmp_path)])
+    policy_types.cache_clear()
+    try:
+        with Tract.open() as t:
+            assert t.policies.add("quiet") == "auto-quiet"
+    finally:
+        policy_types.cache_clear()
 
 
 RULE = '''

@@ -78,7 +78,7 @@ CHANGES = {
     "added": (add, ['"name": "taste", "parameters"', "Taste a dish.", "New, and not in that list", "t.loop.offer_anew()"]),
     "removed": (lambda tract: tract.executor.remove_tool("look"), ["- look: removed"]),
     "locked": (lambda tract: tract.executor.lock_tool("look", SOLD), [f"- look: locked: {SOLD}"]),
-    "changed": (lambda tract: define(tract, "Look up."), ["defined otherwise now", '"description": "Look up."']),
+    "changed": (lambda tract: define(tract, "Look up."), ["These have new definitions", '"description": "Look up."']),
 }  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def test_what_comes_back_is_told_too(talk, there):
     talk.executor.remove_tool("taste")
     talk.chat("Five?")
     assert ["- look" in text for text in news(talk)] == [True, True, False]
-    assert "can be called again, as they stand in the list:\n- look" in news(talk)[1]
+    assert "These are available again, as in the list:\n- look" in news(talk)[1]
     assert "- taste: removed" in news(talk)[2]
     assert there.kept == [0, 1, 2, 3, 4]
 

@@ -360,18 +360,21 @@ def test_without_a_model_it_says_the_line(full):
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"max_steps": 0}, "max_steps is a whole number from 1 on, not 0"),
+        ({"max_steps": 0}, "max_steps must be at least 1, not 0"),
         ({"max_steps": True}, "max_steps"),
-        ({"recent_commits": 51}, "recent_commits is a whole number from 0 to 50"),
+        (
+            {"recent_commits": 51, "max_steps": "x"},
+            "max_steps must be a whole number, not 'x'; recent_commits must be at most 50",
+        ),
         ({"autonomy_ceiling": "total"}, "is no level of autonomy"),
         ({"profile": "sefl"}, "there is no profile 'sefl'"),
-        ({"system_prompt": 3}, "system_prompt is a text or None"),
-        ({"task_context": b""}, "task_context is a text or None"),
+        ({"system_prompt": 3}, "system_prompt must be text, not 3"),
+        ({"task_context": b""}, "task_context must be text"),
         ({"model": ""}, "a model is the name"),
         ({"temperature": -1}, "a temperature is a number"),
-        ({"on_proposal": "yes"}, "on_proposal is a function or None"),
-        ({"on_step": 3}, "on_step is a function or None"),
-        ({"limits": 3}, "limits is made with Allowance"),
+        ({"on_proposal": "yes"}, "on_proposal must be a function"),
+        ({"on_step": 3}, "on_step must be a function"),
+        ({"limits": 3}, r"limits must be made with Allowance\("),
         ({"triggers": 3}, "triggers"),
     ],
 )

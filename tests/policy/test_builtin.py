@@ -322,15 +322,19 @@ def test_all_of_them_together_let_a_conversation_be(t):
         (
             "compress",
             {"threshold": 2},
-            "threshold of a policy of type 'compress' is a number from 0.01 to 1, not 2",
+            "compress.threshold must be at most 1, not 2",
         ),
         ("compress", {"treshold": 0.5}, "no setting 'treshold'.*threshold"),
-        ("pin", {"pin_types": "session"}, "pin_types is a list of texts"),
+        ("pin", {"pin_types": "session"}, "pin.pin_types must be a list, not 'session'"),
         ("pin", {"patterns": ["("]}, "cannot be read"),
-        ("merge", {"target_branch": ""}, "target_branch of a policy of type 'merge' is empty"),
+        ("merge", {"target_branch": ""}, "merge.target_branch must not be empty"),
         ("gc", {"max_dead_commits": 1.5}, "whole number"),
         ("rebase", {"autonomy": "full"}, "no level of autonomy"),
-        ("archive", {"cooldown": float("nan")}, "cooldown"),
+        (
+            "archive",
+            {"cooldown": float("nan"), "keep": 3},
+            r"archive.cooldown .*; archive.keep must be of type Sequence",
+        ),
     ],
 )
 def test_wrong_settings_are_refused_in_a_sentence(t, kind, config, words):

@@ -123,6 +123,7 @@ from .provider_messages import paired as paired
 from .provider_messages import provider_name as provider_name
 from .provider_messages import sent_message as sent_message
 from .provider_messages import sent_messages as sent_messages
+from .reading import check_fields as check_fields
 from .reading import problem_in_words as problem_in_words
 from .reading import read_as as read_as
 from .sent_context import SentContext as SentContext

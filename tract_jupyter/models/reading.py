@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import re
 import typing
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
-from typing_extensions import is_typeddict
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict, is_typeddict
 
 from tract_jupyter.exceptions import ContentError, TractError, nearest
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from pydantic_core import ErrorDetails
 
@@ -43,6 +43,10 @@ _WORDS: Final = {
     "dict_type": "must be an object",
     "model_type": "must be an object",
     "dataclass_type": "must be an object",
+    "dataclass_exact_type": "must be made with {class_name}(...)",
+    "callable_type": "must be a function",
+    "sequence_str": "must be a list",
+    "is_instance_of": "must be of type {class}",
     "too_short": "must not be empty",
     "too_long": "has too many entries: at most {max_length}",
     "union_tag_invalid": "has an unknown type {tag!r}: use one of {expected_tags}",
@@ -59,10 +63,18 @@ _CHOICE: Final = re.compile(r"'([^']*)'")
 
 def problem_in_words(error: ErrorDetails, name: str) -> str:
     """Describe the problem of a value: `maxAttempts must be at most 10, not 11`."""
-    words = _WORDS.get(error["type"], "is not a valid value").format(**error.get("ctx", {}))
+    words = _WORDS.get(error["type"], "is not a valid value").format(**_limits(error))
     silent = {"missing", "json_invalid", "value_error"}
     given = "" if error["type"] in silent else _given(error["input"])
     return f"{name} {words}{given}"
+
+
+def _limits(error: ErrorDetails) -> dict[str, Any]:
+    """Return the values for the words of an error, with whole limits of numbers as `1`, not `1.0`."""
+    values = error.get("ctx", {})
+    return {
+        key: int(one) if isinstance(one, float) and one.is_integer() else one for key, one in values.items()
+    }
 
 
 def read_as(kind: Any, data: object, error: type[TractError], place: str = "") -> Any:
@@ -83,8 +95,40 @@ def read_as(kind: Any, data: object, error: type[TractError], place: str = "") -
     except ContentError as wrong:
         raise error(f"{place or 'it'} cannot be read: {wrong}") from None
     except ValidationError as wrong:
-        problems = wrong.errors(include_url=False)[:_MOST_PROBLEMS]
-        raise error("; ".join(_described(kind, problem, place) for problem in problems)) from None
+        raise error(_problems(kind, wrong, place)) from None
+
+
+def check_fields(record: Any, error: type[TractError], place: str = "", skip: Collection[str] = ()) -> None:
+    """Check the values of a dataclass by its annotations: in `__post_init__`, before anything uses them.
+
+    Args:
+        record: the dataclass. Its annotations must be importable at run time.
+        error: the kind of error to raise.
+        place: the name of the record in the error.
+        skip: fields that are not checked.
+
+    Raises:
+        TractError: a value does not fit. It is an `error`, and lists the problems.
+    """
+    record_type: Any = type(record)
+    kind = _fields_of(record_type, frozenset(skip))
+    try:
+        _adapter(kind).validate_python({name: getattr(record, name) for name in _hints(kind)}, strict=True)
+    except ValidationError as wrong:
+        raise error(_problems(kind, wrong, place)) from None
+
+
+@cache
+def _fields_of(kind: Any, skip: frozenset[str]) -> Any:
+    """Return a TypedDict with the fields of a dataclass. Pydantic takes an object of a dataclass without checks."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    checked = {one.name: hints[one.name] for one in fields(kind) if one.init and one.name not in skip}
+    return with_config(ConfigDict(allow_inf_nan=False))(TypedDict(kind.__name__, checked))  # type: ignore[operator] # made at run time
+
+
+def _problems(kind: Any, wrong: ValidationError, place: str) -> str:
+    problems = wrong.errors(include_url=False)[:_MOST_PROBLEMS]
+    return "; ".join(_described(kind, problem, place) for problem in problems)
 
 
 @cache

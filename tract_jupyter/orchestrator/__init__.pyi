@@ -1,6 +1,5 @@
 from .assessment import Assessment as Assessment
 from .config import OrchestratorConfig as OrchestratorConfig
-from .config import OrchestratorState as OrchestratorState
 from .orchestrator import Orchestrator as Orchestrator
 from .orchestrator import about_run as about_run
 from .own import TractOrchestrator as TractOrchestrator
@@ -11,5 +10,6 @@ from .proposals import cli_prompt as cli_prompt
 from .proposals import log_and_approve as log_and_approve
 from .proposals import reject_all as reject_all
 from .result import OrchestratorResult as OrchestratorResult
+from .result import OrchestratorState as OrchestratorState
 from .result import StepResult as StepResult
 from .toolset import parted as parted

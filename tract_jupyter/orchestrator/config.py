@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence  # noqa: TC003 # for check_fields
 from dataclasses import dataclass, fields
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import Field
 
 from tract_jupyter.exceptions import ContentError, LLMConfigError, OrchestratorError, TractError
-from tract_jupyter.models import Allowance, AutonomyLevel, Trigger, brief_repr
+from tract_jupyter.models import Allowance, AutonomyLevel, Trigger, brief_repr, check_fields
+from tract_jupyter.orchestrator.proposals import OrchestratorProposal, ProposalResponse  # noqa: TC001 # the same
+from tract_jupyter.orchestrator.result import StepResult  # noqa: TC001 # the same
+from tract_jupyter.toolkit import ToolProfile  # noqa: TC001 # the same
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tract_jupyter.orchestrator.proposals import OrchestratorProposal, ProposalResponse
-    from tract_jupyter.orchestrator.result import StepResult
     from tract_jupyter.review import Settings
-    from tract_jupyter.toolkit import ToolProfile
 
 _SETTINGS: Final = "orchestrator"
 _NOT_SAVED: Final = ("on_proposal", "on_step")
-_MOST_COMMITS: Final = 50
 NOT_OWN: Final = (
     "the stored settings of the orchestrator are not yours: somebody else saved them, or they were changed. They are "
     "not used; assign tract.orchestrator.config to save your own"
 )
-
-
-class OrchestratorState(StrEnum):
-    """How far an orchestrator is."""
-
-    IDLE = "idle"
-    RUNNING = "running"
-    PAUSING = "pausing"
-    """It ends before its next request."""
-    STOPPED = "stopped"
-    """It is being stopped; or, of a result: it was stopped or paused."""
 
 
 @dataclass
@@ -60,7 +48,7 @@ class OrchestratorConfig:
     """
 
     autonomy_ceiling: AutonomyLevel = AutonomyLevel.COLLABORATIVE
-    max_steps: int = 10
+    max_steps: Annotated[int, Field(ge=1)] = 10
     profile: str | ToolProfile = "self"
     system_prompt: str | None = None
     task_context: str | None = None
@@ -69,7 +57,7 @@ class OrchestratorConfig:
     temperature: float | None = 0.0
     on_proposal: Callable[[OrchestratorProposal], ProposalResponse] | None = None
     on_step: Callable[[StepResult], object] | None = None
-    recent_commits: int = 5
+    recent_commits: Annotated[int, Field(ge=0, le=50)] = 5
     limits: Allowance | None = None
 
     def __post_init__(self) -> None:
@@ -88,25 +76,7 @@ class OrchestratorConfig:
 
         self.autonomy_ceiling = AutonomyLevel(self.autonomy_ceiling)
         profile_of(self.profile)
-        _check_count("max_steps", self.max_steps, 1)
-        _check_count("recent_commits", self.recent_commits, 0, _MOST_COMMITS)
-        for name in ("system_prompt", "task_context"):
-            if not isinstance(getattr(self, name), str | None):
-                raise OrchestratorError(f"{name} is a text or None, not {brief_repr(getattr(self, name))}")
-        for name in _NOT_SAVED:
-            if not (getattr(self, name) is None or callable(getattr(self, name))):
-                raise OrchestratorError(
-                    f"{name} is a function or None, not {brief_repr(getattr(self, name))}"
-                )
-        if not isinstance(self.limits, Allowance | None):
-            raise OrchestratorError(
-                f"limits is made with Allowance(tokens=..., usd=..., seconds=...), not {brief_repr(self.limits)}"
-            )
-        given = self.triggers
-        if not isinstance(given, list | tuple) or not all(isinstance(one, Trigger) for one in given):
-            raise OrchestratorError(
-                f"triggers is a list such as [Trigger(commits=50)], not {brief_repr(given)}"
-            )
+        check_fields(self, OrchestratorError, skip=("profile",))
         try:
             settings_of("orchestrate", self.model, self.temperature)
         except LLMConfigError as error:
@@ -152,13 +122,6 @@ class OrchestratorConfig:
     def unsaved(self) -> tuple[str, ...]:
         """The settings that are not saved with the tract, and count in this process alone."""
         return tuple(name for name in _NOT_SAVED if getattr(self, name) is not None)
-
-
-def _check_count(name: str, value: object, least: int, most: int | None = None) -> None:
-    is_in = type(value) is int and value >= least and (most is None or value <= most)
-    if not is_in:
-        reach = f"from {least} on" if most is None else f"from {least} to {most}"
-        raise OrchestratorError(f"{name} is a whole number {reach}, not {brief_repr(value)}")
 
 
 def checked_config(config: object) -> OrchestratorConfig:

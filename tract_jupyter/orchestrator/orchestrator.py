@@ -27,9 +27,9 @@ from tract_jupyter.models import (
     repr_of_whole,
 )
 from tract_jupyter.orchestrator.assessment import Assessment
-from tract_jupyter.orchestrator.config import OrchestratorConfig, OrchestratorState, checked_config
+from tract_jupyter.orchestrator.config import OrchestratorConfig, checked_config
 from tract_jupyter.orchestrator.proposals import ProposalReviewer
-from tract_jupyter.orchestrator.result import OrchestratorResult
+from tract_jupyter.orchestrator.result import OrchestratorResult, OrchestratorState
 from tract_jupyter.orchestrator.steps import RunSteps
 from tract_jupyter.orchestrator.toolset import OrchestratorToolset
 from tract_jupyter.prompts import EMPTY, ORCHESTRATE

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models import AutonomyLevel, TurnOutcome
-from tract_jupyter.orchestrator.config import OrchestratorState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tract_jupyter.models import ToolCall
     from tract_jupyter.toolkit import ToolResult
+
+
+class OrchestratorState(StrEnum):
+    """How far an orchestrator is."""
+
+    IDLE = "idle"
+    RUNNING = "running"
+    PAUSING = "pausing"
+    """It ends before its next request."""
+    STOPPED = "stopped"
+    """It is being stopped; or, of a result: it was stopped or paused."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,7 @@
   after each commit is known without asking the store.
 * `evaluator`: looks at the policies at their moments, and does, proposes or tells what they want. `saved`: how they are
   kept. `policies`: `t.policies`, which puts this together.
-* `builtin`: seven policies. `trigger`: the one that starts an orchestrator. `operations`: the one of an operation that
-  says when it fires.
+* `builtin`: the policies that are stored with their settings. Each module there is imported.
 
 What they want is carried out through the one executor of tools, by `toolkit.PolicyCalls`. Knows `toolkit`,
 `operations`, `context`, `review`, `storage`.

@@ -6,9 +6,10 @@ from .builtin.branches import RebasePolicy as RebasePolicy
 from .builtin.messages import CompressPolicy as CompressPolicy
 from .builtin.messages import GCPolicy as GCPolicy
 from .builtin.messages import PinPolicy as PinPolicy
+from .builtin.operations import OperationPolicy as OperationPolicy
+from .builtin.operations import follow as follow
+from .builtin.trigger import OrchestratePolicy as OrchestratePolicy
 from .evaluator import PolicyEvaluator as PolicyEvaluator
-from .operations import OperationPolicy as OperationPolicy
-from .operations import follow as follow
 from .policies import Policies as Policies
 from .policies import PolicyRow as PolicyRow
 from .policies import Preview as Preview
@@ -19,6 +20,5 @@ from .protocols import PolicyAction as PolicyAction
 from .protocols import PolicyWarning as PolicyWarning
 from .saved import PolicyStore as PolicyStore
 from .saved import policy_types as policy_types
-from .trigger import OrchestratePolicy as OrchestratePolicy
 from .view import PolicyView as PolicyView
 from .view import Watch as Watch

@@ -9,6 +9,8 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError, TractError, nearest
@@ -29,17 +31,17 @@ _MOST_STOPPED: Final = MOST_WANTED
 
 @cache
 def policy_types() -> Mapping[str, type[BuiltinPolicy]]:
-    """Return the types of policies whose settings can be stored, by name."""
-    from tract_jupyter.policy.builtin.branches import ArchivePolicy, BranchPolicy, MergePolicy, RebasePolicy
-    from tract_jupyter.policy.builtin.messages import CompressPolicy, GCPolicy, PinPolicy
-    from tract_jupyter.policy.operations import OperationPolicy
-    from tract_jupyter.policy.trigger import OrchestratePolicy
+    """Return the built-in policy types by name, in order of priority: every one in a module of `builtin`."""
+    from tract_jupyter.policy import builtin
 
-    listed: tuple[type[BuiltinPolicy], ...] = (
-        CompressPolicy, PinPolicy, BranchPolicy, MergePolicy, RebasePolicy, GCPolicy, ArchivePolicy, OrchestratePolicy,
-        OperationPolicy,
-    )  # fmt: skip
-    return {one.type_name: one for one in listed}
+    modules = [import_module(f"{builtin.__name__}.{one.name}") for one in iter_modules(builtin.__path__)]
+    kinds = [
+        kind
+        for module in modules
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, BuiltinPolicy) and "type_name" in vars(kind)
+    ]
+    return {one.type_name: one for one in sorted(kinds, key=lambda one: (one.usual_priority, one.type_name))}
 
 
 def made(type_name: str, name: str, config: Mapping[str, Any]) -> BuiltinPolicy:

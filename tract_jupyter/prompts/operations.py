@@ -37,7 +37,7 @@ def writing_request(text: str, taken: Collection[str]) -> str:
     """Return the request for an operation.
 
     Args:
-        text: what it is to do, in the person's words.
+        text: the task, in the user's words.
         taken: the names of the operations that there are.
     """
     names = f"\n\nThese names are taken; another operation of such a name replaces it: {', '.join(sorted(taken))}."
@@ -45,31 +45,31 @@ def writing_request(text: str, taken: Collection[str]) -> str:
 
 
 def rejected_operation(reason: str, rehearsal: str) -> str:
-    """Return what a model is told whose operation a person rejected.
+    """Return the message after the user rejected an operation.
 
     Args:
-        reason: the person's words.
-        rehearsal: what came of trying the code in the sandbox; empty if it was not tried.
+        reason: the user's words.
+        rehearsal: the result of the trial in the sandbox; empty if there was none.
     """
     tried = f" What came of trying it: {rehearsal}" if rehearsal else ""
     return f"A person rejected it: {reason}\nPropose the whole operation again, with that put right.{tried}"
 
 
 def refused_operation(problem: str) -> str:
-    """Return what a model is told whose operation cannot be one, so that no person was asked."""
+    """Return the message for an invalid operation, which the user did not see."""
     return (
         f"Refused, and nobody was asked: {problem}. Propose the whole operation again, with that put right."
     )
 
 
 def guided_task(name: str, description: str) -> str:
-    """Return what is about to be done with an operation, for `GUIDE`."""
+    """Return the task of an operation, for `GUIDE`."""
     about = f": {description.rstrip('. ')}" if description else ""
     return f"carry out the operation {name!r} of a notebook{about}"
 
 
 def guided_fields(fields_json: str) -> str:
-    """Return the values that an operation is fired with, as a text for whoever writes its guidance."""
+    """Return the field values of a firing as text, for the model that writes guidance."""
     return f"It is fired with these values: {fields_json}"
 
 
@@ -184,11 +184,11 @@ _SMALL: Final = frozenset({"a", "all", "an", "and", "are", "at", "be", "by", "ea
 
 
 def operation_template(text: str = "", name: str = "") -> str:
-    """Return a `%%tract_operation` cell for a person to begin with, which defines an operation as it stands.
+    """Return a `%%tract_operation` cell to start from. It defines an operation without changes.
 
     Args:
-        text: what it is to do.
-        name: of the operation; made of the text if left out.
+        text: the task.
+        name: the operation's; by default derived from the text.
     """
     said = " ".join(text.split()).replace("\\", "/").replace('"""', "'''").strip('" ')
     about = f"{said[0].upper()}{said[1:]}".rstrip(".") + "." if said else "Say here what it is for."

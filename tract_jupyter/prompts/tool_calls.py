@@ -14,13 +14,13 @@ NOT_GRANTED: Final = (
     "{tool!r} was not granted to {actor}; asking again changes nothing.{near} Granted: {names}"
 )
 NOTHING_ABOVE: Final = "no tool can be called: {why}"
-"""Why nothing can be called in a tract whose parent is closed or gone."""
+"""The reason in a tract whose parent is closed or deleted."""
 
 TOLD_NOT_DONE: Final = (
     "told, not done: autonomy is manual. A person is told that {actor} wanted to call {tool!r}; nothing was "
     "changed, and asking again changes nothing"
 )
-"""Why a call was not made of somebody that may only tell what it would do."""
+"""The reason for a caller that may only suggest calls."""
 
 CALLED_FROM_CODE: Final = (
     "{tool} is called from a script, and was not carried out: "
@@ -29,7 +29,7 @@ CALLED_FROM_CODE: Final = (
 
 
 def undecided(why: str) -> str:
-    """Return why a call is not decided yet, with what the model is to do meanwhile."""
+    """Return the reason why a call has no decision yet, with advice for the model."""
     advice = "Do not repeat the call meanwhile: it would be asked about once more. Go on without it, or wait."
     return f"{why.rstrip('.')}. {advice}"
 
@@ -49,17 +49,17 @@ You can run Python that calls tools, with notebook_execute(code=...). Prefer it 
 calls, when a result is only an input of the next call, or when you need a small part of a large result.
 
 - Tools are functions of `tools`, which is there already: tools.NAME(argument=value). They return plain data.
-- What tools give back stays in the script. Only what you print, and the last expression, comes back to you: print \
-totals, names, the few rows that matter; never whole results.
+- Results of tools stay in the script. You see only printed text and the last expression: print \
+totals, names, the few important rows; never whole results.
 - Loop, filter, join and count in Python:
     rows = [tools.get_commit(commit_hash=c["commit_hash"]) for c in tools.log(limit=50)]
     print(len(rows), sorted({row["content_type"] for row in rows}))
-- A call that writes may be refused, by a person who gives a reason. Catch that, and go on with the rest:
+- The user may refuse a call that writes, with a reason. Catch the error and continue:
     try:
         tools.annotate(target_hash=h, priority="pinned")
     except ToolDenied as error:
         print("not pinned:", error)
-  Any other failure is a ToolExecutionError; its text says what is wrong and what is allowed.
+  Any other failure is a ToolExecutionError; its text gives the problem and the allowed values.
 - Variables and functions stay for your next script of the same notebook_id.
 - The sandbox (the default) has no files, no network and no packages, and runs a subset of Python: no inheritance, no \
 yield, no del; json, re, math, datetime and collections can be imported. backend="kernel" has all that, and runs only \
@@ -91,5 +91,5 @@ RUNS: Final = "Running"
 
 
 def refused_call(tool: str, why: str) -> str:
-    """Return the error of a call over MCP that was not allowed."""
+    """Return the error of a refused MCP call."""
     return f"The call of {tool!r} was refused, and nothing was done. Reason: {why}"

@@ -242,4 +242,4 @@ SUPERVISOR: Final = {
 """For an agent that manages the context of another agent."""
 
 UNREVIEWED: Final = "(A model wrote this; no person has reviewed it.)"
-"""Follows the description of an operation that nobody reviewed."""
+"""Follows the description of an unreviewed operation."""

@@ -1,4 +1,4 @@
-"""What a model is told about calls of its turn that were not made, or not as it wrote them."""
+"""Texts for a model about tool calls that did not run, or that ran with changes."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ UNSIGNED: Final = (
 TOOLS_CHANGED: Final = "Your tools have changed; the list of tools that you were given stays as it is."
 NEW_IN_SCRIPTS: Final = (
     "New, and not in that list: call them from scripts, with notebook_execute. "
-    "The person can have them put into the list with tract.loop.offer_anew()."
+    "The user can add them to the list with tract.loop.offer_anew()."
 )
 NEW_LATER: Final = (
-    "New, and not in that list. If you need one and cannot call it, say so: the person can have them put into the list "
+    "New, and not in that list. If you need one and cannot call it, say so: the user can add them to the list "
     "with tract.loop.offer_anew()."
 )
 REPEATED: Final = (
@@ -49,12 +49,12 @@ TOO_MANY_CHOICES: Final = "other calls were chosen too many times; make the call
 
 
 def not_run(why: str) -> str:
-    """Return what a call is told that was not made: a limit, Stop, or whatever else kept it from being made."""
+    """Return the answer of a call that did not run, for example because of a limit or Stop."""
     return f"not run: {why}"
 
 
 def ended_running(why: str) -> str:
-    """Return what a call is told that was being made when the turn ended, and may have changed something."""
+    """Return the answer of a call that was running when the turn ended. It may have changed something."""
     return f"{why} while it ran: whether it was carried out is not known. Look before you do it again"
 
 
@@ -64,7 +64,7 @@ def ended_reading(why: str) -> str:
 
 
 def refused(reason: str) -> str:
-    """Return what a call is told that a person turned down."""
+    """Return the answer of a call that the user refused."""
     return f"not run: the person refused it: {reason}"
 
 
@@ -79,23 +79,23 @@ def also_refused(told: str, why: str) -> str:
 
 
 def changed(values: Iterable[tuple[str, str, str]]) -> str:
-    """Return what a call is told that a person changed.
+    """Return the note about a call that the user changed.
 
     Args:
-        values: of each changed argument the name, what is used instead, and what the model wrote.
+        values: the name, the new value and the model's value of each changed argument.
     """
     told = "; ".join(f"{name} = {now} (you wrote {before})" for name, now, before in values)
     return f"[The person changed the call before allowing it: {told}]"
 
 
 def unknown_tool(name: str, near: Iterable[str]) -> str:
-    """Return what a call of a tool is told that there is not, with the nearest names."""
+    """Return the answer of a call of an unknown tool, with the nearest names."""
     names = ", ".join(near)
     return f"not run: there is no tool {name!r}." + (f" Nearest: {names}" if names else "")
 
 
 def removed_tool(name: str) -> str:
-    """Return what a call of a tool is told that was removed since the model was given its list."""
+    """Return the answer of a call of a tool that was removed after the model received its list."""
     return f"not run: the tool {name!r} was removed, and cannot be called any more"
 
 
@@ -107,28 +107,28 @@ def tools_changed(
     gone: Mapping[str, str],
     runs_scripts: bool,
 ) -> str:
-    """Return what a model is told about its tools in the middle of a conversation.
+    """Return the message about changed tools in the middle of a conversation.
 
     Args:
-        new: the definitions of tools that do not stand in its list.
-        changed: those that read differently now.
-        back: the names of those that can be called again as the list has them.
-        gone: the names of those that cannot be called, each with why.
+        new: the definitions of tools that are not in the model's list.
+        changed: the new definitions of changed tools.
+        back: the names of tools that are available again, unchanged.
+        gone: the reason for each tool that is not available, by name.
         runs_scripts: whether the model can call tools from scripts.
     """
     how = NEW_IN_SCRIPTS if runs_scripts else NEW_LATER
     told = [
         (how, list(new)),
-        ("These are defined otherwise now; call them like this:", list(changed)),
-        ("These can be called again, as they stand in the list:", list(back)),
-        ("These cannot be called now:", [f"{name}: {why}" for name, why in gone.items()]),
+        ("These have new definitions:", list(changed)),
+        ("These are available again, as in the list:", list(back)),
+        ("These are not available now:", [f"{name}: {why}" for name, why in gone.items()]),
     ]
     parts = ["\n".join([title, *(f"- {line}" for line in lines)]) for title, lines in told if lines]
     return "\n\n".join([TOOLS_CHANGED, *parts])
 
 
 def cut_note(shown: int, total: int, tool_call_id: str) -> str:
-    """Return the end of a result that is too long to be shown whole."""
+    """Return the end of a result that is too long to show completely."""
     return (
         f"\n[cut: {shown:,} of {total:,} characters are shown. The rest is kept: "
         f'read_result(tool_call_id="{tool_call_id}", start={shown})]'

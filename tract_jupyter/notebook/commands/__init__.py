@@ -6,14 +6,15 @@ way, `tools` about operations and tools, `autonomy` and `policies` about what ha
 about the model that looks after the context, `runs` and `profiles` about runs, `rules` about the analysis. `command`
 is what they share.
 
-To add one, write a module with `COMMANDS`, a tuple of `Command`, and name the module in `MODULES` below. It runs,
-completes and is listed by `%tract help` from then on.
+To add one, write a module here with `COMMANDS`, a tuple of `Command`. It then runs, completes and appears in
+`%tract help`.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import OperationError, nearest
 from tract_jupyter.llm import key_lines
@@ -23,31 +24,37 @@ from tract_jupyter.notebook.views.html import Grid, GridView
 if TYPE_CHECKING:
     from tract_jupyter.notebook.session import NotebookSession
 
-MODULES = (
-    "tract_jupyter.notebook.commands.history",
-    "tract_jupyter.notebook.commands.chat",
-    "tract_jupyter.notebook.commands.models",
-    "tract_jupyter.notebook.commands.cassette",
-    "tract_jupyter.notebook.commands.forks",
-    "tract_jupyter.notebook.commands.runs",
-    "tract_jupyter.notebook.commands.profiles",
-    "tract_jupyter.notebook.commands.tools",
-    "tract_jupyter.notebook.commands.autonomy",
-    "tract_jupyter.notebook.commands.policies",
-    "tract_jupyter.notebook.commands.orchestrator",
-    "tract_jupyter.notebook.commands.agents",
-    "tract_jupyter.notebook.commands.review",
-    "tract_jupyter.notebook.commands.rules",
+_ORDER: Final = (
+    "history",
+    "chat",
+    "models",
+    "cassette",
+    "forks",
+    "runs",
+    "profiles",
+    "tools",
+    "autonomy",
+    "policies",
+    "orchestrator",
+    "agents",
+    "review",
+    "rules",
 )
-"""The modules with commands, in the order of `%tract help`."""
+"""The order of the modules in `%tract help`. Other modules follow, in alphabetical order."""
 
 _DEFAULT = "status"
 
 
 def all_commands() -> dict[str, Command]:
     """Return each command by its name."""
-    found = [command for module in MODULES for command in import_module(module).COMMANDS]
-    return {command.name: command for command in [*found, _HELP]}
+    modules = [import_module(f"{__name__}.{name}") for name in _module_names()]
+    commands = [command for module in modules for command in module.COMMANDS]
+    return {command.name: command for command in [*commands, _HELP]}
+
+
+def _module_names() -> list[str]:
+    names = [module.name for module in iter_modules(__path__) if module.name != "command"]
+    return sorted(names, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
 
 
 def run_command(notebook: NotebookSession, line: str) -> Any:

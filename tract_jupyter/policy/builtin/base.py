@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+
+from pydantic import Field
 
 from tract_jupyter.exceptions import ContentError, nearest
-from tract_jupyter.models import AutonomyLevel, Trigger, brief_repr, check_text
+from tract_jupyter.models import AutonomyLevel, Trigger, check_fields
 from tract_jupyter.policy.protocols import PolicyAction, check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from tract_jupyter.policy.view import PolicyView
+
+
+Count = Annotated[int, Field(ge=1)]
+"""A whole number from 1 on."""
+Seconds = Annotated[float, Field(ge=0)]
+Days = Annotated[float, Field(ge=0, le=36_500)]
+Name = Annotated[str, Field(min_length=1)]
+Names = Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +46,9 @@ class BuiltinPolicy:
     fires_on: ClassVar[str] = "commit"
 
     name: str = ""
-    priority: int = -1
+    priority: Annotated[int, Field(ge=0)] = -1
     autonomy: AutonomyLevel = AutonomyLevel.COLLABORATIVE
-    cooldown: float = 0
+    cooldown: Seconds = 0
 
     def __post_init__(self) -> None:
         """Fill in what was left out, and check the rest.
@@ -49,8 +60,12 @@ class BuiltinPolicy:
         priority = self.usual_priority if self.priority == -1 else self.priority
         object.__setattr__(self, "priority", priority)
         object.__setattr__(self, "autonomy", AutonomyLevel(self.autonomy))
-        self._check_number("priority", least=0, whole=True)
-        self._check_number("cooldown", least=0)
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, list | set | frozenset):
+                listed = value if isinstance(value, list) else sorted(value, key=str)
+                object.__setattr__(self, one.name, tuple(listed))
+        check_fields(self, ContentError, self.type_name)
 
     def evaluate(self, view: PolicyView) -> PolicyAction | Sequence[PolicyAction] | None:
         """Return what should be done now, or None."""
@@ -90,29 +105,6 @@ class BuiltinPolicy:
         condition: str = "",
     ) -> PolicyAction:
         return PolicyAction(action_type, params, reason, self.autonomy, about, condition)
-
-    def _check_number(
-        self, name: str, *, least: float, most: float | None = None, whole: bool = False
-    ) -> None:
-        given = getattr(self, name)
-        fits = type(given) is int or (not whole and type(given) is float and given == given)  # noqa: PLR0124 # not NaN
-        if not fits or given < least or (most is not None and given > most):
-            kind = "a whole number" if whole else "a number"
-            bound = f"of {least:g} or more" if most is None else f"from {least:g} to {most:g}"
-            raise ContentError(
-                f"{name} of a policy of type {self.type_name!r} is {kind} {bound}, not {brief_repr(given)}"
-            )
-
-    def _check_name(self, name: str) -> None:
-        if not check_text(getattr(self, name), name):
-            raise ContentError(f"{name} of a policy of type {self.type_name!r} is empty")
-
-    def _check_names(self, name: str) -> None:
-        given = getattr(self, name)
-        if isinstance(given, str) or not isinstance(given, list | tuple | set | frozenset):
-            raise ContentError(f"{name} is a list of texts, not {brief_repr(given)}")
-        listed = sorted(given, key=str) if isinstance(given, set | frozenset) else given
-        object.__setattr__(self, name, tuple(check_text(one, name) for one in listed))
 
 
 def _plain(value: object) -> object:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
-from tract_jupyter.policy.builtin.base import BuiltinPolicy
+from pydantic import Field
+
+from tract_jupyter.policy.builtin.base import BuiltinPolicy, Count, Days, Name, Names, Seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
     from tract_jupyter.policy.protocols import PolicyAction
     from tract_jupyter.policy.view import PolicyView
 
@@ -36,16 +35,13 @@ class BranchPolicy(BuiltinPolicy):
     type_name: ClassVar[str] = "branch"
     usual_priority: ClassVar[int] = 300
 
-    content_type_window: int = 5
-    switch_threshold: int = 4
-    ignore_transitions: Sequence[str] = ("dialogue:tool_io",)
+    content_type_window: Annotated[int, Field(ge=2, le=50)] = 5
+    switch_threshold: Count = 4
+    ignore_transitions: Names = ("dialogue:tool_io",)
 
     def __post_init__(self) -> None:
         """Check the settings."""
         super().__post_init__()
-        self._check_number("content_type_window", least=2, most=50, whole=True)
-        self._check_number("switch_threshold", least=1, whole=True)
-        self._check_names("ignore_transitions")
         ignored = {frozenset(pair.split(":")) for pair in self.ignore_transitions}
         object.__setattr__(self, "_ignored", ignored)
 
@@ -81,16 +77,9 @@ class MergePolicy(BuiltinPolicy):
     forgets: ClassVar[bool] = False
     usual_priority: ClassVar[int] = 350
 
-    target_branch: str = "main"
-    completion_commits: int = 5
-    idle_seconds: float = 300
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        super().__post_init__()
-        self._check_name("target_branch")
-        self._check_number("completion_commits", least=1, whole=True)
-        self._check_number("idle_seconds", least=0)
+    target_branch: Name = "main"
+    completion_commits: Count = 5
+    idle_seconds: Seconds = 300
 
     def evaluate(self, view: PolicyView) -> PolicyAction | None:
         """Return a merge, if the branch has commits and nothing was committed for some time."""
@@ -126,14 +115,8 @@ class RebasePolicy(BuiltinPolicy):
     type_name: ClassVar[str] = "rebase"
     usual_priority: ClassVar[int] = 400
 
-    target_branch: str = "main"
-    divergence_commits: int = 20
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        super().__post_init__()
-        self._check_name("target_branch")
-        self._check_number("divergence_commits", least=1, whole=True)
+    target_branch: Name = "main"
+    divergence_commits: Count = 20
 
     def evaluate(self, view: PolicyView) -> PolicyAction | None:
         """Return a rebase, if the branch is far enough behind."""
@@ -169,19 +152,11 @@ class ArchivePolicy(BuiltinPolicy):
     usual_priority: ClassVar[int] = 500
     fires_on: ClassVar[str] = "compile"
 
-    stale_days: float = 7
-    min_commits: int = 3
-    archive_prefix: str = "archive/"
-    keep: Sequence[str] = ("main",)
+    stale_days: Days = 7
+    min_commits: Count = 3
+    archive_prefix: Name = "archive/"
+    keep: Names = ("main",)
     _next: dict[str, datetime] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        super().__post_init__()
-        self._check_number("stale_days", least=0, most=36_500)
-        self._check_number("min_commits", least=1, whole=True)
-        self._check_name("archive_prefix")
-        self._check_names("keep")
 
     def evaluate(self, view: PolicyView) -> list[PolicyAction] | None:
         """Return an archiving of each stale branch."""

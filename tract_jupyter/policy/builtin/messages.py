@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+
+from pydantic import Field
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models import AutonomyLevel, Priority, check_text, default_priority, patterns, text_of
-from tract_jupyter.policy.builtin.base import BuiltinPolicy
+from tract_jupyter.models import AutonomyLevel, Priority, default_priority, patterns, text_of
+from tract_jupyter.policy.builtin.base import BuiltinPolicy, Count, Days, Names
 from tract_jupyter.storage import APPEND, from_json
 
 if TYPE_CHECKING:
@@ -37,20 +39,10 @@ class CompressPolicy(BuiltinPolicy):
     usual_priority: ClassVar[int] = 200
     fires_on: ClassVar[str] = "compile"
 
-    threshold: float = 0.9
-    keep_recent: int = 4
-    target_tokens: int | None = None
+    threshold: Annotated[float, Field(ge=0.01, le=1)] = 0.9
+    keep_recent: Annotated[int, Field(ge=0)] = 4
+    target_tokens: Count | None = None
     summary_content: str | None = None
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        super().__post_init__()
-        self._check_number("threshold", least=0.01, most=1)
-        self._check_number("keep_recent", least=0, whole=True)
-        if self.target_tokens is not None:
-            self._check_number("target_tokens", least=1, whole=True)
-        if self.summary_content is not None:
-            check_text(self.summary_content, "summary_content")
 
     def evaluate(self, view: PolicyView) -> PolicyAction | None:
         """Return a compression of all but the newest messages, if it is time."""
@@ -94,14 +86,12 @@ class PinPolicy(BuiltinPolicy):
     forgets: ClassVar[bool] = False
 
     autonomy: AutonomyLevel = AutonomyLevel.AUTONOMOUS
-    pin_types: Sequence[str] = ("instruction", "session")
-    patterns: Sequence[str] = ()
+    pin_types: Names = ("instruction", "session")
+    patterns: Names = ()
 
     def __post_init__(self) -> None:
         """Check the settings."""
         super().__post_init__()
-        self._check_names("pin_types")
-        self._check_names("patterns")
         for pattern in self.patterns:
             wrong = patterns.problem_of(pattern)
             if wrong is not None:
@@ -158,14 +148,8 @@ class GCPolicy(BuiltinPolicy):
     type_name: ClassVar[str] = "gc"
     usual_priority: ClassVar[int] = 450
 
-    max_dead_commits: int = 50
-    orphan_retention_days: float = 7
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        super().__post_init__()
-        self._check_number("max_dead_commits", least=1, whole=True)
-        self._check_number("orphan_retention_days", least=0, most=36_500)
+    max_dead_commits: Count = 50
+    orphan_retention_days: Days = 7
 
     def evaluate(self, view: PolicyView) -> PolicyAction | None:
         """Return a garbage collection, if it would remove enough."""

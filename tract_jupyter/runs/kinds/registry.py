@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import entry_points
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import LLMConfigError, RunError, nearest
@@ -17,16 +18,14 @@ if TYPE_CHECKING:
 GROUP: Final = "tract_jupyter.run_kinds"
 """Entry points of this group name a class or function that returns a kind."""
 
-_BUILT_IN: Final = {
-    "template": "template:TemplateKind",
-    "guard": "guard:GuardKind",
-    "llm": "llm:LlmKind",
-    "tool": "tool:ToolKind",
-    "compute": "compute:ComputeKind",
-    "transform": "transform:TransformKind",
-    "rag": "rag:RagKind",
-    "dynamic": "dynamic:DynamicKind",
-}
+_NOT_KINDS: Final = {"base", "decisions", "json_output", "registry"}
+
+
+def _built_in() -> set[str]:
+    """Return the names of the built-in kinds. Each is the name of a module here, which is not imported yet."""
+    from tract_jupyter.runs import kinds
+
+    return {one.name for one in iter_modules(kinds.__path__)} - _NOT_KINDS
 
 
 class KindRegistry:
@@ -41,7 +40,7 @@ class KindRegistry:
         self, names: Iterable[str] | None = None, more: Mapping[str, OperationKind] | None = None
     ) -> None:
         self._kinds: dict[str, OperationKind] = dict(more or {})
-        self._built_in = dict(_BUILT_IN if names is None else {name: _BUILT_IN[name] for name in names})
+        self._built_in = _built_in() if names is None else set(names)
         # another package cannot replace a built-in kind
         self._external: dict[str, Any] = {} if names is not None else _external_kinds(self._built_in)
 
@@ -107,8 +106,9 @@ class KindRegistry:
 
     def _make(self, name: str) -> OperationKind:
         if name in self._built_in:
-            module, _, attribute = self._built_in[name].partition(":")
-            kind: OperationKind = getattr(import_module(f"tract_jupyter.runs.kinds.{module}"), attribute)()
+            module = import_module(f"tract_jupyter.runs.kinds.{name}")
+            classes = [value for value in vars(module).values() if isinstance(value, type)]
+            kind: OperationKind = next(each for each in classes if getattr(each, "name", "") == name)()
             return kind
         if name not in self._external:
             raise RunError(f"Unknown kind of operation: {name!r}.{nearest(name, self)}")
@@ -121,5 +121,5 @@ class KindRegistry:
         return external
 
 
-def _external_kinds(known: Mapping[str, str]) -> dict[str, Any]:
+def _external_kinds(known: set[str]) -> dict[str, Any]:
     return {one.name: one for one in entry_points(group=GROUP) if one.name not in known}

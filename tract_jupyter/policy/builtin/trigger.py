@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence  # noqa: TC003 # for check_fields
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
@@ -12,7 +13,7 @@ from tract_jupyter.policy.builtin.base import BuiltinPolicy
 from tract_jupyter.policy.protocols import ORCHESTRATE, PolicyAction
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from tract_jupyter.policy.view import PolicyView
 
@@ -133,10 +134,12 @@ class OrchestratePolicy(TriggeredPolicy):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        super().__post_init__()
         if not isinstance(self.when, list | tuple):
-            raise ContentError(f"when is a list such as [Trigger(commits=50)], not {brief_repr(self.when)}")
+            raise ContentError(
+                f"when must be a list such as [Trigger(commits=50)], not {brief_repr(self.when)}"
+            )
         object.__setattr__(self, "when", tuple(map(_read, self.when)))
+        super().__post_init__()
         if not self.when:
             raise ContentError(
                 "nothing would ever start this orchestrator: give commits, tokens, seconds, content_type or moment, or "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.operations import FiringCondition
-from tract_jupyter.policy.trigger import TriggeredPolicy
+from tract_jupyter.policy.builtin.trigger import TriggeredPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ class OperationPolicy(TriggeredPolicy):
     def __post_init__(self) -> None:
         """Check the settings."""
         super().__post_init__()
-        if not isinstance(self.operation, str) or not self.operation:
+        if not self.operation:
             raise ContentError("the policy of an operation names it: operation='citation_check'")
         if self.when.hook is not None:
             raise ContentError(
