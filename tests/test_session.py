@@ -90,7 +90,7 @@ def test_ids_that_no_tract_can_have(session, name):
 
 @pytest.mark.parametrize("name", ["", " ", "x" * 256, "a\0", None])
 def test_names_that_no_tract_can_have(session, name):
-    with pytest.raises(SessionError, match="no name"):
+    with pytest.raises(SessionError, match="Invalid name"):
         session.create_tract(display_name=name)
     assert session.list_tracts() == []
 
@@ -107,15 +107,15 @@ def test_unknown_tracts(session, parent, name):
         assert session.get_tract(name).tract_id == "boss"
         return
     for ask in (session.get_tract, session.release_tract, session.compile_at):
-        with pytest.raises(UnknownTractError, match="no tract or agent"):
+        with pytest.raises(UnknownTractError, match="No tract or agent"):
             ask(name)
 
 
 def test_an_unknown_tract_is_told_what_there_is(session):
-    with pytest.raises(UnknownTractError, match="store has none; create_tract makes one"):
+    with pytest.raises(UnknownTractError, match="store is empty. Create one with create_tract"):
         session.get_tract("bos")
     session.create_tract(tract_id="boss")
-    with pytest.raises(UnknownTractError, match=r"Did you mean 'boss'\? there are boss"):
+    with pytest.raises(UnknownTractError, match=r"Did you mean 'boss'\? Tracts of the store: boss"):
         session.get_tract("bos")
 
 
@@ -197,7 +197,7 @@ def test_a_closed_session(tmp_path):
         lambda: session.compile_at("t"),
     ):
         with pytest.raises(
-            StoreClosedError, match=r"session on .* was closed; open it again with Session.open"
+            StoreClosedError, match=r"session on .* is closed. Open it again with Session.open"
         ):
             ask()
     with pytest.raises(StoreClosedError):
@@ -271,7 +271,7 @@ def test_a_content_of_its_own_type(session, parent):
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({}, "give content, or a summarizer"),
+        ({}, "give content or a summarizer"),
         ({"content": "x", "summarizer": lambda *_: "x"}, "not both"),
         ({"content": " "}, "empty"),
         ({"summarizer": lambda *_: ""}, "empty"),
@@ -290,7 +290,7 @@ def test_a_collapse_that_is_refused_changes_nothing(session, parent, options, er
 def test_what_cannot_collapse(session, parent):
     with pytest.raises(SessionError, match="into itself"):
         session.collapse(parent, parent, content="x")
-    with pytest.raises(SessionError, match="nothing to collapse"):
+    with pytest.raises(SessionError, match="Nothing to collapse"):
         session.collapse(session.create_tract(), parent, content="x")
     child = session.spawn(parent, purpose="look")
     parent.checkout(parent.head)
@@ -313,7 +313,7 @@ def test_an_ambiguous_prefix(session, parent):
     with parent.batch():  # two of 2,000 begin with the same four digits: birthdays
         starts = [parent.user(str(number)).commit_hash[:4] for number in range(2000)]
     twice = next(start for start in starts if starts.count(start) > 1)
-    with pytest.raises(AmbiguousPrefixError, match="give more digits"):
+    with pytest.raises(AmbiguousPrefixError, match="Give more digits"):
         session.get_child_tract(twice)
 
 
@@ -353,7 +353,7 @@ def test_search_in_all_tracts(session, parent):
     assert session.search("nothing like it") == []
     with pytest.raises(UnknownTractError):
         session.search("x", "nobody")
-    with pytest.raises(SessionError, match="needs a term"):
+    with pytest.raises(SessionError, match="Empty search term"):
         session.search(" ")
 
 
@@ -371,7 +371,7 @@ def test_compile_at(session, parent):
 
 def test_resume(tmp_path):
     with open_session(tmp_path / "s.db") as session:
-        with pytest.raises(SessionError, match="nothing to resume"):
+        with pytest.raises(SessionError, match="Nothing to resume"):
             session.resume()
         session.create_tract(tract_id="one")
         session.create_tract(tract_id="two")

@@ -1,7 +1,7 @@
-"""Changes of a context that may be decided about first: answers, merges, summaries, replies.
+"""Changes of a context that handlers can review: tool results, merges, compressions, replies.
 
-Handlers see each of these before it happens, where there are any. `x(...)` does it; `propose_x(...)`, which takes the
-same arguments, returns a pending whose approval does it.
+Registered handlers see each change before it happens. `x(...)` makes the change. `propose_x(...)` takes the same
+arguments and returns a pending; its approval makes the change.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 
 class HookedContext(VersionedContext):
-    """A versioned context whose larger changes handlers may decide about before they happen."""
+    """A versioned context whose larger changes go through handlers first."""
 
     _parts: Parts
 
-    # --- answers of tools
+    # --- tool results
 
     def tool_result(
         self,
@@ -59,24 +59,24 @@ class HookedContext(VersionedContext):
         edit: str | None = None,
         **options: Unpack[CommitOptions],
     ) -> CommitInfo:
-        """Commit the answer to a tool call.
+        """Commit the result of a tool call.
 
-        A handler on `tool_result` may change it first, or reject it: then an error stands in its place that tells the
-        model why it is withheld, and that commit is returned.
+        A handler on `tool_result` can change or reject the result first. If it rejects, an error message for the model
+        takes the place of the result, and the method returns the commit of that message.
 
         Args:
             tool_call_id: the `id` of the call.
             tool_name: the tool.
-            content: what it gave, as text or as JSON.
+            content: the result, as text or as JSON.
             is_error: whether the call failed.
-            edit: an earlier answer to replace.
+            edit: an earlier result to replace.
             **options: as for `commit`.
 
         Raises:
-            TractError: as `commit` does.
-            TypeError: there is no such option.
-            UndecidedError: a handler left it open; the call is without an answer until that is decided.
-            RejectedError: a handler rejected an `edit`; the earlier answer stays.
+            TractError: as for `commit`.
+            TypeError: unknown option.
+            UndecidedError: a handler left the decision open; the call has no result until the decision.
+            RejectedError: a handler rejected an `edit`; the earlier result stays.
         """
         from tract_jupyter.review.builtin import ToolAnswer
 
@@ -85,15 +85,15 @@ class HookedContext(VersionedContext):
 
     @arguments_of(tool_result)
     def propose_tool_result(self, **arguments: Any) -> PendingToolResult:
-        """Return the pending whose approval does what `tool_result` would; the arguments are the same.
+        """Propose a `tool_result`, with the same arguments; approval of the pending commits it.
 
-        It is in the inbox until it is decided.
+        The pending stays in the inbox until its decision.
         """
         from tract_jupyter.review.builtin import ToolAnswer
 
         return self._parts.tool_results.propose(ToolAnswer.of(**arguments))
 
-    # --- joining histories, and making them smaller
+    # --- merge, rebase, compress, gc
 
     def merge(
         self,
@@ -110,78 +110,80 @@ class HookedContext(VersionedContext):
     ) -> MergeResult:
         """Merge another branch into the current one.
 
-        If the other branch only goes on from here, the branch just moves there. Otherwise a merge commit joins the two;
-        it adds nothing to the context but what the other branch has. What one side edited or annotated is taken over.
-        Conflicts are what both edited differently (`both_edit`) and what one side left out and the other edited
-        (`skip_vs_edit`). It is only a warning if one side edited a message, and the other side has new messages that
-        were written after the old text (`edit_plus_append`): this blocks with `strategy="strict"` only. Where both
-        branches set a priority or the tools, the other branch wins.
+        If the other branch contains the current one, the branch moves forward to its tip. Otherwise a merge commit
+        joins the two, and the context gains the messages, edits and annotations of the other branch. Conflicts have two
+        kinds: both sides edited a message differently (`both_edit`), or one side skipped a message that the
+        other edited (`skip_vs_edit`). If one side edited a message and the other side appended messages after the old
+        text (`edit_plus_append`), that is a warning; it blocks only with `strategy="strict"`. If both branches set a
+        priority or the tools, the other branch wins.
 
         Args:
             source_branch: the branch to merge.
             resolver: decides conflicts: `"ours"` or `"theirs"` for all that block; a dict from the conflict's `key` (or
                 its target's hash) to a `Resolution` or `"ours"`, `"theirs"`, `"skip"`, `"abort"`; or a function of the
-                conflict that returns one, None to leave it open. It is told the guidance, if it takes `guidance`.
-            strategy: `auto`, or `strict` where warnings block too.
-            no_ff: make a merge commit even if the branch could just move.
+                conflict that returns one of these, or None for no decision. It receives the guidance if it has a
+                parameter `guidance`.
+            strategy: `auto`, or `strict`: warnings block like conflicts.
+            no_ff: make a merge commit even if a fast-forward is possible.
             delete_branch: delete the other branch afterwards.
             message: one line for the log.
             guidance: what matters in the conflicts.
-            two_stage: first have the configured model say that.
-            triggered_by: what set it off, for the log.
+            two_stage: first ask the configured model for the guidance.
+            triggered_by: the trigger, for the log.
 
         Raises:
-            MergeConflictError: something needs a decision; its `conflicts` list what. Nothing was written.
-            NothingToMergeError: everything is here already.
-            HistoryError: one of the two has no commits, they share none, or one has a summary of what the other still
-                has.
-            ContentError: the message is no text that every database can keep.
-            BranchNotFoundError: there is no such branch.
+            MergeConflictError: conflicts need a decision; see its `conflicts`. Nothing was written.
+            NothingToMergeError: the other branch has nothing new.
+            HistoryError: a branch has no commits, the branches share no commit, or one has a summary of messages that
+                the other still has.
+            ContentError: invalid text of the message.
+            BranchNotFoundError: unknown branch.
             DetachedHeadError: there is no current branch.
             BranchMovedError: another process moved the branch meanwhile; nothing was written.
-            BudgetExceededError: the budget refuses it.
-            LLMError: two stages are wanted without a model, or its reply cannot be read.
-            RejectedError, UndecidedError: a handler turned it down, or left it open. They see merges with conflicts.
+            BudgetExceededError: the result exceeds the token budget.
+            LLMError: `two_stage` without a model, or its reply is invalid.
+            RejectedError, UndecidedError: a handler rejected the merge or left the decision open. Handlers see only
+                merges with conflicts.
         """
         return self._parts.history_verbs.merge.run(locals())
 
     @arguments_of(merge)
     def propose_merge(self, **arguments: Any) -> PendingMerge:
-        """Return the pending whose approval does what `merge` would; the arguments are the same.
+        """Propose a `merge`, with the same arguments; approval of the pending merges.
 
-        What the resolver leaves open can be decided there. It is in the inbox until it is decided.
+        The pending takes decisions for conflicts left by the resolver. It stays in the inbox until its decision.
         """
         return self._parts.history_verbs.merge.propose(arguments)
 
     def rebase(
         self, target_branch: str, *, resolver: Resolver | None = None, triggered_by: str | None = None
     ) -> RebaseResult:
-        """Put the own commits of the current branch onto the tip of another branch.
+        """Move the commits that only the current branch has to the tip of another branch.
 
-        They are copied with their edits, annotations, tags, metadata and tools. The originals stay addressable:
-        `ORIG_HEAD` names the old tip, and `undo` goes back to it. Other branches do not change.
+        Copies keep edits, annotations, tags, metadata and tools. The originals stay addressable: `ORIG_HEAD` names the
+        old tip, and `undo` returns to it. Other branches do not change.
 
         Args:
-            target_branch: the branch to go on from. If that has nothing new, nothing is done.
-            resolver: decides what both sides changed, as for `merge`; `"ours"` is the current branch.
-            triggered_by: what set it off, for the log.
+            target_branch: the new base. If it has nothing new, the method changes nothing.
+            resolver: decides conflicts, as for `merge`; `"ours"` is the current branch.
+            triggered_by: the trigger, for the log.
 
         Raises:
-            MergeConflictError: something needs a decision; nothing was written.
-            HistoryError: the own commits hold merges, or the two have no commit in common.
-            BranchNotFoundError: there is no such branch.
+            MergeConflictError: conflicts need a decision; nothing was written.
+            HistoryError: the commits to move include merges, or the branches share no commit.
+            BranchNotFoundError: unknown branch.
             DetachedHeadError: there is no current branch.
             BranchMovedError: another process moved the branch meanwhile; nothing was written.
-            BudgetExceededError: the budget refuses it.
-            RejectedError, UndecidedError: a handler turned it down, or left it open.
+            BudgetExceededError: the result exceeds the token budget.
+            RejectedError, UndecidedError: a handler rejected the rebase or left the decision open.
         """
         return self._parts.history_verbs.rebase.run(locals())
 
     @arguments_of(rebase)
     def propose_rebase(self, **arguments: Any) -> PendingRebase:
-        """Return the pending whose approval does what `rebase` would; the arguments are the same.
+        """Propose a `rebase`, with the same arguments; approval of the pending rebases.
 
-        It is in the inbox until it is decided.
+        The pending stays in the inbox until its decision.
         """
         return self._parts.history_verbs.rebase.propose(arguments)
 
@@ -207,53 +209,53 @@ class HookedContext(VersionedContext):
         message: str | None = None,
         triggered_by: str | None = None,
     ) -> CompressResult:
-        """Put summaries in the places of messages of the current branch, anywhere in the context.
+        """Replace messages of the current branch with summaries, anywhere in the context.
 
-        What is pinned or preserved stays word for word in its place, with its priority, tags and edits; each run of
-        other messages becomes one message of the assistant. Skipped messages in a run go with it. What stands before
-        the first summary keeps its hashes; what comes after it is placed anew, merges as plain commits. The originals
-        stay addressable: `expand` brings them back, and `undo` takes the whole compression back. The summary of an
-        important message is important itself, and must keep the same.
+        Pinned and preserved messages stay word for word in place, with priority, tags and edits. Each run of other
+        messages becomes one assistant message, including skipped messages in the run. Commits before the first summary
+        keep their hashes. Later commits get new hashes, and merges among them become plain commits. The originals stay
+        addressable: `expand` restores them, and `undo` reverts the whole compression. The summary of an important
+        message is important and has the same retention rules.
 
         Args:
-            commits: what to compress, each by hash, prefix, branch or its `CommitInfo`; not necessarily neighbours.
-            from_commit: instead, the first of a range; the beginning if left out.
-            to_commit: the last of it; HEAD if left out.
+            commits: the messages, each by hash, prefix, branch or its `CommitInfo`; not necessarily neighbors.
+            from_commit: instead of `commits`, the first of a range; the beginning if omitted.
+            to_commit: the last of the range; HEAD if omitted.
             content: the summary, or a list with one for each run of messages.
-            summarizer: writes them instead; called for each run. The configured model, if neither is given.
-            preserve: commits that stay although nobody pinned them.
-            target_tokens: how long each summary should be. What a summarizer writes may in no case be longer than what
-                it stands for (or 100 tokens).
-            instructions: what to look after; for the summarizer.
-            guidance: what matters in these messages; the summarizer is told it before the instructions.
-            two_stage: first have the configured model say what matters in these messages; that is the guidance then.
-            validator: called with each summary; returns None or True if it is good, else a text that tells what is
-                wrong, False, or `(False, text)`.
-            max_retries: how often a summary that is not good is written again at most, with what was wrong.
-            token_tolerance: how many tokens over the target are still good; 500 if left out.
-            one_summary: write one summary for all messages, across those that stay between them. It stands where the
-                first of them stood, and `expand` puts them all back there.
-            include_context: show the configured model the rest of the context, too, to understand them by.
-            system_prompt: what the configured model is told about its task, instead of the usual words.
-            message: a line for the log, instead of the beginning of the summary.
-            triggered_by: what set it off, for the log.
+            summarizer: writes the summaries; called for each run. Default without `content`: the configured model.
+            preserve: commits to keep besides pinned ones.
+            target_tokens: the length of each summary. A summarizer's text may not be longer than its messages (or 100
+                tokens).
+            instructions: instructions for the summarizer.
+            guidance: what matters in these messages; the summarizer reads it before the instructions.
+            two_stage: first ask the configured model for the guidance.
+            validator: called with each summary; returns None or True to accept it, else a text with the problem, False,
+                or `(False, text)`.
+            max_retries: the maximum number of retries for a rejected summary; each retry includes the problem.
+            token_tolerance: accepted tokens over the target; 500 if omitted.
+            one_summary: write one summary for all messages, across preserved ones. It takes the place of the first
+                message, and `expand` restores all messages there.
+            include_context: show the configured model the rest of the context.
+            system_prompt: replaces the default system prompt of the configured model.
+            message: a line for the log; the beginning of the summary if omitted.
+            triggered_by: the trigger, for the log.
 
         Raises:
-            CompressionError: there is nothing to compress, or a summary is missing, empty or lacks what must be kept.
-            CommitNotFoundError: there is no such commit.
+            CompressionError: there is nothing to compress, or a summary is missing, empty or violates a retention rule.
+            CommitNotFoundError: unknown commit.
             DetachedHeadError: there is no current branch.
-            BranchMovedError: somebody else moved the branch meanwhile. In each case nothing was changed.
-            LLMError: two stages are wanted without a model, or its reply cannot be read.
-            RejectedError, UndecidedError: a handler turned it down, or left it open.
+            BranchMovedError: another process or thread moved the branch meanwhile. No error changes the branch.
+            LLMError: `two_stage` without a model, or its reply is invalid.
+            RejectedError, UndecidedError: a handler rejected the compression or left the decision open.
         """
         return self._parts.history_verbs.compress.run(locals())
 
     @arguments_of(compress)
     def propose_compress(self, **arguments: Any) -> PendingCompress:
-        """Return the pending whose approval does what `compress` would; the arguments are the same.
+        """Propose a `compress`, with the same arguments; approval of the pending compresses.
 
-        The summaries are written now, and can be looked at, changed and written again before anything happens. It is in
-        the inbox until it is decided.
+        This call writes the summaries. You can read, edit and regenerate them before the approval. The pending stays in
+        the inbox until its decision.
         """
         return self._parts.history_verbs.compress.propose(arguments)
 
@@ -266,45 +268,44 @@ class HookedContext(VersionedContext):
         dry_run: bool = False,
         triggered_by: str | None = None,
     ) -> GCResult:
-        """Remove commits of this tract that nothing leads to, and contents that nobody uses.
+        """Remove unreachable commits of this tract and unused contents.
 
-        Kept is what a branch, HEAD, a waiting pending, a compile record or another tract leads to. What was removed can
-        no longer be brought back by `undo` or `expand`, which say so.
+        Branches, HEAD, open pendings, compile records and other tracts keep their commits. `undo` and `expand` cannot
+        restore removed commits, and their errors say this.
 
         Args:
-            orphan_retention_days: keep what is younger, and what branches and HEAD were at since then, so that `undo`
-                finds it. In days.
-            archive_retention_days: remove the originals of a summary when they have been replaced for longer than this.
-                In days; None keeps them.
-            keep: commits that stay, with all that they need; each by hash, prefix, branch or its `CommitInfo`.
+            orphan_retention_days: keep younger commits, and past positions of branches and HEAD within this time, for
+                `undo`. In days.
+            archive_retention_days: remove the originals of summaries older than this. In days; None keeps them.
+            keep: commits to keep, with everything that they need; each by hash, prefix, branch or its `CommitInfo`.
             dry_run: only return what would be removed.
-            triggered_by: what set it off, for the log.
+            triggered_by: the trigger, for the log.
 
         Raises:
-            HistoryError: a number of days is not valid, or `keep` is not a list of commits.
-            CommitNotFoundError: there is no such commit.
-            RejectedError, UndecidedError: a handler turned it down, or left it open.
+            HistoryError: an invalid number of days, or `keep` is not a list of commits.
+            CommitNotFoundError: unknown commit.
+            RejectedError, UndecidedError: a handler rejected the removal or left the decision open.
         """
         return self._parts.history_verbs.gc.run(locals())
 
     @arguments_of(gc, without=["dry_run"])
     def propose_gc(self, **arguments: Any) -> PendingGC:
-        """Return the pending whose approval does what `gc` would; the arguments are the same, but for `dry_run`.
+        """Propose a `gc`, with the same arguments except `dry_run`; approval of the pending removes.
 
-        It is in the inbox until it is decided.
+        The pending stays in the inbox until its decision.
         """
         return self._parts.history_verbs.gc.propose(arguments)
 
-    # --- asking a model
+    # --- requests to a model
 
     def configure_llm(self, client: LLMClient | None) -> None:
-        """Ask this client from now on; None removes it. `models.use` also takes names, addresses and functions.
+        """Set the client for requests; None removes it. `models.use` also takes names, addresses and functions.
 
         Args:
             client: has `chat(messages, **options)`; see `models.LLMClient`.
 
         Raises:
-            LLMConfigError: it is no client.
+            LLMConfigError: not a client.
         """
         self._parts.models.use(client)
 
@@ -335,81 +336,81 @@ class HookedContext(VersionedContext):
         on_turn: Callable[[TurnEvent], object] | None = None,
         **options: Any,
     ) -> RunResponse:
-        """Send the context to the model, and commit what it replies as the assistant's.
+        """Send the context to the model and commit its reply as an assistant message.
 
-        With tools, the model's calls are carried out and it is asked again, until it answers or its turn ends in
-        another way, which the response tells: `loop` says more. A turn that was left goes on where it was.
+        With tools, the loop executes the model's tool calls and sends the results, until the model answers or the turn
+        ends for another reason. The response states this reason; see `loop`. An interrupted turn resumes.
 
-        With a profile, its operations run before and after that. Without one it is the plain call: nothing is sent if
-        the reply could not be committed, and nothing is committed if no reply came. It is on record as a run all the
-        same if `on_event` or `run` are given. A reply goes to the branch that was current when it was asked for; one
-        that fails to get there waits in the inbox.
+        With a profile, its operations run before and after the turn. Without one this is a plain call: it sends nothing
+        if it could not commit the reply, and commits nothing if no reply arrives. With `on_event` or `run` it is
+        recorded as a run in both cases. The reply goes to the branch that was current at the request. A reply that
+        cannot be committed waits in the inbox.
 
         Args:
-            trigger: `generate`, or `regenerate` for another variant of the reply that the context ends with, which
-                takes its place.
-            profile: whose operations run: a name, or a profile that need not be stored; the active one if left out.
-            on_event: is called with each event of the run as it happens, on this thread or another.
-            run: how the run is carried out: executor, limits, timeout, ...
-            validator: called with the text of each reply; returns None or True if it is good, else a text that tells
-                what is wrong, False, or `(False, text)`. The model is told that, and asked again.
-            max_retries: how often it is asked again at most.
-            retry_prompt: what it is told then, instead of the usual words; `{diagnosis}` in it stands for what was
-                wrong, which follows it otherwise.
-            hide_retries: keep the replies that were not good out of the context; otherwise they are committed with
-                what the model was told, before the good one.
+            trigger: `generate`, or `regenerate` to replace the last reply with another variant.
+            profile: the profile whose operations run: a name or a profile, stored or not; the active one if omitted.
+            on_event: called with each event of the run as it happens, on this thread or another.
+            run: options of the run: executor, limits, timeout, ...
+            validator: called with the text of each reply; returns None or True to accept it, else a text with the
+                problem, False, or `(False, text)`. The retry tells the model the problem.
+            max_retries: the maximum number of retries.
+            retry_prompt: replaces the default text of a retry. `{diagnosis}` marks the place of the problem, which
+                otherwise follows the text.
+            hide_retries: keep rejected replies out of the context. Otherwise they are committed with the retry prompts,
+                before the accepted reply.
             message: one line for the log.
-            metadata: anything with a JSON form, kept beside the reply.
-            tools: what the model may call: a tool profile or its name (`self`, `full`, ...), or a toolset; what
-                `loop.tools` says if left out. A list of schemas, in OpenAI's shape, is only shown to the model,
-                instead of those that the context offers: the caller answers what it calls.
-            limits: what the turn may take; what `loop.limits` says if left out.
-            on_delta: is called with each piece of a reply as it comes, if the client can stream.
-            on_turn: is called with each event of the turn as it happens, on this thread or another: see `loop`.
-            **options: for the client: `model`, `temperature`, `max_tokens`, ...; kept as the reply's generation config.
+            metadata: anything with a JSON form, stored with the reply.
+            tools: the tools for the model: a tool profile or its name (`self`, `full`, ...), or a toolset; `loop.tools`
+                if omitted. A list of schemas, in OpenAI's shape, replaces the schemas that the context offers: the
+                model sees them, and the caller executes the calls.
+            limits: limits of the turn; `loop.limits` if omitted.
+            on_delta: called with each piece of a reply as it arrives, if the client can stream.
+            on_turn: called with each event of the turn as it happens, on this thread or another: see `loop`.
+            **options: for the client: `model`, `temperature`, `max_tokens`, ...; stored as the reply's generation
+                config.
 
         Returns:
-            The reply. Its `.run` tells what happened, also what failed after the reply; None without operations,
-            unless `on_event` or `run` are given.
+            The reply. Its `.run` describes the run, including errors after the reply. It is None without operations,
+            except with `on_event` or `run`.
 
         Raises:
-            RunFailedError: the run failed before there was a reply, or was aborted; `.run` tells why.
-            LLMError: there is no client or no key, its reply cannot be read, or is cut also with higher limits, or this
-                is within `batch()`; errors of the client are not wrapped. `LLMBudgetError`: it could exceed the budget
-                of `costs`, and was not sent.
-            BudgetExceededError: the budget refuses the reply; it waits in the inbox.
-            RejectedError: no reply was good, for which it tells the reasons, or a handler turned it down.
-            UndecidedError: a handler left it open, and it waits in the inbox; or an operation waits for a person, and
-                nobody could be asked: `runs.resume` goes on with it.
-            ContentError: there is nothing to send, or an argument is not valid.
+            RunFailedError: the run failed before the reply, or was aborted; `.run` has the reason.
+            LLMError: there is no client or no key, the reply is invalid or cut off even with higher limits, or the call
+                is within `batch()`. Errors of the client are not wrapped. `LLMBudgetError`: the request could exceed
+                the budget of `costs` and was not sent.
+            BudgetExceededError: the reply exceeds the token budget; it waits in the inbox.
+            RejectedError: the validator rejected all replies (the error has its reasons), or a handler rejected.
+            UndecidedError: a handler left the decision open, and the reply waits in the inbox; or an operation waits
+                for an unavailable user: `runs.resume` continues the run.
+            ContentError: there is nothing to send, or an argument is invalid.
             DetachedHeadError: there is no current branch.
-            BranchMovedError: what the model was asked was undone meanwhile; the reply waits in the inbox.
-                `FingerprintError` where handlers or a validator decide.
+            BranchMovedError: the request was undone meanwhile; the reply waits in the inbox. `FingerprintError` if
+                handlers or a validator decide.
             TrustError: the run cannot be signed; only its user can resume it.
-            ProfileError: an operation names a model or a credential that is not there; nothing was asked or noted.
-            UnknownProfileError: there is no such profile. `RunError`: `run` or the trigger is not valid.
-            StoreError: the store cannot be read or written; the subclass tells why.
+            ProfileError: an operation names an unknown model or credential; nothing was sent or recorded.
+            UnknownProfileError: unknown profile. `RunError`: `run` or the trigger is invalid.
+            StoreError: the store cannot be read or written; the subclass says why.
         """
         with self._parts.turn():
             from tract_jupyter.loop import ReplyRequest, TurnRequest
             from tract_jupyter.runs import RunRequest
 
             options = _with_schemas(options, tools)
-            asked = ReplyRequest(
+            reply = ReplyRequest(
                 validator=validator, max_retries=max_retries, retry_prompt=retry_prompt, hide_retries=hide_retries,
                 message=message, metadata=metadata, options=options,
             )  # fmt: skip
             turn = TurnRequest(
-                reply=asked, tools=tools, limits=limits, on_delta=on_delta, on_turn=on_turn, whole=True
+                reply=reply, tools=tools, limits=limits, on_delta=on_delta, on_turn=on_turn, whole=True
             )
             runs = RunRequest(trigger=trigger, profile=profile, on_event=on_event, options=run)
             return self._parts.runs.generate(turn, runs)
 
     async def agenerate(self, **arguments: Any) -> RunResponse:
-        """Do what `generate` does, with the same arguments, without blocking the event loop; cancelling stops the turn.
+        """Do the same as `generate` without blocking the event loop; cancellation stops the turn.
 
         Raises:
-            TractError: as of `generate`.
+            TractError: as for `generate`.
         """
         from tract_jupyter.loop import awaited
 
@@ -418,15 +419,13 @@ class HookedContext(VersionedContext):
 
     @arguments_of(generate, without=["trigger", "profile", "on_event", "run", "limits", "on_turn"])
     def propose_generate(self, *, tools: Any, **arguments: Any) -> PendingGeneration:
-        """Ask the model, and return the pending whose approval commits the reply; arguments as for `generate`.
+        """Request a reply, and return a pending whose approval commits it; arguments as for `generate`.
 
-        No operations run and no calls are made, so that it takes neither `trigger` and `profile` nor `on_event`, `run`,
-        `limits` and `on_turn`, and its `tools` are schemas.
-
-        It is in the inbox until it is decided.
+        It runs no operations and no tool calls. It therefore does not take `trigger`, `profile`, `on_event`, `run`,
+        `limits` and `on_turn`, and its `tools` are schemas. The pending stays in the inbox until its decision.
 
         Raises:
-            TractError: as `generate` does, until the reply is there.
+            TractError: as for `generate`, until the reply arrives.
         """
         from tract_jupyter.loop import ReplyRequest
 
@@ -450,19 +449,18 @@ class HookedContext(VersionedContext):
         on_turn: Callable[[TurnEvent], object] | None = None,
         **options: Any,
     ) -> RunResponse:
-        """Commit what the user says, and `generate` the reply.
+        """Commit a user message and `generate` the reply.
 
-        If none comes, what was said is set aside, and not sent with what is said next. Saying the same again tries that
-        turn again, as `generate` does; while its reply waits for a person, no other reply is asked for.
+        If no reply arrives, the message is set aside: the next request does not include it. The same message again
+        retries the turn, as `generate` does. While the reply waits for the user's decision, no other request is sent.
 
         Args:
-            text: what the user says; None to go on with the turn that was left: because of a limit, a decision that
-                was missing, Stop, an error, or the end of the process. What was done is not done again, and a turn
-                that has its answer only returns it.
-            name: who, among several.
-            attachments: images, PDFs and texts that go with it: paths within the workspace, or what `workspace.read`
-                gave.
-            trigger: as for `generate`, like all that follow.
+            text: the user message; None resumes an interrupted turn: after a limit, an open decision, Stop, an error,
+                or the end of the process. Completed steps do not run again, and a completed turn returns its answer.
+            name: the user's name, among several users.
+            attachments: images, PDFs and texts for the message: paths within the workspace, or results of
+                `workspace.read`.
+            trigger: see `generate`.
             profile: see `generate`.
             on_event: see `generate`.
             run: see `generate`.
@@ -475,7 +473,7 @@ class HookedContext(VersionedContext):
         Raises:
             AttachmentError: a file cannot be attached; nothing is committed or sent.
             ContentError: the text is empty; nothing is committed or sent.
-            TractError: as `generate` does; without a client nothing is committed.
+            TractError: as for `generate`; without a client nothing is committed.
         """
         with self._parts.turn():
             from tract_jupyter.loop import ReplyRequest, TurnRequest
@@ -489,10 +487,10 @@ class HookedContext(VersionedContext):
             return self._parts.runs.chat(text, name, attachments, turn, runs)
 
     async def achat(self, text: str | None, **arguments: Any) -> RunResponse:
-        """Do what `chat` does, with the same arguments, without blocking the event loop; cancelling stops the turn.
+        """Do the same as `chat` without blocking the event loop; cancellation stops the turn.
 
         Raises:
-            TractError: as of `chat`.
+            TractError: as for `chat`.
         """
         from tract_jupyter.loop import awaited
 
@@ -501,5 +499,5 @@ class HookedContext(VersionedContext):
 
 
 def _with_schemas(options: dict[str, Any], tools: object) -> dict[str, Any]:
-    """Return the options for the client, with the schemas that are only shown to the model, if these are some."""
+    """Add tools to the client's options if they are a list of schemas."""
     return {**options, "tools": tools} if isinstance(tools, list | tuple) else options

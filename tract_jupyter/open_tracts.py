@@ -1,4 +1,4 @@
-"""The open tracts of a session: each tract, and each agent on a branch, is opened once."""
+"""The open tracts of a session: each tract, and each agent on a branch, is open only once."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class Opened(NamedTuple):
 
 
 class OpenTracts:
-    """Opens each tract, and each agent on a branch, once. Threads may share it.
+    """Registry that opens each tract, and each agent on a branch, once. Threads may share it.
 
     Args:
-        session: whose they are.
-        database: of the session, shared by all of them.
-        tokenizer: counts the tokens of all of them.
+        session: the owner of the tracts.
+        database: the session's database, shared by all tracts.
+        tokenizer: the token counter of all tracts.
         trust: signs and verifies approvals; the user's own by default.
-        around: the tract that the session was made around; None for none.
+        around: the tract that created the session, if any.
     """
 
     def __init__(
@@ -77,19 +77,21 @@ class OpenTracts:
             self._open[around.family.agent_id] = Opened(around, database)
         self._account: Account | None = None
         self._deck: CassetteDeck | None = None
-        self._lock = threading.RLock()  # an interrupted transaction is rolled back wherever it is collected
+        self._lock = (
+            threading.RLock()
+        )  # an interrupted transaction is rolled back on the thread that collects it
         self._is_closed = False
 
     def close(self) -> None:
-        """Close the database with all of them. A second call does nothing."""
+        """Close the database and all tracts. A second call does nothing."""
         if self._around is None:
             self.close_others()
             self._database.close()
         else:
-            self._around.close()  # which closes the others, and the database
+            self._around.close()  # closes the other tracts and the database
 
     def close_others(self) -> None:
-        """Close all but the tract that the session was made around, with what they use outside of the store."""
+        """Close all tracts except the one that created the session, with their resources outside of the store."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -99,7 +101,7 @@ class OpenTracts:
             tract.close()
 
     def account(self) -> Account:
-        """Return what all of them share: what requests to models have cost, and may cost."""
+        """Return the shared account: costs and budget of requests to models."""
         from tract_jupyter.llm import Account
 
         if self._around is not None:
@@ -109,7 +111,7 @@ class OpenTracts:
             return self._account
 
     def deck(self) -> CassetteDeck:
-        """Return the cassette that all of them use."""
+        """Return the shared cassette."""
         from tract_jupyter.llm import CassetteDeck
 
         if self._around is not None:
@@ -119,18 +121,14 @@ class OpenTracts:
             return self._deck
 
     def check_open(self) -> None:
-        """Check that the session was not closed.
-
-        Raises:
-            StoreClosedError: it was.
-        """
+        """Raise `StoreClosedError` if the session is closed."""
         if self._is_closed or self._database.is_closed:
             raise StoreClosedError(
-                f"the session on {self._database.location} was closed; open it again with Session.open"
+                f"The session on {self._database.location} is closed. Open it again with Session.open."
             )
 
     def open(self, tract_id: str, branch: str | None = None) -> Opened:
-        """Open a tract, or the agent on a branch of it, anew; `keep` remembers it."""
+        """Open a tract, or the agent on a branch of it, without registering it; see `keep`."""
         database = SharedDatabase(self._database)
         head_name = HEAD if branch is None else AGENT_HEAD + branch
         tract = Tract(
@@ -141,18 +139,18 @@ class OpenTracts:
         return Opened(tract, database)
 
     def join(self, tract: Tract) -> None:
-        """Have an open tract be one of these; see `Session.joined_by`."""
+        """Register an open tract; see `Session.joined_by`."""
         name = tract.family.agent_id
         with self._lock:
             known = self._open.get(name)
             if known is None or known.database.is_closed:
-                self._open[name] = Opened(tract, tract._repository.database)  # noqa: SLF001 # tracts and sessions are made for each other
+                self._open[name] = Opened(tract, tract._repository.database)  # noqa: SLF001 # Tract and Session cooperate
                 self._released.discard(name)
 
     def _delegation(self, family: Family, settings: Settings) -> Delegation | None:
-        """Return how a tract stands below another one; None if it is nobody's child.
+        """Return the delegation to a child tract; None if the tract has no parent.
 
-        Of a child of whom nothing is remembered that this user has signed, nobody knows what was granted.
+        The grants of a child are unknown without a record that this user signed.
         """
         with self._database.read() as connection:
             own = SpawnRows(family.tract_id, family.branch).parent(connection)
@@ -164,42 +162,39 @@ class OpenTracts:
         known = Remembered.find(settings, family.tract_id, family.branch, info.parent_tract_id)
         is_circle = family.branch is None and family.tract_id in family.ancestors()
 
-        def above() -> Tract:
+        def parent() -> Tract:
             if is_circle:
-                raise SessionError(f"{family.agent_id} is its own ancestor, as somebody changed the store")
-            return self._above(known.parent_id)
+                raise SessionError(
+                    f"Invalid store: {family.agent_id} is its own ancestor. Another program changed the store."
+                )
+            return self._open_parent(known.parent_id)
 
-        return Delegation(above, known.granted, known.actor)
+        return Delegation(parent, known.granted, known.actor)
 
-    def _above(self, name: str) -> Tract:
-        """Return the tract above another one. One that was closed here stays closed, as do its locks.
-
-        Raises:
-            StoreClosedError: it, or the session, was closed.
-            UnknownTractError: it is gone.
-        """
+    def _open_parent(self, name: str) -> Tract:
+        """Return a parent tract. A parent that the user closed stays closed, with its locks."""
         self.check_open()
         with self._lock:
             known = self._open.get(name)
             was_closed = name in self._released if known is None else known.database.is_closed
         if was_closed:
             raise StoreClosedError(
-                f"the tract {name} above this one was closed; get_tract({name!r}) opens it again"
+                f"the parent tract {name} is closed; open it again with get_tract({name!r})"
             )
         return self.get(name) if known is None else known.tract
 
-    def made(self, opened: Opened) -> None:
-        """Say, at the end of the transaction that makes a tract or agent, that it is new; `keep` it afterwards.
+    def close_on_rollback(self, opened: Opened) -> None:
+        """Close a new tract or agent if its transaction, or the batch around it, is rolled back.
 
-        If the transaction, or the batch that it is part of, is rolled back, there is no such tract, and what is open by
-        its name is closed. That has to be said within the transaction: the next one may be another thread's.
+        Call it at the end of the transaction that creates the tract, and `keep` afterwards. After the transaction is
+        too late: the next one may belong to another thread.
         """
         name = opened.tract.family.agent_id
         self.forget(name)  # an earlier agent, whose branch was deleted
-        self._database.if_rolled_back(lambda: self._was_never_made(name))
+        self._database.if_rolled_back(lambda: self._close_by_name(name))
 
     def keep(self, opened: Opened) -> Tract:
-        """Remember an open tract; if another thread opened it meanwhile, theirs."""
+        """Register and return an open tract, or return the one that another thread registered first."""
         name = opened.tract.family.agent_id
         with self._lock:
             known = self._open.get(name)
@@ -209,11 +204,11 @@ class OpenTracts:
         return known.tract
 
     def get(self, name: object) -> Tract:
-        """The tract or agent of an id.
+        """Return the tract or agent with an id.
 
         Raises:
-            UnknownTractError: there is none.
-            StoreClosedError: the session was closed.
+            UnknownTractError: no tract or agent has this id.
+            StoreClosedError: the session is closed.
         """
         self.check_open()
         with self._lock:
@@ -225,11 +220,11 @@ class OpenTracts:
         return self.keep(self.open(tract_id, branch))
 
     def release(self, name: object) -> None:
-        """Close a tract or agent; one that is not open stays so.
+        """Close a tract or agent, if it is open.
 
         Raises:
-            UnknownTractError: there is none.
-            StoreClosedError: the session was closed.
+            UnknownTractError: no tract or agent has this id.
+            StoreClosedError: the session is closed.
         """
         self.check_open()
         known = self.forget(name)
@@ -241,66 +236,57 @@ class OpenTracts:
             self.find(connection, name)
 
     def forget(self, name: object) -> Opened | None:
-        """Let go of a tract or agent, which itself stays as it is; None if there is none open."""
+        """Unregister a tract or agent without closing it, and return it; None if it is not open."""
         with self._lock:
             return self._open.pop(name, None) if isinstance(name, str) else None
 
     def check_new(self, connection: Connection, child_id: str) -> None:
-        """Check that no tract of the store has the id of a child that is about to be made.
-
-        Raises:
-            TractExistsError: one has, which only an id that was recorded can.
-        """
+        """Raise `TractExistsError` if a tract has the id of a new child, which only a recorded id can have."""
         if RefRows(child_id).was_made(connection):
             raise TractExistsError(
-                f"there is a tract {child_id!r} already, which this spawn made when it was recorded; replay the "
-                "cassette in another store: Session.open().create_tract(replay=...)"
+                f"The store already has the tract {child_id!r} from the recording of this spawn. Replay the "
+                "cassette in another store: Session.open().create_tract(replay=...)."
             )
 
     def find(self, connection: Connection, name: object) -> tuple[str, str | None]:
-        """The tract, and the branch of an agent, that an id stands for.
-
-        Raises:
-            UnknownTractError: there is none.
-        """
+        """Return the tract id, and the branch of an agent, for an id; raise `UnknownTractError` if there is none."""
         tract_id, _, branch = name.partition(AGENT_MARK) if isinstance(name, str) else ("", "", "")
         rows = RefRows(tract_id, AGENT_HEAD + branch if branch else HEAD)
         if not rows.was_made(connection):
             known = self._rows.ids(connection)
-            some = (
-                f"there are {', '.join(known[-10:])}"
+            remedy = (
+                f"Tracts of the store: {', '.join(known[-10:])}."
                 if known
-                else "the store has none; create_tract makes one"
+                else "The store is empty. Create one with create_tract."
             )
-            raise UnknownTractError(f"no tract or agent {name!r}.{nearest(str(name), known)} {some}")
+            raise UnknownTractError(f"No tract or agent {name!r}.{nearest(str(name), known)} {remedy}")
         return tract_id, branch or None
 
-    def check(self, given: object) -> Tract:
-        """Return a tract, if it is one of these, and open.
+    def check(self, value: object) -> Tract:
+        """Return a tract, or that of a notebook's wrapper, if it is open in this session.
 
         Raises:
-            SessionError: it is none of these.
-            StoreClosedError: it, or the session, was closed.
+            SessionError: not a tract of this session.
+            StoreClosedError: the tract or the session is closed.
         """
         self.check_open()
-        stands_for = getattr(type(given), "__tract__", None)  # of a notebook's stand-in
-        tract = given if stands_for is None else stands_for(given)
+        unwrap = getattr(type(value), "__tract__", None)  # a notebook's wrapper
+        tract = value if unwrap is None else unwrap(value)
         if not isinstance(tract, Tract):
             raise SessionError(
-                f"this needs a tract of the session, not {type(tract).__name__}; get_tract gives one"
+                f"Expected a tract of the session, not {type(tract).__name__}. Get one with get_tract."
             )
         with self._lock:
             known = self._open.get(tract.family.agent_id)
         if known is None or known.tract is not tract:
             raise SessionError(
-                f"{tract!r} is not open in this session; use what get_tract, create_tract or spawn returned"
+                f"{tract!r} is not open in this session. Use the result of get_tract, create_tract or spawn."
             )
         if known.database.is_closed:
-            raise StoreClosedError(f"{tract!r} was closed; get_tract opens it again")
+            raise StoreClosedError(f"{tract!r} is closed. Open it again with get_tract.")
         return tract
 
-    def _was_never_made(self, name: str) -> None:
-        """Close and forget what is open by the name of a tract that was rolled back."""
+    def _close_by_name(self, name: str) -> None:
         known = self.forget(name)
         if known is not None:
             known.tract.close()

@@ -1,4 +1,4 @@
-"""The parts of a tract, and what each is given. A part is made, and imports what it needs, when first used."""
+"""The parts of a tract and their dependencies. A part is created, with its imports, on first use."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Returned = TypeVar("Returned")
 
 
 class part(Generic[Made]):  # noqa: N801 # a decorator, as `property` is
-    """A part that is made when first used. If several threads make it at once, all get the one that was kept first."""
+    """A part that is created on first use. If threads create it concurrently, all get the first one stored."""
 
     def __init__(self, make: Callable[[Any], Made]) -> None:
         self.make = make
@@ -61,22 +61,22 @@ class part(Generic[Made]):  # noqa: N801 # a decorator, as `property` is
     @overload
     def __get__(self, parts: object, kind: type) -> Made: ...
     def __get__(self, parts: object | None, kind: type) -> part[Made] | Made:
-        """Return the part, which takes this place on the object from now on."""
+        """Return the part, and store it on the object in place of this descriptor."""
         if parts is None:
             return self
-        made: Made = parts.__dict__.setdefault(self._name, self.make(parts))
-        return made
+        created: Made = parts.__dict__.setdefault(self._name, self.make(parts))
+        return created
 
 
 def expose(declared: part[Made]) -> part[Made]:
     """Return a property of `Tract` for one of its parts, with the docstring and the type of the part.
 
-    It is typed as the part, because type checkers would not see the type of a property that a function makes.
+    The return type is `part`, because type checkers do not see the type of a computed property.
     """
 
     def get(tract: Tract) -> Made:
-        made: Made = getattr(tract._parts, declared._name)  # noqa: SLF001 # `Parts` is the inside of a tract
-        return made
+        created: Made = getattr(tract._parts, declared._name)  # noqa: SLF001 # `Parts` belongs to `Tract`
+        return created
 
     get.__doc__ = declared.__doc__
     get.__annotations__ = {"return": declared.make.__annotations__["return"]}
@@ -86,7 +86,7 @@ def expose(declared: part[Made]) -> part[Made]:
 def arguments_of(
     method: Callable[Concatenate[Any, Arguments], object], *, without: Collection[str] = ()
 ) -> Callable[[Callable[..., Returned]], Callable[Concatenate[Any, Arguments], Returned]]:
-    """Give a method the signature of another one, and pass it all arguments by name, with their defaults.
+    """Decorate a method with the signature of another one, and pass it all arguments by name, with defaults.
 
     Args:
         method: declares the arguments.
@@ -94,9 +94,11 @@ def arguments_of(
             such an argument raises a `TypeError` at run time.
     """
     declared = signature(method)
-    parameters = [one for one in declared.parameters.values() if one.name not in without]
+    parameters = [parameter for parameter in declared.parameters.values() if parameter.name not in without]
     accepted = declared.replace(parameters=parameters)
-    options = next((one.name for one in parameters if one.kind is Parameter.VAR_KEYWORD), "")
+    options = next(
+        (parameter.name for parameter in parameters if parameter.kind is Parameter.VAR_KEYWORD), ""
+    )
 
     def decorate(other: Callable[..., Returned]) -> Callable[Concatenate[Any, Arguments], Returned]:
         @wraps(other)
@@ -104,7 +106,7 @@ def arguments_of(
             for name in without:
                 if name in arguments:
                     raise TypeError(
-                        f"{other.__name__}() has no argument {name!r}, which {method.__name__}() has"
+                        f"{other.__name__}() has no argument {name!r}, unlike {method.__name__}()"
                     )
             bound = accepted.bind(*args, **arguments)
             bound.apply_defaults()
@@ -119,16 +121,16 @@ def arguments_of(
 
 
 class Parts:
-    """Makes the parts of a tract, and holds them.
+    """Creates and holds the parts of a tract.
 
     Args:
-        tract: where their pendings belong.
-        repository: its history.
+        tract: the owner of the pendings.
+        repository: the tract's history.
         trust: signs and verifies approvals; the user's own if None.
-        account: gives the account of its session; one of its own if None.
-        deck: gives the cassette of its session; one of its own if None.
-        session: gives its session; one is made around it when it is needed if None.
-        delegation: given its signed settings, gives how it stands below another tract; None if it stands below none.
+        account: returns the session's account; the tract creates one if None.
+        deck: returns the session's cassette; the tract creates one if None.
+        session: returns the session; the tract creates one on first use if None.
+        delegation: returns the delegation from the parent tract, for the tract's signed settings; None for a top tract.
     """
 
     def __init__(
@@ -144,12 +146,12 @@ class Parts:
         self._account = account
         self._deck = deck
         self._session = session
-        self._delegated = delegation
+        self._find_delegation = delegation
         self._tract = tract
         self._repository = repository
         self._trust = trust
         self._is_closed = False
-        self._folder = _here()
+        self._folder = _current_folder()
         self._has_cassette = True
         self._has_policies: bool | None = None
         self._has_adopted: bool | None = None
@@ -159,13 +161,13 @@ class Parts:
         repository.files.open = lambda names: self.workspace.read(*names)
 
     def close(self) -> None:
-        """End turns, the MCP servers and the processes of the sandbox, where there are any; and its own session."""
+        """End turns, MCP servers, sandbox processes and the tract's own session, if they exist."""
         self._is_closed = True
         for name in ("_own_agents", "orchestrator", "loop", "sandboxes", "mcp", "cassette"):
             if name in self.__dict__ and (name != "cassette" or self._has_cassette):
                 getattr(self, name).close()
         if self._session is None and "session" in self.__dict__:
-            self.session._tracts.close_others()  # noqa: SLF001 # the session was made around this tract
+            self.session._tracts.close_others()  # noqa: SLF001 # this tract created the session
 
     def beside(
         self,
@@ -183,48 +185,44 @@ class Parts:
 
         repository = self._repository
         make_side_branch(repository, tract_id, branch, purpose, is_new=is_new)
-        made = type(self._tract)(
+        tract = type(self._tract)(
             SharedDatabase(repository.database), tract_id=tract_id, tokenizer=repository.counter, trust=self._trust,
             head_name=AGENT_HEAD + branch, account=lambda: self.models.spending.account,
-            session=lambda: self.session.joined_by(made),
-            delegation=None if granted is None else lambda _: self._delegated_to(granted, actor),
+            session=lambda: self.session.joined_by(tract),
+            delegation=None if granted is None else lambda _: self._delegate(granted, actor),
         )  # fmt: skip
-        made._parts.__dict__["cassette"] = self.cassette  # noqa: SLF001 # its own class
-        made._parts._has_cassette = False  # noqa: SLF001 # the same
-        made._parts._folder = self.workspace.default  # noqa: SLF001 # the same
-        made.models.choose_like(self.models)
-        return made
+        tract._parts.__dict__["cassette"] = self.cassette  # noqa: SLF001 # the same class
+        tract._parts._has_cassette = False  # noqa: SLF001 # the same
+        tract._parts._folder = self.workspace.default  # noqa: SLF001 # the same
+        tract.models.choose_like(self.models)
+        return tract
 
-    def _delegated_to(self, granted: ToolProfile, actor: str) -> Delegation:
+    def _delegate(self, granted: ToolProfile, actor: str) -> Delegation:
         from tract_jupyter.toolkit import Delegation
 
-        def this() -> Tract:
+        def parent() -> Tract:
             self.check_open()
             return self._tract
 
-        return Delegation(this, granted, actor)
+        return Delegation(parent, granted, actor)
 
     def check_open(self) -> None:
-        """Check that the tract was not closed.
-
-        Raises:
-            StoreClosedError: it was.
-        """
+        """Raise `StoreClosedError` if the tract is closed."""
         if self._is_closed or self._repository.database.is_closed:
             name = self._repository.agent_id
-            raise StoreClosedError(f"the tract {name} above this one was closed; open it again")
+            raise StoreClosedError(f"the parent tract {name} is closed; open it again")
 
     @part
     def delegation(self) -> Delegation | None:
-        """How it stands below another tract; None if it stands below none."""
-        return None if self._delegated is None else self._delegated(self.settings)
+        """The delegation from the parent tract; None for a top tract."""
+        return None if self._find_delegation is None else self._find_delegation(self.settings)
 
     @part
     def session(self) -> Session:
-        """The session of this store: `spawn` and `deploy` make children, `collapse` takes up what they found out.
+        """The session of this store: `spawn` and `deploy` create children, `collapse` commits their results.
 
-        A tract that a `Session` made is one of that. Any other one gets a session around it, which shares its account
-        and its cassettes: closing either closes both.
+        A tract of a `Session` returns this session. Any other tract creates one that shares account and cassettes.
+        Closing the tract or this session closes both.
         """
         from tract_jupyter.session import Session
 
@@ -236,7 +234,7 @@ class Parts:
         )
 
     def status(self) -> StatusInfo:
-        """Return where the tract stands."""
+        """Return the state of the tract."""
         from tract_jupyter.models import StatusInfo
 
         repository, here = self._repository, self._repository.refs.position
@@ -260,48 +258,48 @@ class Parts:
         )
 
     def restored(self, operation: str, fields: dict[str, Any]) -> Pending | None:
-        """Make the pending of a built-in operation again from what is stored; None if there is no such operation.
+        """Restore the stored pending of a built-in operation; None for another operation.
 
-        What a caller's own function did (write summaries, settle conflicts, validate) is not stored: such a pending
-        can be decided and changed by hand, and made again only where the tract itself can do it.
+        The caller's functions (summarizer, resolver, validator) are not stored. The user can still decide and edit the
+        pending. Only the tract's own functions can regenerate it.
 
         Args:
-            operation: its name.
-            fields: as the store has them.
+            operation: the name of the operation.
+            fields: the stored fields.
 
         Raises:
-            PendingError: these are no fields of it.
+            PendingError: invalid fields.
         """
         from tract_jupyter.review.builtin import BUILT_IN, check_stored
 
-        about = BUILT_IN.get(operation)
-        if about is None:
+        definition = BUILT_IN.get(operation)
+        if definition is None:
             return None
         check_stored(operation, fields)
-        pending: Pending = attrgetter(about.restored)(self)(fields)
+        pending: Pending = attrgetter(definition.restored)(self)(fields)
         return pending
 
     def restored_call(self, fields: dict[str, Any]) -> Pending:
-        """Make the pending of a script's call again, from what is stored of it: also of a script of a tract below."""
+        """Restore the stored pending of a script's call, for a script of this tract or of a descendant."""
         from tract_jupyter.scripts import PendingScriptCall
 
-        below = fields["script"]["tract"]
+        descendant = fields["script"]["tract"]
 
         def acts_in() -> Tract:
-            return self.session.get_tract(below) if below else self._tract
+            return self.session.get_tract(descendant) if descendant else self._tract
 
         return PendingScriptCall(
             fields,
             tract=self._tract,
             acts_in=acts_in,
-            go_on=lambda decided: acts_in().scripts.go_on_and_print(decided),  # noqa: PLW0108 # the tract is opened then
+            go_on=lambda decided: acts_in().scripts.go_on_and_print(decided),  # noqa: PLW0108 # opens the tract late
         )
 
-    # --- deciding
+    # --- review
 
     @part
     def review(self) -> Review:
-        """The questions to persons and their decisions: inbox, decisions, grants, trust."""
+        """Requests to the user and their decisions: inbox, decisions, grants, trust."""
         from tract_jupyter.review import Review, Trust
 
         repository, trust = self._repository, self._trust or Trust()
@@ -310,7 +308,7 @@ class Parts:
 
     @part
     def _routing(self) -> tuple[Firing, Handlers]:
-        """The part that has pendings decided, with the stored handlers, which decide from the beginning."""
+        """The part that routes pendings to handlers, with the stored handlers already registered."""
         from tract_jupyter.operations import Handlers
         from tract_jupyter.review import Firing, HookBus, HookLog
         from tract_jupyter.storage import HandlerRows, HookLogRows
@@ -326,12 +324,12 @@ class Parts:
 
     @property
     def firing(self) -> Firing:
-        """The part that has pendings decided."""
+        """The part that routes pendings to handlers."""
         return self._routing[0]
 
     @part
     def operations(self) -> Operations:
-        """The dynamic operations: `propose`, `revoke`, the registry, what is quarantined."""
+        """The dynamic operations: `propose`, `revoke`, the registry, the quarantine."""
         from tract_jupyter.operations import Operations
 
         operations = Operations(
@@ -345,7 +343,7 @@ class Parts:
 
     @part
     def hooks(self) -> Hooks:
-        """The handlers: `list`, `log`; for stored ones `save_handler`, `propose_handler`, `revoke_handler`, ..."""
+        """The handlers: `list`, `log`; for stored handlers `save_handler`, `propose_handler`, `revoke_handler`, ..."""
         from tract_jupyter.operations import Hooks
 
         return Hooks(self.firing, self.operations, self._routing[1])
@@ -355,16 +353,16 @@ class Parts:
         """Compresses, merges, rebases and collects garbage."""
         from tract_jupyter.review.builtin import HistoryVerbs
 
-        return HistoryVerbs(self._tract, self._repository, self.firing, self.models, self._told_rewrite)
+        return HistoryVerbs(self._tract, self._repository, self.firing, self.models, self._rewrite_cost)
 
-    def _told_rewrite(self, commits: Sequence[str]) -> str:
-        """Return what it takes from a model if these messages change; empty if nothing."""
+    def _rewrite_cost(self, commits: Sequence[str]) -> str:
+        """Return the cost of a change of these messages, as text; empty if there is none."""
         cost = self.costs.of_rewrite(*commits) if commits else None
         return str(cost) if cost else ""
 
     @part
     def tool_results(self) -> ToolResults:
-        """Answers of tools made smaller: `compress` afterwards, `configure_summarization` before they are committed."""
+        """Shorter tool results: `compress` works after the commit, `configure_summarization` before it."""
         from tract_jupyter.review.builtin import ToolResults
 
         return ToolResults(self._tract, self._repository, self.firing, self.models)
@@ -373,16 +371,16 @@ class Parts:
 
     @part
     def mcp(self) -> McpTools:
-        """The MCP servers whose tools are used here: `add`, `remove`, `servers`, `problems`."""
+        """The MCP servers of this tract: `add`, `remove`, `servers`, `problems`."""
         from tract_jupyter.toolkit import McpTools
 
         return McpTools(
-            lambda name: self.executor.check_namespace(name)  # noqa: PLW0108 # the two need each other
+            lambda name: self.executor.check_namespace(name)  # noqa: PLW0108 # mutual reference
         )
 
     @part
     def executor(self) -> ToolExecutor:
-        """The one way to run a tool: its permissions, its locks."""
+        """Runs all tool calls, with their permissions and locks."""
         from tract_jupyter.agents import AgentFunctions, agent_tools
         from tract_jupyter.scripts import script_tools
         from tract_jupyter.toolkit import (
@@ -400,22 +398,22 @@ class Parts:
             *script_tools(lambda: self.executor, lambda: self.scripts),
             *discovery_tools(
                 lambda: self.executor,
-                lambda profile, told: self.scripts.count_search(profile, told),  # noqa: PLW0108 # the two need each other
+                lambda profile, text: self.scripts.count_search(profile, text),  # noqa: PLW0108 # mutual reference
             ),
         ]
         own_operations = OperationTools(operations, reviewer.decide_now)
-        stands = self.delegation
-        if stands is None:
+        delegation = self.delegation
+        if delegation is None:
             fixed += proposing_tools(operations, reviewer)
             fixed += agent_tools(lambda: self.agents)
-            live = LiveTools(own_operations, self.mcp, AgentFunctions(self._agents_there))
+            live = LiveTools(own_operations, self.mcp, AgentFunctions(self._existing_agents))
         elif self._repository.agent_branch:
-            # an agent on a branch of its parent's tract has the same operations, which the parent's executor has
+            # the parent's executor has the operations of the shared tract
             live = LiveTools(self.mcp)
         else:
             live = LiveTools(own_operations, self.mcp)
         return ToolExecutor(
-            tract, reviewer, operations.unguarded, fixed, live, cassette=self.cassette, delegation=stands
+            tract, reviewer, operations.unguarded, fixed, live, cassette=self.cassette, delegation=delegation
         )
 
     @part
@@ -442,52 +440,52 @@ class Parts:
             self._tract, repository, store, PendingRows(repository.tract_id),
             PolicyCalls(self._tract, self.executor, self.firing), lambda: self.autonomy,
             Watch(repository, lambda: datetime.now(UTC)),
-            lambda reason, level: self.orchestrator.run(reason, level),  # noqa: PLW0108 # made when it is needed
+            lambda reason, level: self.orchestrator.run(reason, level),  # noqa: PLW0108 # created on use
             unfinished=lambda: self.orchestrator.unfinished(),  # noqa: PLW0108 # the same
         )  # fmt: skip
         self._has_policies = True
         return Policies(evaluator)
 
-    # --- the moments of policies
+    # --- triggers of policies
 
-    def _policies_there(self) -> Policies | None:
-        """Return the policies, if this tract has any. A process without them looks once, and after each turn."""
+    def _existing_policies(self) -> Policies | None:
+        """Return the policies, if this tract has any. Without policies, each turn checks the store once."""
         if self._has_policies is None:
             from tract_jupyter.storage import PolicyRows
 
             try:
                 with self._repository.database.read() as connection:
                     self._has_policies = PolicyRows(self._repository.tract_id).any(connection)
-            except StoreError:  # a commit that is made already does not fail for that
+            except StoreError:  # a finished commit must not fail here
                 self._has_policies = False
         return self.policies if self._has_policies else None
 
     def _committed(self, entries: Sequence[Entry] | None) -> None:
         if self._has_policies is not False:
-            policies = self._policies_there()
+            policies = self._existing_policies()
             if policies is not None:
                 policies.evaluator.committed(entries)
 
     def _operation_changed(self, name: str, spec: OperationSpec | None) -> None:
-        """Have an operation fire by itself as its active version says."""
+        """Register or remove the automatic triggers of an operation."""
         fires = spec is not None and spec.fires_on is not None and not spec.fires_in_runs
-        if fires or self._policies_there() is not None:
+        if fires or self._existing_policies() is not None:
             from tract_jupyter.policy import follow
 
             follow(self.policies, name, spec)
 
     def _compiling(self) -> None:
         if self._has_policies is not False:
-            policies = self._policies_there()
+            policies = self._existing_policies()
             if policies is not None:
                 policies.evaluator.compiling()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Have a turn be under way: it can be stopped, and policies are looked at when it has ended."""
+        """Run a `with` block as a turn: it can be stopped, and policies run at its end."""
         if self._has_policies is False:
             self._has_policies = None  # another process may have added some
-        policies = self._policies_there()
+        policies = self._existing_policies()
         if policies is None:
             with self.loop.under_way():
                 yield
@@ -501,7 +499,7 @@ class Parts:
 
     @part
     def settings(self) -> Settings:
-        """What is said about the tract, and signed."""
+        """The signed settings of the tract."""
         from tract_jupyter.review import Settings
         from tract_jupyter.storage import SettingRows
 
@@ -511,19 +509,19 @@ class Parts:
 
     @part
     def autonomy(self) -> Autonomy:
-        """How much of what policies and orchestrators want happens without a person: `ceiling`, ..."""
+        """How far policies and orchestrators may act without the user: `ceiling`, ..."""
         from tract_jupyter.toolkit import Autonomy
 
-        def above() -> Autonomy | None:
-            stands = self.delegation
-            found: Autonomy | None = None if stands is None else stands.parent().autonomy
-            return found
+        def parent_autonomy() -> Autonomy | None:
+            delegation = self.delegation
+            autonomy: Autonomy | None = None if delegation is None else delegation.parent().autonomy
+            return autonomy
 
-        return Autonomy(self.settings, lambda: self.executor, above)
+        return Autonomy(self.settings, lambda: self.executor, parent_autonomy)
 
     @part
     def workspace(self) -> Workspace:
-        """The folders whose files may be attached to messages: `roots`, `read`."""
+        """The folders with files for attachments: `roots`, `read`."""
         from tract_jupyter.review import Settings
         from tract_jupyter.storage import EventRows, SettingRows
         from tract_jupyter.toolkit import Workspace
@@ -531,37 +529,37 @@ class Parts:
         repository, trust = self._repository, self.review.trust
         database = repository.database
 
-        def above() -> Iterator[Settings]:
+        def ancestor_settings() -> Iterator[Settings]:
             for tract_id in repository.family.ancestors():
                 signer = trust.for_tract(database.store_id, tract_id)
                 yield Settings(database, SettingRows(tract_id), EventRows(tract_id), signer)
 
-        return Workspace(self.settings, above, self._folder, lambda: self.executor)
+        return Workspace(self.settings, ancestor_settings, self._folder, lambda: self.executor)
 
     @part
     def orchestrator(self) -> TractOrchestrator:
-        """The model that looks after this context: `config`, `run`, `stop`, `pause`, `resume`, `state`, `runs`."""
+        """The model that maintains this context: `config`, `run`, `stop`, `pause`, `resume`, `state`, `runs`."""
         from tract_jupyter.orchestrator import TractOrchestrator
 
         return TractOrchestrator(self._tract, self.settings)
 
     @property
     def agents(self) -> Agents:
-        """The agents that are made while the notebook runs: of the tract at the top."""
-        stands = self.delegation
-        if stands is None:
+        """The agents of the top tract, created while the notebook runs."""
+        delegation = self.delegation
+        if delegation is None:
             return self._own_agents
-        above: Agents = stands.parent().agents
-        return above
+        agents: Agents = delegation.parent().agents
+        return agents
 
-    def _agents_there(self) -> Agents | None:
-        """Return the agents of this tract, if it has any: made in this session, or adopted in an earlier one."""
+    def _existing_agents(self) -> Agents | None:
+        """Return the agents of this tract, if it has any: created in this session or adopted earlier."""
         if "_own_agents" not in self.__dict__ and self._has_adopted is None:
             from tract_jupyter.storage import SettingRows
 
             with self._repository.database.read() as connection:
-                kept = [row.name for row in SettingRows(self._repository.tract_id).all(connection)]
-            self._has_adopted = any(name.startswith("agent:") and name.endswith(":") for name in kept)
+                names = [row.name for row in SettingRows(self._repository.tract_id).all(connection)]
+            self._has_adopted = any(name.startswith("agent:") and name.endswith(":") for name in names)
         return self._own_agents if self._has_adopted or "_own_agents" in self.__dict__ else None
 
     @part
@@ -574,8 +572,7 @@ class Parts:
         database = self._repository.database
         is_file = "://" not in database.location and database.location != MEMORY
         store = Path(database.location).absolute().parent / "agents" if is_file else None
-        whose = self._repository.agent_id
-        return Agents(self._tract, self.settings, whose, store)
+        return Agents(self._tract, self.settings, self._repository.agent_id, store)
 
     @part
     def sandboxes(self) -> SandboxPool:
@@ -629,7 +626,7 @@ class Parts:
             self._repository.agent_id,
             CassetteDeck() if self._deck is None else self._deck(),
             place,
-            lambda: self.models.secrets(),  # noqa: PLW0108 # the two need each other
+            lambda: self.models.secrets(),  # noqa: PLW0108 # mutual reference
             now_text,
             set_clock,
             f"tract_jupyter {__version__}",
@@ -645,62 +642,62 @@ class Parts:
 
         account = None if self._account is None else self._account()
         counted, read = self._repository.corrections.count, self._repository.files.read
-        made = Models(Spending(counted, account), self.cassette, read)
-        made.follows = self._models_above
-        return made
+        models = Models(Spending(counted, account), self.cassette, read)
+        models.follows = self._parent_models
+        return models
 
-    def _models_above(self) -> Models | None:
-        """Return the models of the tract above; None if there is no tract above, or not any more."""
-        stands = self.delegation
+    def _parent_models(self) -> Models | None:
+        """Return the parent tract's models; None if there is no parent, or it is closed or deleted."""
+        delegation = self.delegation
         try:
-            return None if stands is None else stands.parent().models
+            return None if delegation is None else delegation.parent().models
         except TractError:
             return None
 
     @part
     def costs(self) -> Costs:
-        """What requests to models have used and cost: `t.costs()` for this session; `turns`, `set_budget`."""
+        """Usage and costs of requests to models: `t.costs()` for this session; `turns`, `set_budget`."""
         from tract_jupyter.runs import Costs
 
         return Costs(self._repository, self.models)
 
     @part
     def generation(self) -> Generation:
-        """Asks the model for replies."""
+        """Requests replies from the model."""
         from tract_jupyter.loop import Generation
 
         return Generation(
             self._tract, self._repository, self.firing, self.review.reviewer, self.models,
-            lambda stored: self.operations.rebuild(stored),  # noqa: PLW0108 # they are made when one is found
-            lambda question: self.runs.is_waiting(question),  # noqa: PLW0108 # the two need each other
+            lambda stored: self.operations.rebuild(stored),  # noqa: PLW0108 # created on use
+            lambda request: self.runs.is_waiting(request),  # noqa: PLW0108 # mutual reference
             lambda: self._answers.journal,
         )  # fmt: skip
 
     @part
     def loop(self) -> ToolLoop:
-        """The tool loop of `chat` and `generate`: what a model may call, what a turn may take; `stop`, `pause`."""
+        """The tool loop of `chat` and `generate`: its tools, its limits, `stop`, `pause`."""
         from tract_jupyter.loop import ToolLoop, TurnStore
 
         return ToolLoop(
-            lambda: self.executor, lambda: self._asking, self.generation, TurnStore(self._repository),
+            lambda: self.executor, lambda: self._top_review, self.generation, TurnStore(self._repository),
             lambda: self._answers,
             lambda profile, query: self.scripts.get_system_instructions(profile=profile, query=query),
             lambda: self.cassette,
         )  # fmt: skip
 
     @property
-    def _asking(self) -> Review:
-        """Where the questions about its calls are: of the tract at the top, if that is there."""
-        stands = self.delegation
+    def _top_review(self) -> Review:
+        """The review of the top tract, or of the highest one that is available."""
+        delegation = self.delegation
         try:
-            above: Tract | None = None if stands is None else stands.parent()
+            parent: Tract | None = None if delegation is None else delegation.parent()
         except TractError:
-            above = None
-        return self.review if above is None else above._parts._asking  # noqa: SLF001 # its own class
+            parent = None
+        return self.review if parent is None else parent._parts._top_review  # noqa: SLF001 # the same class
 
     @part
     def _answers(self) -> AnswerStore:
-        """Where the answers of a model's calls are kept."""
+        """The store of results of the model's tool calls."""
         from tract_jupyter.loop import AnswerStore, CallJournal
         from tract_jupyter.storage import ScriptCallRows
 
@@ -726,7 +723,7 @@ class Parts:
 
     @part
     def engine(self) -> RunEngine:
-        """Carries runs out."""
+        """Executes runs."""
         from tract_jupyter.runs import RunEngine
 
         return RunEngine(
@@ -736,7 +733,7 @@ class Parts:
 
     @part
     def profiles(self) -> Profiles:
-        """The profiles of this tract: which operations its runs have."""
+        """The profiles of this tract, which select the operations of its runs."""
         from tract_jupyter.runs import Profiles
         from tract_jupyter.storage import RunProfileRows
 
@@ -753,12 +750,12 @@ class Parts:
 
         return Runs(
             self._repository, self.generation, lambda: self.engine, self.models, self.profiles,
-            self.review.signer, lambda: self.loop, own_operations=lambda: self.operations.in_runs(),  # noqa: PLW0108 # made when it is needed
+            self.review.signer, lambda: self.loop, own_operations=lambda: self.operations.in_runs(),  # noqa: PLW0108 # created on use
         )  # fmt: skip
 
 
-def _here() -> Path | None:
-    """Return the current folder; None where it was removed."""
+def _current_folder() -> Path | None:
+    """Return the current folder; None if it was removed."""
     try:
         return Path.cwd()
     except OSError:

@@ -1,4 +1,4 @@
-"""`Session`: several tracts in one store, and several agents at work on them."""
+"""`Session`: several tracts in one store, and their agents."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ class Session:
 
     Args:
         database: an open database.
-        tokenizer: counts the tokens of all tracts; tiktoken if its vocabulary is at hand, else an estimate.
+        tokenizer: counts the tokens of all tracts; tiktoken if its vocabulary is installed, else an estimate.
         trust: signs and verifies approvals; the user's own by default.
-        around: an open tract that it is made around: one of its tracts, whose account and cassettes it shares.
+        around: an open tract that creates the session; the session shares its account and cassettes.
     """
 
     def __init__(
@@ -105,17 +105,17 @@ class Session:
         trust: Trust | None = None,
         lock_timeout: float = 5.0,
     ) -> Self:
-        """Open a store, or make it. A new one has no tracts yet.
+        """Open or create a store. A new store has no tracts.
 
         Args:
-            path: an SQLite file; `:memory:` keeps nothing.
+            path: an SQLite file; `:memory:` is not persistent.
             url: an SQLAlchemy URL instead, such as `postgresql+psycopg://user@host/name`.
-            tokenizer: counts tokens; tiktoken if its vocabulary is at hand, else an estimate.
+            tokenizer: counts tokens; tiktoken if its vocabulary is installed, else an estimate.
             trust: signs and verifies approvals; the user's own by default.
             lock_timeout: seconds to wait for another process's lock.
 
         Raises:
-            StoreError: locked, read-only, corrupt, or from a newer version; the subclass tells.
+            StoreError: the store is locked, read-only, corrupt, or from a newer version; see the subclass.
         """
         return cls(Database(path, url=url, lock_timeout=lock_timeout), tokenizer=tokenizer, trust=trust)
 
@@ -133,21 +133,22 @@ class Session:
         record: str | Path | None = None,
         replay: str | Path | None = None,
     ) -> Tract:
-        """Make an empty tract.
+        """Create an empty tract.
 
         Args:
-            display_name: what people call it; need not be unique.
-            tract_id: 1 to 32 letters, digits, `_`, `-` or `.`; made up if left out.
-            budget: how large its context may become; not stored.
+            display_name: a name for the user; need not be unique.
+            tract_id: 1 to 32 letters, digits, `_`, `-` or `.`; random if omitted.
+            budget: the size limit of its context; not stored.
             record: a cassette for all traffic of the session; see `Tract.cassette.record`.
-            replay: a cassette to replay. The tract gets the id of the recorded one, and so the same commits; see
+            replay: a cassette to replay. The tract gets the recorded id and the same commits; see
                 `Tract.cassette.replay`.
 
         Raises:
             TractExistsError: the id is taken.
-            SessionError: no tract can have that id, or that name.
-            ContentError: the budget is no `TokenBudget`.
-            CassetteError: the cassette cannot be recorded or replayed, or both are asked for; no tract was made.
+            SessionError: invalid id or name.
+            ContentError: the budget is not a `TokenBudget`.
+            CassetteError: the cassette cannot be recorded or replayed, or `record` and `replay` are both set; no tract
+                was created.
         """
         self._tracts.check_open()
         check_budget(budget)
@@ -158,10 +159,10 @@ class Session:
         wanted = uuid4().hex if tract_id is None else tract_id
         with self._database.write() as connection:
             if isinstance(wanted, str) and RefRows(wanted).was_made(connection):
-                raise TractExistsError(f"there is a tract {wanted!r} already; get_tract opens it")
+                raise TractExistsError(f"The tract {wanted!r} already exists. Open it with get_tract.")
             make_tract(connection, wanted, checked_name(display_name))
             opened = self._tracts.open(wanted)
-            self._tracts.made(opened)
+            self._tracts.close_on_rollback(opened)
             if record is not None:
                 opened.tract.cassette.record(record)
             if replay is not None:
@@ -170,31 +171,31 @@ class Session:
         return self._tracts.keep(opened)
 
     def get_tract(self, tract_id: str) -> Tract:
-        """A tract by its id, or the agent that was deployed on a branch of it by `tract:branch`.
+        """Return a tract by its id, or an agent on a branch by `tract:branch`.
 
-        The same object for each call, until it is released or closed.
+        Each call returns the same object until it is released or closed.
 
         Raises:
-            UnknownTractError: there is none.
+            UnknownTractError: no tract or agent has this id.
         """
         return self._tracts.get(tract_id)
 
     def release_tract(self, tract_id: str) -> None:
-        """Close one tract, or agent, of this session; nothing in the store changes. A second call does nothing.
+        """Close a tract or agent of this session without changes of the store. A second call does nothing.
 
         Raises:
-            UnknownTractError: there is no such tract.
+            UnknownTractError: no tract or agent has this id.
         """
         self._tracts.release(tract_id)
 
     def list_tracts(self) -> list[TractInfo]:
-        """All tracts of the store and where they stand, oldest first. Agents on branches are `children()` of one."""
+        """Return all tracts of the store with their state, oldest first. `children()` of a tract lists its agents."""
         self._tracts.check_open()
         with self._database.read() as connection:
             return self._rows.all(connection)
 
     def resume(self) -> Tract:
-        """Return the tract that was worked on last, or whose child was; the newest tract if nobody has committed yet.
+        """Return the tract with the latest commit, its own or a child's; without commits, the newest tract.
 
         Raises:
             SessionError: the store has no tracts.
@@ -204,15 +205,15 @@ class Session:
             newest = self._rows.last_worked_on(connection)
         if newest is None:
             raise SessionError(
-                f"{self.location} has no tracts yet: nothing to resume; create_tract makes one"
+                f"Nothing to resume: {self.location} has no tracts yet. Create one with create_tract."
             )
         return self.get_tract(newest)
 
     def timeline(self, limit: int = 100) -> list[TimelineEntry]:
-        """The newest commits and events of all tracts, newest first.
+        """Return the newest commits and events of all tracts, newest first.
 
         Raises:
-            SessionError: the limit is no whole number.
+            SessionError: the limit is not a whole number.
         """
         self._tracts.check_open()
         limit = check_limit(limit, error=SessionError)
@@ -220,41 +221,41 @@ class Session:
             return self._rows.newest(connection, limit) if limit else []
 
     def search(self, term: str, tract_id: str | None = None, *, limit: int = 100) -> list[CommitInfo]:
-        """The newest messages and edits whose text, or line in the log, contains a term, in any case.
+        """Return the newest messages and edits whose text or log line contains a term. Ignores case.
 
         Args:
-            term: what to look for.
-            tract_id: in this tract only; in all if left out.
-            limit: how many at most.
+            term: the text to find.
+            tract_id: search only this tract.
+            limit: the maximum number of results.
 
         Raises:
-            UnknownTractError: there is no such tract.
-            SessionError: the term is empty or no text, or the limit no whole number.
+            UnknownTractError: unknown tract.
+            SessionError: the term is empty or not a text, or the limit is not a whole number.
         """
         self._tracts.check_open()
         limit = check_limit(limit, error=SessionError)
         needle = check_text(term, "term", error=SessionError).casefold()
         if not needle.strip():
-            raise SessionError("search needs a term, as it would find everything without one")
-        found: list[CommitInfo] = []
+            raise SessionError("Empty search term. Give a text to find.")
+        matches: list[CommitInfo] = []
         with self._database.read() as connection:
             within = None if tract_id is None else self._tracts.find(connection, tract_id)[0]
             for entry in self._rows.contents(connection, within):
-                if len(found) >= limit:
+                if len(matches) >= limit:
                     break
                 if needle in entry.message.casefold() or needle in text_of(entry.content).casefold():
-                    found.append(entry.info(entry.starting_priority()))
-        return found
+                    matches.append(entry.info(entry.starting_priority()))
+        return matches
 
     def compile_at(
         self, tract_id: str, *, at_time: datetime | None = None, at_commit: str | None = None
     ) -> CompiledContext:
-        """The context of a tract as it was at a time or a commit; as it is now if neither is given.
+        """Return the context of a tract at a time or a commit; the current context by default.
 
         Raises:
-            UnknownTractError: there is no such tract.
-            CommitNotFoundError: `at_commit` names nothing.
-            ContentError: both are given, or the time is not valid.
+            UnknownTractError: unknown tract.
+            CommitNotFoundError: unknown commit.
+            ContentError: time and commit are both set, or the time is invalid.
         """
         return self.get_tract(tract_id).compile(at_time=at_time, at_commit=at_commit)
 
@@ -271,31 +272,31 @@ class Session:
         max_tokens: int | None = None,
         granted: ToolProfile | str | None = None,
     ) -> Tract:
-        """Make a tract for a child, which starts with what it inherits. The parent stays as it is.
+        """Create a child tract that inherits context from its parent. The parent does not change.
 
-        A clone has every message with its edits, annotations and tags, in the order of the context: merges are
-        flattened, as what they brought stands in their place. A snapshot is one instruction. The tools in effect at the
-        parent's HEAD stay in effect. The child asks the models that its parent asks, until it is told otherwise.
+        A full clone has every message with its edits, annotations and tags, in the order of the context. It flattens
+        merges: the merged messages take their place. A snapshot is one instruction. The tools in effect at the parent's
+        HEAD stay in effect. The child uses its parent's models until it selects its own.
 
-        Its tools are its parent's, with their locks and permission; those that act on a context act on the child's. A
-        person is asked about its calls in the inbox of the tract at the top.
+        The child has its parent's tools, with their locks and permission. Tools for a context act on the child's
+        context. Requests about its calls go to the inbox of the top tract.
 
         Args:
             parent: a tract of this session, or an agent.
-            purpose: what the child is for.
+            purpose: the purpose of the child.
             inheritance: `head_snapshot`, `full_clone`, or `selective`.
-            select: for `selective`, a function that is given each message's commit, or a list of tags and commits.
-                A name that is a tag stands for all messages with it.
-            display_name: what people call the child; its purpose if left out.
-            max_tokens: how long a snapshot's text may be; the oldest messages are left out, pinned ones last.
-            granted: which of the parent's tools the child may call at all, as a profile or its name; all if left out.
-                It is signed, and remembered with the child.
+            select: for `selective`: a predicate of each message's commit, or a list of tags and commits. A tag selects
+                all messages that have it.
+            display_name: the child's name for the user; its purpose if omitted.
+            max_tokens: the maximum length of a snapshot. It drops the oldest messages first, pinned ones last.
+            granted: the parent's tools that the child may call, as a profile or its name; all if omitted. The profile
+                is signed and stored with the child.
 
         Raises:
-            SessionError: the parent is empty or not of this session, or options do not go together; nothing was made.
-            CommitNotFoundError: `select` names what is neither a tag nor a message.
-            ContentError: there is no such profile.
-            TrustError: what is granted cannot be signed.
+            SessionError: the parent is empty or not in this session, or options conflict; nothing was created.
+            CommitNotFoundError: `select` has a name that is neither a tag nor a message.
+            ContentError: unknown profile.
+            TrustError: the granted profile cannot be signed.
         """
         from tract_jupyter.toolkit import rights_of
 
@@ -303,19 +304,19 @@ class Session:
         rights = rights_of(granted)
         inherited = parent.family.prepare_inheritance(Inheritance(inheritance), select, max_tokens)
         name = checked_name(first_line(_checked_purpose(purpose)) if display_name is None else display_name)
-        given = {
+        request = {
             "purpose": purpose, "display_name": name, "inheritance": inherited.inheritance.value,
             "select": sorted(select) if isinstance(select, set | frozenset) else select, "max_tokens": max_tokens,
             **({} if rights is None else {"granted": rights.to_dict()}),
         }  # fmt: skip
-        child_id = parent.cassette.draw_id(given, lambda: uuid4().hex)
+        child_id = parent.cassette.draw_id(request, lambda: uuid4().hex)
         with self._database.write() as connection:
             self._tracts.check_new(connection, child_id)
             make_tract(connection, child_id, name)
             opened = self._tracts.open(child_id)
             opened.tract.family.inherit(inherited, purpose)
             _delegate(parent, opened.tract, rights)
-            self._tracts.made(opened)
+            self._tracts.close_on_rollback(opened)
         opened.tract.models.choose_like(parent.models, if_lent=True)
         return self._tracts.keep(opened)
 
@@ -328,26 +329,25 @@ class Session:
         curate: Curation | Mapping[str, Any] | None = None,
         granted: ToolProfile | str | None = None,
     ) -> Tract:
-        """Put an agent on a new branch of the parent's tract, with a HEAD of its own; both can work at the same time.
+        """Create an agent on a new branch of the parent's tract, with its own HEAD. Both can work at the same time.
 
-        The parent gets what the agent found out with `collapse`. To take over the agent's whole context, with its
-        curation, `switch` the parent to the agent's branch, or `reset` the parent's branch to it. A `merge` of the
-        branch joins both histories: what `compact_before` and `reorder` wrote anew would stand beside its originals.
-        Deleting the branch dismisses the agent. It asks the models that its parent asks, until told otherwise, and has
-        its parent's tools, as of `spawn`.
+        `collapse` commits the agent's result to the parent. To take over the agent's whole context, with its curation,
+        `switch` the parent to the agent's branch, or `reset` the parent's branch to it. Do not `merge` the branch after
+        `compact_before` or `reorder`: the context would have both the rewritten messages and their originals. Delete
+        the branch to dismiss the agent. The agent has its parent's models and tools, as with `spawn`.
 
         Args:
             parent: a tract of this session, or an agent.
-            purpose: what the agent is for.
+            purpose: the purpose of the agent.
             branch_name: a new branch, at the parent's HEAD.
-            curate: how the agent's context is made smaller. It happens on the agent's branch alone.
-            granted: which of the parent's tools it may call at all; see `spawn`.
+            curate: reduces the agent's context, only on the agent's branch.
+            granted: the parent's tools that it may call; see `spawn`.
 
         Raises:
-            BranchExistsError: there is such a branch.
-            SessionError: the parent is empty or not of this session, or the curation cannot be done; nothing was made.
-            ContentError: there is no such profile.
-            TrustError: what is granted cannot be signed.
+            BranchExistsError: the branch exists.
+            SessionError: the parent is empty or not in this session, or the curation is invalid; nothing was created.
+            ContentError: unknown profile.
+            TrustError: the granted profile cannot be signed.
         """
         from tract_jupyter.toolkit import rights_of
 
@@ -360,7 +360,7 @@ class Session:
             opened = self._tracts.open(parent.tract_id, branch_name)
             opened.tract.family.curate(curation)
             _delegate(parent, opened.tract, rights)
-            self._tracts.made(opened)
+            self._tracts.close_on_rollback(opened)
         opened.tract.models.choose_like(parent.models, if_lent=True)
         return self._tracts.keep(opened)
 
@@ -380,81 +380,82 @@ class Session:
         message: str | None = None,
         triggered_by: str | None = None,
     ) -> CollapseResult:
-        """Commit what a child found out to another tract, which is usually its parent. The child stays as it is.
+        """Commit a child's result to another tract, usually its parent. The child does not change.
 
         Args:
             child: a tract or agent with commits.
-            into: the tract or agent that gets the outcome, on its current branch.
-            content: the outcome, as a text or a content; a text becomes an `output`.
-            summarizer: writes it instead, from the child's messages. The model that `into` or the child has configured,
-                if neither is given.
-            instructions: what the summarizer is told.
-            target_tokens: how long its text should be; this and the four after it as for `Tract.compress`.
-            validator: says what is wrong with it.
-            max_retries: how often it is written again at most.
-            token_tolerance: tokens over the target that are still good.
-            system_prompt: what the configured model is told about its task, instead of the usual words.
+            into: the tract or agent that receives the result, on its current branch.
+            content: the result, as a text or a content; a text becomes an `output`.
+            summarizer: writes the result from the child's messages. The default without `content` is the model of
+                `into` or of the child.
+            instructions: instructions for the summarizer.
+            target_tokens: the length of the text; this and the next four as for `Tract.compress`.
+            validator: finds problems of the text.
+            max_retries: the maximum number of retries.
+            token_tolerance: accepted tokens over the target.
+            system_prompt: replaces the default system prompt of the configured model.
             message: one line for the log.
-            triggered_by: what set it off, for the log.
+            triggered_by: the trigger, for the log.
 
         Raises:
-            SessionError: a tract into itself, an empty child, no outcome, or none that is good; nothing was changed.
-            CompressionError: a number or the validator is not valid; nothing was changed.
-            ContentError: the outcome is no valid content.
+            SessionError: child and target are the same, the child is empty, or there is no acceptable result; nothing
+                was changed.
+            CompressionError: an invalid number or validator; nothing was changed.
+            ContentError: the result is invalid content.
             DetachedHeadError: `into` has no current branch.
         """
         child, into = self._tracts.check(child), self._tracts.check(into)
         if child.family.agent_id == into.family.agent_id:
-            raise SessionError("a tract cannot collapse into itself; give its parent, or another tract")
+            raise SessionError("A tract cannot collapse into itself. Give its parent or another tract.")
         context = child.compile()
         if context.head is None:
-            raise SessionError(f"{child.family.agent_id} has no commits yet: nothing to collapse")
+            raise SessionError(f"Nothing to collapse: {child.family.agent_id} has no commits yet.")
         clients = (tract.models.available("compress") for tract in (into, child))
         writer = summarizer_for(next(filter(None, clients), None), content, summarizer, system_prompt)
-        _check_outcome(content, writer)
-        given = content if content is not None else _write_outcome(context, Source(
+        _check_source(content, writer)
+        result = content if content is not None else _write_result(context, Source(
             None, writer, target_tokens, instructions, validator, token_tolerance, max_retries,
             into.tokenizer.count_text,
         ))  # fmt: skip
-        options = writer_options(given, _origin_metadata(child.family, context))
+        options = writer_options(result, _origin_metadata(child.family, context))
         with into.batch(), triggered(triggered_by):
-            commit = into.commit(_as_content(given), message=message, **options)
+            commit = into.commit(_as_content(result), message=message, **options)
             into.family.note("collapse", {"child": child.family.agent_id, "commit": commit.commit_hash})
         return CollapseResult(commit, child.family.agent_id, context.head, context.token_count)
 
     def get_child_tract(self, collapse_hash: str) -> Tract:
-        """The child whose outcome a commit is.
+        """Return the child whose result a commit holds.
 
         Args:
             collapse_hash: the commit's hash, or its first 4 or more digits, in any tract.
 
         Raises:
-            CommitNotFoundError: there is no such commit, or it is no outcome of a child.
-            UnknownTractError: the child is gone.
+            CommitNotFoundError: unknown commit, or it is not the result of a child.
+            UnknownTractError: the child no longer exists.
         """
         self._tracts.check_open()
         source = _source_of(self._commit(collapse_hash).metadata)
         if source is None:
             raise CommitNotFoundError(
-                f"{collapse_hash[:8]} is not the outcome of a child; collapse() makes those"
+                f"{collapse_hash[:8]} is not the result of a child. Give a commit that collapse() returned."
             )
         return self._tracts.get(agent_id(*source))
 
     def _commit(self, name: str) -> Entry:
-        found = []
+        matches = []
         if isinstance(name, str) and _PREFIX.fullmatch(name):
             with self._database.read() as connection:
-                found = self._rows.starting_with(connection, name)
-        if len(found) > 1:
-            raise AmbiguousPrefixError(f"several commits begin with {name!r}; give more digits")
-        if not found:
-            raise CommitNotFoundError(f"no commit of any tract is called {name!r}; give a hash from log()")
-        return found[0]
+                matches = self._rows.starting_with(connection, name)
+        if len(matches) > 1:
+            raise AmbiguousPrefixError(f"Several commits begin with {name!r}. Give more digits.")
+        if not matches:
+            raise CommitNotFoundError(f"No commit {name!r} in any tract. Give a hash from log().")
+        return matches[0]
 
     # ---
 
     def joined_by(self, tract: Tract) -> Self:
-        """Have a tract be one of this session's, which was opened beside one of them; return the session."""
+        """Add a tract that was opened with `Tract.beside`; return the session."""
         self._tracts.join(tract)
         return self
 
@@ -474,29 +475,25 @@ class Session:
 
 
 def checked_name(name: str) -> str:
-    """Return the name of a tract or an agent, if it is one.
-
-    Raises:
-        SessionError: it is no text, empty, or too long for the store.
-    """
+    """Return a valid name of a tract or agent; raise `SessionError` for an invalid one."""
     if not isinstance(name, str) or not name.strip() or len(name) > _NAME_LENGTH or "\0" in name:
-        raise SessionError(f"{str(name)[:40]!r} is no name; use a text of 1 to {_NAME_LENGTH} characters")
+        raise SessionError(f"Invalid name {str(name)[:40]!r}. Use 1 to {_NAME_LENGTH} characters.")
     return name
 
 
 def _checked_purpose(purpose: str) -> str:
     if not isinstance(purpose, str) or not purpose.strip() or "\0" in purpose:
-        raise SessionError(f"purpose says in words what the child is for, not {purpose!r}")
+        raise SessionError(f"Invalid purpose {purpose!r}. Describe the child's task in words.")
     return purpose
 
 
 def _delegate(parent: Tract, child: Tract, granted: ToolProfile | None) -> None:
-    """Remember with a child whose it is, and what it may call."""
+    """Store the parent and the granted tools of a child."""
     from tract_jupyter.toolkit import Remembered, child_actor
 
-    stands = parent._parts.delegation  # noqa: SLF001 # tracts and sessions are made for each other
+    delegation = parent._parts.delegation  # noqa: SLF001 # Tract and Session cooperate
     family = child.family
-    actor = child_actor("" if stands is None else stands.actor, family.tract_id, family.branch)
+    actor = child_actor("" if delegation is None else delegation.actor, family.tract_id, family.branch)
     remembered = Remembered(family.agent_id, parent.family.agent_id, granted, actor)
     remembered.save(child._parts.settings)  # noqa: SLF001 # the same
 
@@ -505,60 +502,44 @@ _TRACT, _HEAD, _BRANCH = "collapse_source_tract_id", "collapse_source_head", "co
 
 
 class Origin(NamedTuple):
-    """The child that a commit came from."""
+    """The child that produced a commit."""
 
     tract_id: str
     branch: str | None
 
 
-def _check_outcome(content: object, summarizer: Summarizer | None) -> None:
-    """Check that there is one way to the child's outcome.
-
-    Raises:
-        SessionError: there is none, both are given, or the summarizer is no function.
-    """
+def _check_source(content: object, summarizer: Summarizer | None) -> None:
     if (content is None) == (summarizer is None):
         raise SessionError(
-            "a collapse needs what the child found out: give content, or a summarizer, not both; or configure a model, "
-            "which writes it"
+            "A collapse needs the child's result: give content or a summarizer, not both. "
+            "A configured model can write it instead."
         )
     if not (summarizer is None or callable(summarizer)):
         raise SessionError(
-            f"a summarizer is a function that writes the outcome, not {brief_repr(summarizer)}"
+            f"Invalid summarizer {brief_repr(summarizer)}. Give a function that writes the result."
         )
 
 
-def _write_outcome(context: CompiledContext, source: Source) -> str:
-    """Have the outcome of a child written, from all that it said.
-
-    Raises:
-        SessionError: no text was good; nothing was changed.
-    """
+def _write_result(context: CompiledContext, source: Source) -> str:
     group = CompressGroup((context.head or "",), tuple(context.messages))
     try:
         return source.texts([group])[0]
     except CompressionError as error:
-        raise SessionError(f"the outcome of the child is empty, or not good: {error}") from error
+        raise SessionError(f"The child's result is empty or rejected: {error}") from error
 
 
-def _as_content(given: str | dict[str, Any] | BaseModel) -> dict[str, Any] | BaseModel:
-    """Return the outcome as a content; a text becomes an output.
-
-    Raises:
-        SessionError: it is empty.
-    """
-    if isinstance(given, str) and not given.strip():
-        raise SessionError("the outcome of the child is empty; nothing was changed")
-    return {"content_type": "output", "text": given} if isinstance(given, str) else given
+def _as_content(result: str | dict[str, Any] | BaseModel) -> dict[str, Any] | BaseModel:
+    if isinstance(result, str) and not result.strip():
+        raise SessionError("The child's result is empty. Nothing was changed.")
+    return {"content_type": "output", "text": result} if isinstance(result, str) else result
 
 
 def _origin_metadata(child: Family, context: CompiledContext) -> dict[str, Any]:
-    """Return the metadata of the parent's commit that says where it came from."""
+    """Return metadata that links the commit to the child."""
     branch = {} if child.branch is None else {_BRANCH: child.branch}
     return {_TRACT: child.tract_id, _HEAD: context.head, **branch}
 
 
 def _source_of(metadata: dict[str, Any]) -> Origin | None:
-    """Return the child that a commit came from; None if it is no outcome of one."""
     tract_id, branch = metadata.get(_TRACT), metadata.get(_BRANCH)
     return None if tract_id is None else Origin(tract_id, branch)

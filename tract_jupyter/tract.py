@@ -1,9 +1,9 @@
 """`Tract`: one versioned context with its operations, tools and runs. This file is the table of contents.
 
-The verbs of the context are methods, each of which calls the package that does the work: `context.versioned` has
-what is said, read and branched, `hooked_context` what may be decided about first, and this file operations and tools.
-Everything else is a part with a name, such as `t.operations` or `t.runs`, which is made when first used. Behind them
-are the repository (the context itself) and `parts` (what the rest is made of).
+The verbs of the context are methods. Each method calls the package that does the work. `context.versioned` has commits,
+reads and branches; `hooked_context` has the changes that handlers review; this file has operations and tools.
+Everything else is a named part, such as `t.operations` or `t.runs`, which is created on first use. The methods use the
+repository (the context itself) and `parts` (everything else).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Tract(HookedContext):
-    """One versioned, token-counted context. Open one with `Tract.open`; it may be used from several threads."""
+    """One versioned, token-counted context. Open one with `Tract.open`. Threads may share it."""
 
     def __init__(
         self,
@@ -78,35 +78,35 @@ class Tract(HookedContext):
         record: str | Path | None = None,
         replay: str | Path | None = None,
     ) -> Self:
-        """Open a store, or make it.
+        """Open or create a store.
 
-        Nothing that the store holds is executed or compiled by this, and no model is asked.
+        This does not execute or compile stored code, and sends no request to a model.
 
         Args:
-            path: an SQLite file; `:memory:` keeps nothing.
+            path: an SQLite file; `:memory:` is not persistent.
             url: an SQLAlchemy URL instead, such as `postgresql+psycopg://user@host/name`.
-            model: the language model to ask, such as `openai/gpt-6-luna`; see `models.use`. Without one,
+            model: the language model, such as `openai/gpt-6-luna`; see `models.use`. Without one,
                 `models.use` chooses it later.
-            api_key: its key, which is not stored; that of the environment or the system's keyring if left out.
-            base_url: its address, where it is not the provider's usual one.
-            tract_id: which tract of the store; the one it was made with if left out.
-            tokenizer: counts tokens; tiktoken if its vocabulary is at hand, else an estimate.
-            budget: how large the context may become.
+            api_key: its key, never stored; the key in the environment or the system's keyring if omitted.
+            base_url: its address, if it is not the provider's default.
+            tract_id: a tract of the store; its first tract if omitted.
+            tokenizer: counts tokens; tiktoken if its vocabulary is installed, else an estimate.
+            budget: the size limit of the context.
             trust: signs and verifies approvals; the user's own by default.
             lock_timeout: seconds to wait for another process's lock.
-            record: a cassette to record from the beginning on; see `cassette.record`.
-            replay: a cassette to replay. The tract is the recorded one, made if it is not there, so that it gets the
-                same commits; see `cassette.replay`.
+            record: a cassette to record from the start; see `cassette.record`.
+            replay: a cassette to replay. This opens or creates the recorded tract, with the same commits; see
+                `cassette.replay`.
 
         Raises:
-            CassetteError: the cassette cannot be recorded or replayed, or both are asked for.
-            LLMConfigError: `model` names none, or `api_key` or `base_url` is given without one.
-            StoreError: locked, read-only, corrupt, or from a newer version; the subclass tells.
+            CassetteError: the cassette cannot be recorded or replayed, or `record` and `replay` are both set.
+            LLMConfigError: `model` is unknown, or `api_key` or `base_url` is set without a model.
+            StoreError: the store is locked, read-only, corrupt, or from a newer version; see the subclass.
         """
         if api_key is not None or base_url is not None:
             from tract_jupyter.llm import hidden_address, masked
 
-            # before anything can fail: a traceback may show variables
+            # before any error: tracebacks may show variables
             api_key, base_url = masked(api_key), hidden_address(base_url)
         if replay is not None:
             from tract_jupyter.llm import recorded_tract_id
@@ -136,41 +136,40 @@ class Tract(HookedContext):
         granted: ToolProfile | None = None,
         actor: str = "",
     ) -> Tract:
-        """Open another tract of this store on a branch with a HEAD of its own; what is not there is made, empty.
+        """Open another tract of this store on a branch with its own HEAD. A missing tract or branch is created, empty.
 
-        It shares the account and the cassette of this one, and asks the same models until it is told otherwise. Closing
-        it closes nothing else.
+        The tracts share account and cassette. The other tract uses this tract's models until it selects its own. Its
+        `close` closes nothing else.
 
         Args:
-            tract_id: of the other tract; if it is made, it is a child of this one.
-            branch: of that tract.
-            purpose: what it is for, in words.
-            is_new: refuse a branch that is there.
-            granted: which of this tract's tools it may call, with this tract's locks, permission and review. If left
-                out, it has only tools that act on itself, and an inbox of its own.
-            actor: of the model that acts in it, such as `agent:<id>`; with `granted`.
+            tract_id: the other tract; a new one becomes a child of this tract.
+            branch: the branch of the other tract.
+            purpose: its purpose, in words.
+            is_new: require a new branch.
+            granted: tools of this tract that it may call, with this tract's locks, permission and review. If
+                omitted, it has its own inbox and only tools that act on itself.
+            actor: the model that acts in it, such as `agent:<id>`; with `granted`.
 
         Raises:
-            SessionError: no tract can have that id.
-            BranchExistsError: the branch is there, and should be new.
-            InvalidBranchNameError: git would refuse the branch's name.
+            SessionError: invalid tract id.
+            BranchExistsError: the branch exists, and `is_new` is set.
+            InvalidBranchNameError: invalid branch name (by git's rules).
             StoreError: the store cannot be written.
         """
         return self._parts.beside(tract_id, branch, purpose, is_new=is_new, granted=granted, actor=actor)
 
     def branches_beside(self, tract_id: str) -> list[str]:
-        """Return the branches of another tract of this store, by name; none if there is no such tract."""
+        """Return the branches of another tract of this store, by name; an unknown tract has none."""
         from tract_jupyter.storage import RefRows
 
         with self._repository.database.read() as connection:
             return sorted(RefRows(tract_id).branches(connection))
 
     def close(self) -> None:
-        """Close the store; end its MCP servers, and the processes of its sandbox. A second call does nothing.
+        """Close the store, and end its MCP servers and sandbox processes. A second call does nothing.
 
-        Turns that are under way in other threads are stopped, as by `loop.stop`. That is waited for, and so is what
-        other threads are writing, five seconds at most each; they can begin nothing new. After that, a copy of an
-        SQLite file is the store.
+        It stops active turns in other threads, as `loop.stop` does. It waits up to five seconds for these turns, and up
+        to five for active writes; other threads can start nothing new. Afterwards you can copy the SQLite file.
         """
         try:
             self._parts.close()
@@ -213,7 +212,7 @@ class Tract(HookedContext):
 
     @property
     def reviewer(self) -> Reviewer:
-        """The part that shows questions to a person: its channel, and how long it waits."""
+        """The part that asks the user for decisions: its channel and its timeout."""
         return self._parts.review.reviewer
 
     def orchestrate(
@@ -223,23 +222,23 @@ class Tract(HookedContext):
         *,
         on_turn: Callable[[TurnEvent], object] | None = None,
     ) -> OrchestratorResult:
-        """Have the orchestrator look after the context once; see `orchestrator.run`.
+        """Run the orchestrator once on the context; see `orchestrator.run`.
 
         Args:
-            reason: why, for the model.
-            autonomy: the level at which it would act; the ceilings count where they are lower.
-            on_turn: is given each event of its conversation as it happens.
+            reason: the reason, for the model.
+            autonomy: the requested level; a lower ceiling wins.
+            on_turn: called with each event of its conversation as it happens.
 
         Raises:
-            OrchestratorError: no model is configured, it runs already, or its settings cannot be used.
-            ContentError: there is no such level.
-            LLMError: a request failed; `orchestrator.resume` goes on.
+            OrchestratorError: no model is configured, the orchestrator already runs, or its settings are invalid.
+            ContentError: unknown level.
+            LLMError: a request failed; `orchestrator.resume` continues.
         """
         return self.orchestrator.run(reason, autonomy, on_turn=on_turn)
 
     @property
     def agents(self) -> Agents:
-        """The agents that are made here: `create`, `call`, `update`, `retire`, `promote`, `adopt`."""
+        """The agents of this tract: `create`, `call`, `update`, `retire`, `promote`, `adopt`."""
         return self._parts.agents
 
     @property
@@ -258,39 +257,39 @@ class Tract(HookedContext):
     ) -> Fork:
         """Continue the conversation from one of its steps with another model or prompt, on a branch.
 
-        The commits before the step are shared: nothing of them is asked or paid again. At a reply, the same request is
-        made again; at a message of the user or an answer of a tool, the next request. HEAD stays where it is.
+        The fork shares the commits before the step: it repeats and pays for none of their requests. At a reply, it
+        repeats the request; at a user message or tool result, it sends the next request. HEAD does not move.
         `t.forks()` compares all forks with their original.
 
         Args:
-            at: a commit of the conversation, on any branch: a hash, prefix or branch; the newest if left out.
-            name: the branch; `fork-1`, ... if left out.
+            at: a commit of the conversation, on any branch: a hash, prefix or branch; the newest if omitted.
+            name: the branch; `fork-1`, ... if omitted.
             model: as for `models.use`, or the name of another model of the same client.
-            prompt: the user's message, instead of the one there, or after the reply there.
+            prompt: the user message; it replaces the message at the step, or follows the reply there.
             options: as for `chat`: `profile` for other operations around the request, `tools`, `limits`,
                 `temperature`, ...
 
         Returns:
-            The fork. An error of the model is an outcome, `error`.
+            The fork. An error of the model is the outcome `error`.
 
         Raises:
-            CommitNotFoundError: `at` names nothing.
-            ContentError: the arguments do not go together, or there is nothing that a model could reply to. If a fork
-                is refused before the model replied, it leaves no branch.
+            CommitNotFoundError: unknown commit `at`.
+            ContentError: the arguments conflict, or there is no message for a reply. An error before the reply
+                leaves no branch.
             BranchError: the name is taken or invalid, or HEAD is detached.
-            CassetteError: a cassette is replayed that does not have the request.
+            CassetteError: the replayed cassette does not have the request.
         """
         return self._parts.forks.make(at, name=name, model=model, prompt=prompt, **options)
 
     def status(self) -> StatusInfo:
-        """Return where the tract stands. Reads only."""
+        """Return the state of the tract. Reads only."""
         return self._parts.status()
 
     def verify(self) -> DamageList:
-        """Check every hash, also those of runs, every link, and the counts of branches; return what is damaged.
+        """Check all hashes (including runs), links and the counts of branches; return the damage.
 
-        An empty list says that all is well. Of an SQLite file every page is checked, too, and that its tables are as
-        they were made, with nothing added.
+        An empty list means no damage. For an SQLite file it also checks every page, and that the tables match the
+        schema.
         """
         from tract_jupyter.context import DamageList
         from tract_jupyter.runs import verify_tract
@@ -302,19 +301,19 @@ class Tract(HookedContext):
     def register_operation(
         self, spec: OperationSpec, *, review: bool = False, replace: bool = False
     ) -> type[Pending] | None:
-        """Activate an operation, which is to approve its code: read it before, or use `propose_operation`.
+        """Activate an operation and thereby approve its code: read the code first, or use `propose_operation`.
 
-        It is compiled, signed with the user's secret, and kept across restarts. Registering the same spec again, as a
-        script does that is run twice, changes nothing.
+        The operation is compiled, signed with the user's secret, and stored. It survives restarts. A repeated registration of
+        the same spec changes nothing.
 
         Args:
             spec: the operation.
-            review: compile and return the class of its pendings for inspection, without activating it.
-            replace: take the place of another version that is active; handlers stay.
+            review: compile it and return the class of its pendings for inspection, without activation.
+            replace: replace the active version; handlers stay.
 
         Raises:
-            OperationExistsError: the name is built in, or another version is active; the error says what changed.
-            SpecError: the spec is wrong; nothing was registered.
+            OperationExistsError: the name is built in, or another version is active; the error lists the changes.
+            SpecError: invalid spec; nothing was registered.
         """
         if review:
             return self.operations.registry.compile(spec, replace=replace)
@@ -324,26 +323,26 @@ class Tract(HookedContext):
     def propose_operation(
         self, spec: OperationSpec, *, triggered_by: str | None = None, actor: str = "user"
     ) -> PendingActivation:
-        """Return a pending whose approval activates an operation; nothing of it is compiled before.
+        """Return a pending whose approval activates an operation; its code is not compiled before.
 
-        What a model proposes is active at once, and recorded as not reviewed, where `autonomy.ceiling` is `autonomous`,
-        all of its actions declare `isolation: sandbox`, and no operation here ever had its name.
+        A model's proposal is active immediately, recorded as not reviewed, if three conditions hold:
+        `autonomy.ceiling` is `autonomous`, all its actions declare `isolation: sandbox`, and its name is new.
 
         Args:
             spec: the operation.
-            triggered_by: what proposed it, for whoever reviews it.
-            actor: who wrote it: `user`, or a model such as `agent:<id>`.
+            triggered_by: the trigger of the proposal, for the reviewer.
+            actor: the author: `user`, or a model such as `agent:<id>`.
 
         Raises:
-            SpecError: the spec is wrong, or is active already, unchanged.
+            SpecError: invalid spec, or the same spec is already active.
         """
         return self.operations.propose(spec, triggered_by=triggered_by, actor=actor)
 
     def unregister_operation(self, name: str) -> None:
-        """Deactivate an operation, and forget its spec and its handlers.
+        """Deactivate an operation and delete its spec and handlers.
 
         Raises:
-            UnknownOperationError: there is no such operation, neither active nor in quarantine.
+            UnknownOperationError: no operation has this name, active or in quarantine.
         """
         self.operations.remove(name)
 
@@ -396,25 +395,25 @@ class Tract(HookedContext):
     ) -> object:
         """Fire an operation.
 
-        Its handlers run in order until one decides. If none is there, it is approved, or a person is asked if the
-        operation says so (`unhandled="ask"`).
+        Its handlers run in order until one decides. Without handlers it is approved, or the user decides if the
+        operation has `unhandled="ask"`.
 
         Args:
             operation: its name.
             fields: values of its fields.
-            execute_fn: what approval runs; its run is recorded as an event `custom:<operation>`.
-            review: skip the handlers and return the pending, to decide it by hand.
-            triggered_by: what set it off, for the log.
-            timeout: seconds that a decision may take, None for any time.
-            on_timeout: what it means if that time is over: `wait` on, `deny` (it expires), or `stop` waiting with an
-                error, while it stays in the inbox.
+            execute_fn: the function that approval runs; its run is recorded as an event `custom:<operation>`.
+            review: skip the handlers and return the pending for a manual decision.
+            triggered_by: the trigger, for the log.
+            timeout: seconds for a decision; None for no timeout.
+            on_timeout: the effect of the timeout: `wait` (no effect), `deny` (the pending expires), or `stop` (an
+                error; the pending stays in the inbox).
 
         Returns:
-            The result of `execute_fn` if that ran, else the pending, which has its actions as methods.
+            The result of `execute_fn` if it ran, else the pending, which has its actions as methods.
 
         Raises:
-            UnknownOperationError: no such operation is active.
-            ParameterError: the fields do not fit.
+            UnknownOperationError: no active operation has this name.
+            ParameterError: invalid fields.
         """
         return self.operations.fire(
             operation, fields, execute_fn=execute_fn, review=review, triggered_by=triggered_by, timeout=timeout,
@@ -431,30 +430,30 @@ class Tract(HookedContext):
         after: str | None = None,
         at: int | None = None,
     ) -> str:
-        """Have a handler decide about an operation, or see all of them (`"*"`); return the handler's name.
+        """Register a handler that decides about an operation, or sees all operations (`"*"`); return its name.
 
         Args:
             operation: the operation's name, or `"*"`.
             handler: called with the pending; may decide it, pass it through, or leave it open.
-            name: what it goes by; made from the function's name if left out.
-            before: the name of the handler to go before, or True for the first place. At the end if no place is given.
-            after: the name of the handler to go after.
+            name: the handler's name; derived from the function's name if omitted.
+            before: the name of the next handler, or True for the first place. The default is the last place.
+            after: the name of the previous handler.
             at: the place, counted from 0.
 
         Raises:
-            OperationError: there is no such operation or place, the name is taken, or it cannot be called.
+            OperationError: unknown operation or place, the name is taken, or the handler is not callable.
         """
         return self.hooks.on(operation, handler, name=name, before=before, after=after, at=at)
 
     def off(self, operation: str, handler: Callable[[Any], object] | str | None = None) -> None:
-        """Remove a handler by function or name, or all of an operation.
+        """Remove a handler by function or name, or all handlers of an operation.
 
         Args:
             operation: the operation's name, or `"*"`.
-            handler: the function, or what the handler goes by; all of them if left out.
+            handler: the function or the handler's name; all handlers if omitted.
 
         Raises:
-            OperationError: there is no such handler.
+            OperationError: unknown handler.
         """
         self.hooks.off(operation, handler)
 
@@ -493,28 +492,28 @@ class Tract(HookedContext):
     ) -> Function | Callable[[Function], Function]:
         """Decorate a function to make it a tool: `@tract.tool`, or `@tract.tool(read_only=True)`.
 
-        Its type hints and its docstring, in Google's, numpy's or Sphinx's style, say the rest. The function itself
-        stays as it is. A tool of your own with that name is replaced, so that a cell can be run again; others are not.
+        The schema comes from its type hints and its docstring, in Google's, numpy's or Sphinx's style. The function
+        does not change. You can run the cell again: the tool replaces your tool of the same name, but no other tools.
 
         Args:
-            function: what is decorated.
-            name: instead of the function's own.
-            description: for models, instead of the first paragraph of the docstring.
-            read_only: it changes nothing; models may call it without being asked about.
-            destructive: what it takes away may be gone for good.
-            open_world: it reaches beyond this store: the network, other programs, ...
+            function: the function to decorate.
+            name: replaces the function's name.
+            description: for models; replaces the first paragraph of the docstring.
+            read_only: the tool changes nothing; models may call it without approval.
+            destructive: the tool may delete data permanently.
+            open_world: the tool reaches beyond this store: the network, other programs, ...
 
         Raises:
-            SpecError: it is no plain function, or has a parameter that models cannot send a value for.
-            OperationExistsError: a tool that is not your own has that name.
+            SpecError: not a plain function, or a parameter has a type that models cannot send.
+            OperationExistsError: a tool that you did not define has this name.
         """
         from tract_jupyter.toolkit import Traits
 
-        made = partial(
+        add = partial(
             self.executor.add_function, name=name, description=description,
             traits=Traits(read_only, destructive, open_world),
         )  # fmt: skip
-        return made if function is None else made(function)
+        return add if function is None else add(function)
 
     def toolset(
         self,
@@ -523,17 +522,17 @@ class Tract(HookedContext):
         actor: str = "agent",
         overrides: Mapping[str, str] | None = None,
     ) -> Toolset:
-        """Return the tools as a model has them: those of a profile, called in its name, and no others.
+        """Return the tools of a profile for a model, with calls in the model's name.
 
         Args:
-            profile: `self` for an agent that manages the context it works with, `supervisor` for one that manages
-                another's, `full` for all tools, `code` for one that calls all of them from scripts, or a `ToolProfile`.
-            actor: who calls, for the permission and whoever is asked.
+            profile: `self` for an agent that manages its own context, `supervisor` for one that manages another
+                agent's, `full` for all tools, `code` for one that calls all tools from scripts, or a `ToolProfile`.
+            actor: the caller's name, for permission and review.
             overrides: other descriptions, by the tool's name.
 
         Raises:
-            ContentError: there is no such profile.
-            UnknownToolError: a description is for a tool that the profile does not have.
+            ContentError: unknown profile.
+            UnknownToolError: a description for a tool outside the profile.
         """
         from tract_jupyter.toolkit import Toolset, profile_of
 
@@ -547,17 +546,17 @@ class Tract(HookedContext):
         format: SchemaFormat = "openai",  # noqa: A002 # the usual word
         strict: bool = False,
     ) -> list[dict[str, Any]]:
-        """Return the tools of a profile as plain dicts, for a model. What it calls is carried out by a `toolset`.
+        """Return the tools of a profile as plain dicts, for a model. A `toolset` executes its calls.
 
         Args:
             profile: see `toolset`.
             overrides: other descriptions, by the tool's name.
             format: `openai`, `anthropic` or `mcp`.
-            strict: in OpenAI's strict mode. A tool whose parameters that mode cannot express, such as a
-                `dict[str, Any]`, is marked `strict: False`.
+            strict: use OpenAI's strict mode. A tool with parameters that strict mode does not support, such as
+                `dict[str, Any]`, has `strict: False`.
 
         Raises:
-            ContentError: there is no such profile or format, or the format has no strict mode.
-            UnknownToolError: a description is for a tool that the profile does not have.
+            ContentError: unknown profile or format, or the format has no strict mode.
+            UnknownToolError: a description for a tool outside the profile.
         """
         return self.toolset(profile, overrides=overrides).schemas(format, strict=strict)

@@ -408,7 +408,7 @@ def test_in_the_store_of_the_recording_its_children_exist_already(cassette, tmp_
         boss.models.use(shouting)
         with boss.cassette.record(cassette):
             work(session, boss)
-        with pytest.raises(TractExistsError, match="already; get_tract"):
+        with pytest.raises(TractExistsError, match="already exists. Open it with get_tract"):
             session.create_tract(replay=cassette)
         other = session.create_tract(tract_id="other")
         other.cassette.replay(cassette)

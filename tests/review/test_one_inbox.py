@@ -145,6 +145,6 @@ def test_a_paused_script_whose_tract_is_gone_can_be_turned_down(own_store, top):
         assert request.title == "Call tool commit"
         with pytest.raises(Exception, match="there is no tool 'commit' any more"):
             question.approve()
-        with pytest.raises(Exception, match="no tract or agent"):
+        with pytest.raises(Exception, match="No tract or agent"):
             question.reject("it is gone")
         assert again.review.inbox() == []

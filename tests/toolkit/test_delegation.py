@@ -470,8 +470,8 @@ def test_a_parent_that_is_closed_is_a_sentence_until_it_is_open_again(top):
     for result in (as_model(below, "look", city="Rome"), below.executor.prepare("commit", {}, actor="agent")):
         assert result.denied
         assert result.error == (
-            f"no tool can be called: the tract {child.tract_id} above this one was closed; "
-            f"get_tract({child.tract_id!r}) opens it again"
+            f"no tool can be called: the parent tract {child.tract_id} is closed; "
+            f"open it again with get_tract({child.tract_id!r})"
         )
     assert below.autonomy.effective() is AutonomyLevel.MANUAL
     session.get_tract(child.tract_id)
@@ -483,7 +483,7 @@ def test_an_agent_whose_parents_branch_is_gone_has_no_tools(top):
     agent = session.deploy(top, purpose="try", branch_name="try")
     below = session.deploy(agent, purpose="try more", branch_name="more")
     agent.close()
-    assert "was closed" in as_model(below, "look", city="Rome").error
+    assert "is closed" in as_model(below, "look", city="Rome").error
 
 
 # --- counting
@@ -599,7 +599,7 @@ def test_a_tract_beside_with_something_granted_stands_below(top, done):
     assert (below.executor.agent, set(below.executor.tools())) == ("agent:finder/x", {"look", "read_result"})
     assert made.session is below.session is top.session
     made.close()
-    assert "above this one was closed" in as_model(below, "look", city="Rome").error
+    assert "is closed" in as_model(below, "look", city="Rome").error
     plain = top.beside("agents", "run-3", "as the orchestrator's")
     assert plain.executor.above is None
 

@@ -1,6 +1,6 @@
-"""A versioned context by itself: what is said, read, branched and tagged, without anything that acts on it.
+"""A versioned context: messages, reads, branches and tags.
 
-`Tract` adds operations, models, tools and runs. Each method calls the module of this package that does the work.
+`Tract` adds operations, models, tools and runs. Each method calls the module that does the work.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class VersionedContext:
 
     Args:
         database: an open database.
-        tract_id: which tract of it; the default one if left out.
-        tokenizer: counts tokens; tiktoken if its vocabulary is at hand, else an estimate.
-        budget: how large the context may become.
-        head_name: the ref that says which branch is the current one.
+        tract_id: a tract of the database; the default tract if omitted.
+        tokenizer: counts tokens; tiktoken if its vocabulary is installed, else an estimate.
+        budget: the size limit of the context.
+        head_name: the ref that names the current branch.
     """
 
     def __init__(
@@ -95,12 +95,12 @@ class VersionedContext:
 
     @property
     def tool_turns(self) -> ToolTurns:
-        """The calls of tools on the current branch, their answers, and those that failed."""
+        """The tool calls on the current branch, with their results and errors."""
         return self._repository.tool_turns
 
     @property
     def compile_records(self) -> CompileRecords:
-        """The contexts that were sent to a model."""
+        """The records of contexts sent to a model."""
         return self._repository.compile_records
 
     @property
@@ -110,7 +110,7 @@ class VersionedContext:
 
     @property
     def family(self) -> Family:
-        """The parents and children of this tract, which a `Session` makes."""
+        """The parents and children of this tract; a `Session` creates them."""
         return self._repository.family
 
     # --- writing
@@ -136,27 +136,28 @@ class VersionedContext:
 
         Args:
             content: a content model, or its dict with a `content_type`.
-            operation: `append`, or `edit` to take the place of `edit_target`.
+            operation: `append`, or `edit` to replace `edit_target`.
             edit_target: hash, prefix or branch of the commit to replace, in the current branch's history.
-            message: one line for the log; made from the text if left out.
-            priority: instead of the content type's own; for an edit, instead of the edited commit's.
-            retain: what a compression must keep of it, in words for whoever writes the summary.
+            message: one line for the log; derived from the text if omitted.
+            priority: replaces the default of the content type; for an edit, the edited commit's priority.
+            retain: the facts that a summary must keep, in words for its author.
             retain_match: texts that the summary must contain.
-            retain_match_mode: whether those are substrings or regular expressions.
-            metadata: anything with a JSON form. `tool_calls`, `tool_call_id`, `name` and `is_error` reach the message.
-            generation_config: model and parameters it was made with.
-            tools: the tools offered from here on, in OpenAI's shape, instead of those of `set_tools`.
-            tags: labels, part of the commit for good.
-            attachments: images, PDFs and texts that a message of the user carries: paths within the workspace, or what
-                `workspace.read` gave.
+            retain_match_mode: `retain_match` has substrings or regular expressions.
+            metadata: anything with a JSON form. `tool_calls`, `tool_call_id`, `name` and `is_error` become part of the
+                message.
+            generation_config: the model and its parameters.
+            tools: the tools from this commit on, in OpenAI's shape, instead of the tools of `set_tools`.
+            tags: permanent labels of the commit.
+            attachments: images, PDFs and texts for a user message: paths within the workspace, or results of
+                `workspace.read`.
 
         Raises:
             AttachmentError: a file cannot be attached; nothing was committed.
-            ContentError: the content, or an option, is not valid.
-            EditTargetError: there is nothing to edit.
-            CommitNotFoundError: `edit_target` names nothing.
+            ContentError: the content or an option is invalid.
+            EditTargetError: the target cannot be edited.
+            CommitNotFoundError: unknown commit `edit_target`.
             DetachedHeadError: there is no current branch.
-            BudgetExceededError: the budget refuses it.
+            BudgetExceededError: the result exceeds the token budget.
         """
         if edit_target is not None:
             self._repository.before_rewrite(edit_target)
@@ -185,8 +186,8 @@ class VersionedContext:
             **options: as for `commit`.
 
         Raises:
-            TractError: as `commit` does.
-            TypeError: there is no such option.
+            TractError: as for `commit`.
+            TypeError: unknown option.
         """
         return self._say({"content_type": "instruction", "text": text}, edit, options)
 
@@ -198,17 +199,17 @@ class VersionedContext:
         edit: str | None = None,
         **options: Unpack[CommitOptions],
     ) -> CommitInfo:
-        """Commit what the user says.
+        """Commit a user message.
 
         Args:
-            text: what they say.
-            name: who, among several users.
+            text: the message.
+            name: the user's name, among several users.
             edit: a commit to replace: hash, prefix or branch.
-            **options: as for `commit`; `attachments=["data/photo.png"]` sends files along.
+            **options: as for `commit`; `attachments=["data/photo.png"]` attaches files.
 
         Raises:
-            TractError: as `commit` does.
-            TypeError: there is no such option.
+            TractError: as for `commit`.
+            TypeError: unknown option.
         """
         content = {"content_type": "dialogue", "role": "user", "text": text, "name": name}
         return self._say(content, edit, options)
@@ -222,18 +223,18 @@ class VersionedContext:
         edit: str | None = None,
         **options: Unpack[CommitOptions],
     ) -> CommitInfo:
-        """Commit what the model says.
+        """Commit an assistant message.
 
         Args:
-            text: what it says.
-            name: who, among several models.
-            tool_calls: the tools it calls, in OpenAI's or Anthropic's shape.
+            text: the message.
+            name: the model's name, among several models.
+            tool_calls: its tool calls, in OpenAI's or Anthropic's shape.
             edit: a commit to replace: hash, prefix or branch.
             **options: as for `commit`.
 
         Raises:
-            TractError: as `commit` does; `ContentError` also if a tool call is not valid.
-            TypeError: there is no such option.
+            TractError: as for `commit`; `ContentError` also for an invalid tool call.
+            TypeError: unknown option.
         """
         content = {"content_type": "dialogue", "role": "assistant", "text": text, "name": name}
         return self._say(content, edit, with_calls(options, tool_calls))
@@ -246,17 +247,17 @@ class VersionedContext:
         edit: str | None = None,
         **options: Unpack[CommitOptions],
     ) -> CommitInfo:
-        """Commit a model's reasoning, which is left out of the context unless `compile(include_reasoning=True)`.
+        """Commit a model's reasoning. The context omits it without `compile(include_reasoning=True)`.
 
         Args:
             text: the reasoning.
-            format: how it is written: `parsed`, or the provider's own.
+            format: `parsed`, or the provider's own format.
             edit: a commit to replace: hash, prefix or branch.
             **options: as for `commit`.
 
         Raises:
-            TractError: as `commit` does.
-            TypeError: there is no such option.
+            TractError: as for `commit`.
+            TypeError: unknown option.
         """
         return self._say({"content_type": "reasoning", "text": text, "format": format}, edit, options)
 
@@ -275,48 +276,50 @@ class VersionedContext:
         retain_match: Sequence[str] = (),
         retain_match_mode: Literal["substring", "regex"] = "substring",
     ) -> CommitInfo:
-        """Give a commit another priority on the current branch: skip, normal, important, pinned.
+        """Set the priority of a commit on the current branch: skip, normal, important, pinned.
 
-        It is a commit itself: other branches do not see it, and `undo` takes it back.
+        This is itself a commit: other branches do not see it, and `undo` reverts it.
 
         Args:
             target_hash: hash, prefix or branch of a commit in the current branch's history.
-            priority: the new one.
-            reason: why, for the log.
-            retain: what a compression must keep of it, in words.
+            priority: the new priority.
+            reason: the reason, for the log.
+            retain: the facts that a summary must keep, in words.
             retain_match: texts that a summary must contain.
-            retain_match_mode: whether those are substrings or regular expressions.
+            retain_match_mode: `retain_match` has substrings or regular expressions.
 
         Raises:
-            ContentError: there is no such priority, or an option is not valid.
-            CommitNotFoundError: `target_hash` names nothing.
-            EditTargetError: it has no priority, or is not in the history of the current branch.
+            ContentError: unknown priority or invalid option.
+            CommitNotFoundError: unknown commit.
+            EditTargetError: the commit has no priority, or is not in the history of the current branch.
             DetachedHeadError: there is no current branch.
         """
         retention = Retention.of(retain, retain_match, retain_match_mode)
-        commits, given = self._repository.commits, Priority(priority)
-        if self._repository.has_blocks and (given == Priority.SKIP) != (
+        commits, new_priority = self._repository.commits, Priority(priority)
+        if self._repository.has_blocks and (new_priority == Priority.SKIP) != (
             commits.get(target_hash).priority == Priority.SKIP
         ):
             self._repository.before_rewrite(target_hash)
-        return commits.annotate(target_hash, given, reason or "", retention)
+        return commits.annotate(target_hash, new_priority, reason or "", retention)
 
     def restore(self, commit_hash: str, version: int = 0, *, message: str | None = None) -> CommitInfo:
-        """Edit a message back to one of its versions, see `edit_history`.
+        """Edit a message back to an earlier version, see `edit_history`.
 
         Args:
             commit_hash: hash, prefix or branch of the message, or of an edit of it.
-            version: 0 is the original, 1 its first edit; negative ones count from the newest, which is -1.
+            version: 0 is the original, 1 its first edit; negative numbers count from the newest version, -1.
             message: one line for the log.
 
         Raises:
-            ContentError: the version is no whole number.
-            CommitNotFoundError: `commit_hash` names nothing.
-            EditTargetError: it has no such version, or is not in the history of the current branch.
+            ContentError: the version is not a whole number.
+            CommitNotFoundError: unknown commit.
+            EditTargetError: unknown version, or the message is not in the history of the current branch.
             DetachedHeadError: there is no current branch.
         """
         if type(version) is not int:
-            raise ContentError(f"version is a whole number, and 0 the original; not {brief_repr(version)}")
+            raise ContentError(
+                f"Invalid version {brief_repr(version)}. Use a whole number; 0 is the original."
+            )
         versions = self._repository.history.versions(commit_hash)
         if not -len(versions) <= version < len(versions):
             raise EditTargetError(
@@ -334,25 +337,25 @@ class VersionedContext:
         )
 
     def batch(self) -> AbstractContextManager[None]:
-        """Write all commits of a `with` block in one transaction: fast, and all of them or none.
+        """Write all commits of a `with` block in one transaction: fast, and all or none.
 
-        No model is asked within it: every other writer of the store would wait for the reply.
+        The block cannot send requests to a model: other writers of the store would wait for the reply.
         """
         return self._repository.writer.batch()
 
     def set_tools(self, tools: list[dict[str, Any]] | None) -> None:
-        """Link tools, in OpenAI's shape, to each commit from now on; None stops that.
+        """Set the tools, in OpenAI's shape, of all further commits; None stops this.
 
         Raises:
-            ContentError: these are no tools.
+            ContentError: invalid tools.
         """
         self._repository.toolsets.offer(tools)
 
     def get_tools(self, commit_hash: str | None = None) -> list[dict[str, Any]]:
-        """Return the tools that a commit is linked to; without one, those that `set_tools` set.
+        """Return the tools of a commit; by default, the tools of `set_tools`.
 
         Raises:
-            CommitNotFoundError: `commit_hash` names nothing.
+            CommitNotFoundError: unknown commit.
         """
         toolsets = self._repository.toolsets
         if commit_hash is None:
@@ -361,26 +364,26 @@ class VersionedContext:
         return [] if linked is None else list(toolsets.get(linked))
 
     def register_content_type(self, name: str, model: type[BaseModel]) -> None:
-        """Accept contents of a type of your own: a pydantic model, committed as itself or as its dict.
+        """Register your own content type: a pydantic model. You can commit its instances or their dicts.
 
-        Reading them back needs no registration.
+        Reads need no registration.
 
         Raises:
-            ContentError: the name is taken, too long or no identifier, or this is no pydantic model.
+            ContentError: the name is taken, too long or not an identifier, or the model is not a pydantic model.
         """
         self._repository.types.register(name, model)
 
     @property
     def budget(self) -> TokenBudget | None:
-        """The size that the context may have; None for no limit."""
+        """The size limit of the context; None for no limit."""
         return self._repository.commits.budget
 
     @budget.setter
     def budget(self, budget: TokenBudget | None) -> None:
-        """Set it, or None for no limit.
+        """Set the limit, or None for no limit.
 
         Raises:
-            ContentError: it is no `TokenBudget`.
+            ContentError: not a `TokenBudget`.
         """
         check_budget(budget)
         self._repository.commits.budget = budget
@@ -419,19 +422,19 @@ class VersionedContext:
         order: Sequence[str] | None = None,
         check_safety: bool = True,
     ) -> CompiledContext | tuple[CompiledContext, list[ReorderWarning]]:
-        """Return the messages that HEAD, or another commit, stands for.
+        """Return the messages of the context at HEAD or another commit.
 
         Args:
             at_commit: hash, prefix or branch of another commit.
-            at_time: the context as it was then (inclusive); without a zone it is UTC.
-            include_reasoning: with the reasoning that is left out by its nature.
+            at_time: a time (inclusive); UTC without a time zone.
+            include_reasoning: include reasoning, which the context omits by default.
             include_edit_annotations: mark edited messages with `[edited]`.
-            order: commits to put first, in this order; then the context comes with warnings about what that may break.
-            check_safety: look for such things.
+            order: commits to put first, in this order; the method then also returns warnings about broken references.
+            check_safety: check for such problems.
 
         Raises:
-            CommitNotFoundError: `at_commit` or a name of `order` names nothing.
-            ContentError: `at_commit` and `at_time` are both given, the time is not valid, or `order` is no list.
+            CommitNotFoundError: unknown commit in `at_commit` or `order`.
+            ContentError: `at_commit` and `at_time` are both set, the time is invalid, or `order` is not a list.
         """
         compiler = self._repository.compiler
         if self._repository.before_compile is not None and at_commit is None and at_time is None:
@@ -446,21 +449,21 @@ class VersionedContext:
 
     @property
     def tokenizer(self) -> TokenCounter:
-        """The counter of this tract's tokens; `corrected` corrects what it estimates."""
+        """The token counter of this tract; `corrected` corrects its estimates."""
         return self._repository.counter
 
     def corrected(self, tokens: int) -> int:
-        """Correct a number of tokens that `tokenizer` estimated, by what a provider counted in this tract.
+        """Correct an estimate of `tokenizer` with the counts that a provider reported for this tract.
 
-        An exact count, or one that no provider's count is known for, is returned as it is.
+        The method returns exact counts, and estimates without reported counts, unchanged.
         """
         return self._repository.corrections.tokens(tokens, self._repository.counter.name)
 
     def attachment_tokens(self, attachments: Sequence[Attachment]) -> int:
-        """Return the tokens of attachments of this tract, corrected like others; of images and PDFs an estimate.
+        """Return the corrected tokens of attachments of this tract; an estimate for images and PDFs.
 
         Raises:
-            StoreCorruptError: the bytes of one are damaged or missing.
+            StoreCorruptError: the bytes of an attachment are damaged or missing.
         """
         counted = self._repository.files.tokens(attachments, self._repository.counter.count_text)
         return self.corrected(counted)
@@ -477,14 +480,14 @@ class VersionedContext:
         """Return commits, the newest first.
 
         Args:
-            limit: how many; None for all.
+            limit: the maximum number; None for all.
             op_filter: only `append`, `edit`, `annotate` or `merge`.
-            tags: only those with these tags.
-            tag_match: with any of them, or all.
-            all_branches: of every branch; otherwise of the current one, by first parents.
+            tags: only commits with these tags.
+            tag_match: with any or all of the tags.
+            all_branches: include all branches; otherwise the current branch, by first parents.
 
         Raises:
-            ContentError: there is no such operation, or another argument is not valid.
+            ContentError: unknown operation or another invalid argument.
         """
         return self._repository.history.log(
             limit, operation=op_filter, tags=tags, match=tag_match, all_branches=all_branches
@@ -494,24 +497,24 @@ class VersionedContext:
         """Return one commit, by hash, prefix or branch.
 
         Raises:
-            CommitNotFoundError: `commit_hash` names nothing.
-            AmbiguousPrefixError: several commits begin so.
+            CommitNotFoundError: unknown commit.
+            AmbiguousPrefixError: several commits have this prefix.
         """
         return self._repository.commits.get(commit_hash)
 
     def get_content(self, commit_hash: str) -> dict[str, Any]:
-        """Return what was committed, as its dict; the commit's metadata are in `get_commit`.
+        """Return the committed content as a dict; `get_commit` has the metadata.
 
         Raises:
-            CommitNotFoundError: `commit_hash` names nothing.
+            CommitNotFoundError: unknown commit.
         """
         return self._repository.commits.entry(commit_hash).content
 
     def show(self, commit_hash: str) -> str:
-        """Return one commit as text, as `git show` does it; `print` it.
+        """Return one commit as text, like `git show`; `print` it.
 
         Raises:
-            CommitNotFoundError: `commit_hash` names nothing.
+            CommitNotFoundError: unknown commit.
         """
         commits = self._repository.commits
         info = commits.get(commit_hash)
@@ -519,23 +522,23 @@ class VersionedContext:
         return commit_text(info, text, self.tags.of(commit_hash))
 
     def resolve_commit(self, name: str) -> str:
-        """Return the full hash that a hash, prefix, branch, `HEAD` or `ORIG_HEAD` stands for.
+        """Return the full hash for a hash, prefix, branch, `HEAD` or `ORIG_HEAD`.
 
         Raises:
             CommitNotFoundError: `name` names nothing.
-            AmbiguousPrefixError: several commits begin so.
+            AmbiguousPrefixError: several commits have this prefix.
         """
         return self._repository.refs.resolve(name)
 
     def diff(self, commit_a: str | None = None, commit_b: str | None = None) -> DiffResult:
-        """Compare the context at one commit with that at another.
+        """Compare the contexts at two commits.
 
         Args:
-            commit_a: hash, prefix or branch; the parent of `commit_b` if left out.
-            commit_b: the same; HEAD if left out.
+            commit_a: hash, prefix or branch; the parent of `commit_b` if omitted.
+            commit_b: hash, prefix or branch; HEAD if omitted.
 
         Raises:
-            CommitNotFoundError: a name names nothing.
+            CommitNotFoundError: unknown commit.
         """
         from tract_jupyter.context.diff import diff_contexts
 
@@ -546,14 +549,14 @@ class VersionedContext:
         return diff_contexts(old, new)
 
     def events(self, event_type: str | None = None, *, limit: int = 100) -> list[Event]:
-        """Return what happened, newest first.
+        """Return events, newest first.
 
         Args:
-            event_type: only events of this type; `"custom:*"` gives all types that begin so.
-            limit: how many at most.
+            event_type: only events of this type; `"custom:*"` selects all types with this prefix.
+            limit: the maximum number.
 
         Raises:
-            ContentError: the type is no text, or the limit is no whole number.
+            ContentError: the type is not a text, or the limit is not a whole number.
         """
         return self._repository.newest_events(event_type, limit)
 
@@ -561,7 +564,7 @@ class VersionedContext:
 
     @property
     def head(self) -> str | None:
-        """The hash of the newest commit of the current branch, or the commit that HEAD is detached at."""
+        """The hash of the newest commit of the current branch, or the commit of a detached HEAD."""
         return self._repository.refs.position.commit_hash
 
     @property
@@ -572,31 +575,31 @@ class VersionedContext:
     def branch(
         self, name: str, *, source: str | None = None, switch: bool = True, is_empty: bool = False
     ) -> str | None:
-        """Make a branch at `source` (HEAD by default), switch to it, and return its commit.
+        """Create a branch at `source` (HEAD by default), switch to it, and return its commit.
 
         Args:
             name: the name of the new branch.
             source: a commit or a branch.
             switch: make the new branch the current one.
-            is_empty: begin an empty history; `source` is ignored.
+            is_empty: start an empty history and ignore `source`.
 
         Raises:
-            InvalidBranchNameError: git would refuse the name.
-            BranchExistsError: there is such a branch.
-            CommitNotFoundError: `source` names nothing.
+            InvalidBranchNameError: invalid name (by git's rules).
+            BranchExistsError: the branch exists.
+            CommitNotFoundError: unknown commit or branch `source`.
         """
         return self._repository.refs.branch(name, source=source, switch=switch, is_empty=is_empty)
 
     def switch(self, target: str) -> str | None:
-        """Make a branch the current one and return its commit; `-` is the one before.
+        """Switch to a branch and return its commit; `-` is the previous branch.
 
         Raises:
-            BranchNotFoundError: there is no such branch.
+            BranchNotFoundError: unknown branch.
         """
         return self._repository.refs.switch(target)
 
     def checkout(self, target: str) -> str | None:
-        """Switch to a branch, or detach HEAD at a commit; `-` goes back to where HEAD was. Returns the commit.
+        """Switch to a branch, or detach HEAD at a commit; `-` returns to the previous position. Returns the commit.
 
         Raises:
             CommitNotFoundError: `target` is neither a branch nor a commit.
@@ -604,19 +607,19 @@ class VersionedContext:
         return self._repository.refs.checkout(target)
 
     def standing_on(self, branch: str) -> AbstractContextManager[object]:
-        """Have a `with` block stand on another branch: what it commits or merges goes there, and HEAD stays.
+        """Run a `with` block on another branch: its commits and merges go there, and HEAD does not move.
 
         Raises:
-            BranchNotFoundError: within the block, if there is no such branch.
+            BranchNotFoundError: unknown branch; raised within the block.
         """
         refs = self._repository.refs
         return refs.with_head(refs.own_head(branch))
 
     def reset(self, target: str) -> str:
-        """Move the current branch to another commit; `undo` moves it back, `ORIG_HEAD` names where it was.
+        """Move the current branch to another commit; `undo` moves it back, and `ORIG_HEAD` names the old position.
 
         Raises:
-            CommitNotFoundError: `target` names nothing.
+            CommitNotFoundError: unknown commit.
             DetachedHeadError: there is no current branch.
         """
         return self._repository.refs.reset(target)
@@ -626,45 +629,45 @@ class VersionedContext:
         return self._repository.refs.list_branches()
 
     def delete_branch(self, name: str, *, force: bool = False) -> None:
-        """Delete a branch; `force` even if no other branch holds its commits.
+        """Delete a branch; with `force` even if no other branch has its commits.
 
         Raises:
-            BranchNotFoundError: there is no such branch.
-            BranchError: it is the current one.
-            UnmergedBranchError: it has commits of its own, and `force` is not given.
+            BranchNotFoundError: unknown branch.
+            BranchError: it is the current branch.
+            UnmergedBranchError: no other branch has its commits, and `force` is not set.
         """
         self._repository.refs.delete(name, force=force)
 
     def undo(self) -> UndoStep:
-        """Take back the last operation on the current branch: a commit, merge, compression, reset, ...
+        """Revert the last operation on the current branch: a commit, merge, compression, reset, ...
 
         Raises:
-            HistoryError: there is nothing to undo, or `gc` removed what it would go back to.
+            HistoryError: there is nothing to undo, or `gc` removed the earlier commits.
             DetachedHeadError: there is no current branch.
         """
         return self._repository.undo.run()
 
     def redo(self) -> UndoStep:
-        """Do again what was undone last.
+        """Repeat the last undone operation.
 
         Raises:
-            HistoryError: nothing was undone since the last commit.
+            HistoryError: there was no undo since the last commit.
             DetachedHeadError: there is no current branch.
         """
         return self._repository.undo.run(redo=True)
 
     def preview_undo(self, *, redo: bool = False) -> UndoStep:
-        """Return what `undo`, or `redo`, would move. Changes nothing."""
+        """Return the move of `undo` or `redo`. Changes nothing."""
         return self._repository.undo.preview(redo=redo)
 
     def reflog(self, limit: int = 100) -> list[Move]:
-        """Return the moves of the current branch, newest first; plain commits are not among them."""
+        """Return the moves of the current branch, newest first, without plain commits."""
         return self._repository.refs.reflog(limit)
 
     def preview_merge(
         self, source_branch: str, *, strategy: Literal["auto", "strict"] = "auto", no_ff: bool = False
     ) -> MergeResult:
-        """Return what `merge` would do, with the conflicts that it would need decided. Writes nothing.
+        """Return the result of a `merge`, with its conflicts. Writes nothing.
 
         Args:
             source_branch: the branch to merge.
@@ -673,30 +676,29 @@ class VersionedContext:
 
         Raises:
             HistoryError: as for `merge`.
-            BranchNotFoundError: there is no such branch.
+            BranchNotFoundError: unknown branch.
             DetachedHeadError: there is no current branch.
         """
         return self._repository.merge.look(source_branch, strategy=strategy, no_ff=no_ff).result
 
     def import_commits(self, names: Sequence[str], *, resolver: ImportResolver | None = None) -> ImportResult:
-        """Copy commits from elsewhere to the tip of the current branch, in this order: all of them, or none.
+        """Copy commits to the tip of the current branch, in this order: all or none.
 
-        A message comes as it was committed, with its tags, metadata and tools, and with the priority it has on the
-        branches that hold it. An edit or annotation acts on its target, which is here or among `names` before it, and
-        overrules earlier ones.
+        A message keeps its content, tags, metadata and tools, and its priority on its branches. An edit or annotation
+        changes its target and overrides earlier ones. The target is on this branch or earlier in `names`.
 
         Args:
-            names: hashes, prefixes, or branches, which stand for their newest commit.
-            resolver: what to do with an edit or annotation whose target is not here: `"skip"` to leave it out,
-                `"append"` to make an edit a message of its own, or the name of a commit that is here to change instead;
-                or a function that is given an `ImportIssue` and returns one of these, or None to refuse.
+            names: hashes, prefixes, or branches (for their newest commits).
+            resolver: handles edits and annotations without a target on this branch. `"skip"` omits them, `"append"`
+                makes an edit a separate message, and the name of a commit on this branch is a new target. Or a function
+                of an `ImportIssue` that returns one of these, or None to refuse.
 
         Raises:
-            HistoryError: a commit is here already or is a merge, or the target of one is not here.
-            CommitNotFoundError: a name names nothing.
+            HistoryError: this branch already has a commit, a commit is a merge, or a target is missing.
+            CommitNotFoundError: unknown commit.
             DetachedHeadError: there is no current branch.
             BranchMovedError: another process moved the branch meanwhile; nothing was written.
-            BudgetExceededError: the budget refuses it.
+            BudgetExceededError: the result exceeds the token budget.
         """
         return self._repository.imports.run(names, resolver)
 
@@ -712,42 +714,42 @@ class VersionedContext:
         cached_read: float = 0.1,
         output_price: float = 5.0,
     ) -> CompressPlan:
-        """Return what `compress` would do and cost; `print` it. Writes nothing and calls no summarizer.
+        """Return the plan and cost of a `compress`; `print` it. Writes nothing and calls no summarizer.
 
-        Without `content` the summaries are taken to be as long as `target_tokens`, or a fifth of what they stand for.
+        Without `content`, the plan assumes summaries of `target_tokens`, or a fifth of the length of their messages.
 
         Args:
-            commits: as for `compress`, like the five after it.
+            commits: as for `compress`, like the next five.
             from_commit: the first of a range.
-            to_commit: the last of it.
-            content: the summaries, if they are known.
-            preserve: what stays.
-            target_tokens: how long each summary would be.
-            cached_read: the price of a token that a provider has cached, as a part of that of an input token: 0.1 with
-                Anthropic (https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching).
-            output_price: the price of a token that a summarizer writes, as a multiple of that of an input token.
+            to_commit: the last of the range.
+            content: the summaries, if known.
+            preserve: commits to keep.
+            target_tokens: the length of each summary.
+            cached_read: the price of a cached token, as a fraction of the price of an input token: 0.1 with Anthropic
+                (https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching).
+            output_price: the price of an output token, as a multiple of the price of an input token.
 
         Raises:
             CompressionError: as for `compress`.
-            CommitNotFoundError: there is no such commit.
+            CommitNotFoundError: unknown commit.
         """
         from tract_jupyter.context.compress import Range, Rates
         from tract_jupyter.context.summaries import Source
 
         compressor = self._repository.compressor
-        found = compressor.look(Range(commits, from_commit, to_commit, preserve))
+        selection = compressor.look(Range(commits, from_commit, to_commit, preserve))
         return compressor.preview(
-            found, Source(content, target_tokens=target_tokens), Rates(cached_read, output_price)
+            selection, Source(content, target_tokens=target_tokens), Rates(cached_read, output_price)
         )
 
     def expand(self, summary_commit: str) -> ExpandResult:
-        """Put the originals back in the place of a summary that `compress` made, also after more commits.
+        """Replace a summary of `compress` with its originals, even after more commits.
 
-        They come as they were then, with their edits, priorities and tags; edits of the summary are dropped with it.
+        The originals return with their edits, priorities and tags. Edits of the summary are lost.
 
         Raises:
-            CompressionError: it is no summary of this branch, or its originals are in another tract, or gone by `gc`.
+            CompressionError: not a summary of this branch, or its originals are in another tract or removed by `gc`.
             DetachedHeadError: there is no current branch.
-            BranchMovedError: somebody else moved the branch meanwhile; nothing was changed.
+            BranchMovedError: another process or thread moved the branch meanwhile; nothing was changed.
         """
         return self._repository.expander.expand(summary_commit)
