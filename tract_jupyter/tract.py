@@ -303,8 +303,8 @@ class Tract(HookedContext):
     ) -> type[Pending] | None:
         """Activate an operation and thereby approve its code: read the code first, or use `propose_operation`.
 
-        The operation is compiled, signed with the user's secret, and stored. It survives restarts. A repeated registration of
-        the same spec changes nothing.
+        The operation is compiled, signed with the user's secret, and stored. It survives restarts. To
+        register the same spec again changes nothing.
 
         Args:
             spec: the operation.

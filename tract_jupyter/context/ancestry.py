@@ -114,7 +114,7 @@ class BranchHistory:
         return self.messages[entry.commit_hash].priority
 
     def criteria(self, entry: Entry) -> dict[str, Any] | None:
-        """Return the criteria of what a summary must keep of an append; only important ones have them."""
+        """Return the retention criteria of an append; only important messages have them."""
         important = self.priority(entry) is Priority.IMPORTANT
         return self.retention.get(entry.commit_hash) if important else None
 
@@ -128,7 +128,7 @@ class BranchHistory:
         return self.entry(entry.edit_target) if entry.edit_target else entry
 
     def index(self, commit_hash: str) -> int:
-        """Return the index in `entries` of the commit of a full hash; an edit or annotation has a place of its own.
+        """Return the index in `entries` of a full hash; edits and annotations have separate places.
 
         Raises:
             HistoryError: it is not in this history.
@@ -157,7 +157,7 @@ def retained(entries: Iterable[Entry]) -> dict[str, dict[str, Any]]:
 
 
 def name_of(given: object, what: str) -> str:
-    """Return the name of a commit that is given as a text, or as something with a `commit_hash`.
+    """Return the name of a commit, from a text or an object with a `commit_hash`.
 
     Raises:
         HistoryError: it is neither.
@@ -172,7 +172,7 @@ def name_of(given: object, what: str) -> str:
 
 
 def names_of(given: object, what: str) -> list[str]:
-    """Return the names of commits that are given as a list.
+    """Return the names of a list of commits.
 
     Raises:
         HistoryError: it is no list, or something in it is no commit.

@@ -68,24 +68,24 @@ def draft(
     tools_hash: str | None = None,
     files: Sequence[AttachedFile] = (),
 ) -> Draft:
-    """Make a draft of a checked content.
+    """Create a draft of checked content; arguments as for `Tract.commit`.
 
     Args:
-        content: what is committed.
+        content: the checked content.
         counter: counts its tokens.
-        operation: as of `Tract.commit`, like all that follow but the last two.
-        edit_target: see there.
-        message: see there.
-        priority: see there.
-        retention: what a compression must keep of it.
+        operation: see `Tract.commit`.
+        edit_target: see `Tract.commit`.
+        message: see `Tract.commit`.
+        priority: see `Tract.commit`.
+        retention: the retention criteria for a compression.
         metadata: see `Tract.commit`.
-        generation_config: see there.
-        tags: see there.
-        tools_hash: of the tools that are offered.
-        files: its attachments. With an image or a PDF, the number of tokens is an estimate.
+        generation_config: see `Tract.commit`.
+        tags: see `Tract.commit`.
+        tools_hash: the hash of the tools.
+        files: the attachments. With an image or a PDF, the token count is an estimate.
 
     Raises:
-        ContentError: something of it has no JSON form, or is of the wrong type.
+        ContentError: a value has no JSON form or the wrong type.
     """
     if metadata is not None:
         check_dict(metadata, "metadata")
@@ -96,11 +96,11 @@ def draft(
     tokens = counter.count_text(text)
     if metadata and metadata.get("tool_calls"):
         metadata = {**metadata, "tool_calls": _calls(metadata["tool_calls"])}
-        tokens += counter.count_text(canonical_json(metadata["tool_calls"]))  # they are sent, so they count
+        tokens += counter.count_text(canonical_json(metadata["tool_calls"]))  # requests include them
     if files:
-        text = named_text((one.attachment for one in files), text)
-        tokens += sum(one.tokens(counter.count_text) for one in files)
-        is_exact = all(one.attachment.kind == "text" for one in files)
+        text = named_text((file.attachment for file in files), text)
+        tokens += sum(file.tokens(counter.count_text) for file in files)
+        is_exact = all(file.attachment.kind == "text" for file in files)
         counted_by = counter.name if is_exact else APPROXIMATE
     return Draft(
         content["content_type"],
@@ -117,7 +117,7 @@ def draft(
         canonical_json(generation_config) if generation_config else EMPTY,
         _tags_json(tags) if tags else NO_TAGS,
         tools_hash,
-        files=tuple([one.data for one in files]),
+        files=tuple([file.data for file in files]),
     )
 
 
@@ -130,10 +130,10 @@ def _calls(given: Any) -> list[dict[str, Any]]:
 
 
 def annotation(target: str, priority: Priority, reason: str, retention: dict[str, Any] | None) -> Draft:
-    """Make a draft that gives `target` another priority.
+    """Create a draft that sets the priority of `target`.
 
     Raises:
-        ContentError: the reason is no text.
+        ContentError: the reason is not a text.
     """
     check_text(reason, "reason")
     content = {"content_type": "annotation", "priority": priority.value, "reason": reason}
@@ -153,7 +153,7 @@ def annotation(target: str, priority: Priority, reason: str, retention: dict[str
 
 
 def merge_draft(message: str, parents: tuple[str, ...], details: dict[str, Any]) -> Draft:
-    """Make a draft that joins other histories. Nothing of it is compiled."""
+    """Create a draft of a merge commit. Contexts do not include it."""
     payload = canonical_json({"content_type": "merge", **details}).encode()
     return Draft(
         content_type="merge",
@@ -168,7 +168,7 @@ def merge_draft(message: str, parents: tuple[str, ...], details: dict[str, Any])
 
 
 def first_line(text: str) -> str:
-    """Return a line for the log."""
+    """Return the log line for a text."""
     line = " ".join(text[:500].replace("\0", " ").split())  # PostgreSQL's text has no NUL
     return cut(line, _MESSAGE_LENGTH)
 
@@ -189,7 +189,7 @@ _ATTEMPTS: Final = 100
 
 
 class CommitOptions(TypedDict, total=False):
-    """The options of `commit`, which describes them, and of the verbs that commit a message of one kind."""
+    """The options of `commit` and of `user`, `assistant`, ...; see `Tract.commit`."""
 
     operation: CommitOperation | Literal["append", "edit"]
     edit_target: str | None
@@ -210,11 +210,7 @@ OPTIONS: Final = tuple(CommitOptions.__annotations__)
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Check that there are such options of `commit`.
-
-    Raises:
-        TypeError: there is another one; as Python says it of its own.
-    """
+    """Raise `TypeError` for an option that `commit` does not have."""
     if not CommitOptions.__optional_keys__.issuperset(options):
         unknown = next(name for name in options if name not in OPTIONS)
         known = ", ".join(OPTIONS)
@@ -224,10 +220,10 @@ def check_options(options: Mapping[str, Any]) -> None:
 def with_calls(
     options: Mapping[str, Any], tool_calls: Sequence[ToolCall | dict[str, Any]]
 ) -> Mapping[str, Any]:
-    """Return the options of a message that calls tools.
+    """Add tool calls to the options of a message.
 
     Raises:
-        ContentError: the metadata are no dict.
+        ContentError: the metadata are not a dict.
     """
     if not tool_calls:
         return options
@@ -235,16 +231,16 @@ def with_calls(
 
 
 def metadata_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata among the options.
+    """Return the metadata in the options.
 
     Raises:
-        ContentError: it is no dict.
+        ContentError: the metadata are not a dict.
     """
-    given: dict[str, Any] | None = options.get("metadata")
-    if given is None:
+    metadata: dict[str, Any] | None = options.get("metadata")
+    if metadata is None:
         return {}
-    check_dict(given, "metadata")
-    return given
+    check_dict(metadata, "metadata")
+    return metadata
 
 
 class Commits:
@@ -295,12 +291,12 @@ class Commits:
         return self._appended(content, target, options)
 
     def edit(self, original: str, content: dict[str, Any], **options: Any) -> CommitInfo:
-        """Edit a message that the caller has found in the current context, in this very transaction.
+        """Edit a message that the caller read in the same transaction.
 
         Args:
-            original: the full hash of the message; not of an edit of it.
-            content: what takes its place.
-            options: of `draft`.
+            original: the full hash of the message; not of an edit.
+            content: the new content.
+            options: options of `draft`.
         """
         options["tools_hash"] = self._toolsets.current
         return self._appended(content, original, options)
@@ -317,8 +313,8 @@ class Commits:
         """Commit a message, or an edit of one.
 
         Raises:
-            TractError: as of `Tract.commit`.
-            TypeError: there is no such option.
+            TractError: as for `Tract.commit`.
+            TypeError: unknown option.
         """
         check_options(options)
         if edit is not None:
@@ -326,12 +322,12 @@ class Commits:
         return self.commit(content, **options)
 
     def commit_on(self, branch: str, content: dict[str, Any], **options: Any) -> None:
-        """Add a commit to a branch that is not the current one; `undo` takes it back there.
+        """Add a commit to a branch other than the current one; `undo` on that branch reverts it.
 
         Raises:
-            BranchNotFoundError: there is no such branch.
-            BranchMovedError: others kept moving it.
-            BudgetExceededError: the budget refuses it.
+            BranchNotFoundError: unknown branch.
+            BranchMovedError: all attempts lost a race.
+            BudgetExceededError: the result exceeds the token budget.
         """
         made, check = self.draft(content, **options), self._budget_check()
         for attempt in range(_ATTEMPTS):
@@ -350,7 +346,7 @@ class Commits:
         self, name: str, priority: Priority, reason: str = "", retention: dict[str, Any] | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> CommitInfo:  # fmt: skip
-        """Give a commit of the current branch another priority. An edit's is that of the commit it edits."""
+        """Set the priority of a commit of the current branch; for an edit, of the edited commit."""
         entry, here = self.with_position(name)
         if entry.operation == EDIT and entry.edit_target is not None:
             entry = self.entry(entry.edit_target)
@@ -388,28 +384,28 @@ class Commits:
         ]
 
     def entry(self, name: str) -> Entry:
-        """Return one commit as the store keeps it.
+        """Return one stored commit.
 
         Raises:
-            CommitNotFoundError: there is none.
+            CommitNotFoundError: unknown commit.
         """
         with self._database.read() as connection:
             return self._found(connection, name)
 
     def with_position(self, name: str) -> tuple[Entry, Position]:
-        """Return one commit as the store keeps it, and the current branch and its newest commit at that moment.
+        """Return one stored commit, and the current branch and its tip from the same read.
 
         Raises:
-            CommitNotFoundError: there is no such commit.
+            CommitNotFoundError: unknown commit.
         """
         with self._database.read() as connection:
             return self._found(connection, name), self._refs.here(connection)
 
     def entries(self, hashes: Iterable[str]) -> list[Entry]:
-        """Return several commits by their full hashes, as the store keeps them.
+        """Return stored commits by their full hashes.
 
         Raises:
-            CommitNotFoundError: one of them is not there.
+            CommitNotFoundError: a commit is missing.
         """
         with self._database.read() as connection:
             return [self._of_hash(connection, commit_hash) for commit_hash in hashes]
@@ -439,10 +435,10 @@ class Commits:
         return draft(whole, self.counter, files=files, **options)
 
     def check_target(self, name: str) -> Entry:
-        """Return the commit that an edit names, if it can be edited here.
+        """Return the target commit of an edit.
 
         Raises:
-            EditTargetError: it cannot.
+            EditTargetError: the target cannot be edited on this branch.
         """
         try:
             target, here = self.with_position(name)
@@ -472,7 +468,6 @@ class Commits:
         return self.check_target(edit_target).commit_hash
 
     def _check_history(self, target: Entry, here: Position) -> None:
-        """Refuse what would change nothing here."""
         with self._timelines.lock:
             known = self._timelines.at(here.commit_hash).place if here.commit_hash else {}
             if target.commit_hash in known:
@@ -481,7 +476,7 @@ class Commits:
         raise EditTargetError(f"{target.commit_hash[:8]} is not in the history of {where}; switch first")
 
     def _budget_check(self) -> Callable[[Totals], None] | None:
-        """A check of one commit against the budget. Only a refusal is repeated where the commit is placed again."""
+        """Return a check of one commit against the budget. A retry repeats only rejections, not warnings."""
         budget, has_told = self.budget, False
         if budget is None:
             return None
@@ -495,10 +490,10 @@ class Commits:
         return check
 
     def check_budget(self, tokens: int) -> None:
-        """Ask the budget, if there is one, about a context with so many tokens as they are counted here.
+        """Check a token count of the tract's counter against the budget, if there is one.
 
         Raises:
-            BudgetExceededError: it refuses.
+            BudgetExceededError: the budget rejects it.
         """
         if self.budget is not None:
             self.budget.check(self._corrections.tokens(tokens), self.counter.name)

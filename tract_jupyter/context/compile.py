@@ -71,7 +71,7 @@ class Compiler:
 
         Raises:
             CommitNotFoundError: `at_commit` names nothing.
-            ContentError: both are given, or the time is not valid.
+            ContentError: time and commit are both set, or the time is invalid.
         """
         if not (at_time is None or isinstance(at_time, datetime)):
             raise ContentError(f"at_time is a datetime, such as datetime.now(UTC), not {brief_repr(at_time)}")
@@ -165,7 +165,7 @@ def _messages(timeline: Timeline, *, reasoning: bool, marks: bool) -> list[Messa
 
 
 def _wanted(timeline: Timeline, step: Step, *, reasoning: bool) -> bool:
-    """Return True if an append is compiled. With `reasoning`, so is what is skipped only because it is reasoning."""
+    """Return True if the context includes an append. With `reasoning`, it includes reasoning."""
     if timeline.priority(step) is not Priority.SKIP:
         return True
     by_nature = step.priority is None and timeline.priority_source(step.commit_hash) is None

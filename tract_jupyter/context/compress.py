@@ -1,4 +1,4 @@
-"""Compression: runs of messages become summaries, wherever in the context they stand.
+"""Compression: summaries replace runs of messages, anywhere in the context.
 
 Anthropic bills a cached token at 0.1 of the price of an input token
 (https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching); other providers at 0.1 to 0.5, depending on the
@@ -54,10 +54,10 @@ OUTPUT_PRICE: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Prices as parts of that of an input token.
+    """Prices relative to the price of an input token.
 
     Raises:
-        CompressionError: they cannot be prices.
+        CompressionError: invalid prices.
     """
 
     cached_read: float = CACHED_READ
@@ -91,12 +91,12 @@ def price(
     """Compute the price.
 
     Args:
-        before: the context as it is.
-        after: the context as it would be.
-        dropped: the commits that are summed up.
-        read: how many tokens a summarizer reads; none if the summaries are given.
-        written: how many it writes.
-        rates: what a token costs.
+        before: the context before the compression.
+        after: the context after it.
+        dropped: the summarized commits.
+        read: input tokens of the summarizer; 0 without a summarizer.
+        written: output tokens of the summarizer.
+        rates: prices of tokens.
     """
     index = next(i for i, m in enumerate(before.messages) if m.commit_hash in dropped)
     kept = sum(message.token_count for message in before.messages[:index])
@@ -115,9 +115,9 @@ def price(
 
 
 class Range(NamedTuple):
-    """The commits to compress: some, or all from one to another, each by hash, prefix, branch or `CommitInfo`.
+    """The commits to compress: a list or a range, each by hash, prefix, branch or `CommitInfo`.
 
-    An edit or annotation stands for the message that it changes; as an end of a range, for its own place.
+    An edit or annotation means the message that it changes; as an end of a range, its own place.
     """
 
     commits: Iterable[str | CommitInfo] | None = None
@@ -125,11 +125,11 @@ class Range(NamedTuple):
     to_commit: str | CommitInfo | None = None
     preserve: Iterable[str | CommitInfo] = ()
     one_summary: bool = False
-    """One summary for all of it, across what stays in between."""
+    """One summary for all messages, across preserved ones."""
 
 
 class Selection(NamedTuple):
-    """The messages that a compression takes, and those of the range that stay."""
+    """The messages that a compression replaces, and the messages of the range that it preserves."""
 
     groups: tuple[CompressGroup, ...]
     preserved: tuple[str, ...]
@@ -137,24 +137,24 @@ class Selection(NamedTuple):
 
     @property
     def dropped(self) -> frozenset[str]:
-        """All commits that a summary stands for."""
+        """All summarized commits."""
         return frozenset(commit for group in self.groups for commit in group.commits)
 
     @property
     def messages(self) -> list[Message]:
-        """The messages that summaries would stand for."""
+        """The messages to summarize."""
         return [message for group in self.groups for message in group.messages]
 
 
 def select(history: BranchHistory, wanted: Range, resolve: Callable[[str], str]) -> Selection:
-    """Find the runs of messages that summaries can stand for.
+    """Find the runs of messages to summarize.
 
-    What is pinned or preserved stays, and ends a run. So does a message that was not named, unless it is skipped: then
-    it shows nowhere, and goes with the run that it lies in.
+    Pinned and preserved messages stay and end a run. Unselected messages also end a run, except skipped ones: these do
+    not appear in the context and belong to the run around them.
 
     Raises:
-        CompressionError: nothing is left to compress, or a commit is not in this history, or something is no commit.
-        CommitNotFoundError: there is no such commit.
+        CompressionError: there is nothing to compress, a commit is not in this history, or a value is not a commit.
+        CommitNotFoundError: unknown commit.
     """
     try:
         chosen = _chosen(history, wanted, resolve)
@@ -211,7 +211,7 @@ def _hash(history: BranchHistory, name: str, resolve: Callable[[str], str]) -> s
 def _runs(history: BranchHistory, chosen: Collection[str], kept: Collection[str]) -> list[list[Entry]]:
     runs: list[list[Entry]] = []
     run: list[Entry] = []
-    passed: list[Entry] = []  # skipped ones that nobody named: part of the run if it goes on
+    passed: list[Entry] = []  # unselected, skipped: part of the run if it continues
     for entry in history.appends():
         if entry.commit_hash in chosen:
             if not run:
@@ -247,12 +247,12 @@ def _nothing(history: BranchHistory, chosen: set[str], preserved: Collection[str
     return f"nothing to compress on {history.branch!r}: the other messages of the range are skipped already"
 
 
-# a summary that nobody gave a length is expected to take a fifth of what it stands for
+# expected length of a summary without a target, relative to its messages
 _GUESSED_SHARE: Final = 0.2
 
 
 class CompressScope(NamedTuple):
-    """A branch at one moment, and what of it a compression takes."""
+    """The state of a branch, and the selection of a compression."""
 
     history: BranchHistory
     selection: Selection
@@ -266,22 +266,22 @@ class Compressor:
         self._splicer = splicer
 
     def look(self, wanted: Range, expected: str | None = None) -> CompressScope:
-        """Return the current branch, and what of it a compression takes.
+        """Return the current branch and the selection of a compression.
 
         Args:
-            wanted: what was asked for; what is no list is read once only.
-            expected: the branch that it was decided about, where it was.
+            wanted: the request; iterators are read once.
+            expected: the branch of an earlier decision, if there was one.
 
         Raises:
             CompressionError: nothing can be compressed.
-            BranchMovedError: another branch is the current one.
+            BranchMovedError: the current branch is not the expected one.
         """
         here = self._repository.refs.on_branch("compress", expected)
         history = BranchHistory.read(here, self._repository)
         return CompressScope(history, select(history, wanted, self._repository.refs.resolve))
 
     def preview(self, found: CompressScope, source: Source, rates: Rates) -> CompressPlan:
-        """Return what `compress` would do, and its price. Writes nothing, and calls no summarizer."""
+        """Return the plan of a `compress` with its price. Writes nothing and calls no summarizer."""
         given = source.given(found.selection.groups)
         texts = None if given is None else source.checked(given, found.selection.groups)
         return self._plan(found, texts, source.target_tokens, rates)
@@ -315,23 +315,23 @@ class Compressor:
         )
 
     def compress(self, found: CompressScope, source: Source, message: str | None) -> CompressResult:
-        """Put summaries in the places of messages.
+        """Replace messages with summaries.
 
         Raises:
-            CompressionError: a summary is not good; nothing was changed.
-            BranchMovedError: somebody else moved the branch meanwhile; nothing was changed.
+            CompressionError: a summary was rejected; nothing was changed.
+            BranchMovedError: another process or thread moved the branch meanwhile; nothing was changed.
         """
         history, selection = found
-        texts = source.texts(selection.groups)  # may take a minute, so no transaction and no lock is held
+        texts = source.texts(selection.groups)  # slow: hold no transaction and no lock
         return self._write(history, selection, texts, message)
 
     def propose(self, found: CompressScope, source: Source, guidance: str | None = None) -> dict[str, Any]:
-        """Return all that `carry_out` needs, as JSON values. Calls the summarizer, and writes nothing.
+        """Return the fields for `carry_out`, as JSON values. Calls the summarizer and writes nothing.
 
-        A summary of which no attempt was good is the last one: whoever decides may mend it.
+        If all attempts were rejected, the proposal has the last one: the reviewer can correct it.
 
         Raises:
-            CompressionError: a summary is missing, or is no text.
+            CompressionError: a summary is missing or not a text.
         """
         history, selection = found
         given = source.given(selection.groups)
@@ -355,10 +355,10 @@ class Compressor:
         }
 
     def carry_out(self, fields: Mapping[str, Any], source: Source, message: str | None) -> CompressResult:
-        """Do what was proposed, with whatever came to the branch since.
+        """Carry out a proposal. Later commits of the branch are kept.
 
         Raises:
-            CompressionError: a summary is not good, or what it stands for was changed since; nothing was changed.
+            CompressionError: a summary was rejected, or its messages changed since; nothing was changed.
             BranchMovedError: another branch is the current one; nothing was changed.
         """
         history, selection = self.selected(fields)
@@ -368,11 +368,7 @@ class Compressor:
         return self._write(history, selection, written, message)
 
     def check_lengths(self, fields: Mapping[str, Any]) -> None:
-        """Check that the summaries of a proposal are no longer than was said when it was made.
-
-        Raises:
-            CompressionError: one is.
-        """
+        """Raise `CompressionError` if a summary is longer than the limit of its proposal."""
         for index, (text, most) in enumerate(zip(fields["summaries"], fields["most_tokens"], strict=True)):
             tokens = self._repository.counter.count_text(text) if isinstance(text, str) else 0
             if most is not None and tokens > most:
@@ -384,12 +380,11 @@ class Compressor:
                 )
 
     def selected(self, fields: Mapping[str, Any]) -> CompressScope:
-        """Return what was proposed to be compressed, on the branch as it is now.
+        """Return the selection of a proposal on the current state of the branch.
 
         Raises:
             BranchMovedError: another branch is the current one.
-            CompressionError: these are not the runs of messages that the summaries were written for, or one of the
-                messages reads otherwise by now.
+            CompressionError: the runs of messages differ from the proposal, or a message changed since.
         """
         runs = fields["source_commits"]
         wanted = Range(
@@ -406,15 +401,15 @@ class Compressor:
         return found
 
     def _check_unchanged(self, history: BranchHistory, fields: Mapping[str, Any]) -> None:
-        """Check that what summaries stand for is what it was when they were proposed."""
+        """Check that no summarized message changed since the proposal."""
         if history.head == fields["head"]:
             return
-        asked_at = Position(history.branch, fields["head"])
-        before = BranchHistory.read(asked_at, self._repository)
+        proposed_at = Position(history.branch, fields["head"])
+        before = BranchHistory.read(proposed_at, self._repository)
         for name in (commit for run in fields["source_commits"] for commit in run):
             was, now = (
-                (one.messages.get(name), one.retention.get(name), one.winners.get(name))
-                for one in (before, history)
+                (version.messages.get(name), version.retention.get(name), version.winners.get(name))
+                for version in (before, history)
             )
             if was != now:
                 raise CompressionError(
@@ -423,10 +418,10 @@ class Compressor:
                 )
 
     def tokens(self, texts: Sequence[str]) -> int:
-        """Return the tokens that summaries take.
+        """Return the tokens of summaries.
 
         Raises:
-            CompressionError: one is no text; whoever writes them may return anything.
+            CompressionError: a summary is not a text; a summarizer may return anything.
         """
         for index, text in enumerate(texts):
             if not isinstance(text, str):
@@ -481,7 +476,7 @@ class Compressor:
         )
 
     def _message(self, group: CompressGroup, text: str | None, target_tokens: int | None) -> Message:
-        """Return the summary as it would be compiled; where there is none yet, a stand-in with an estimate."""
+        """Return the summary as a message, or a placeholder with an estimate."""
         if text is None:
             count = len(group.messages)
             tokens = target_tokens or max(1, round(group.tokens * _GUESSED_SHARE))

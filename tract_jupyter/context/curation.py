@@ -48,8 +48,8 @@ def curated(
 
     Raises:
         SessionError: a step of it cannot be done.
-        CompressionError: the summary is not a text, or lacks what must be kept.
-        CommitNotFoundError: it names what is no message of the history.
+        CompressionError: the summary is not a text, or violates a retention rule.
+        CommitNotFoundError: a name is not a message of the history.
     """
     skipped = _skipped(history, curation, resolve)
     notes = [annotation(target, Priority.SKIP, reason, None) for target, reason in skipped.items()]
@@ -115,7 +115,7 @@ def _compacted(
 def _summary(
     history: ParentHistory, curation: Curation, messages: Sequence[Message], counter: TokenCounter
 ) -> Draft:
-    """Return a summary as a compression would write it, so that `expand` gives the messages back."""
+    """Return a summary in the form of a compression: `expand` restores the messages."""
     commits = tuple(message.commit_hash for message in messages)
     criteria = tuple(found for message in messages if (found := history.criteria(message)) is not None)
     group = CompressGroup(commits, tuple(messages), criteria)

@@ -40,7 +40,7 @@ def diff_contexts(a: CompiledContext, b: CompiledContext) -> DiffResult:
 
 
 def _aligned(old: Messages, new: Messages) -> list[MessageDiff]:
-    """Return the equal beginning and end, which most differences leave, and what is between them."""
+    """Split off the equal beginning and end."""
     shorter = min(len(old), len(new))
     start = next((i for i, (x, y) in enumerate(zip(old, new, strict=False)) if not _is_same(x, y)), shorter)
     end = 0

@@ -50,11 +50,11 @@ def read_files(
 
     Args:
         roots: the folders that may be read, as real paths; relative names begin at the first one.
-        names: paths, as somebody wrote them.
+        names: paths of the caller.
         send_anyway: accept texts that may hold a secret.
 
     Raises:
-        WorkspaceError: one lies outside, wherever a link leads.
+        WorkspaceError: a file is outside, after resolving links.
         AttachmentError: one is not there, is no regular file, is too large, of a type that cannot be attached, or holds
             something like a secret; or they are too many.
     """
@@ -105,7 +105,7 @@ def _check_secrets(file: AttachedFile, told: str, *, send_anyway: bool) -> None:
 
 
 def _resolved(roots: Sequence[Path], name: str | Path, told: str) -> Path:
-    """Return the real path that a name stands for, of a file that may not be there."""
+    """Return the real path for a name; the file may be missing."""
     try:
         return (roots[0] if roots else Path("/")).joinpath(Path(name).expanduser()).resolve()
     except (OSError, ValueError, RuntimeError):  # links in a circle, a NUL, nobody's home
@@ -154,7 +154,7 @@ def _check_regular(about: os.stat_result, told: str) -> None:
 
 
 def _read_at_most(opened: int, most: int, told: str) -> bytes:
-    """Read an open file, which may grow meanwhile."""
+    """Read an open file. It may grow during the read."""
     pieces, left = [], most + 1
     while left and (piece := os.read(opened, min(left, 1 << 20))):
         pieces.append(piece)
@@ -204,7 +204,7 @@ class Files:
             return self._rows.blobs(connection, [sha256])[sha256]
 
     def given(self, attachments: Sequence[Attachable]) -> list[AttachedFile]:
-        """Return what is to be attached, in its order; files are read, all or none.
+        """Return the attachments in order; reads all files or none.
 
         Raises:
             AttachmentError: a file cannot be attached; nothing was.
@@ -225,7 +225,7 @@ class Files:
         """Return a checked content with its attachments, and the files that these are.
 
         Args:
-            content: what is committed. The attachments that it names must be some of this tract's already.
+            content: the content. Attachments in it must already belong to this tract.
             attachments: more of them.
 
         Raises:
@@ -247,7 +247,7 @@ class Files:
         return self._types.validated({**content, "attachments": listed}), every
 
     def tokens(self, attachments: Sequence[Attachment], count: Callable[[str], int]) -> int:
-        """Return the tokens of attachments, those of images and PDFs as an estimate."""
+        """Return the tokens of attachments; an estimate for images and PDFs."""
         return sum(AttachedFile(one, self.read(one.sha256)).tokens(count) for one in attachments)
 
     def has(self, content: dict[str, Any]) -> bool:

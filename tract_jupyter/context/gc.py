@@ -1,4 +1,4 @@
-"""Garbage collection: commits that nothing leads to are removed, with the contents that nobody else uses.
+"""Garbage collection: removes unreachable commits and unused contents.
 
 What is kept: all that a branch, HEAD, a recent move of them, a pending that waits, a compile record or another tract
 leads to; the originals of summaries that are kept; and of everything kept its parents and what it edits.
@@ -97,7 +97,7 @@ class Reach:
         return [row.id for row in connection.execute(query) if row.new in gone]
 
     def blobs(self, connection: Connection, hashes: Collection[str]) -> dict[str, bytes]:
-        """Return the bytes kept under each hash, where there are any."""
+        """Return the stored bytes of each hash, if any."""
         found: dict[str, bytes] = {}
         for group in _groups(sorted(hashes)):
             query = select(_BLOB.content_hash, _BLOB.payload).where(_BLOB.content_hash.in_(group))
@@ -151,7 +151,7 @@ def _groups(hashes: Sequence[str]) -> Iterator[list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Retain:
-    """The days for which commits that nothing leads to are kept.
+    """Days to keep unreachable commits.
 
     Raises:
         HistoryError: these are no numbers of days.
@@ -180,7 +180,7 @@ class Choice:
     only: frozenset[str] | None = None
 
     def keeps(self, commit_hash: str) -> bool:
-        """Return True if a commit stays, whoever leads to it."""
+        """Return True if a commit is reachable."""
         return commit_hash in self.keep or (self.only is not None and commit_hash not in self.only)
 
 
@@ -222,7 +222,7 @@ class _Garbage:
         return kept
 
     def _next(self, node: Node) -> list[str]:
-        """Yield what a commit needs: its parents, the commit it changes, and the history that it summarizes."""
+        """Return the dependencies of a commit: parents, the commit it changes, and the history that it summarizes."""
         named = [
             node.parent_hash,
             node.edit_target,
@@ -241,7 +241,7 @@ class _Garbage:
         return None if old else head.commit_hash
 
     def _unused(self, kept: list[Node], offered: str | None) -> set[str]:
-        """Return the contents, attachments and tools of what goes, less those of what stays."""
+        """Return contents, attachments and tools that only removed commits use."""
         gone = [self._nodes[name] for name in self.commits]
         if not gone:
             return set()

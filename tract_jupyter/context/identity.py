@@ -61,15 +61,15 @@ def make_tract(connection: Connection, tract_id: str, display_name: str = DEFAUL
 def make_side_branch(
     repository: Repository, tract_id: str, branch: str, purpose: str, *, is_new: bool
 ) -> None:
-    """Make an empty branch with a HEAD of its own, and its tract, as a child; what is there stays as it is.
+    """Create an empty branch with its own HEAD, in a child tract. Existing ones do not change.
 
-    The HEAD is on the branch then, also if whoever worked there has moved it elsewhere.
+    The HEAD returns to the branch if other code moved it.
 
     Args:
         repository: of the parent.
         tract_id: of the child.
         branch: of the child.
-        purpose: what it is for.
+        purpose: its purpose.
         is_new: refuse one that is there.
 
     Raises:

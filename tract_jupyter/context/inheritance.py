@@ -38,7 +38,7 @@ Selector: TypeAlias = Callable[[CommitInfo], object] | Collection[str]
 
 
 class ParentHistory:
-    """The history that one commit stands for, read once.
+    """The history of one commit, read once.
 
     Args:
         lineage: its history.
@@ -68,7 +68,7 @@ class ParentHistory:
         return self.timeline.priority(self.timeline.steps[self.timeline.place[entry.commit_hash]])
 
     def criteria(self, message: Message) -> dict[str, Any] | None:
-        """Return the criteria of what a summary must keep of a message; only important ones have them."""
+        """Return the retention criteria of a message; only important messages have them."""
         return self._retention.get(message.commit_hash) if message.priority is Priority.IMPORTANT else None
 
     def with_tools(self, drafts: list[Draft]) -> list[Draft]:
@@ -79,7 +79,7 @@ class ParentHistory:
         return [*drafts[:-1], drafts[-1]._replace(tools_hash=tools)]
 
     def tags(self) -> dict[str, set[str]]:
-        """Return the tags of each message, with those of its edits."""
+        """Return the tags of each message and of its edits."""
         found: defaultdict[str, set[str]] = defaultdict(set)
         for row in self.rows:
             of = row.edit_target or row.commit_hash
@@ -87,7 +87,7 @@ class ParentHistory:
         return found
 
     def message(self, name: str, resolve: Callable[[str], str]) -> str:
-        """Return the message that a name stands for; the name of an edit stands for what it edits.
+        """Return the message for a name; for an edit, the edited message.
 
         Raises:
             CommitNotFoundError: it is no message of this history.
@@ -103,7 +103,7 @@ class ParentHistory:
         return [row for row in self.rows if row.operation != MERGE]
 
     def selected(self, select: Selector, resolve: Callable[[str], str]) -> list[Entry]:
-        """Return the messages that are asked for, with their edits and annotations.
+        """Return the selected messages with their edits and annotations.
 
         Args:
             select: a function that says whether a message is wanted, or names: of tags, or else of commits.

@@ -276,7 +276,7 @@ class History:
 
         Raises:
             ContentError: these are no commits.
-            StoreCorruptError: what one of them holds is not in the store.
+            StoreCorruptError: a commit has no stored content.
         """
         given: list[Any] = list(infos) if isinstance(infos, Iterable) else [infos]
         for info in given:

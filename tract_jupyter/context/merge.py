@@ -60,7 +60,7 @@ def decide(conflicts: Sequence[Conflict], resolver: Resolver | None, doing: str)
 
     Args:
         conflicts: what to decide about.
-        resolver: who decides; None for nobody.
+        resolver: decides conflicts; None for no decisions.
         doing: for the error, as in `merging 'topic' into 'main'`.
 
     Raises:
@@ -113,7 +113,7 @@ def _asker(
 def _by_name(
     conflicts: Sequence[Conflict], resolver: Mapping[str, Resolution | str]
 ) -> Callable[[Conflict], Resolution | None]:
-    """Return decisions by conflict; they may be given by its key, its target's hash or the first digits of that."""
+    """Return decisions by conflict, from its key, its target's hash or a prefix of the hash."""
     found: dict[str, Resolution | None] = {}
     for name, answer in resolver.items():
         named = [c for c in conflicts if _is_named(c, name)]
@@ -141,7 +141,7 @@ def _resolution(answer: object) -> Resolution | None:
 
 
 class Reconciler:
-    """Makes the commits that bring the joined history to what is wanted."""
+    """Creates the commits that produce the merged context."""
 
     def __init__(self, database: Database, rows: CommitRows, commits: Commits) -> None:
         self._database = database
@@ -154,7 +154,7 @@ class Reconciler:
         """Return the edits and annotations to be put after the joined history; few, as the order gives most of it.
 
         Args:
-            findings: what the two sides do not agree on.
+            findings: the differences of the two sides.
             decided: the decisions, by the conflict's key.
             explicit: write a choice between two edits even where the order gives the same.
         """
@@ -194,7 +194,7 @@ class Reconciler:
             yield annotation(finding.target.commit_hash, wanted, reason, retention)
 
     def _retention(self, finding: Divergence, given: Step) -> dict[str, Any] | None:
-        """Return the retention criteria of a priority. An edit without any keeps those of the message's author."""
+        """Return the retention criteria of a priority. An edit without criteria keeps the original ones."""
         found = self._entry(given).retention
         return self._entry(finding.target).retention if found is None and given.operation == EDIT else found
 
@@ -308,7 +308,7 @@ class Merge:
     ) -> MergePreview:
         """Return what merging would do, and which conflicts it has. Writes nothing.
 
-        The arguments are those of `Tract.merge`, and where it was decided, if it was decided before.
+        Arguments as for `Tract.merge`, and the position of an earlier decision.
         """
         sides = self._look(source_branch, strategy, expected)
         return MergePreview(sides, _result(sides, no_ff=no_ff))
@@ -321,10 +321,10 @@ class Merge:
         delete_branch: bool = False,
         message: str | None = None,
     ) -> MergeResult:
-        """Merge what was looked at; the arguments are those of `Tract.merge`.
+        """Merge a preview; arguments as for `Tract.merge`.
 
         Raises:
-            BranchMovedError: somebody else moved the branch since; nothing was written.
+            BranchMovedError: the branch moved since; nothing was written.
         """
         if message is not None:
             check_words(check_text(message, "message"))
@@ -358,7 +358,7 @@ class Merge:
         return sides
 
     def _check_there(self, sides: Sides) -> None:
-        """Check that what is merged is still there: deciding takes its time, and may run any code."""
+        """Check that the merged commits still exist: decisions take time and may run any code."""
         try:
             self._refs.resolve(sides.tips[1])
         except CommitNotFoundError:

@@ -44,7 +44,7 @@ class Rebase:
         self._replay = replay
 
     def look(self, target: str, expected: Heads | None = None) -> tuple[Sides, list[Draft]]:
-        """Return how the two branches compare, and the own commits as they would be placed anew."""
+        """Return the comparison of the branches and the plan of the copies."""
         sides = self._sides.look(target, "rebase", ours_last=True, expected=expected)
         if sides.is_ahead or sides.is_behind:
             return sides, []
@@ -63,7 +63,7 @@ class Rebase:
         """Rebase.
 
         Args:
-            target: the branch to go on from.
+            target: the new base.
             resolver: as for `Tract.rebase`.
             leave_out: own commits that are not taken along; what edits or annotates them is named too.
             planned: the own commits that were known when this was decided, if it was decided before. Messages that
@@ -104,7 +104,7 @@ class Rebase:
 
 
 def check_planned(drafts: Sequence[Draft], planned: Collection[str]) -> None:
-    """Check that a plan still stands: its commits are there, and what came since changes none of them.
+    """Check that the commits of a plan exist and did not change since.
 
     Raises:
         HistoryError: it does not.
@@ -182,7 +182,7 @@ class Imports:
         self._replay = replay
 
     def run(self, names: Sequence[str], resolver: ImportResolver | None = None) -> ImportResult:
-        """Import commits; the arguments are those of `Tract.import_commits`."""
+        """Import commits; arguments as for `Tract.import_commits`."""
         wanted = names_of(names, "import_commits")
         selection = self._selection(resolver)
         entries = [self._commits.entry(name) for name in wanted]
@@ -252,7 +252,7 @@ class Imports:
 
 
 def _check(entries: Sequence[Entry], selection: _Selection) -> None:
-    """Refuse what makes no sense to import.
+    """Check that the commits can be imported.
 
     Raises:
         HistoryError: a commit is a merge, is here already, or is named twice; or none is named.
@@ -274,7 +274,7 @@ def _check(entries: Sequence[Entry], selection: _Selection) -> None:
 
 
 def _as_message(entry: Entry, target: Entry) -> Draft:
-    """Return an edit as a message of its own. What links it to a tool call is the edited message's."""
+    """Return an edit as a separate message, with the tool call links of the edited message."""
     copy = Draft.of(
         entry,
         operation=APPEND,

@@ -69,13 +69,13 @@ class Refs:
         return self._refs.position(connection)
 
     def own_head(self, branch: str | None = None, *, follows: bool = False) -> OwnHead:
-        """Return a HEAD of one's own on a branch, otherwise where HEAD is now, for `with_head`; see `OwnHead`."""
+        """Return a separate HEAD for `with_head`, on a branch or at the current HEAD; see `OwnHead`."""
         outer = OWN_HEADS.get().get(self._refs)
         return OwnHead(branch or self.position.branch, follows, "" if outer is None else outer.refusal)
 
     @contextmanager
     def with_head(self, head: OwnHead) -> Iterator[OwnHead]:
-        """Have this context, with the threads that get a copy of it, stand where this HEAD does."""
+        """Use this HEAD in the current context and its copies in threads."""
         token = OWN_HEADS.set({**OWN_HEADS.get(), self._refs: head})
         self._under_way.append(head)
         try:
@@ -97,8 +97,8 @@ class Refs:
         """Return the current branch, for what moves it.
 
         Args:
-            doing: what is to be done, for the error.
-            expected: the branch that it was decided about, where it was.
+            doing: the operation, for the error.
+            expected: the branch of an earlier decision, if there was one.
 
         Raises:
             DetachedHeadError: there is none.
@@ -223,7 +223,7 @@ class Refs:
             return list(self._reflog.newest_first(connection, BRANCHES + (name or ""), most))
 
     def tip_at(self, moment: str) -> str | None:
-        """Return where the current branch, or a detached HEAD, was at a time, or with plain commits since then.
+        """Return the position of the current branch or detached HEAD at a time, or since then by commits.
 
         Raises:
             CommitNotFoundError: `gc` removed that commit.

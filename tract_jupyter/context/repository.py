@@ -109,7 +109,7 @@ class Repository:
         self.corrections.of()  # looks once, here, so that compile() and a budget ask the store for nothing more
 
     def before_rewrite(self, *commits: str) -> None:
-        """Have it told, before messages change, what a model loses with that, if it has anything to lose."""
+        """Report the cost of a change of messages for the model, before the change."""
         if self.tell_rewrite is not None and self.has_blocks:
             self.tell_rewrite(commits)
 
@@ -128,7 +128,7 @@ class Repository:
 
     @property
     def has_blocks(self) -> bool:
-        """True if a reply in the current history has reasoning that is bound to what came before."""
+        """True if a reply in the current history has reasoning bound to earlier messages."""
         here = self.refs.position.commit_hash
         return here is not None and self.timelines.at(here).has_blocks
 
@@ -143,7 +143,7 @@ class Repository:
         return None if budget is None else budget.max_tokens
 
     def newest_events(self, event_type: str | None, limit: int) -> list[Event]:
-        """Return what happened, newest first; arguments as of `VersionedContext.events`.
+        """Return events, newest first; arguments as for `VersionedContext.events`.
 
         Raises:
             ContentError: the type is no text, or the limit no whole number.
@@ -165,7 +165,7 @@ class Repository:
 
     @cached_property
     def tags(self) -> Tags:
-        """The tags of this tract, and what they mean."""
+        """The tags of this tract and their descriptions."""
         from tract_jupyter.context.tags import Tags
 
         return Tags(self.database, TagRows(self.tract_id), self.commits)

@@ -1,4 +1,4 @@
-"""Two branches to be joined into one history: where they are, and how they compare.
+"""The two branches of a merge or rebase: their positions and their comparison.
 
 What both sides have is the base. With several nearest common ancestors (after merges crosswise) it is still one set of
 commits; where the two sides disagree although neither has anything new about a message, the orders of earlier merges
@@ -93,7 +93,7 @@ class SideBySide:
             BranchMovedError: another branch is the current one, or the other one is somewhere else.
             DetachedHeadError: there is no current branch.
             BranchNotFoundError: there is no such branch.
-            HistoryError: one of them has no commits, they share none, or one has a summary of what the other still has.
+            HistoryError: a branch has no commits, they share none, or one has a summary of messages that the other has.
         """
         here, there = self._here(name, doing), self._refs.at(name)
         if expected is not None and Heads(here.branch, there.commit_hash) != expected:
@@ -129,7 +129,7 @@ class SideBySide:
 
 
 def _check_summaries(*sides: tuple[str, Timeline]) -> None:
-    """Refuse what would show a summary beside the messages that it stands for."""
+    """Check that the result does not have both a summary and its messages."""
     for (name, one), (other_name, other) in permutations(sides):
         for step in one.steps:
             if COMPRESSED_FROM not in step.metadata_json or step.commit_hash in other.place:
@@ -204,7 +204,7 @@ class Comparison:
     Args:
         ours: the history of the current branch.
         theirs: the other one.
-        ours_last: whether what is new in ours comes after theirs, as in a rebase; in a merge theirs comes last.
+        ours_last: new messages of ours follow theirs, as in a rebase; in a merge theirs come last.
         strict: whether warnings block.
     """
 
@@ -253,7 +253,7 @@ class Comparison:
         return Divergence(view.target, view.ours, view.theirs, view.in_order, wanted, conflict)
 
     def _wanted_content(self, view: _View) -> Step | None:
-        """Return the content that one side changed; None if both did, or if it cannot be told."""
+        """Return the content that only one side changed; None if both did or this is unknown."""
         ours, theirs = view.ours.winner, view.theirs.winner
         if same_content(ours, theirs):
             return ours if self._ours_last else theirs
@@ -263,7 +263,7 @@ class Comparison:
         return ours if ours_edits else theirs
 
     def _wanted_priority(self, ours: State, theirs: State) -> Step:
-        """Return the priority that one side changed; if both did, that of the side that comes last."""
+        """Return the priority that one side changed; if both did, the last side's priority."""
         ours_new, theirs_new = self._is_new(ours.given), self._is_new(theirs.given)
         if ours_new == theirs_new:
             return ours.given if self._ours_last else theirs.given

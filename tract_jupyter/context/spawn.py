@@ -76,7 +76,7 @@ class Family:
         return agent_id(self.tract_id, self.branch)
 
     def parent(self) -> SpawnInfo | None:
-        """Return where this tract came from; None if it is nobody's child."""
+        """Return the origin of this tract; None if it has no parent."""
         with self._repository.database.read() as connection:
             return self._spawns.parent(connection)
 
@@ -113,7 +113,7 @@ class Family:
             return [(info, _position(connection, info)) for info in found]
 
     def history(self, doing: str) -> ParentHistory:
-        """Return all that HEAD stands for.
+        """Return the history at HEAD.
 
         Raises:
             SessionError: it has no commits.
@@ -128,7 +128,7 @@ class Family:
     def prepare_inheritance(
         self, inheritance: Inheritance, select: Selector | None = None, max_tokens: int | None = None
     ) -> InheritedContext:
-        """Return what a child would be given. Writes nothing.
+        """Return the inheritance of a child. Writes nothing.
 
         Raises:
             SessionError: there is nothing to give, or an option does not go with the inheritance.
@@ -149,7 +149,7 @@ class Family:
         return InheritedContext(self.tract_id, head, inheritance, given, history.added, descriptions)
 
     def inherit(self, inherited: InheritedContext, purpose: str) -> None:
-        """Take what a parent gives, into a tract that is empty: one operation, which `undo` takes back."""
+        """Commit the inheritance to an empty tract, as one operation for `undo`."""
         source = f"{inherited.inheritance.value} of {inherited.parent_id[:8]}"
         start = Position(DEFAULT_BRANCH, None)
         plan = Plan(DEFAULT_BRANCH, None, start, inherited.drafts, "spawn", source)
@@ -163,7 +163,7 @@ class Family:
             EventRows(inherited.parent_id).append(connection, "spawn", "user", data)
 
     def branch_off(self, name: str, purpose: str) -> str:
-        """Make a branch at HEAD with a HEAD of its own, for an agent; return the name of that HEAD.
+        """Create an agent's branch at HEAD with its own HEAD; return the name of that HEAD.
 
         Raises:
             InvalidBranchNameError: git would refuse the name.
@@ -249,7 +249,7 @@ def _check_options(inheritance: Inheritance, select: Selector | None, max_tokens
 
 
 def _position(connection: Connection, info: SpawnInfo) -> Position:
-    """Return where a child stands; a deployed one on its branch, which may be gone."""
+    """Return the position of a child; a deployed one is on its branch, which may be deleted."""
     rows = RefRows(info.child_tract_id)
     if info.child_branch is None:
         return rows.position(connection)

@@ -57,10 +57,10 @@ class CommitCopier:
 
         Args:
             plan: what to write.
-            tokens_before: the size of the context before; the budget is asked only about what makes it larger.
+            tokens_before: the previous size of the context; the budget checks only growth.
 
         Raises:
-            BranchMovedError: somebody else moved the branch; nothing was written.
+            BranchMovedError: another process or thread moved the branch; nothing was written.
             BudgetExceededError: the budget refuses it; nothing was written.
         """
 
@@ -116,7 +116,7 @@ class Splicer:
         """Leave out the messages `dropped`, and put drafts in the places of some of them, in one transaction.
 
         Raises:
-            BranchMovedError: somebody else moved the branch since `history` was read; nothing was changed.
+            BranchMovedError: the branch moved since the read of `history`; nothing was changed.
         """
         start = _start(history, dropped)
         pieces = _pieces(history.entries[start:], dropped, put)
@@ -150,7 +150,7 @@ class _Piece(NamedTuple):
 
 
 def restored(entry: Entry) -> Draft:
-    """Return a copy of a commit that was left out of the history; an edit or annotation changes the restored message.
+    """Return a copy of an omitted commit; an edit or annotation changes the restored message.
 
     The original may be in the history as well, by a merge; the mark keeps apart what changes the one and the other.
     """

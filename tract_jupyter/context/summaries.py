@@ -1,6 +1,6 @@
-"""Summaries: who writes them, how long they may be, what they must keep, and how often writing is tried again.
+"""Summaries: their source, length limits, retention rules and retries.
 
-Compressions, shorter answers of tools, the outcomes of children and curated histories all get their texts here.
+Compressions, shorter tool results, results of children and curated histories use this module.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _SHORTER: Final = "Shorten it: it may be no longer than the messages that it sta
 _LIMITS: Final = "Shorten it, or give a larger target_tokens or token_tolerance"
 _VALID: Final = "Change the summary, or what the validator demands"
 _ALWAYS_ALLOWED: Final = 100
-"""Tokens that a summary may have, however little it stands for."""
+"""The minimum length limit of a summary, in tokens."""
 TOKEN_TOLERANCE: Final = 500
 MAX_RETRIES: Final = 3
 SUMMARIZING: Final = "Writing summaries"
-"""What a person is told meanwhile."""
+"""The progress label for the user."""
 
 _SUMMARIZER: Final = "a summarizer is a function (messages, criteria, instructions, target_tokens) -> str"
 
 
 class ModelText(str):
-    """A text that a model wrote.
+    """A text by a model.
 
     Attributes:
-        generation_config: names the model, if its reply does.
-        usage: the tokens that it took, as a reply's commit keeps them.
+        generation_config: the model's name, if the reply has it.
+        usage: the token usage, in the form of a reply's commit.
     """
 
     __slots__ = ("generation_config", "usage")
@@ -54,14 +54,14 @@ class ModelText(str):
     def __new__(
         cls, text: str, generation_config: dict[str, Any] | None = None, usage: dict[str, Any] | None = None
     ) -> Self:
-        """Make it of the text."""
-        made = super().__new__(cls, text)
-        made.generation_config, made.usage = generation_config or {}, usage or {}
-        return made
+        """Create it from the text."""
+        instance = super().__new__(cls, text)
+        instance.generation_config, instance.usage = generation_config or {}, usage or {}
+        return instance
 
     def after(self, earlier: Iterable[object]) -> ModelText:
-        """Return it with the usage of earlier texts, in whose place it was written."""
-        used = [one.usage for one in earlier if isinstance(one, ModelText) and one.usage]
+        """Return the text with the usage of earlier rejected texts."""
+        used = [text.usage for text in earlier if isinstance(text, ModelText) and text.usage]
         if not used:
             return self
         failed = [*used, *self.usage.get("failed_tries", ())]
@@ -69,21 +69,21 @@ class ModelText(str):
 
 
 def writer_of(text: object) -> dict[str, Any] | None:
-    """Return who wrote a text, as JSON; None unless a model did."""
+    """Return the model of a text, as JSON; None without a model."""
     if not isinstance(text, ModelText):
         return None
     return {"text": _digest(text), "generation_config": text.generation_config, "usage": text.usage}
 
 
 def with_writer(text: str, writer: Mapping[str, Any] | None) -> str:
-    """Return a text with who wrote it, as `writer_of` has it; as it is if it was changed since."""
+    """Attach the result of `writer_of` to a text, unless the text changed since."""
     if writer is None or writer["text"] != _digest(text):
         return text
     return ModelText(text, writer["generation_config"], writer["usage"])
 
 
 def writer_options(text: object, metadata: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-    """Return the options of a commit, with `metadata`, that say which model wrote its text, and its usage."""
+    """Return options of a commit: `metadata`, the model of its text, and the usage."""
     if not isinstance(text, ModelText):
         return {"metadata": dict(metadata), "generation_config": None}
     usage = {"usage": text.usage} if text.usage else {}
@@ -103,21 +103,21 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Texts that are given, one for each group, or a function that writes them.
+    """The source of summaries: one text for each group, or a function that writes them.
 
     Attributes:
         content: the texts.
-        summarizer: writes them instead.
-        target_tokens: how long each should be.
-        instructions: what the summarizer is told.
-        validator: says what is wrong with a text; see `diagnosis_of`.
-        token_tolerance: how many tokens over the target are still good.
-        max_retries: how often the summarizer is asked again at most, and told what was wrong, for each text.
-        count: counts the tokens of a text; without it no length is checked. What a provider counted corrects neither
-            these nor the limits: a proposal's limits are among its fields, and an approval binds to them.
+        summarizer: writes the texts.
+        target_tokens: the length of each text.
+        instructions: instructions for the summarizer.
+        validator: finds problems of a text; see `diagnosis_of`.
+        token_tolerance: accepted tokens over the target.
+        max_retries: the maximum number of retries for each text; a retry includes the problem.
+        count: counts the tokens of a text; None disables length checks. Counts of providers correct neither these
+            counts nor the limits: a proposal's fields include its limits, and an approval binds to them.
 
     Raises:
-        CompressionError: these cannot be summaries.
+        CompressionError: invalid values.
     """
 
     content: str | Sequence[str] | None = None
@@ -155,10 +155,10 @@ class Source:
             )
 
     def given(self, groups: Sequence[CompressGroup]) -> list[str] | None:
-        """Return the texts that are given, None if there are none.
+        """Return the texts of the caller; None if there are none.
 
         Raises:
-            CompressionError: there are more or fewer than groups.
+            CompressionError: the number of texts differs from the number of groups.
         """
         if self.content is None:
             return None
@@ -175,17 +175,17 @@ class Source:
         """Return the summaries, written and checked.
 
         Raises:
-            CompressionError: there are none, or they are not good, or the summarizer takes other arguments.
+            CompressionError: there is no source, a text was rejected, or the summarizer takes other arguments.
         """
         given = self.given(groups)
         if given is not None:
             return self.checked(given, groups)
-        return [self._good(group) for group in tracked(groups, SUMMARIZING)]
+        return [self._accepted(group) for group in tracked(groups, SUMMARIZING)]
 
     def limit(self, group: CompressGroup) -> int | None:
-        """Return how many tokens the summary of a group may have; None for any number.
+        """Return the token limit for the summary of a group; None for no limit.
 
-        What a summarizer writes is no longer than what it stands for, whatever the target is.
+        A summarizer's text may not be longer than its messages, for any target.
         """
         bounds = []
         if self.target_tokens is not None:
@@ -196,10 +196,10 @@ class Source:
         return min(bounds, default=None)
 
     def checked(self, texts: Sequence[str], groups: Sequence[CompressGroup]) -> list[str]:
-        """Return the summaries, if they are good.
+        """Return the summaries if they have no problem.
 
         Raises:
-            CompressionError: one is not.
+            CompressionError: a summary has a problem.
         """
         for text, group in zip(texts, groups, strict=True):
             problem = self.problem(text, group)
@@ -208,10 +208,10 @@ class Source:
         return list(texts)
 
     def problem(self, text: object, group: CompressGroup) -> Problem | None:
-        """Return the problem of a summary; None if it is good.
+        """Return the problem of a summary, if any.
 
         Raises:
-            CompressionError: a pattern that it must match takes too long for it.
+            CompressionError: a retention pattern takes too long.
         """
         first = f"the summary of the messages from {group.commits[0][:8]} on"
         if not isinstance(text, str):
@@ -236,30 +236,25 @@ class Source:
         diagnosis = "" if self.validator is None else diagnosis_of(self.validator(text))
         return Problem(f"{first} is not good: {diagnosis}", _VALID) if diagnosis else None
 
-    def _good(self, group: CompressGroup) -> str:
-        """Have the summary of a group written.
-
-        Raises:
-            CompressionError: none was good.
-        """
+    def _accepted(self, group: CompressGroup) -> str:
         text, problems = self.attempted(group)
         if not problems:
             return text
         tries = f" ({len(problems)} attempts, none of which was good)" if len(problems) > 1 else ""
-        told = "; ".join(dict.fromkeys(one.text for one in problems))
-        remedies = ". ".join(dict.fromkeys(one.remedy for one in problems))
-        raise CompressionError(f"{told}{tries}; nothing was changed. {remedies}")
+        reasons = "; ".join(dict.fromkeys(problem.text for problem in problems))
+        remedies = ". ".join(dict.fromkeys(problem.remedy for problem in problems))
+        raise CompressionError(f"{reasons}{tries}; nothing was changed. {remedies}")
 
     def attempted(self, group: CompressGroup, guidance: str | None = None) -> tuple[str, list[Problem]]:
-        """Have the summary of a group written until it is good, or no attempt is left.
+        """Write the summary of a group, with retries until it has no problem.
 
         Args:
-            group: what it stands for.
-            guidance: told before the instructions.
+            group: the messages.
+            guidance: text before the instructions.
 
         Returns:
-            The last text, which may be anything that the summarizer gives, and what is wrong with each, if the last one
-            is not good.
+            The last result of the summarizer, of any type, and the problems of all attempts; no problems if the last
+            one is accepted.
 
         Raises:
             CompressionError: there is no summarizer, or it takes other arguments.
@@ -274,20 +269,20 @@ class Source:
             if problem is None:
                 return text, []
             problems.append(problem)
-            # what is no text is no model's mistake, and would be made again
+            # a value that is not a text is an error of the function: no retry
             if len(problems) > self.max_retries or not isinstance(text, str):
                 return text, problems
 
     def write(self, group: CompressGroup, guidance: str | None = None, problem: str | None = None) -> str:
-        """Have the summarizer write the summary of a group.
+        """Call the summarizer for a group.
 
         Args:
-            group: what it stands for.
-            guidance: told before the instructions.
-            problem: what was wrong with the last one; told after them.
+            group: the messages.
+            guidance: text before the instructions.
+            problem: the problem of the last attempt; text after the instructions.
 
         Raises:
-            CompressionError: there is none, or it takes other arguments.
+            CompressionError: there is no summarizer, or it takes other arguments.
         """
         summarizer = self.summarizer
         if summarizer is None:
@@ -312,12 +307,12 @@ class Source:
 
 
 def _own_limit(group: CompressGroup) -> int:
-    """Return how many tokens the summary of a group may have at most, whatever the target is."""
+    """Return the token limit of a summary without a target."""
     return max(group.tokens, _ALWAYS_ALLOWED)
 
 
 def guided(guidance: str | None, instructions: str | None) -> str | None:
-    """Return what a summarizer is told: the guidance first."""
+    """Join guidance and instructions for a summarizer."""
     if not guidance:
         return instructions
     return f"Guidance:\n{guidance}" + (f"\n\n{instructions}" if instructions else "")
@@ -340,7 +335,7 @@ def _takes(function: Callable[..., object], arguments: Sequence[object]) -> bool
 
 
 def inherited(group: CompressGroup) -> tuple[Priority | None, dict[str, Any] | None]:
-    """Return the priority and retention criteria of a summary: the next compression must keep what this one had to."""
+    """Return the priority and retention criteria of a summary: the next compression has the same rules."""
     important = any(message.priority is Priority.IMPORTANT for message in group.messages)
     if not important:
         return None, None
@@ -369,14 +364,14 @@ def summarizer_for(
     system_prompt: str | None = None,
     context: Sequence[Message] = (),
 ) -> Summarizer | None:
-    """Return who writes summaries: a model, where there is one and nothing else is given.
+    """Return the summarizer: the caller's, or a model if the caller gave neither content nor a summarizer.
 
     Args:
-        client: asks the model.
-        content: the summaries, if they are given.
-        summarizer: writes them, if one is given.
-        system_prompt: what the model is told about its task, instead of the usual words.
-        context: the messages around, shown to the model.
+        client: the client of the model.
+        content: the caller's summaries.
+        summarizer: the caller's summarizer.
+        system_prompt: replaces the default system prompt.
+        context: the surrounding messages for the model.
     """
     if content is not None or summarizer is not None or client is None:
         return summarizer
@@ -386,12 +381,12 @@ def summarizer_for(
 
 
 class LLMSummarizer:
-    """A `Summarizer` that asks a client.
+    """A `Summarizer` that sends requests to a client.
 
     Args:
-        client: who is asked.
-        system_prompt: instead of the usual words about the task.
-        context: the whole context, which is shown beside the messages, to be understood by.
+        client: the client.
+        system_prompt: replaces the default system prompt.
+        context: the surrounding context for the model.
     """
 
     task: ClassVar[str] = prompts.SUMMARIZE
@@ -413,19 +408,19 @@ class LLMSummarizer:
         """Return the text; see `protocols.Summarizer`.
 
         Raises:
-            LLMResponseError: the client's reply cannot be read.
+            LLMResponseError: invalid reply.
         """
         kept = [part for each in criteria for part in (each["instructions"], *each["match_patterns"]) if part]
         wanted = prompts.wishes(instructions, target_tokens, kept)
-        asked = self._request(messages, wanted, _around(self._context, messages))
-        return _ask(self._client, self._system_prompt, asked)
+        request = self._request(messages, wanted, _around(self._context, messages))
+        return _ask(self._client, self._system_prompt, request)
 
     def _request(self, messages: Sequence[Message], wanted: str, around: Sequence[str]) -> str:
         return prompts.summary_request(list(map(message_text, messages)), wanted, around)
 
 
 class AnswerShortener(LLMSummarizer):
-    """The same for single answers of tools."""
+    """A summarizer of single tool results."""
 
     task = prompts.SHORTEN
 
@@ -441,16 +436,16 @@ def _around(context: Sequence[Message], taken: Sequence[Message]) -> list[str]:
 
 
 def guidance(client: LLMClient, task: str, texts: Sequence[str], instructions: str | None) -> str:
-    """Ask a client what matters in some texts, before they are summarized.
+    """Ask a model for guidance: what matters in texts before their summary.
 
     Args:
-        client: who is asked.
-        task: what is about to be done, as in `sum messages up`.
-        texts: what it is done with.
-        instructions: what whoever asked wants.
+        client: the client.
+        task: the next task, such as `sum messages up`.
+        texts: the texts.
+        instructions: the caller's instructions.
 
     Raises:
-        LLMResponseError: the client's reply cannot be read.
+        LLMResponseError: invalid reply.
     """
     return str(_ask(client, prompts.GUIDE.format(task=task), prompts.guidance_request(texts, instructions)))
 
@@ -460,7 +455,7 @@ def message_text(message: Message) -> str:
     return f"[{message.role}] {message.told}"
 
 
-def _ask(client: LLMClient, system: str, asked: str) -> ModelText:
-    messages = [{"role": "system", "content": system}, {"role": "user", "content": asked}]
+def _ask(client: LLMClient, system: str, request: str) -> ModelText:
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": request}]
     reply = Reply.of(WholeReplies(client).chat(messages))
     return ModelText(reply.text, {"model": reply.model} if reply.model else {}, reply.usage)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TagInfo:
-    """A tag, what it is for, and how many commits have it."""
+    """A tag, its description, and the number of its commits."""
 
     name: str
     description: str
@@ -28,7 +28,7 @@ class Tags:
     """The tags of one tract: those that commits were made with, and those that were added.
 
     Args:
-        database: where they are.
+        database: the store.
         rows: those that were added.
         commits: the commits that have them.
     """
@@ -91,7 +91,7 @@ class Tags:
                 self._rows.add(connection, moved[commit_hash], tag)
 
     def register(self, name: str, description: str = "") -> None:
-        """Note what a tag is for.
+        """Store the description of a tag.
 
         Raises:
             ContentError: this can be no tag, or the description is no text.

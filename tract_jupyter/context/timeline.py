@@ -48,8 +48,8 @@ class Prefix(Sequence[T_co]):
 
     Args:
         items: the list.
-        view: makes of an item what is handed out, each time that somebody looks.
-        rendering: keeps what a model is sent for the items of this list.
+        view: converts an item on each access.
+        rendering: caches the request form of the items.
     """
 
     __slots__ = ("_items", "_length", "_view", "rendering")
@@ -118,7 +118,7 @@ class Totals(NamedTuple):
 
 
 def totals_of(tokens: int, messages: int) -> Totals:
-    """Return the size of a context of that many messages, `tokens` being those of their texts."""
+    """Return the size of a context, from the tokens of its texts and the number of messages."""
     return Totals(tokens + PER_MESSAGE * messages + PER_CONTEXT if messages else 0, messages)
 
 
@@ -207,7 +207,7 @@ class Timeline:
             self.has_blocks = True
 
     def absorb(self, steps: Iterable[Step]) -> None:
-        """Take in what a merge brings, unless it is there."""
+        """Add the commits of a merge that are missing."""
         new = [step for step in steps if step.commit_hash not in self.place]
         self.merged |= {step.commit_hash for step in new}
         for step in new:
@@ -253,7 +253,7 @@ class Timeline:
         )
 
     def message(self, step: Step) -> Message:
-        """Return the message that an append stands for."""
+        """Return the message of an append."""
         message = self._made.get(step.commit_hash)
         if message is None:
             winner = self.winners.get(step.commit_hash, step)

@@ -66,7 +66,7 @@ class TiktokenCounter:
     """Counts with a tiktoken encoding.
 
     Args:
-        encoding: any `tiktoken.Encoding`; one of your own works too.
+        encoding: any `tiktoken.Encoding`, including custom ones.
     """
 
     def __init__(self, encoding: tiktoken.Encoding) -> None:
@@ -125,7 +125,7 @@ def _vocabulary_at_hand(encoding_name: str) -> bool:
 
 
 def _cache_folder() -> Path | None:
-    """Return where tiktoken keeps vocabularies (`tiktoken.load.read_file_cached`); None if it was told to keep none."""
+    """Return tiktoken's cache folder (`tiktoken.load.read_file_cached`); None if its cache is disabled."""
     default = Path(tempfile.gettempdir()) / "data-gym-cache"
     chosen = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", default))
     return Path(chosen) if chosen else None
@@ -141,7 +141,7 @@ class Corrections:
     Args:
         database: of the tract.
         events: of the tract.
-        counter: what counts its tokens.
+        counter: the token counter.
     """
 
     def __init__(self, database: Database, events: EventRows, counter: TokenCounter) -> None:
@@ -152,23 +152,23 @@ class Corrections:
         """By model, the newest last; None before the first look."""
 
     def of(self, source: str = APPROXIMATE) -> Correction | None:
-        """Return what corrects figures that were counted so: by the model that was asked last. None if nothing does."""
+        """Return the correction for counts of this counter, by the last model; None if there is none."""
         if source != APPROXIMATE or self.counter.name != APPROXIMATE:
             return None
         model, factor = next(reversed(self._known().items()), ("", 0.0))
         return Correction(model, factor) if factor else None
 
     def count(self, text: str) -> int:
-        """Return how many tokens a text has, as it is told."""
+        """Return the corrected token count of a text."""
         return self.tokens(self.counter.count_text(text), self.counter.name)
 
     def tokens(self, counted: int, source: str = APPROXIMATE) -> int:
-        """Return a figure as it is told and compared with budgets."""
+        """Return the corrected count for display and budgets."""
         correction = self.of(source)
         return counted if correction is None else correction.of(counted)
 
     def context(self, context: CompiledContext) -> CompiledContext:
-        """Return a context with its figures as they are told. Costs nothing, whatever its length."""
+        """Return a context with corrected counts, in constant time."""
         correction = self.of(context.token_source)
         if correction is None:
             return context
@@ -185,14 +185,14 @@ class Corrections:
         )
 
     def note(self, model: str, estimated: int, usage: Mapping[str, object]) -> None:
-        """Keep what a provider counted for a prompt.
+        """Store a provider's count for a prompt.
 
         Usage without a number of prompt tokens is passed over, and so is one that cannot be about this prompt: budgets
         go by it, and would refuse all that is said from then on.
 
         Args:
             model: its name.
-            estimated: what the prompt was estimated at.
+            estimated: the estimate for the prompt.
             usage: as OpenAI (`prompt_tokens`) or Anthropic (`input_tokens`, and those of its cache) reports it.
         """
         reported = _prompt_tokens(usage)

@@ -61,7 +61,7 @@ class ToolTurns:
     def drop_failed(self, name: str | None = None) -> ToolDropResult:
         """Skip the turns with an answer that is an error, as one step that `undo` takes back.
 
-        A turn with a pinned message stays: somebody wants it.
+        A turn with a pinned message stays.
 
         Raises:
             DetachedHeadError: there is no branch to write on.

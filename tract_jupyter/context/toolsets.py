@@ -42,7 +42,7 @@ class Toolsets:
             self.offered = () if tools is None else tuple(plain(tools))
 
     def keep_again(self) -> None:
-        """Store what is offered once more, since a transaction that did it was rolled back."""
+        """Store the current tools again after a rollback."""
         with self._lock:
             if self.current is not None:
                 self.current = self.keep(self.offered)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class QuestionNote(StrEnum):
-    """A note about a question of the user: why it is sent, or not. It stands in the metadata of an annotation."""
+    """A note in an annotation's metadata: why a user message is sent or not."""
 
     SET_ASIDE = "set_aside"
     ASKED_AGAIN = "asked_again"

@@ -1,4 +1,4 @@
-"""Verification of a store: every hash is computed anew, every link followed."""
+"""Verification of a store: recomputes every hash and follows every link."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def verify(database: Database, commits: CommitRows, refs: RefRows) -> list[Damag
     """Return everything that is damaged in a tract and its database; an empty list if all is well. Reads only.
 
     Raises:
-        StoreCorruptError: it cannot be read, and the database cannot say what is wrong with it.
+        StoreCorruptError: the store is unreadable, and the database cannot name the damage.
     """
     with working("Checking the database"), database.read() as connection:
         lost = [database.loss] if database.loss else []

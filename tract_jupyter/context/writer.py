@@ -1,7 +1,7 @@
 """Placing drafts: the one way in which commits come into a history.
 
 Everything of a write is one transaction: contents, commits, the branch's move, the reflog, the event. A branch moves by
-compare-and-swap; a plain append that lost the race is placed anew on the new tip.
+compare-and-swap; a plain append that lost the race moves to the new tip.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _BUFFERED = 2_000
 
 
 class _LostRaceError(Exception):
-    """Raised if somebody else moved the branch first."""
+    """Raised if another process or thread moved the branch first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Buffer:
         """Write them.
 
         Raises:
-            BranchMovedError: somebody else moved the branch; the batch must be rolled back.
+            BranchMovedError: the branch moved; the batch must be rolled back.
         """
         here, entries = self._from, self._entries
         if here is None:
@@ -198,10 +198,10 @@ class Writer:
             interruptible(self.on_commits, ())
 
     def write(self, plan: Plan, also: Callable[[Connection, list[Entry]], None] | None = None) -> list[Entry]:
-        """Carry a plan out, and return its commits. `also` is called in its transaction; what it raises undoes all.
+        """Execute a plan and return its commits. `also` runs in its transaction; its errors roll back.
 
         Raises:
-            BranchMovedError: somebody else moved the branch since the plan was made; nothing was changed.
+            BranchMovedError: the branch moved since the plan; nothing was changed.
         """
         entries, parents = self._placed(plan.base, plan.drafts)
         new = entries[-1].commit_hash if entries else plan.base.commit_hash

@@ -1,4 +1,4 @@
-"""Values as the store keeps them: times, and column types that check what is read, so that damage is reported.
+"""Stored values: times, and column types that check values on read and report damage.
 
 SQLite stores in any column whatever the bytes of a page say. So a flipped bit can make a number of a text, or nothing
 of a number, and the page is still sound.
@@ -80,7 +80,7 @@ def check_columns(columns: Iterable[Column[Any]]) -> None:
 
 
 def optional(column: Column[Any]) -> Any:
-    """Return a column in an outer join, where there may be no row."""
+    """Return a nullable column of an outer join."""
     kind = column.type
     assert isinstance(kind, Stored)  # noqa: S101 # for the type checker: every column's is
     as_optional = Stored(kind.of, kind.name, kind.allowed | {type(None)})
@@ -131,7 +131,7 @@ def _allowed(column: Column[Any]) -> frozenset[type]:
 
 
 def to_text(moment: datetime) -> str:
-    """Return a time as UTC, ISO 8601, always with microseconds, so that text order is time order."""
+    """Return a time as UTC, ISO 8601, always with microseconds: text order is time order."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 

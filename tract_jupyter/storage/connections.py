@@ -100,7 +100,7 @@ class ThreadConnection:
 
     @property
     def is_foreign(self) -> bool:
-        """True if the connection is that of the process which forked this one."""
+        """True if the connection belongs to the parent process of a fork."""
         return self.connection is not None and self.pid != os.getpid()
 
     def drop(self) -> None:
@@ -117,7 +117,7 @@ class ThreadConnection:
             self.connection = self.driver = None  # last: if this is cut, the next one closes it
 
     def drop_doubtful(self, backend: Backend) -> None:
-        """Close a connection whose state nobody knows for sure. The only one of a store in memory is the store."""
+        """Close a connection in an unknown state, except the only one of a store in memory."""
         if not backend.is_shared:
             self.drop()
 
@@ -190,7 +190,7 @@ class Connections:
             self._backend.mark.close()
 
     def halt(self) -> None:
-        """Close what rests and let nobody begin, until `go_on`."""
+        """Close idle connections and block new transactions until `go_on`."""
         self._registering.acquire()
         for link in list(self._all):
             if link.lock.acquire(timeout=_FORK_PATIENCE):

@@ -116,7 +116,7 @@ class Database:
         """Have `call` called, until the open transaction of this thread ends, before another one joins it.
 
         Args:
-            call: writes what was kept back until then.
+            call: writes deferred changes.
             undone: is called if the transaction is rolled back.
         """
         link = self._connections.of_this_thread()
@@ -130,14 +130,14 @@ class Database:
         return self._connections.joined() is not None
 
     def if_rolled_back(self, call: Callable[[], None]) -> None:
-        """Have `call` called if the open transaction of this thread, where there is one, is rolled back."""
+        """Call `call` if the open transaction of this thread is rolled back."""
         link = self._connections.joined()
         if link is not None:
             link.undone.append(call)
 
     @property
     def lock(self) -> threading.RLock:
-        """Return what to hold instead of a lock of one's own, if a transaction may begin under it.
+        """Return the lock to hold if a transaction may start under it.
 
         The transactions of a store in memory take turns on one lock. A second lock beside that one would be a deadlock.
         """
@@ -289,7 +289,7 @@ class SharedDatabase(Database):
 
     @property
     def is_closed(self) -> bool:
-        """True once it was given back, or the owner was closed."""
+        """True after its return or after the owner's close."""
         return self._is_given_back or self._owner.is_closed
 
     @property
@@ -326,7 +326,7 @@ class SharedDatabase(Database):
         self._owner.if_rolled_back(call)
 
     def close(self) -> None:
-        """Give it back. The owner, and others that it is lent to, go on."""
+        """Return it. The owner and other borrowers stay open."""
         self._is_given_back = True
 
     def _check(self) -> None:

@@ -44,7 +44,7 @@ class Backend:
     Args:
         setup: statements that every new connection runs; none of them writes.
         run: runs a statement on the driver's own connection: what every transaction does should cost little.
-        is_shared: one connection serves all threads, as that of a store in memory must.
+        is_shared: one connection serves all threads, as a store in memory requires.
         mark: the mark of a writable file; None for others.
     """
 
@@ -171,7 +171,7 @@ def _run_unprepared(driver: Any, statement: str) -> None:
 
 @lru_cache(maxsize=16)
 def _engine(target: URL, **connect_args: Any) -> Engine:
-    """Return the engine of a database. It keeps the statements that it compiled, so that the next opening is quick."""
+    """Return the engine of a database. Its cache of compiled statements makes the next open fast."""
     try:
         # we begin transactions ourselves, as drivers do it too late; and hold one connection per thread, not a pool
         # a connection is closed as it is: a rollback before that would fail, with a traceback in the log, if the server

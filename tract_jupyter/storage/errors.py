@@ -1,4 +1,4 @@
-"""Database errors in our words: what happened, why, what to do.
+"""Conversion of database errors into errors of this package.
 
 What cannot be read becomes empty. That is safe where a signature covers the value: it does not cover the empty one.
 """
@@ -38,7 +38,7 @@ def translate(cause: BaseException, location: str, *, committing: bool = False) 
     Args:
         cause: the driver's error.
         location: the store's path or URL, without its password.
-        committing: it came at the very end, so that a lost connection leaves open whether it was written.
+        committing: the error came at the commit; after a lost connection its success is unknown.
     """
     code = _code(cause)
     if code in _LOCKED:  # also what gives way to others: deadlocks and failed serialization

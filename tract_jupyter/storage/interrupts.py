@@ -191,7 +191,7 @@ def whole_context(function: Callable[P, Iterator[R]]) -> Callable[P, AbstractCon
 
 
 def interruptible(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call what may take long, or is not ours, within a block: there, an interrupt is raised at once."""
+    """Call slow or foreign code within a block: an interrupt is raised there immediately."""
     if _Waiting.since is not None and get_ident() == _Waiting.thread:
         _Waiting.since = None
         (_Waiting.before or signal.default_int_handler)(signal.SIGINT, frame_at())
@@ -217,11 +217,11 @@ _IS_ORDER: Final = "is_order"
 
 
 class Order(BaseException):
-    """Base class of orders to what runs, such as to end: they come through all that turns errors into data."""
+    """Base class of control exceptions, such as a stop: no handler converts them into data."""
 
 
 def is_order(error: BaseException) -> bool:
-    """Return True if an exception is an order, or the main thread's interrupt; what else is raised is an error."""
+    """Return True for a control exception or the main thread's interrupt; others are errors."""
     if isinstance(error, KeyboardInterrupt):  # in another thread, no person raised it
         return get_ident() == _Waiting.thread
     return isinstance(error, Order) or _IS_ORDER in error.__dict__
@@ -246,11 +246,11 @@ def raise_in(thread: int, exception: type[BaseException] | None) -> None:
 
 
 class _TakenBackError(BaseException):
-    """Raised in place of what was taken back, and caught at once."""
+    """Replaces a withdrawn exception; caught immediately."""
 
 
 def _take_back(thread: int) -> None:
-    """Take back what was ordered for a thread, if anything was.
+    """Withdraw a pending exception of a thread, if any.
 
     CPython clears its note that some thread has an exception to raise only as one is raised. To take one back leaves it
     set for good, and then whatever is traced, as with a debugger, never comes to its second line (3.11). So a thread

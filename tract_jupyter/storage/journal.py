@@ -49,7 +49,7 @@ _triggered_by: ContextVar[str | None] = ContextVar("triggered_by", default=None)
 
 @contextmanager
 def triggered(by: str | None) -> Iterator[None]:
-    """Have the events of a block say what set it off; None leaves that to an outer block."""
+    """Set the trigger of the events of a block; None uses the outer block's trigger."""
     token = _triggered_by.set(by if by is not None else _triggered_by.get())
     try:
         yield
@@ -58,7 +58,7 @@ def triggered(by: str | None) -> Iterator[None]:
 
 
 def what_triggered() -> str | None:
-    """The cause of what is done in this block, if it is known."""
+    """The trigger of the current block, if known."""
     return _triggered_by.get()
 
 

@@ -1,4 +1,4 @@
-"""Rows of pendings: what was asked, and where it stands."""
+"""Rows of pendings: requests and their states."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class PendingRows:
         connection.execute(pendings.insert(), {"tract_id": self.tract_id, **values})
 
     def update(self, connection: Connection, pending_id: str, **values: Any) -> None:
-        """Change what is known of a pending."""
+        """Update a pending."""
         if values:
             connection.execute(_UPDATE, {"id_": pending_id, **values})
 
@@ -113,7 +113,7 @@ class PendingRows:
         return None if row is None else _stored(row)
 
     def shown(self, connection: Connection, pending_id: str) -> ShownPending | None:
-        """Return what was asked and shown, and where it stands; None if it was never stored."""
+        """Return the request, its display and its state; None if it was never stored."""
         row = connection.execute(_SHOWN, {"id_": pending_id}).first()
         if row is None:
             return None
@@ -151,11 +151,11 @@ class PendingRows:
         return connection.scalar(_COUNT_UNSETTLED, {"its_tract_id": self.tract_id, "but": but}) or 0
 
     def same(self, connection: Connection, identity: str) -> list[StoredPending]:
-        """Return those of the same identity that are left to decide or to run, oldest first."""
+        """Return pendings of the same identity without decision or result, oldest first."""
         return self._stored(connection, _SAME, its_identity=identity)
 
     def of_operation(self, connection: Connection, operation: str) -> list[StoredPending]:
-        """Return those of an operation that are left to decide or to run, oldest first."""
+        """Return pendings of an operation without decision or result, oldest first."""
         return self._stored(connection, _OF_OPERATION, its_operation=operation)
 
     def has_title(self, connection: Connection, titles: Collection[str]) -> bool:
@@ -229,7 +229,7 @@ class DecisionRows:
         arguments: dict[str, Any],
         values: Mapping[str, Any],
     ) -> None:
-        """Add the decision of a round that nobody has decided."""
+        """Add the decision of an undecided round."""
         row = {
             "tract_id": self.tract_id,
             "pending_id": pending_id,
@@ -277,7 +277,7 @@ class DecisionRows:
     def claim(
         self, connection: Connection, pending_id: str, round_: int, by: str, *, instead_of: str | None
     ) -> bool:
-        """Say that `by` begins to carry it out. False if somebody else did.
+        """Claim the execution for `by`. False if another process claimed it.
 
         Args:
             connection: of a write transaction.

@@ -97,7 +97,7 @@ class Position(NamedTuple):
 
     @classmethod
     def of(cls, branch: str | None, entry: Entry, tools_hash: str | None = None) -> Position:
-        """Return the position of a branch after a commit; `tools_hash` is that of the tools before it."""
+        """Return the position of a branch after a commit; `tools_hash` is the previous tools hash."""
         return cls(
             branch,
             entry.commit_hash,
@@ -111,7 +111,7 @@ class Position(NamedTuple):
 
 @dataclass(eq=False)
 class OwnHead:
-    """A HEAD that lives as long as what is under way in this context: a fork, or a turn.
+    """A temporary HEAD for one operation in this context: a fork or a turn.
 
     The store's HEAD may be moved meanwhile, by another thread, notebook or process; this one stays. A thread has it
     that runs in a copy of the context.
@@ -201,7 +201,7 @@ class RefRows:
         connection.execute(refs.insert(), names)
 
     def delete(self, connection: Connection, branch: str) -> None:
-        """Remove a branch, and the HEADs of agents that stand on it."""
+        """Remove a branch and the HEADs of agents on it."""
         agents = (refs.c.tract_id == self.tract_id, refs.c.symbolic_target == BRANCHES + branch)
         connection.execute(refs.delete().where(*agents, refs.c.name != HEAD))
         connection.execute(refs.delete().where(*self._named(BRANCHES + branch)))
@@ -290,7 +290,7 @@ class ReflogRows:
         undoes: int | None = None,
         at: str | None = None,
     ) -> None:
-        """Record a move, as of now or of a time that is given."""
+        """Record a move, now or at a given time."""
         values = {
             "tract_id": self.tract_id,
             "ref_name": ref_name,

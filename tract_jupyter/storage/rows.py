@@ -28,7 +28,7 @@ class Rows(Generic[Stored]):
 
     Attributes:
         table: has a column `tract_id`.
-        row: what a row is read as.
+        row: the type of a row.
         order: the columns they are read by.
         is_checked: False for what is verified in another way: then a damaged value is read as it is.
     """

@@ -46,7 +46,7 @@ class RunCommitRows:
         self.tract_id = tract_id
 
     def add(self, connection: Connection, commit: StoredRunCommit) -> None:
-        """Record that a run has committed, in the transaction of what it commits.
+        """Record the commit of a run, in the same transaction.
 
         Raises:
             StoreError: it has committed at that hook already; so nothing of this transaction may be written.
@@ -108,7 +108,7 @@ class RunLeaseRows:
         self.tract_id = tract_id
 
     def of(self, connection: Connection, run_id: str) -> StoredLease | None:
-        """Return the lease of a run; None if nobody holds it."""
+        """Return the lease of a run, if it has a holder."""
         rows = _LEASE_OF.rows(connection, {"tract": self.tract_id, "run": run_id}, StoredLease._make)
         return rows[0] if rows else None
 
@@ -117,11 +117,11 @@ class RunLeaseRows:
         return _ON_BRANCH.rows(connection, {"tract": self.tract_id, "named": branch}, StoredLease._make)
 
     def put(self, connection: Connection, lease: StoredLease) -> None:
-        """Record who holds a run, whoever did before: the caller has checked, in the same write transaction."""
+        """Set the holder of a run. The caller checks the previous one in the same write transaction."""
         _PUT_LEASE.run(connection, {"tract_id": self.tract_id, **lease._asdict()})
 
     def remove(self, connection: Connection, run_id: str) -> None:
-        """Record that nobody holds it."""
+        """Clear the lease."""
         _DELETE.run(connection, {"tract": self.tract_id, "run": run_id})
 
 
@@ -171,7 +171,7 @@ class RunObjectRows:
         return found
 
     def state_at(self, connection: Connection, commit_hash: str) -> str | None:
-        """Return the name of the state of runs at a commit: that of its parent, unless a run has given it another."""
+        """Return the state name of runs at a commit; by default its parent's."""
         rows = _STATE.rows(connection, {"tract": self.tract_id, "of_commit": commit_hash})
         return rows[0][0] if rows else None
 

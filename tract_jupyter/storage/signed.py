@@ -161,7 +161,7 @@ class PolicyRows(SignedRows[StoredPolicy]):
         return bool(_ANY_POLICY.rows(connection, {"tract": self.tract_id}))
 
     def replace(self, connection: Connection, row: StoredPolicy) -> None:
-        """Store a policy; one of the same name keeps what came of its firings."""
+        """Store a policy; an existing one keeps the results of its firings."""
         values: dict[str, object] = {"policy_json": row.policy_json, "signature": row.signature}
         self.put(
             connection, {"name": row.name}, values,
@@ -169,7 +169,7 @@ class PolicyRows(SignedRows[StoredPolicy]):
         )  # fmt: skip
 
     def remember(self, connection: Connection, known: StoredPolicy, memory_json: str) -> bool:
-        """Store what came of a firing. False if the policy was changed, or has fired elsewhere, since it was read."""
+        """Store the result of a firing. False if the policy changed or fired elsewhere since the read."""
         where = {"name": known.name, "firings": known.firings, "policy_json": known.policy_json}
         values = {"memory_json": memory_json, "firings": known.firings + 1}
         return self.update(connection, where, **values) == 1
@@ -220,13 +220,13 @@ class GrantRows(SignedRows[StoredGrant]):
     is_checked = False  # a damaged one does not verify
 
     def live(self, connection: Connection, kind: str, name: str) -> list[StoredGrant]:
-        """Return those for one operation or tool that are neither revoked nor used up."""
+        """Return valid grants for one operation or tool: not revoked, not used up."""
         where = {"kind": kind, "name": name}
         rows = connection.execute(self._select(where).where(*_is_live()), self._given(where))
         return [StoredGrant._make(row) for row in rows]
 
     def use(self, connection: Connection, grant_id: str) -> bool:
-        """Count a use. False if it was revoked or used up meanwhile."""
+        """Count a use. False if the grant was revoked or used up meanwhile."""
         used = grants.update().where(grants.c.grant_id == grant_id, *_is_live())
         return connection.execute(used.values(uses=grants.c.uses + 1)).rowcount == 1
 

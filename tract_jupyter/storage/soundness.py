@@ -1,4 +1,4 @@
-"""Soundness of a database: its pages, by SQLite's own check, and whatever somebody else has put into it.
+"""Integrity of a database: its pages, by SQLite's own check, and foreign objects in its schema.
 
 Opening looks at what costs the same however large a store is; `problems` reads all of it.
 """
@@ -69,7 +69,7 @@ def check_opening(connection: Connection, location: str) -> None:
 
 
 def problems(connection: Connection) -> Iterator[str]:
-    """Return the problems of a database, and whatever in it this package did not make. Reads all of it."""
+    """Return the problems of a database and its foreign objects. Reads the full database."""
     is_sqlite, is_sound = connection.dialect.name == SQLITE, True
     if is_sqlite:
         for (told,) in connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST})"):

@@ -36,7 +36,7 @@ class TractRows:
         return list(connection.scalars(select(tracts.c.tract_id).order_by(tracts.c.created_at)))
 
     def all(self, connection: Connection) -> list[TractInfo]:
-        """Return each tract and where it stands, the oldest first."""
+        """Return all tracts with their positions, oldest first."""
         from tract_jupyter.models import TractInfo
 
         found = []
@@ -107,7 +107,7 @@ def _told(data_json: str) -> str:
 
 
 def _root(connection: Connection, tract_id: str) -> str:
-    """Return the first ancestor of a tract, in one statement; the tract itself, if nobody spawned it."""
+    """Return the first ancestor of a tract, in one statement; the tract itself if it has no parent."""
     line = select(literal(tract_id).label("tract_id"), literal(0).label("depth")).cte(recursive=True)
     is_child = (spawns.c.child_tract_id == line.c.tract_id) & spawns.c.child_branch.is_(None)
     parents = select(spawns.c.parent_tract_id, line.c.depth + 1).where(is_child, line.c.depth < _DEEPEST)
@@ -136,7 +136,7 @@ class SpawnRows:
         purpose: str,
         inheritance: Inheritance,
     ) -> None:
-        """Record where this one came from."""
+        """Record the origin of this tract."""
         row = {
             "parent_tract_id": parent_id,
             "parent_commit_hash": parent_hash,
@@ -149,7 +149,7 @@ class SpawnRows:
         connection.execute(spawns.insert().values(**row))
 
     def parent(self, connection: Connection) -> SpawnInfo | None:
-        """Return where this tract came from; None if it is nobody's child."""
+        """Return the origin of this tract; None if it has no parent."""
         found = _found(connection, *self._own())
         return found[-1] if found else None
 

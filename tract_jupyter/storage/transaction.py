@@ -214,7 +214,7 @@ class Block:
         self._end(link)
 
     def _undo(self, link: ThreadConnection, error: BaseException | None = None) -> None:
-        """Roll back whatever there is."""
+        """Roll back the open transaction, if any."""
         is_clean = False
         try:
             if link.connection is not None and not link.is_foreign:
@@ -270,7 +270,7 @@ class Transaction:
     The methods are bound by `partial`, an object of C: no frame of a traceback refers to it, as one would to `self`.
 
     Args:
-        backend: what is connected to.
+        backend: the database kind.
         connections: the connections to it.
         is_writing: whether to take the store's write lock.
         before: a statement that must run outside of transactions, just before this one begins.
@@ -301,5 +301,5 @@ class Transaction:
 
 
 def _cuts(error: BaseException | None) -> bool:
-    """Return True if what ended a block is not an error of its own, but came between any two instructions."""
+    """Return True for an asynchronous exception, raised between two instructions."""
     return error is not None and (isinstance(error, MemoryError) or not isinstance(error, Exception))
