@@ -231,7 +231,7 @@ def test_a_childs_outcome_is_written_by_the_configured_model_and_checked(tmp_pat
         parent.user("question")
         child = session.spawn(parent, purpose="look")
         child.user("found it in the attic " * 30)
-        with pytest.raises(SessionError, match="configure a model"):
+        with pytest.raises(SessionError, match="configured model"):
             session.collapse(child, parent)
         client = ScriptedClient("", "in the attic")
         parent.configure_llm(client)

@@ -229,10 +229,10 @@ def test_parents_and_children_know_each_other(session, parent):
         ({"max_tokens": 1}, "give at least"),
         ({"inheritance": "selective", "select": lambda _: False}, "nothing was selected"),
         ({"inheritance": "selective", "select": []}, "nothing was selected"),
-        ({"display_name": ""}, "no name"),
-        ({"display_name": "x" * 256}, "no name"),
-        ({"purpose": " "}, "what the child is for"),
-        ({"purpose": None}, "what the child is for"),
+        ({"display_name": ""}, "Invalid name"),
+        ({"display_name": "x" * 256}, "Invalid name"),
+        ({"purpose": " "}, "Invalid purpose"),
+        ({"purpose": None}, "Invalid purpose"),
     ],
 )
 def test_a_spawn_that_is_refused_makes_nothing(session, parent, options, error):

@@ -412,7 +412,7 @@ def test_in_the_store_of_the_recording_its_children_exist_already(cassette, tmp_
             session.create_tract(replay=cassette)
         other = session.create_tract(tract_id="other")
         other.cassette.replay(cassette)
-        with pytest.raises(TractExistsError, match=r"replay the cassette in another store: Session.open\(\)"):
+        with pytest.raises(TractExistsError, match=r"Replay the cassette in another store: Session.open\(\)"):
             work(session, other)
         other.cassette.stop()
         for options, words in [
