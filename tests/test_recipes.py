@@ -145,7 +145,7 @@ def test_a_new_built_in_run_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     from tract_jupyter.runs import kinds
 
     source = """
-        from tract_jupyter.runs.kinds import Output
+        from tract_jupyter.runs.kinds import OperationOutput
 
         class Shout:
             name = "shout"
@@ -154,7 +154,7 @@ def test_a_new_built_in_run_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                 return []
 
             def prepare(self, operation, services):
-                return lambda context: Output(operation.config.params["text"].upper())
+                return lambda context: OperationOutput(operation.config.params["text"].upper())
     """
     (tmp_path / "shout.py").write_text(textwrap.dedent(source))
     monkeypatch.setattr(kinds, "__path__", [*kinds.__path__, str(tmp_path)])
