@@ -131,12 +131,11 @@ class Operations:
         review: signs the operations and asks the user.
         firing: decides about pendings.
         handlers: the stored handlers of operations.
-        restored: rebuilds the pending of a built-in operation from its name and its stored fields.
         reviews_sandboxed: returns True if a model's new operation needs a review even if all of its code is
             sandboxed.
 
     Attributes:
-        restored: see the argument.
+        restored: rebuilds the pending of a built-in operation from its name and its stored fields.
     """
 
     def __init__(

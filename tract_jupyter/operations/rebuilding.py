@@ -215,9 +215,8 @@ def rebuilt(
     """
     ledger = reviewer.ledger
     as_asked = replace(stored, resumable=False)
-    if stored.resumable and ledger.vouches(
-        as_asked
-    ):  # `resumable` was set by SQL; a rebuilt one runs nothing
+    # If `resumable` was set by SQL, a rebuilt pending would run nothing.
+    if stored.resumable and ledger.vouches(as_asked):
         stored = as_asked
     asked_here = reviewer.asked_here(stored.pending_id)
     if asked_here is not None and not stored.resumable:
