@@ -1,17 +1,17 @@
-"""Dynamic operations: fields and actions as data, which a person reviews before any of their code runs.
+"""Dynamic operations: fields and actions as data. The user reviews them before any of their code runs.
 
-* `spec`: the data. `check`: what must hold before anything is made of it. `advice`: what the analysis says of
-  its code. `abilities`: what the code can do, in a sentence.
-* `rehearsal`: what its code does in the sandbox on drawn values. `writing`: having a model write one.
-* `activation`: the question whether it becomes active. `lifecycle`: all operations of a tract, stored, active,
+* `spec`: the data. `check`: its validation. `advice`: the analysis of its code. `abilities`: the abilities of its
+  code, in a sentence.
+* `rehearsal`: runs its code in the sandbox on drawn values. `writing`: lets a model write one.
+* `activation`: the request to activate an operation. `lifecycle`: all operations of a tract: stored, active,
   quarantined.
-* `registry` and `action`: the classes and functions that are made of an approved spec. `pending`: what firing
-  one makes.
-* `hooks`: the handlers of a tract (the part `Tract.hooks`). `handlers`: saved ones, which go the same way.
-  `rebuilding`: a pending of another process, decided here.
+* `registry` and `action`: the classes and functions for an approved spec. `pending`: the base class of fired
+  operations.
+* `hooks`: the handlers of a tract (`Tract.hooks`). `handlers`: stored handlers, with the same review. `rebuilding`:
+  pendings of other processes, decided in this one.
 
-Knows `review`, `context`, `storage`, `analysis`, `sandbox` for actions that run there, and `llm` and
-`prompts` for a model that writes one.
+Knows `review`, `context`, `storage`, `analysis`, `sandbox` for sandboxed actions, and `llm` and `prompts` for a model
+that writes an operation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What code can do, in a sentence, such as "Can start other programs and write any file", for a reviewer.
+"""The abilities of code in a sentence for a reviewer, such as "Can start other programs and write any file".
 
-It is made of what the analysis found and of the names in the code, so it explains and contains nothing; the names
-themselves stand behind it (`advice`).
+The sentence summarizes the findings of the analysis and the names in the code. It restricts nothing. `advice` lists
+the names themselves.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BY_CATEGORY: Final = {
     Category.FILESYSTEM_READ: "read files",
     Category.ENVIRONMENT: "read secrets and environment variables",
 }
-"""What a finding of a category says that the code can do, the worst first."""
+"""The ability for each category of findings, the worst first."""
 _BY_FILE: Final = ("delete", "overwrite", "change", "write", "read")
 _MILD: Final = ("control processes", "wait for input", "read environment variables")
 _VERBS: Final = {
@@ -40,7 +40,7 @@ _VERBS: Final = {
     Category.FILESYSTEM_READ: "read",
 }
 _UNKNOWN: Final = {
-    "a function handed on": "",  # its findings tell
+    "a function handed on": "",  # covered by its findings
     "a computed variable of the environment": "",
     "native code": "",
     "a computed import": "import modules that are known only when it runs",
@@ -53,7 +53,7 @@ _UNKNOWN: Final = {
     "everything of": "import all names of a module",
     **dict.fromkeys(("a computed path", "a computed address", "a command", "code from text"), ""),
 }
-"""What the kinds of `Capabilities.unknown` say; empty if findings, files and hosts say so."""
+"""The abilities for the kinds of `Capabilities.unknown`. Empty if findings, files and hosts already cover the kind."""
 _MAGIC: Final = "a shell line or magic: %"
 _READING: Final = frozenset(
     {
@@ -70,8 +70,8 @@ _READING: Final = frozenset(
         "tags",
     }
 )
-"""Members of a tract that only read."""
-_FEW, _LENGTH = 2, 40  # names that are said, and characters of each
+"""The tract's members that only read."""
+_FEW, _LENGTH = 2, 40  # the maximum number of names, and of characters of each
 NOTHING: Final = "No use of files, the network, other programs, tools or the context was found."
 
 
@@ -85,10 +85,10 @@ def abilities(
     """Return the abilities of code, as verbs with their objects, the worst first.
 
     Args:
-        findings: what the analysis found in it.
-        reach: the names in it by kind, as in `advice.Reach`.
-        existing: the files of `used_files` that exist.
-        keeps: True if it adds to files that it writes, instead of emptying them.
+        findings: the analysis findings of the code.
+        reach: the names in the code by kind, as in `advice.Reach`.
+        existing: the entries of `used_files` that exist.
+        keeps: True if the code appends to files instead of overwriting them.
     """
     magics = _magics(reach)
     used = [f for f in findings if not (_is_import(f, reach) or (magics and f.text[:1] == "%"))]
@@ -128,7 +128,7 @@ def _said(finding: Finding) -> str:
 
 
 def _is_import(finding: Finding, reach: Mapping[str, frozenset[str]]) -> bool:
-    """Return True if a finding is about an import alone, which does nothing."""
+    """Return True if a finding is only about an import, which does nothing by itself."""
     names = reach.get("imports", frozenset())
     is_named = finding.text in names or finding.reason.startswith("Imports ")
     return finding.level is RiskLevel.LOW and not finding.paths and is_named
@@ -155,7 +155,7 @@ def ability_text(found: Sequence[str]) -> str:
 
 
 def change_text(before: Sequence[str], now: Sequence[str]) -> str:
-    """Return what a new version can do, compared with the one before, as sentences."""
+    """Return the abilities of a new version, compared with the previous version, as sentences."""
     parts = {
         "New": [one for one in now if one not in before],
         "Unchanged": [one for one in now if one in before],
@@ -168,7 +168,7 @@ def change_text(before: Sequence[str], now: Sequence[str]) -> str:
 def used_files(findings: Iterable[Finding], reach: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """Return the files that code uses, as ``verb:path``, with ``?`` for any file.
 
-    The findings also know the cells before. If they know each path, the code uses no other file.
+    The findings also take the previous cells into account. If they know each path, the code uses no other file.
     """
     told: dict[str, set[str]] = {}
     for finding in findings:
@@ -188,7 +188,7 @@ def used_files(findings: Iterable[Finding], reach: Mapping[str, frozenset[str]])
 
 
 def _files(entries: Iterable[str], existing: Collection[str], *, keeps: bool) -> list[str]:
-    """Return the uses of files, with at most a few names, or ``any file`` for an unknown path."""
+    """Return the uses of files with a limited number of names, or ``any file`` for an unknown path."""
     by_verb: dict[str, list[str]] = {}
     for entry in sorted(entries):
         verb, _, path = entry.partition(":")
@@ -203,7 +203,7 @@ def _files(entries: Iterable[str], existing: Collection[str], *, keeps: bool) ->
 
 
 def _done_to(verb: str, paths: Sequence[str], there: set[str], read: set[str]) -> str:
-    """Return the use of files. Changed files that are `there` are named as existing."""
+    """Return the use of files. Changed files that exist (`there`) are named as existing."""
     if "?" in paths:
         return f"{verb} any file"
     places = _few(

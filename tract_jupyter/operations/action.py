@@ -1,12 +1,12 @@
-"""The code of an action, and the function that it becomes.
+"""The code of an action, and its compilation into a function.
 
-In the kernel: the body is parsed on its own and put under a function's syntax node, so strings over several lines keep
-their text and line 1 of a traceback is line 1 of what the author wrote. Compiling runs nothing: the only statement that
-is executed is the `def`, which has no decorators, defaults or annotations.
+In the kernel, the body is parsed separately and placed under a function's syntax node. So multi-line strings keep
+their text, and line 1 of a traceback is line 1 of the author's code. Compilation runs none of the author's code. It
+executes only the `def` statement, which has no decorators, defaults or annotations.
 
-In the sandbox: the body runs in an interpreter of its own, on a copy of the fields, and never becomes a function of
-this process. Its `pending` is an object of the sandbox, which is read when the body has ended. So a body that fails has
-changed nothing and decided nothing, and one that ends well decides about its own pending only, once.
+In the sandbox, the body runs in a separate interpreter on a copy of the fields. It never becomes a function of this
+process. Its `pending` is a sandbox object, which is read after the body ends. So a failed body has changed and
+decided nothing. A successful body decides only about its own pending, and only once.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
 
 
 def as_function(name: str, parameters: Iterable[str], body: str) -> str:
-    """Write a function around a body, whose line 1 becomes its line 2.
+    """Write a function around a body. Line 1 of the body becomes line 2.
 
     Args:
-        name: of the function.
-        parameters: their names, in order.
-        body: it parses.
+        name: the name of the function.
+        parameters: the parameter names, in order.
+        body: valid Python statements.
 
     Raises:
-        ValueError: the body cannot be indented without changing what it means.
+        ValueError: indentation would change the meaning of the body.
     """
     before = ast.parse(body).body
     inside = lines_inside_strings(before)
@@ -64,7 +64,7 @@ def as_function(name: str, parameters: Iterable[str], body: str) -> str:
 
 
 def lines_inside_strings(body: list[ast.stmt]) -> set[int]:
-    """Return the lines that begin within a string over several lines: what they begin with is its text."""
+    """Return the numbers of lines that start inside a multi-line string. Their indentation is part of the string."""
     inside: set[int] = set()
     for statement in body:
         for node in ast.walk(statement):
@@ -84,9 +84,9 @@ def _is_same(text: str, body: list[ast.stmt]) -> bool:
 
 
 REACH = "It runs in the sandbox: reaches only pending.fields, approve and reject."
-"""The note for a reviewer of a sandboxed action."""
+"""The reviewer's note about a sandboxed action."""
 MOST_JSON = 5_000_000
-"""Characters of JSON, of what crosses in and of what crosses out."""
+"""The maximum number of JSON characters for each input and each output of the sandbox."""
 
 _MEMBERS = {"pending": frozenset({"fields", "approve", "reject"}), "tools": frozenset[str]()}
 _CLOSED = "It has no files, no network, no environment and no tools; pending.fields is all that it can read and change"
@@ -98,7 +98,7 @@ _HINTS = ErrorHints(
     members=(("'Pending' object", "In the sandbox, pending has fields, approve() and reject(reason)"),),
 )
 
-# its names begin with an underscore, as those of actions and parameters cannot
+# Its names start with an underscore, because names of actions and parameters cannot.
 PRELUDE = """\
 class Pending:
     def __init__(self, fields):
@@ -126,10 +126,10 @@ class SandboxOutcome(NamedTuple):
     """The outcome of a body that ran on a copy.
 
     Attributes:
-        returned: its value.
-        fields: as they are in the end.
-        decision: `approve` or `reject`; empty for none.
-        reason: of a rejection.
+        returned: the return value.
+        fields: the fields after the run.
+        decision: `approve`, `reject`, or empty without a decision.
+        reason: the reason for a rejection.
     """
 
     returned: Any
@@ -139,10 +139,10 @@ class SandboxOutcome(NamedTuple):
 
 
 def check_sandboxed(action: ActionDef) -> None:
-    """Check for what the sandbox surely lacks. Nothing is made of the code, and nothing runs.
+    """Check for features that the sandbox lacks. This compiles and runs nothing.
 
     Raises:
-        SpecError: what is lacking, with the first line that uses it.
+        SpecError: the sandbox lacks a feature. The error has the first line that uses it.
     """
     placed_body(action)
     found = sorted(unsupported(action.code, ("pending", *action.params), _MEMBERS))
@@ -153,10 +153,10 @@ def check_sandboxed(action: ActionDef) -> None:
 
 
 def sandboxed_body(action: ActionDef, filename: str) -> Callable[..., Any]:
-    """Return what runs an action in the sandbox: `body(pending, **arguments)`, with validated arguments.
+    """Return a function that runs an action in the sandbox: `body(pending, **arguments)`, with validated arguments.
 
-    It raises `SandboxError` where the code fails, `NoSandboxError` where there is no sandbox, and `ParameterError`
-    where the fields do not fit in the end; the pending is as it was then.
+    The function raises `SandboxError` if the code fails and `NoSandboxError` if no sandbox is available. It raises
+    `ParameterError` if the resulting fields are invalid. In all these cases the pending is unchanged.
     """
     call = f"[{action.name}(_pending, **_arguments), _pending.fields, _pending._decided]"
     code = IsolatedCode(PRELUDE, placed_body(action), call, filename, _HINTS)
@@ -175,10 +175,10 @@ def sandboxed_body(action: ActionDef, filename: str) -> Callable[..., Any]:
 
 
 def placed_body(action: ActionDef) -> str:
-    """Return an action's code as the function that the sandbox is fed.
+    """Return an action's code as a function for the sandbox.
 
     Raises:
-        SpecError: it cannot be one.
+        SpecError: the code cannot become a function.
     """
     try:
         return as_function(action.name, ("pending", *action.params), action.code)
@@ -187,7 +187,7 @@ def placed_body(action: ActionDef) -> str:
 
 
 def _applied(pending: FieldPending, outcome: SandboxOutcome) -> Any:
-    """Take over what the body made; what approval runs, runs now, as a part of the same decision."""
+    """Apply the outcome of a sandboxed body. Approval runs its work now, as part of the same decision."""
     pending.fields = pending.field_parameters.validate(outcome.fields)
     if outcome.decision == "approve":
         pending.approve()
@@ -197,10 +197,10 @@ def _applied(pending: FieldPending, outcome: SandboxOutcome) -> Any:
 
 
 def sandbox_outcome(found: Any, filename: str) -> SandboxOutcome:
-    """Read what came out, and check it: the code may have changed all that it found in its own process.
+    """Read and check the sandbox output. The code may have modified any object in its process.
 
     Raises:
-        SandboxError: it is not what comes out of an action.
+        SandboxError: the output does not have the shape of an action's outcome.
     """
     returned, fields, decided = found
     if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
@@ -220,7 +220,7 @@ def sandbox_outcome(found: Any, filename: str) -> SandboxOutcome:
 
 
 def _crossing(what: str, value: Any, filename: str) -> Any:
-    """Return a copy, as plain data."""
+    """Return a copy as plain data."""
     try:
         text = canonical_json(value)
     except ContentError as error:
@@ -246,13 +246,14 @@ def compile_action(
     """Compile an action's code into `function(pending, ...)`.
 
     Args:
-        action: its parameters become the function's, required ones first; arguments are validated at each call.
+        action: its parameters become the function's parameters, required ones first. Each call validates its
+            arguments.
         operation: the operation's name, for tracebacks: `<action:operation.name>`.
-        parameters: those of the action, where they are parsed already.
+        parameters: the action's parsed parameters, if available.
 
     Returns:
-        A function with `__signature__`, its `parameters`, and the `body` that takes validated arguments. The body of
-        a sandboxed action runs there, and changes the pending only if it ends well.
+        A function with `__signature__`, `parameters`, and a `body` that takes validated arguments. The body of a
+        sandboxed action runs in the sandbox. It changes the pending only if it succeeds.
 
     Raises:
         SpecError: the code is empty, has a syntax error (with its line), or can never run as an action.
@@ -274,7 +275,7 @@ def compile_action(
     run.__signature__ = parameters.signature("pending")  # type: ignore[attr-defined]
     run.parameters = parameters  # type: ignore[attr-defined]
     run.body = body  # type: ignore[attr-defined]
-    # mtime None: linecache drops an entry whose file is not on disk otherwise
+    # With another mtime than None, linecache drops an entry whose file is not on disk.
     linecache.cache[filename] = (
         len(action.code),
         None,
@@ -285,10 +286,10 @@ def compile_action(
 
 
 def check_code(action: ActionDef) -> None:
-    """Check that an action's code would compile. The code object is thrown away: nothing is made, nothing runs.
+    """Check that an action's code compiles. The code object is discarded, and nothing runs.
 
     Raises:
-        SpecError: as for `compile_action`; or it runs in the sandbox, and uses what is not there.
+        SpecError: as for `compile_action`, or a sandboxed action uses a feature that the sandbox lacks.
     """
     _code_of(action, tuple(action.params), f"<action:{action.name}>")
     if action.is_sandboxed:
@@ -303,7 +304,7 @@ def _compile_body(action: ActionDef, names: tuple[str, ...], filename: str) -> F
 
 
 def _code_of(action: ActionDef, names: tuple[str, ...], filename: str) -> CodeType:
-    """Compile a module that holds only the action's `def`."""
+    """Compile a module that contains only the action's `def`."""
     try:
         with warnings.catch_warnings():  # the reviewer reads findings, not the compiler's warnings on stderr
             warnings.simplefilter("ignore")

@@ -1,6 +1,6 @@
-"""The question whether an operation becomes active: its code, findings, fields, and what changed.
+"""The request to activate an operation, with its code, findings, fields and changes.
 
-`Proposal` is what it shares with the question whether a handler does (`handlers`).
+`Proposal` is the common base of this request and the request for a handler (`handlers`).
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ if TYPE_CHECKING:
 
 
 class Proposal(Pending):
-    """A proposal of code. None of it is compiled or run before it is approved.
+    """A proposal of code. None of the code is compiled or run before approval.
 
-    A subclass has what would be activated as its `spec`, read from the fields, which the fingerprint binds.
+    The fields contain the definition, and the fingerprint binds them. A subclass returns the definition as its
+    `spec`.
 
     Args:
-        operation: what approving it is called.
-        activate: makes the spec active.
+        operation: the name of the approval operation.
+        activate: activates the spec.
         options: see `Pending`.
     """
 
@@ -62,12 +63,12 @@ class Proposal(Pending):
 
     @property
     def is_definition(self) -> bool:
-        """True: an approval makes code active."""
+        """True: an approval activates code."""
         return True
 
     @property
     def resumable(self) -> bool:
-        """True: any process can activate it, as all that is needed is stored."""
+        """True: all necessary data is stored, so any process can activate the code."""
         return True
 
     def definition(self) -> Any:
@@ -75,27 +76,27 @@ class Proposal(Pending):
         return self.spec
 
     def summary(self) -> str:
-        """Return the author's own description."""
+        """Return the author's description."""
         return str(self.spec.description)
 
     def more_tables(self) -> tuple[ValueTable, ...]:
-        """Return what its author says of it, in full."""
+        """Return the author's statements about the definition, in full."""
         rows = tuple(ValueRow(name, "", text) for name, text in self.said().items() if text)
         return (ValueTable("Definition", rows, "rows"),)
 
     def said(self) -> dict[str, str]:
-        """Return the parts of the definition besides its code and fields."""
+        """Return the parts of the definition other than its code and fields."""
         raise NotImplementedError
 
 
 def changes_block(which: str, changes: str) -> tuple[CodeBlock, ...]:
-    """Return the difference to an earlier version; no block if there is none."""
+    """Return the difference to an earlier version. Return no block if there is none."""
     title = f"Changes since the {which} version"
     return (CodeBlock(title, changes, language="diff", binds="nothing"),) if changes else ()
 
 
 def unified_diff(before: Sequence[str], after: Sequence[str], old: str) -> str:
-    """Return a diff from the lines before to those proposed; empty if they are the same."""
+    """Return a diff from the old lines to the proposed lines. Empty if they are equal."""
     return "\n".join(difflib.unified_diff(before, after, old, "proposed", lineterm="", n=2))
 
 
@@ -109,22 +110,22 @@ _TWO_STAGES = (
 )
 _REHEARSAL = "rehearsal"
 REQUEST = "TJ-VOLATILE"
-"""The code of the finding that a proposal wants something which only a person decides; no rule of the analysis."""
+"""The finding code for a request in a proposal that only the user decides. It is not a rule of the analysis."""
 _ACTIVE_ALREADY = (
     "A model's version of this one is active without a review, since all of its code runs in the sandbox."
 )
 
 
 class PendingActivation(Proposal):
-    """A proposed operation. Nothing of it is compiled or run before it is approved.
+    """A proposed operation. Its code is compiled and run only after approval.
 
     Args:
         checked: the proposal.
-        requests: the fields that it wants to be volatile, where it is not for whoever wrote it to say so. They are not,
-            unless a person accepts that.
-        active: the version that is active now, if any.
-        approved: the version that was approved last, active or not; the panel shows the difference.
-        rehearsal: what its code did in the sandbox, if it was rehearsed.
+        requests: the fields that another author wants to be volatile. They become volatile only if the user accepts
+            that.
+        active: the active version, if any.
+        approved: the last approved version, active or not. The panel shows the difference.
+        rehearsal: the results of the code in the sandbox, if it was rehearsed.
         options: see `Proposal`.
     """
 
@@ -151,15 +152,15 @@ class PendingActivation(Proposal):
         self._approved = approved or active
         self._before: tuple[str, ...] | None = None
         self.is_typed = False
-        """True if the user typed all of it in a cell, so that it need not be read again."""
+        """True if the user typed all of the code in a cell and need not read it again."""
 
     @property
     def spec(self) -> OperationSpec:
-        """The spec that would be activated: a copy, read from the fields, which the fingerprint binds."""
+        """A copy of the proposed spec, read from the fields, which the fingerprint binds."""
         return spec_from_json(self.fields["spec"])
 
     def definition(self) -> CheckedSpec:
-        """Return the checked spec of the text in the fields. Only other text is read and checked again."""
+        """Return the checked spec of the text in the fields. Only changed text is parsed and checked again."""
         if self._checked.text != self.fields["spec"]:
             self._checked = CheckedSpec.read(self.fields["spec"])
         return self._checked
@@ -168,17 +169,17 @@ class PendingActivation(Proposal):
         return self.definition().spec
 
     def summary(self) -> str:
-        """Return the author's own description."""
+        """Return the author's description."""
         return self._spec().description
 
     @property
     def runs_in(self) -> RunsIn:
-        """The sandbox if all of its actions run there; else the kernel."""
+        """`sandbox` if all actions run there, otherwise `kernel`."""
         return "sandbox" if self._spec().is_sandboxed else "kernel"
 
     @property
     def requests(self) -> tuple[str, ...]:
-        """The fields that standing approvals and recorded decisions will not look at, if a person accepts that."""
+        """The fields that standing approvals and recorded decisions ignore if the user accepts that."""
         asked = self.fields.get("volatile", ())
         return tuple(name for name in self._spec().fields if name in asked)
 
@@ -200,7 +201,7 @@ class PendingActivation(Proposal):
 
     @property
     def rehearsal(self) -> Rehearsal | None:
-        """What its code did in the sandbox, as it was when it was rehearsed; None if it was not."""
+        """The results of the last rehearsal, or None without a rehearsal."""
         return Rehearsal.from_dict(self.fields.get(_REHEARSAL))
 
     @action
@@ -215,7 +216,7 @@ class PendingActivation(Proposal):
         return made.summary
 
     def through_gate(self, name: str, arguments: dict[str, Any], run: Callable[[], Any]) -> Any:
-        """Store with an approval only that something was accepted."""
+        """Drop empty arguments of an approval, so the decision stores only accepted requests."""
         __tracebackhide__ = True
         given = {key: value for key, value in arguments.items() if value} if name == "approve" else arguments
         return super().through_gate(name, given, run)
@@ -223,10 +224,12 @@ class PendingActivation(Proposal):
     def edited(
         self, action: str, arguments: Mapping[str, Any], *, keep: bool = True
     ) -> AbstractContextManager[None]:
-        """Make those fields volatile that a person accepts as such; undone if the block raises, or with `keep=False`.
+        """Make the requested fields volatile if the user accepts that.
+
+        The change is undone if the block raises, or with `keep=False`.
 
         Raises:
-            GrantError: it is no person who accepts it, or nothing is to be accepted.
+            GrantError: the decision is not the user's, or there is no such request.
         """
         fields = self.fields
         if action == "approve" and arguments.get("volatile"):
@@ -246,7 +249,7 @@ class PendingActivation(Proposal):
 
     @property
     def title(self) -> str:
-        """The heading of its panel: says whether it is new or a change."""
+        """The title of the panel. It says whether the operation is new or a replacement."""
         new, changed = titles(self._spec().name)
         return new if self._active is None else changed
 
@@ -256,7 +259,7 @@ class PendingActivation(Proposal):
         return _activation(checked.spec.name, checked.spec_hash)
 
     def why(self) -> str:
-        """Explain why a person is asked."""
+        """Explain why the user is asked."""
         source = f" (from {self.triggered_by})" if self.triggered_by else ""
         told = [
             f"Code that was written for you runs only after you approved it{source}.",
@@ -269,7 +272,7 @@ class PendingActivation(Proposal):
         return " ".join(filter(None, told))
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """Return the change since the active version, if there is one, and the code of each action."""
+        """Return the code of each action, after the difference to the previous version, if there is one."""
         spec = self._spec()
         advice = self.tract.operations.advice
         if self._analysed is None or self._analysed[0] is not spec or self._analysed[1] is not advice:
@@ -283,11 +286,11 @@ class PendingActivation(Proposal):
         return tuple(replace(block, is_typed=self.is_typed) for block in blocks)
 
     def more_tables(self) -> tuple[ValueTable, ...]:
-        """Return the definition's other parts."""
+        """Return the other parts of the definition."""
         return tuple(replace(table, is_typed=self.is_typed) for table in super().more_tables())
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """Show the fields, and what the code can access: all of it, or what the last approved version could not."""
+        """Return the fields, and the code's access: all of it, or only the additions to the last approved version."""
         spec, approved = self._spec(), self._approved
         fields = ValueTable("Fields", tuple(_field_rows(spec)), "rows")
         reach = reach_table(
@@ -299,7 +302,7 @@ class PendingActivation(Proposal):
         return tuple(replace(table, is_typed=self.is_typed) for table in tables)
 
     def _ability(self) -> str:
-        """Return what it can do, in a sentence; of another version, compared with the one approved last."""
+        """Return the abilities in a sentence, compared with the last approved version if there is one."""
         self.code_blocks()
         now = self._abilities_of(self._spec(), self._analysed[2] if self._analysed else ())
         if self._approved is None:
@@ -316,7 +319,7 @@ class PendingActivation(Proposal):
         return abilities(found, spec_reach(spec))
 
     def said(self) -> dict[str, str]:
-        """Return its name, its version, and what happens when it is fired."""
+        """Return the name, the version, and the behavior of a firing."""
         spec = self._spec()
         sandboxed = ", ".join(action.name for action in spec.actions.values() if action.is_sandboxed)
         return {
@@ -331,7 +334,7 @@ class PendingActivation(Proposal):
 
 
 def _request_text(names: Sequence[str]) -> str:
-    """Describe what a proposal asks for that only a person decides; empty if nothing."""
+    """Describe the requests that only the user decides. Empty if there are none."""
     if not names:
         return ""
     return (
@@ -356,12 +359,12 @@ def _request_block(spec: OperationSpec, names: Sequence[str]) -> CodeBlock:
 
 
 def titles(name: str) -> tuple[str, str]:
-    """Return the titles of an operation's activation: of a new one, and of another version."""
+    """Return the titles of an activation request: for a new operation, and for a replacement."""
     return f"Activate operation {name}", f"Replace operation {name}"
 
 
 def activation_fingerprint(spec: OperationSpec) -> str:
-    """Return the fingerprint that the approval of a spec has: it binds to all of it."""
+    """Return the fingerprint for the approval of a spec. It binds the whole spec."""
     return fingerprint(*_activation(spec.name, spec.spec_hash)[:4])
 
 
@@ -370,7 +373,7 @@ def _activation(name: str, spec_hash: str) -> Subject:
 
 
 def spec_diff(old: OperationSpec, new: OperationSpec) -> str:
-    """Return a unified diff of two versions, in the form a person writes operations in; empty if they are the same."""
+    """Return a unified diff of two versions, in the notation of an operation cell. Empty if they are equal."""
     return unified_diff(_readable(old), _readable(new), "active")
 
 

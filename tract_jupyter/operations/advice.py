@@ -1,6 +1,6 @@
-"""The reach of code, the additional reach of a changed version, and the findings of the analysis.
+"""The reach of code, the additional reach of a new version, and the findings of the analysis.
 
-`Advice` is how code is analysed for review: which rules look, and what a reviewer has to know of that.
+`Advice` configures the analysis for reviews: the active rules, and notes for the reviewer about them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
 
 
-_SHOWN = 40  # entries of a kind
+_SHOWN = 40  # entries of each kind
 _MEANING = {
     "imports": "modules",
     "calls": "what it calls",
@@ -37,13 +37,13 @@ _MEANING = {
     "decides": "default decision",
 }
 Reach = dict[str, frozenset[str]]
-"""Names by kind: those of `Capabilities`, and `fields`, `actions`, `decides`."""
+"""Names by kind: the kinds of `Capabilities`, and `fields`, `actions`, `decides`."""
 
 
 def spec_reach(spec: OperationSpec) -> Reach:
-    """Find what an operation can access: its code, typed fields and actions, and whether it asks.
+    """Return the access of an operation: its code, typed fields and actions, and its default decision.
 
-    Code in the sandbox reaches nothing but the fields, whatever its text says.
+    Code in the sandbox can access only the fields, so its text does not count.
     """
     return {
         **_code_reach(action for action in spec.actions.values() if not action.is_sandboxed),
@@ -66,14 +66,14 @@ def spec_reach(spec: OperationSpec) -> Reach:
 
 
 def handler_reach(operation: str, code: ActionDef) -> Reach:
-    """Find what a handler can access, and what it decides about."""
+    """Return the access of a handler, and the operation that it decides about."""
     return {**_code_reach([code]), "decides": frozenset({f"decides about {operation}"})}
 
 
 def gained(old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset[str]]) -> Reach:
-    """Return what the new version can access that the old one could not; everything, without an old one.
+    """Return the access that the new version adds. Without an old version, return all access.
 
-    Of code that cannot be understood nothing is the same: it counts as gained again.
+    Access that the analysis cannot understand never counts as unchanged. It counts as added again.
     """
     if old is None:
         return dict(new)
@@ -91,7 +91,7 @@ def gained(old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset
 def reach_table(
     old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset[str]], summary: str = ""
 ) -> ValueTable:
-    """Show that to a reviewer, under a sentence that sums it up; say so if nothing is new."""
+    """Return a table of the added access for a reviewer, under a summary. If there is none, the table says so."""
     found = gained(old, new)
     title = ACCESS if old is None else f"{ACCESS} that the approved version could not"
     rows = tuple(ValueRow(kind, _MEANING[kind], _listed(found[kind])) for kind in _MEANING if found.get(kind))
@@ -117,14 +117,14 @@ def _listed(names: frozenset[str]) -> str:
 
 
 class Advice:
-    """The one way to the analysis for everything that is reviewed; paths are judged against the working directory.
+    """The entry point to the analysis for all reviewed code. Paths are relative to the working directory.
 
     Args:
-        off: codes of rules that do not look.
-        levels: the levels of rules that are to matter more, or less, than they do by themselves.
+        off: the codes of disabled rules.
+        levels: the risk levels of rules that override the default levels.
 
     Raises:
-        TractError: a rule or a level does not exist, or the rule cannot be switched off.
+        TractError: a rule or a level does not exist, or the rule cannot be disabled.
     """
 
     def __init__(self, off: Iterable[str] = (), levels: Mapping[str, str] | None = None) -> None:
@@ -137,12 +137,12 @@ class Advice:
         self._session = AnalysisSession(self.analyzer)
 
     def is_of(self, off: Iterable[str], levels: Mapping[str, str], effects: Iterable[str] = ()) -> bool:
-        """Return True if it was made of these settings."""
+        """Return True if the settings are equal to these."""
         return (set(self.off), self.levels, self.effects) == (set(off), dict(levels), tuple(effects))
 
     @property
     def note(self) -> str:
-        """The settings of the analysis, for a reviewer who would take silence for safety."""
+        """The analysis settings for a reviewer, because disabled rules report nothing."""
         parts = []
         if self.off:
             count = f"{len(self.off)} rules are" if len(self.off) > 1 else "1 rule is"
@@ -155,7 +155,7 @@ class Advice:
         return " ".join(parts)
 
     def block(self, action: ActionDef) -> CodeBlock:
-        """Return an action's code as a reviewer sees it: the `def` line, then the body with its own line numbers."""
+        """Return an action's code for review: the `def` line, then the body with its own line numbers."""
         header = f"def {action.name}{action.parameters().signature_text('pending')}:"
         block = self.code_block(action.name, action.code)
         notes = [REACH if action.is_sandboxed else "", block.analysis_note]
@@ -170,7 +170,7 @@ class Advice:
         tools: Iterable[str] = (),
         cells_before: Sequence[str] = (),
     ) -> CodeBlock:
-        """Return code as a reviewer sees it, which may call these tools and sees the variables of these cells."""
+        """Return code for review. The code may call these tools and see the variables of these cells."""
         result = self.analyze(code, tools=tools, cells_before=cells_before)
         nothing = "" if result.findings else result.summary()
         note = " ".join(filter(None, [nothing, self.note]))
@@ -183,13 +183,13 @@ class Advice:
         tools: Iterable[str] = (),
         cells_before: Sequence[str] = (),
     ) -> AnalysisResult:
-        """Analyse code. Cells before it are read only once, as long as they stay the same."""
+        """Analyze code. Unchanged previous cells are analyzed only once."""
         if not cells_before:
             return self.analyzer.analyze(code, tools=tools)
         return self._session.analyze(code, tools=tools, cells_before=cells_before)
 
     def why_not_reading(self, block: CodeBlock, kernel: KernelNames) -> str:
-        """Return why code may do more than read; empty if it has no findings, and only reads."""
+        """Return the reason why code may do more than read. Empty if it has no findings and only reads."""
         from tract_jupyter.analysis import why_not_reading
 
         if self.off:
@@ -199,7 +199,7 @@ class Advice:
         return str(why_not_reading(block.code, kernel))
 
     def ability(self, block: CodeBlock) -> str:
-        """Return what code can do, in a sentence; it says so if a file that it writes exists."""
+        """Return the abilities of code in a sentence. It mentions files that exist already."""
         from tract_jupyter.analysis import RiskLevel, capabilities_of
 
         reach = _as_dict(capabilities_of(block.code))
@@ -211,7 +211,7 @@ class Advice:
 
 
 def _finding_text(findings: Sequence[Finding]) -> str:
-    """Return the worst finding as a clause; one about reading a file only if there is no other of that level."""
+    """Return the worst finding as a clause. At the same level, a finding about reading a file comes last."""
     from tract_jupyter.analysis import RULES, Category
 
     one = max(findings, key=lambda f: (f.level.rank, f.category is not Category.FILESYSTEM_READ))
@@ -223,11 +223,11 @@ def _finding_text(findings: Sequence[Finding]) -> str:
 
 
 _APPENDS = re.compile(r"""(["'])(?:[bt]?a[bt]?\+?|r[bt]?\+[bt]?)\1""")
-"""The mode of a file that is not emptied when it is opened."""
+"""A file mode that does not truncate the file on opening."""
 
 
 def _exists(path: str) -> bool:
-    with suppress(OSError, ValueError):  # no path at all
+    with suppress(OSError, ValueError):  # not a path
         return Path(path).expanduser().is_file()
     return False
 

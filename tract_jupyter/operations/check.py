@@ -1,4 +1,4 @@
-"""The rules that a spec must satisfy before anything is made of it. Nothing is compiled here, and nothing runs."""
+"""The validation rules for a spec. This module compiles and runs nothing."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ if TYPE_CHECKING:
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
 
 TOOL_PREFIX = "fire_"
-"""The prefix of the name of an operation's tool; no other tool has it."""
+"""The prefix of the tool name of each operation. No other tool name has it."""
 
 MAX_NAME = 59
-"""The longest name of an operation: providers of models take 64 characters, with the prefix of its tool."""
+"""The maximum length of an operation's name. Model providers allow 64 characters, including the tool prefix."""
 
 _SAID = frozenset({"approve", "reject", APPROVE_ONLY.casefold(), *OWN_WORDS})
-"""Words of the buttons and prompts of every request."""
+"""The words on the buttons and prompts of every request."""
 
 _ALIKE = {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE"}
-"""Alphabets with letters that look the same."""
+"""Alphabets with identical-looking letters."""
 
 _GREEK_OF_ITS_OWN = frozenset("ΓΔΘΛΞΠΣΦΨΩαβγδεζηθικλμξπρςστυφχψω")
-"""Letters that are used beside Latin ones, as in Δt, and are taken for none of these."""
+"""Greek letters that occur with Latin ones, as in Δt, and look like none of them."""
 
 _MEMBERS = frozenset(members_of(DynamicPending))
 _MEMBERS_GUIDED = frozenset(members_of(GuidedDynamicPending))
 _DECISIONS = frozenset({"approve", "reject", "pass_through", "fields"})
 _RECORDED = frozenset({"expire"})
-"""A name that is stored like an action without being one: nobody decided in time."""
+"""A stored name that looks like an action: the expiry of a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedSpec:
-    """A spec that satisfies every rule, with what was made of it on the way, each part once.
+    """A valid spec, with the values computed during validation.
 
     Attributes:
-        spec: it shares nothing with what it was read from.
-        text: its JSON: what is signed and stored.
+        spec: a copy that shares nothing with the source.
+        text: its JSON, which is signed and stored.
         spec_hash: sha256 of the canonical form.
-        fields: the operation's fields, with their types parsed.
-        actions: the parameters of each action, by its name.
+        fields: the operation's fields, with parsed types.
+        actions: the parameters of each action, by action name.
     """
 
     spec: OperationSpec
@@ -67,23 +67,23 @@ class CheckedSpec:
 
     @classmethod
     def of(cls, spec: OperationSpec | CheckedSpec) -> CheckedSpec:
-        """Check names, types, defaults and shape of a spec, by way of its text.
+        """Check the names, types, defaults and shape of a spec, after a conversion to text.
 
         Raises:
-            OperationExistsError: the name is that of a built-in operation.
-            SpecError: anything else; the message says where and what to do.
+            OperationExistsError: a built-in operation has this name.
+            SpecError: any other error. The message has the position and the remedy.
         """
         return spec if isinstance(spec, CheckedSpec) else cls.read(spec_to_json(spec))
 
     @classmethod
     def read(cls, text: str) -> CheckedSpec:
-        """Read a spec from its text and check it; otherwise as `of`."""
+        """Parse a spec from its text and check it. Raise the same errors as `of`."""
         spec = spec_from_json(text)
         fields, actions = _check(spec)
         return cls(spec, text, spec.spec_hash, fields, actions)
 
     def with_volatile(self, names: Collection[str]) -> CheckedSpec:
-        """Return the same with these fields as the volatile ones, and no others."""
+        """Return a spec with exactly these fields volatile."""
         changed = self.spec.with_volatile(names)
         return self if changed == self.spec else CheckedSpec.of(changed)
 
@@ -92,14 +92,14 @@ def check_spec(spec: OperationSpec) -> OperationSpec:
     """Check names, types, defaults and shape, and return a copy that shares nothing with `spec`.
 
     Raises:
-        OperationExistsError: the name is that of a built-in operation.
-        SpecError: anything else; the message says where and what to do.
+        OperationExistsError: a built-in operation has this name.
+        SpecError: any other error. The message has the position and the remedy.
     """
     return CheckedSpec.of(spec).spec
 
 
 def _check(spec: OperationSpec) -> tuple[Parameters, dict[str, Parameters]]:
-    """Check a spec, and return what its fields and its actions take."""
+    """Check a spec. Return its fields, and the parameters of each action."""
     if spec.name in BUILTIN_OPERATIONS:
         raise OperationExistsError(f"{spec.name!r} is a built-in operation; choose another name")
     check_name("an operation", spec.name, reserved=_DECISIONS)
@@ -121,7 +121,7 @@ def _check(spec: OperationSpec) -> tuple[Parameters, dict[str, Parameters]]:
 def _check_condition(
     condition: FiringCondition, fields: Parameters, actions: Mapping[str, Parameters]
 ) -> None:
-    """Check that an operation can be fired by itself with the values that it gives, and does what it says then."""
+    """Check the field values and the action of a `FiringCondition`."""
     action = condition.action
     if action is not None and action not in actions:
         known = f" It has {', '.join(actions)}" if actions else " It has no actions"
@@ -149,10 +149,10 @@ def _check_action(key: str, action: ActionDef, members: frozenset[str]) -> Param
 
 
 def _check_told_apart(actions: Mapping[str, ActionDef]) -> None:
-    """Check that each button has its own words, none of them those of the buttons that every request has.
+    """Check that each button has different words, and no words of the buttons that every request has.
 
     Raises:
-        SpecError: two have the same words, or one is reserved.
+        SpecError: two actions have the same words, or the words are reserved.
     """
     said: dict[str, str] = {}
     for name in actions:
@@ -169,11 +169,11 @@ def _check_told_apart(actions: Mapping[str, ActionDef]) -> None:
 
 
 def check_name(what: str, name: object, *, reserved: frozenset[str]) -> None:
-    """Check that a name can be one.
+    """Check that a name is valid.
 
     Raises:
-        SpecError: it is no identifier, a Python keyword, begins with an underscore, is reserved, or can be taken for
-            another one that looks the same.
+        SpecError: the name is not an identifier, is a Python keyword, starts with an underscore, is reserved, is too
+            long, or looks like another name.
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise SpecError(
@@ -196,10 +196,10 @@ def check_name(what: str, name: object, *, reserved: frozenset[str]) -> None:
 
 
 def _check_letters(what: str, name: str) -> None:
-    """Check that a name is read as it is written, and is taken for no other one.
+    """Check that Python reads a non-ASCII name as written, and that it looks like no other name.
 
     Raises:
-        SpecError: Python reads it otherwise, a part cannot be seen, or it mixes alphabets that look alike.
+        SpecError: Python normalizes the name, a character is invisible, or it mixes alphabets that look alike.
     """
     if (plain := unicodedata.normalize("NFKC", name)) != name:  # Python reads names in this form
         raise SpecError(f"{_show(name)} is not a name for {what}: Python reads it as {plain!r}; write it so")

@@ -1,6 +1,6 @@
-"""A handler as data: the body of a function that is given the pending and decides about it.
+"""Handlers as data: each is the body of a function that receives a pending and decides about it.
 
-One that is not active may be a guard that somebody counts on: a person is asked in its place.
+An inactive handler may be a guard that the user relies on. So the user is asked in its place.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class HandlerSpec:
     """A handler of one operation.
 
     Attributes:
-        operation: what it decides about; `"*"` for everything.
-        name: what it goes by.
-        code: the body of `def name(pending)`, kept to the letter.
+        operation: the operation that it decides about, or `"*"` for all operations.
+        name: the handler's name.
+        code: the body of `def name(pending)`, unchanged.
         description: one line.
     """
 
@@ -48,7 +48,7 @@ class HandlerSpec:
 
     @property
     def action(self) -> ActionDef:
-        """The code as an action without parameters, which is how it is checked, shown and compiled."""
+        """The code as an action without parameters, for checking, display and compilation."""
         return ActionDef(self.name, self.description, {}, self.code)
 
     @property
@@ -57,10 +57,10 @@ class HandlerSpec:
         return digest(asdict(self))
 
     def checked(self) -> HandlerSpec:
-        """Check everything without making anything of it.
+        """Check all parts without compiling or running the code.
 
         Raises:
-            SpecError: a part is not a text, the name is not valid, or the code would not compile.
+            SpecError: a part is not a text, the name is invalid, or the code does not compile.
         """
         for part, value in asdict(self).items():
             if not isinstance(value, str):
@@ -72,15 +72,15 @@ class HandlerSpec:
         return self
 
     def to_json(self) -> str:
-        """Return the handler's text: what is signed and stored."""
+        """Return the handler's text for signing and storage."""
         return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> HandlerSpec:
-        """Read what `to_json` made.
+        """Parse the text from `to_json`.
 
         Raises:
-            SpecError: it is something else.
+            SpecError: the text is not a handler.
         """
         try:
             data: Any = json.loads(text)
@@ -93,11 +93,11 @@ ACTIVATE_HANDLER = "activate_handler"
 
 
 class PendingHandler(Proposal):
-    """A proposed handler. Nothing of it is compiled or run before it is approved.
+    """A proposed handler. Its code is compiled and run only after approval.
 
     Args:
         spec: the checked proposal.
-        approved: the version that was approved last, if any; the panel shows the difference.
+        approved: the last approved version, if any. The panel shows the difference.
         options: see `Proposal`.
     """
 
@@ -109,12 +109,12 @@ class PendingHandler(Proposal):
 
     @property
     def spec(self) -> HandlerSpec:
-        """The handler that would be activated: read from the fields, which the fingerprint binds."""
+        """The proposed handler, read from the fields, which the fingerprint binds."""
         return HandlerSpec.from_json(self.fields["handler"])
 
     @property
     def title(self) -> str:
-        """The heading of its panel: says what it would decide about."""
+        """The title of the panel. It names the operation."""
         spec = self.spec
         verb = "Activate" if self._approved is None else "Replace"
         return f"{verb} handler {spec.name} of {spec.operation}"
@@ -125,11 +125,11 @@ class PendingHandler(Proposal):
         return Subject("handler", f"{spec.operation}/{spec.name}", spec.spec_hash, {})
 
     def why(self) -> str:
-        """Explain why a person is asked."""
+        """Explain why the user is asked."""
         return f"It would decide about {self.spec.operation!r} in your place, each time it is fired."
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """Return the change since the version that was approved last, if there is one, and the code."""
+        """Return the code, after the difference to the last approved version, if there is one."""
         code = self.tract.operations.advice.block(self.spec.action)
         if self._approved is None:
             return (code,)
@@ -137,7 +137,7 @@ class PendingHandler(Proposal):
         return (*changes_block("last approved", changes), code)
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """Show what the code can access: all of it, or what the version before could not."""
+        """Return the access of the code, or only the additional access compared with the last approved version."""
         spec, approved = self.spec, self._approved
         now = handler_reach(spec.operation, spec.action)
         can = self._abilities(spec.action, now)
@@ -150,7 +150,7 @@ class PendingHandler(Proposal):
         return abilities(self.tract.operations.advice.block(code).findings, reach)
 
     def said(self) -> dict[str, str]:
-        """Return its name, and what it decides about."""
+        """Return the handler's name, description and operation."""
         spec = self.spec
         return {"operation": spec.operation, "name": spec.name, "description": spec.description}
 
@@ -159,7 +159,7 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
     """The stored handlers of one tract, which decide through its bus.
 
     Attributes:
-        active: by operation and name, as in `quarantined`.
+        active: the active handlers by operation and name. `quarantined` has the same keys.
     """
 
     kind = "handler"
@@ -173,7 +173,7 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
         self._bus = bus
 
     def activate(self, spec: HandlerSpec) -> None:
-        """Compile a handler that a person approved, sign and store it, and have it decide from now on."""
+        """Compile, sign and store a handler that the user approved. It decides from now on."""
         self._check_free(spec)
         function = _compiled(spec.checked())
         key = self.key_of(spec)
@@ -184,10 +184,10 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
         self.take_on(key, partial(self._attach, spec, function))
 
     def propose(self, spec: HandlerSpec, **options: Any) -> PendingHandler:
-        """Check a handler without making anything of it, and return the pending whose approval activates it.
+        """Check a handler without compiling it, and return the pending whose approval activates it.
 
         Raises:
-            SpecError: it is wrong, or active already, unchanged.
+            SpecError: the handler is invalid, or the same version is already active.
         """
         active = self.active.get(self.key_of(spec))
         if active == spec.checked():
@@ -196,17 +196,17 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
         return PendingHandler(spec, tract=self._tract, activate=self.activate, approved=active, **options)
 
     def review_quarantined(self, operation: str, name: str) -> PendingHandler:
-        """Return the pending that would activate a stored handler.
+        """Return the pending that activates a stored handler.
 
         Raises:
-            SpecError: there is none, or it cannot be read.
+            SpecError: there is no such handler, or it is not readable.
         """
         pending = self.propose(self.to_review(operation, name), triggered_by=FROM_STORE)
         pending.origin = FROM_STORE
         return pending
 
     def forget(self, operation: str) -> None:
-        """Forget all stored handlers of an operation; the event log tells of each."""
+        """Delete all stored handlers of an operation. The event log records each deletion."""
         with self.database.write() as connection:
             names = _names(self.rows.all(connection), operation)
             self.rows.delete(connection, operation)
@@ -215,17 +215,17 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
         for key in [key for key in (*self.active, *self.quarantined) if key[0] == operation]:
             self.drop(key)
 
-    # --- what a stored handler is
+    # --- stored handlers
 
     def content(self, row: StoredHandler) -> list[Any]:
-        """Sign the handler with the names of those it was approved beside."""
+        """Return the signed parts of a row: the handler, and the names of the handlers at the time of its approval."""
         return [row.spec_json, _beside(row)]
 
     def why_not(self, row: StoredHandler, rows: list[StoredHandler]) -> str:
-        """Explain why a row may not decide; empty if it may.
+        """Explain why a stored handler must not decide. Empty if it may.
 
-        Those that it was approved with are still there, in their order: a guard before it would be missed. More may
-        have come, which other people approved.
+        The handlers from the time of its approval must still exist, in the same order. Otherwise a guard before it
+        could be missing. Additional handlers are allowed, because each has its own approval.
         """
         foreign = super().why_not(row, rows)
         if foreign:
@@ -238,19 +238,19 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
         )
 
     def read(self, row: StoredHandler) -> HandlerSpec:
-        """Read a stored handler."""
+        """Parse a stored handler."""
         return HandlerSpec.from_json(row.spec_json)
 
     def key_of(self, item: HandlerSpec) -> tuple[str, str]:
-        """Return its operation and its name."""
+        """Return the operation and the name of a handler."""
         return (item.operation, item.name)
 
     def active_item(self, key: tuple[str, str]) -> HandlerSpec | None:
-        """Return the active handler of an operation and a name."""
+        """Return the active handler with this operation and name."""
         return self.active.get(key)
 
     def require(self, key: tuple[str, str]) -> None:
-        """Raise a SpecError if it is not active."""
+        """Raise a SpecError if the handler is not active."""
         if key not in self.active:
             operation, name = key
             if key in self.quarantined:
@@ -262,16 +262,16 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
             raise SpecError(f"no stored handler {name!r} of {operation!r}; there are: {known}")
 
     def attach(self, item: HandlerSpec) -> None:
-        """Have it decide from now on; its code is compiled when it is first called."""
+        """Activate a handler. Its code is compiled on the first call."""
         self._attach(item, _compiled_when_called(item))
 
     def detach(self, key: tuple[str, str]) -> None:
-        """Have it decide nothing any more, and nobody in its place."""
+        """Deactivate a handler. The user is not asked in its place."""
         self.active.pop(key, None)
         self._bus.remove(*key)
 
     def withhold(self, key: tuple[str, str]) -> None:
-        """Have a person asked where it would decide, until it is reviewed or deleted."""
+        """Deactivate a handler. The user is asked in its place until it is reviewed or deleted."""
         self.active.pop(key, None)
         self._bus.withhold(*key)
 
@@ -279,7 +279,7 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
     def changing(
         self, connection: Connection, key: tuple[str, str], *, is_new: bool = False
     ) -> Iterator[None]:
-        """Change rows of an operation, and sign those that may decide, and the new one, with what is beside then."""
+        """Change rows of an operation. Then sign the valid rows and the new row with the current list of handlers."""
         operation, name = key
         before = self._of(connection, operation)
         mine = {row.name for row in before if not self.why_not(row, before)}
@@ -302,10 +302,10 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
         self.active[self.key_of(spec)] = spec
 
     def _check_free(self, spec: HandlerSpec) -> None:
-        """Check that it takes the place of no handler but a stored one: that could be a veto which nobody would miss.
+        """Check that a handler replaces no function registered by `on`. The function could be a guard.
 
         Raises:
-            SpecError: the name is that of a function which `on` registered.
+            SpecError: `on` registered a function with this name.
         """
         is_stored = (spec.operation, spec.name) in {**self.active, **self.quarantined}
         if not is_stored and spec.name in self._bus.names(spec.operation):
@@ -316,10 +316,10 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
 
 
 def _beside(row: StoredHandler) -> list[str]:
-    """Return the names of the handlers that it was approved beside, in their order.
+    """Return the names of the operation's handlers at the time of approval, in order.
 
     Raises:
-        ValueError: that cannot be read.
+        ValueError: the list is not readable.
     """
     beside: list[str] = json.loads(row.beside_json or "null")
     return beside

@@ -1,4 +1,4 @@
-"""The handlers of one tract: functions of this session, and code that is kept across restarts."""
+"""The handlers of one tract: functions of this session, and code that survives restarts."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class Hooks:
-    """Registers handlers, lists them, and keeps those that are stored.
+    """Registers, lists and stores handlers.
 
     Args:
-        firing: has pendings decided.
-        operations: say which operations there are.
+        firing: decides about pendings.
+        operations: knows the available operations.
         saved: the stored handlers.
 
     Attributes:
         bus: routes pendings to their handlers.
-        saved: the stored handlers, with those that are in quarantine.
+        saved: the stored handlers, including the quarantined ones.
     """
 
     def __init__(self, firing: Firing, operations: Operations, saved: Handlers) -> None:
@@ -47,19 +47,20 @@ class Hooks:
         after: str | None = None,
         at: int | None = None,
     ) -> str:
-        """Register a handler, and return its name; arguments as of `Tract.on`.
+        """Register a handler, and return its name. The arguments are the same as in `Tract.on`.
 
         Raises:
-            OperationError: there is no such operation or place, the name is taken, or it cannot be called.
+            OperationError: the operation or the position does not exist, the name is in use, or the handler is not
+                callable.
         """
         check_operation(operation, self._operations.hookable)
         return self.bus.on(operation, handler, name=name, before=before, after=after, at=at)
 
     def off(self, operation: str, handler: Callable[[Any], object] | str | None = None) -> None:
-        """Remove a handler by function or name, or all of an operation.
+        """Remove a handler by function or name, or all handlers of an operation.
 
         Raises:
-            OperationError: the name of the operation is no text.
+            OperationError: the operation's name is not a text.
         """
         check_text(operation, "the name of an operation", error=OperationError)
         self.bus.off(operation, handler)
@@ -77,38 +78,39 @@ class Hooks:
         pending_id: str | None = None,
         limit: int = 1_000,
     ) -> builtins.list[HookEvent]:
-        """Return what handlers did: the newest entries that fit, oldest first.
+        """Return the handlers' log: the newest matching entries, oldest first.
 
-        The store keeps the last 10,000 of a tract.
+        The store keeps the last 10,000 entries of a tract.
 
         Args:
-            operation: only of pendings of this operation.
-            handler: only of this handler.
-            outcome: only with this outcome, such as `approved`.
-            pending_id: only of this pending.
-            limit: how many at most.
+            operation: only pendings of this operation.
+            handler: only this handler.
+            outcome: only this outcome, such as `approved`.
+            pending_id: only this pending.
+            limit: the maximum number of entries.
 
         Raises:
-            ContentError: the limit is no whole number.
+            ContentError: the limit is not a whole number.
         """
         return self.bus.log.newest(
             operation=operation, handler=handler, outcome=outcome, pending_id=pending_id, limit=check_limit(limit)
         )  # fmt: skip
 
     def save_handler(self, operation: str, name: str, code: str, *, description: str = "") -> None:
-        """Keep a handler across restarts, which is to approve its code: read it before, or use `propose_handler`.
+        """Store a handler that survives restarts. This approves its code, so read it first or use `propose_handler`.
 
-        It is compiled, signed with the user's secret, and decides from now on. Another one of that name is replaced.
+        The handler is compiled and signed with the user's secret, and decides from now on. It replaces a stored
+        handler with the same name.
 
         Args:
-            operation: what it decides about; `"*"` for everything.
-            name: what it goes by.
+            operation: the operation that it decides about, or `"*"` for all operations.
+            name: the handler's name.
             code: the body of `def name(pending)`.
             description: one line.
 
         Raises:
             OperationError: there is no such operation.
-            SpecError: the code or the name is wrong; nothing was changed.
+            SpecError: the code or the name is invalid. Nothing changed.
         """
         check_operation(operation, self._operations.hookable)
         self.saved.activate(HandlerSpec(operation, name, code, description))
@@ -116,28 +118,28 @@ class Hooks:
     def propose_handler(
         self, operation: str, name: str, code: str, *, description: str = "", triggered_by: str | None = None
     ) -> PendingHandler:
-        """Return the pending whose approval does what `save_handler` does; nothing is compiled before.
+        """Return the pending whose approval does the same as `save_handler`. Nothing is compiled before.
 
-        It is in the inbox until it is decided.
+        The pending stays in the inbox until its decision.
         """
         check_operation(operation, self._operations.hookable)
         spec = HandlerSpec(operation, name, code, description)
         return self._firing.keep(self.saved.propose(spec, triggered_by=triggered_by))
 
     def revoke_handler(self, operation: str, name: str) -> None:
-        """Take back the approval of a stored handler: it decides nothing more, and stays in the store for a review.
+        """Revoke the approval of a stored handler. It no longer decides, and stays in the store for a review.
 
-        Until it is reviewed or deleted, a person is asked where it would decide.
+        Until it is reviewed or deleted, the user is asked in its place.
 
         Raises:
-            SpecError: no such handler is active.
+            SpecError: the handler is not active.
         """
         self.saved.revoke(operation, name)
 
     def delete_handler(self, operation: str, name: str) -> None:
-        """Forget a stored handler.
+        """Delete a stored handler.
 
         Raises:
-            SpecError: there is none of that name.
+            SpecError: there is no such handler.
         """
         self.saved.remove(operation, name)

@@ -1,13 +1,13 @@
-"""The dynamic operations of a tract through their life: proposed, activated, fired, revoked, removed.
+"""The life cycle of a tract's dynamic operations: proposed, activated, fired, revoked, removed.
 
-What a person approves is compiled, signed, stored and made active, all of it or nothing. What lies in the store without
-a valid signature is quarantined: listed, and never run.
+When the user approves a spec, it is compiled, signed, stored and activated in one transaction. A stored operation
+without a valid signature is quarantined: it is listed and never run.
 
-Where autonomy is `autonomous`, a model's new operation, all of whose code runs in the sandbox, becomes active without a
-person; below that, a person reviews it like any other. All that such code can do is to decide about a pending that
-somebody fired, and its fields; who may fire it, and who may choose its actions, is asked about as ever. What it could
-take away is a name that means something to a person: so it takes none that was ever in use here, or asked for. It is
-signed as not reviewed, and stands so in every list.
+If autonomy is `autonomous`, a model's new operation becomes active without a review, provided that all of its code
+runs in the sandbox. At lower levels the user reviews it like any other. Such code can only change the fields of a
+fired pending and decide about it. Firing it and choosing its actions need the usual permissions. It can use only a
+name that no operation of this tract ever had or asked for, because a known name means something to the user. Its
+signature marks it as not reviewed, and every list says so.
 """
 
 from __future__ import annotations
@@ -52,24 +52,24 @@ if TYPE_CHECKING:
     from tract_jupyter.storage import StoredPending
 
 UNREVIEWED_KIND = "operation-spec-unreviewed"
-"""The kind of the signature of a spec that nobody has reviewed; it never passes for that of a reviewed one."""
+"""The kind of signature for an unreviewed spec. It is never valid for a reviewed one."""
 NOT_REVIEWED: Final = {"reviewed": False, "why": "it is new, and all of its code runs in the sandbox"}
-"""In the event of its activation."""
+"""Extra data in the activation event of an unreviewed operation."""
 MOST_UNREVIEWED = 20
-"""At a time: each is a tool that models are told about."""
+"""The maximum number of active unreviewed operations. Each one is a tool in the models' requests."""
 _ACTIVATED = "operation.activated"
-_MOST_LOOKED_AT = 1_000  # events, for the last one of a name
+_MOST_LOOKED_AT = 1_000  # events in a search for an operation's last event
 
 
 class ReadSpec(NamedTuple):
-    """A stored operation, as it was read."""
+    """A stored operation after parsing."""
 
     spec: OperationSpec
     is_reviewed: bool
 
 
 class SpecStore(ActiveStore[StoredSpec, ReadSpec, str]):
-    """The stored operations; those that this user signed are in the registry."""
+    """The stored operations. The ones that this user signed are in the registry."""
 
     kind = "operation"
     noun = "operation"
@@ -81,44 +81,44 @@ class SpecStore(ActiveStore[StoredSpec, ReadSpec, str]):
         registry.quarantined = self.quarantined
 
     def content(self, row: StoredSpec) -> str:
-        """Sign the text of the spec."""
+        """Return the signed part of a row: the text of the spec."""
         return row.spec_json
 
     def why_not(self, row: StoredSpec, rows: list[StoredSpec]) -> str:
-        """Explain why a stored operation is not used: it is signed neither as reviewed nor as new and sandboxed."""
+        """Explain why a stored operation is not used: it has neither a reviewed nor an unreviewed signature."""
         return "" if self.is_signed(row, UNREVIEWED_KIND) else super().why_not(row, rows)
 
     def read(self, row: StoredSpec) -> ReadSpec:
-        """Read a stored spec."""
+        """Parse a stored spec."""
         return ReadSpec(spec_from_json(row.spec_json), self.is_signed(row))
 
     def key_of(self, item: ReadSpec) -> str:
-        """Return its name."""
+        """Return the operation's name."""
         return item.spec.name
 
     def active_item(self, key: str) -> ReadSpec | None:
-        """Return the active operation of a name."""
+        """Return the active operation with this name."""
         spec = self._registry.get_spec(key)
         return None if spec is None else ReadSpec(spec, key not in self._registry.unreviewed)
 
     def require(self, key: str) -> object:
-        """Raise an UnknownOperationError if it is not active."""
+        """Raise an UnknownOperationError if the operation is not active."""
         return self._registry.require_spec(key)
 
     def attach(self, item: ReadSpec) -> None:
-        """Make it active; its code is compiled when it is first needed."""
+        """Activate an operation. Its code is compiled on first use."""
         name = item.spec.name
         is_as_stored = item.is_reviewed == (name not in self._registry.unreviewed)
         if not is_as_stored or not self._registry.is_active(name, item.spec.spec_hash):
             self._registry.trust(item.spec, reviewed=item.is_reviewed)
 
     def detach(self, key: str) -> None:
-        """Deactivate it."""
+        """Deactivate an operation."""
         if self._registry.is_registered(key):
             self._registry.unregister(key)
 
     def may_be_reviewed(self, key: str) -> bool:
-        """Return True if it is not active, or active without a review."""
+        """Return True if the operation is inactive, or active without a review."""
         return super().may_be_reviewed(key) or key in self._registry.unreviewed
 
 
@@ -126,15 +126,16 @@ class Operations:
     """The dynamic operations of one tract.
 
     Args:
-        tract: where their pendings belong.
-        repository: whose store keeps them.
-        review: signs them, and asks persons.
-        firing: has pendings decided.
+        tract: the tract of their pendings.
+        repository: its database stores the operations.
+        review: signs the operations and asks the user.
+        firing: decides about pendings.
         handlers: the stored handlers of operations.
-        reviews_sandboxed: tells whether a person reviews what a model proposes also where it is new, and sandboxed.
+        reviews_sandboxed: returns True if a model's new operation needs a review even if all of its code is
+            sandboxed.
 
     Attributes:
-        restored: makes the pending of a built-in operation again from its name and what is stored of it.
+        restored: rebuilds the pending of a built-in operation from its name and its stored fields.
     """
 
     def __init__(
@@ -153,7 +154,7 @@ class Operations:
         database, events = repository.database, repository.events
         self.registry = OperationRegistry()
         self.stored = SpecStore(self.registry, database, SpecRows(repository.tract_id), events, review.signer)
-        """The stored operations, with those that are in quarantine."""
+        """The stored operations, including the quarantined ones."""
         self._tract = tract
         self._database = database
         self._compiler = repository.compiler
@@ -162,7 +163,7 @@ class Operations:
         self._handlers = handlers
         self._review = review
         self.on_change: Callable[[str, OperationSpec | None], object] = lambda _name, _spec: None
-        """Called with the name and the version that became active, or None once it was removed or revoked."""
+        """Called with a name and its new active version, or None after a removal or revocation."""
         self.carry_grants = False
         """True if standing approvals carry over to a new version that can access no more than the old one."""
         self.registry.waiting = self.waiting
@@ -172,14 +173,14 @@ class Operations:
 
     @property
     def advice(self) -> Advice:
-        """The analysis of proposed and fired code for review; may be set."""
+        """The analysis settings for the review of proposed and fired code. Settable."""
         if self._advice is None:
             self._advice = Advice()
         return self._advice
 
     @advice.setter
     def advice(self, advice: Advice) -> None:
-        """Analyse with other rules from now on."""
+        """Use other analysis settings from now on."""
         if not isinstance(advice, Advice):
             raise OperationError(
                 f"the advice is an Advice of tract_jupyter.operations, got {brief_repr(advice)}"
@@ -188,11 +189,11 @@ class Operations:
 
     @property
     def quarantined(self) -> dict[str, str]:
-        """The stored operations that are not active: their name and why."""
+        """The quarantined operations: the reason by name."""
         return self.stored.quarantined
 
     def waiting(self) -> dict[str, str]:
-        """Return the operations whose activation waits for a decision, and the command that shows each."""
+        """Return the operations with an undecided activation request, each with the command that shows it."""
         found: dict[str, str] = {}
         for stored in self._review.ledger.waiting(_MOST_LOOKED_AT):
             _, is_one, name = stored.title.partition(" operation ")
@@ -208,11 +209,11 @@ class Operations:
     # --- activation
 
     def register(self, spec: OperationSpec, *, replace: bool = False) -> None:
-        """Activate a person's own spec; one that is active and reviewed already, unchanged, stays as it is.
+        """Activate the user's own spec. Do nothing if the same version is already active and reviewed.
 
         Raises:
-            OperationExistsError: another version is active, and `replace` is not given; the error says what changed.
-            SpecError: the spec is wrong; nothing changed.
+            OperationExistsError: another version is active and `replace` is False. The error lists the changes.
+            SpecError: the spec is invalid. Nothing changed.
         """
         checked = CheckedSpec.of(spec)
         name = checked.spec.name
@@ -228,13 +229,13 @@ class Operations:
         actor: str = "user",
         reviewed: bool = True,
     ) -> type[DynamicPending]:
-        """Compile a spec, sign and store it, and make it active: all of it, or nothing.
+        """Compile, sign, store and activate a spec in one transaction.
 
         Args:
-            spec: a person approved it; or, if not `reviewed`, it needs no approval: it is new, and sandboxed.
-            replace: take the place of an active version.
-            actor: for the event.
-            reviewed: what it is signed as, so that the one never passes for the other.
+            spec: the spec that the user approved. With `reviewed=False`, a new, fully sandboxed spec.
+            replace: True to replace an active version.
+            actor: the actor in the event.
+            reviewed: the kind of signature. One kind is never valid for the other.
         """
         checked = CheckedSpec.of(spec)
         cls = self.registry.compile(checked, replace=replace)
@@ -273,21 +274,22 @@ class Operations:
         rehearsed: bool = False,
         reviewed: bool = False,
     ) -> PendingActivation:
-        """Return a pending whose approval activates an operation; nothing of it is compiled before.
+        """Return a pending whose approval activates an operation. Nothing is compiled before the approval.
 
-        What a model proposes is active at once, and recorded as not reviewed, where autonomy is `autonomous`, all of
-        its actions declare `isolation: sandbox`, and no operation here ever had its name. Which fields are volatile is
-        a person's to say; in anybody else's spec it is a request (`PendingActivation`).
+        A model's proposal is active at once, and recorded as not reviewed, if all of these are true: autonomy is
+        `autonomous`, all actions declare `isolation: sandbox`, and no operation of this tract ever had its name. Only
+        the user decides which fields are volatile. In a spec by another author, `volatile` is a request
+        (`PendingActivation`).
 
         Args:
             spec: the operation.
-            triggered_by: what proposed it, for whoever reviews it.
-            actor: who wrote it: `user`, or a model such as `agent:<id>`.
-            rehearsed: run its code in the sandbox before anybody looks, and show what it does: see `rehearse`.
-            reviewed: have a person decide also about what would be active at once.
+            triggered_by: the source of the proposal, for the reviewer.
+            actor: the author: `user`, or a model such as `agent:<id>`.
+            rehearsed: run the code in the sandbox before the review and show the results. See `rehearse`.
+            reviewed: require a review even if the operation could be active at once.
 
         Raises:
-            SpecError: the spec is wrong, or is active already, unchanged.
+            SpecError: the spec is invalid, or this version is already active.
         """
         is_model = actor != "user"
         checked, requests = self._to_propose(spec, is_own=not is_model, replaces_unreviewed=not is_model)
@@ -304,10 +306,10 @@ class Operations:
     def _to_propose(
         self, spec: OperationSpec, *, is_own: bool, replaces_unreviewed: bool
     ) -> tuple[CheckedSpec, frozenset[str]]:
-        """Check a proposal. Return it, and the fields that it wants to be volatile if it is not the user's own.
+        """Check a proposal. Return it with the fields that it asks to make volatile, if it is not the user's own.
 
         Raises:
-            SpecError: the spec is wrong, or is active already, unchanged.
+            SpecError: the spec is invalid, or this version is already active.
         """
         given = CheckedSpec.of(spec)
         for action in given.spec.actions.values():
@@ -324,23 +326,23 @@ class Operations:
         return checked, frozenset() if is_own else given.spec.volatile
 
     def count_as_typed(self, spec: OperationSpec, pending: PendingActivation | None) -> None:
-        """Count the code as read: the user typed it in a cell.
+        """Treat the code as read, because the user typed it in a cell.
 
-        It holds for this activation and for firings of this version. If anybody else proposes the same code, the user
-        reads it.
+        This applies to this activation and to firings of this version. If another author proposes the same code, the
+        user reads it.
         """
         self.typed.add(CheckedSpec.of(spec).spec_hash)
         if pending is not None:
             pending.is_typed = True
 
     def rehearse(self, spec: OperationSpec) -> Rehearsal:
-        """Run an operation's actions in the sandbox on values drawn from the types of its fields: say what they do.
+        """Run an operation's actions in the sandbox on values drawn from its field types, and report the results.
 
-        It approves nothing, and stores nothing. Code that is for the kernel finds a stand-in for the tract; what needs
-        more, such as files or a package, is not rehearsed, and the rehearsal says so.
+        A rehearsal approves and stores nothing. Kernel code gets a stub in place of the tract. Code that needs more,
+        such as files or a package, is not rehearsed, and the rehearsal says so.
 
         Raises:
-            SpecError: the spec is wrong.
+            SpecError: the spec is invalid.
         """
         checked = CheckedSpec.of(spec).spec
         for action in checked.actions.values():
@@ -359,30 +361,30 @@ class Operations:
         stop: StopSignal | None = None,
         triggered_by: str = "t.operations.write",
     ) -> WrittenOperation:
-        """Have a model write an operation, which a person then reads and activates.
+        """Let a model write an operation. The user then reads and activates it.
 
-        The model that is asked for `chat` gives an operation as the arguments of a tool. It is parsed and checked,
-        analysed, and rehearsed in the sandbox; then a person decides about it. What was wrong with it, or the reason of
-        a rejection, goes back to the model, which proposes it again. Nothing of it is imported or run in this process
-        before it is approved. None of the conversation is committed; all requests are counted in `t.costs`.
+        The model for `chat` returns an operation as the arguments of a tool call. The operation is parsed, checked,
+        analyzed and rehearsed in the sandbox. Then the user decides about it. Errors and reasons for rejection go
+        back to the model, which makes a new proposal. Nothing is imported or run in this process before approval. The
+        conversation is not committed. All requests count in `t.costs`.
 
         Args:
-            text: what it is to do, in your words.
-            tries: how many requests the model has for each version that a person is shown.
-            versions: how many versions a person is shown at most.
-            client: the model to ask; the tract's if left out.
-            system_prompt: instead of the usual words about its task.
-            observer: is told what happens.
-            stop: ends it from another thread.
-            triggered_by: what asked for it, for whoever reviews it.
+            text: the task, in the user's words.
+            tries: the maximum number of requests for each version.
+            versions: the maximum number of versions for review.
+            client: the model to use. The default is the tract's model for `chat`.
+            system_prompt: replaces the usual system prompt.
+            observer: receives progress events.
+            stop: stops the writing from another thread.
+            triggered_by: the source of the request, for the reviewer.
 
         Returns:
-            What came of it: `is_active`, the last `pending`, each attempt, and how it ended in a sentence. Where nobody
-            can be asked, the proposal waits in the inbox.
+            The result: `is_active`, the last `pending`, all attempts, and the outcome in a sentence. If no user is
+            available, the proposal waits in the inbox.
 
         Raises:
-            ContentError: there is no text, or a number is not one.
-            LLMError: there is no model to ask, or it gave back no reply. What was on display is withdrawn.
+            ContentError: the text is empty, or a number is invalid.
+            LLMError: no model is available, or it returned no reply. A displayed request is withdrawn.
         """
         from tract_jupyter.operations.writing import write
 
@@ -405,11 +407,11 @@ class Operations:
     def activation(
         self, spec: OperationSpec | CheckedSpec, *, is_reviewed: bool = True, **options: Any
     ) -> PendingActivation:
-        """Return the request to activate an operation; nothing of it is compiled before.
+        """Return the request to activate an operation. Nothing is compiled before its approval.
 
         Args:
             spec: the operation.
-            is_reviewed: False if the pending is approved at once, by no user; see `propose`.
+            is_reviewed: False if the pending is approved at once, without a user. See `propose`.
             options: see `PendingActivation`.
         """
         checked = CheckedSpec.of(spec)
@@ -427,14 +429,14 @@ class Operations:
         )
 
     def _needs_no_review(self, spec: OperationSpec) -> bool:
-        """Return True if autonomy allows it, all of its code is sandboxed, and its name never meant anything here."""
+        """Return True if autonomy allows it, all code is sandboxed, and the name was never used in this tract."""
         is_crowded = len(self.registry.unreviewed) >= MOST_UNREVIEWED
-        waits = spec.fires_on is None and not spec.two_stage  # to be fired by somebody, and asks no model
+        waits = spec.fires_on is None and not spec.two_stage  # never fires by itself and calls no model
         is_free = spec.is_sandboxed and waits and not is_crowded and not self._reviews_sandboxed()
         return is_free and not self._was_known(spec.name)
 
     def _was_known(self, name: str) -> bool:
-        """Return True if an operation of that name is or was active, stored, or asked for, whatever came of it."""
+        """Return True if an operation with this name was ever active, stored or requested, with any outcome."""
         if self.registry.is_registered(name) or name in self.quarantined:
             return True
         with self._database.read() as connection:
@@ -445,7 +447,7 @@ class Operations:
         return was_active or self._review.ledger.was_asked(titles(name))
 
     def last_approved(self, name: str) -> OperationSpec | None:
-        """Return the version of an operation that this user approved last, also if it is not active any more."""
+        """Return the version of an operation that this user approved last, even if it is no longer active."""
         active = self.registry.reviewed_spec(name)
         if active is not None:
             return active
@@ -462,19 +464,19 @@ class Operations:
         return None
 
     def revoke(self, name: str) -> None:
-        """Take the approval of an operation back: it is deactivated, and stays in the store for another review.
+        """Revoke the approval of an operation. It becomes inactive and stays in the store for another review.
 
         Raises:
-            UnknownOperationError: it is not active.
+            UnknownOperationError: the operation is not active.
         """
         self.stored.revoke(name)
         self.on_change(name, None)
 
     def remove(self, name: str) -> None:
-        """Deactivate an operation, and forget its spec and its handlers.
+        """Deactivate an operation, and delete its spec and its handlers.
 
         Raises:
-            UnknownOperationError: there is no such operation, neither active nor in quarantine.
+            UnknownOperationError: the operation is neither active nor quarantined.
         """
         with self._database.write():
             self.stored.remove(name)
@@ -485,17 +487,17 @@ class Operations:
     # --- across restarts
 
     def look_again(self) -> None:
-        """Follow what other processes have stored, replaced, revoked or removed since.
+        """Load operations that other processes stored, replaced, revoked or removed since the last look.
 
-        Those this user approved become active; nothing is compiled or run here.
+        Operations that this user approved become active. This compiles and runs nothing.
         """
         self.stored.look_again()
 
     def review_quarantined(self, name: str) -> PendingActivation:
-        """Return the pending that would activate a stored operation, or approve one that nobody has reviewed.
+        """Return the pending that activates a stored operation, or approves an unreviewed one.
 
         Raises:
-            SpecError: there is none of that name, or it cannot be read.
+            SpecError: there is no such operation, or it is not readable.
         """
         if not self.stored.may_be_reviewed(name):
             line = self.waiting().get(name)
@@ -510,19 +512,19 @@ class Operations:
         return pending
 
     def rebuild(self, stored: StoredPending) -> Pending:
-        """Make the pending again that another process asked about; see `rebuilding.rebuilt`."""
+        """Rebuild the pending of another process. See `rebuilding.rebuilt`."""
         return rebuilt(
             stored, self, tract=self._tract, reviewer=self._review.reviewer, handlers=self._handlers
         )
 
     def as_shown(self, stored: StoredPending) -> RemotePending:
-        """Return a stored question as it was shown, to be turned down; see `rebuilding.as_shown`."""
+        """Return a stored request in its original form, for rejection. See `rebuilding.as_shown`."""
         return as_shown(stored, tract=self._tract, reviewer=self._review.reviewer)
 
     # --- firing
 
     def in_runs(self) -> list[OperationSpec]:
-        """Return the active operations that are a part of each run and that a person approved, by name."""
+        """Return the active, reviewed operations that take part in each run, sorted by name."""
         found = (self.registry.reviewed_spec(name) for name in sorted(self.registry.operation_names))
         return [spec for spec in found if spec is not None and spec.fires_in_runs]
 
@@ -539,23 +541,24 @@ class Operations:
         does: str | None = None,
         **options: Any,
     ) -> Any:
-        """Fire an operation: see `Tract.fire`.
+        """Fire an operation. `Tract.fire` explains the other arguments.
 
         Args:
-            operation: see there, as for the other arguments.
-            fields: see there.
-            execute_fn: see there.
-            review: see there.
-            ask: takes the place of asking a person, where it comes to that.
-            offer: a person fired it by hand: if it has exactly one action and no handler decides about it, they are
-                asked, where they can be. Approving it would run nothing.
-            choice: what a person chose who was asked about the call that fires it; done where no handler decides.
-            does: an action that a person approved to be done where no handler decides, and nobody is to be asked. What
-                stays open after it is asked about.
-            options: see there.
+            operation: see `Tract.fire`.
+            fields: see `Tract.fire`.
+            execute_fn: see `Tract.fire`.
+            review: see `Tract.fire`.
+            ask: replaces the question to the user, if one is necessary.
+            offer: True if the user fired the operation by hand. If it has exactly one action and no handler decides,
+                the user is asked if available, because approval alone would run nothing.
+            choice: the user's choice in the request for the call that fires the operation. It applies if no handler
+                decides.
+            does: an approved action to run without a question if no handler decides. If the pending is still open
+                afterwards, the user is asked.
+            options: see `Tract.fire`.
 
         Raises:
-            SpecError: it has no such action.
+            SpecError: the operation has no such action.
         """
         cls = self.registry.require_class(operation)
         if cls.spec.two_stage:
@@ -583,11 +586,11 @@ class Operations:
         return pending
 
     def _guided(self, spec: OperationSpec, fields: dict[str, Any] | None, actor: str) -> dict[str, Any]:
-        """Return the fields with guidance: what was given, or what a model writes.
+        """Return the fields with their guidance, either from the caller or from a model.
 
         Raises:
-            ParameterError: the fields do not fit; no model was asked.
-            LLMError: there is no model to ask, or it gave back no reply.
+            ParameterError: the fields are invalid. No model was called.
+            LLMError: no model is available, or it returned no reply.
         """
         given = spec.given_parameters().validate(fields if fields is not None else {})
         text, source = given["guidance"], "llm" if actor.startswith("agent") else "user"
@@ -598,17 +601,17 @@ class Operations:
     def write_guidance(
         self, spec: OperationSpec, fields: Mapping[str, Any], instructions: str | None = None
     ) -> str:
-        """Ask the model that decides about pendings what matters in a firing, and return what it says.
+        """Ask the model that decides about pendings for guidance on a firing, and return its text.
 
-        It is shown the fields, and the messages of the context.
+        Its request contains the fields and the messages of the context.
 
         Args:
             spec: the operation.
-            fields: of the firing.
-            instructions: what whoever asks wants to have looked after.
+            fields: the fields of the firing.
+            instructions: the caller's instructions for the guidance.
 
         Raises:
-            LLMError: there is no model to ask, or it gave back no reply.
+            LLMError: no model is available, or it returned no reply.
         """
         from tract_jupyter.context import guidance, message_text
         from tract_jupyter.prompts import guided_fields, guided_task
@@ -620,7 +623,7 @@ class Operations:
         return guidance(client, guided_task(spec.name, spec.description), texts, instructions)
 
     def _done(self, action: str, ask: Unhandled, pending: DynamicPending) -> None:
-        """Do an action; what that leaves open is asked about. What it raised is kept as the pending's error."""
+        """Run an action. If the pending is still open, ask. An exception becomes the pending's error."""
         with suppress(Exception):
             pending.execute_tool(action, {})
         if pending.status is PendingStatus.PENDING:
@@ -630,7 +633,7 @@ class Operations:
                 self._review.reviewer.keep(pending)
 
     def _can_offer(self, pending: DynamicPending) -> bool:
-        """Return True if a person can be asked, or a recorded decision is about the same."""
+        """Return True if the user is available or a recorded decision matches."""
         channel = self._review.reviewer.channel
         if channel.can_reach():
             return True
@@ -638,12 +641,12 @@ class Operations:
         return recorded is not None and recorded.knows(pending.identity)
 
     def unguarded(self, operation: str) -> str:
-        """Explain why a person is asked instead of an operation's handlers; empty if these decide."""
+        """Explain why the user is asked instead of the operation's handlers. Empty if the handlers decide."""
         return self._firing.bus.unguarded(operation)
 
     def _with_event(self, execute_fn: Callable[[Any], Any]) -> Callable[[DynamicPending], Any]:
         def execute(pending: DynamicPending) -> Any:
-            canonical_json(pending.fields)  # what cannot be recorded must not run
+            canonical_json(pending.fields)  # an unrecordable firing must not run
             result = execute_fn(pending)
             data = {
                 "fields": pending.fields,
@@ -657,15 +660,15 @@ class Operations:
         return execute
 
     def check_current(self, pending: DynamicPending) -> None:
-        """Check that the version a pending was fired with is still the active one.
+        """Check that a pending's version of the operation is still active.
 
         Raises:
-            FingerprintError: the operation was replaced or removed since.
+            FingerprintError: the operation was replaced or removed after the firing.
         """
         registry = self.registry
         if not registry.is_active(pending.operation, pending.spec_hash):
             if not registry.was_active(pending.spec_hash):
-                return  # of a class that was compiled for a trial
+                return  # its class was compiled for a trial
             change = "replaced by another version" if registry.is_registered(pending.operation) else "removed"
             raise FingerprintError(
                 f"operation {pending.operation!r} was {change} since this was fired; fire it again"

@@ -1,4 +1,4 @@
-"""`DynamicPending`: the base of the classes of pendings that operations become."""
+"""`DynamicPending`: the base class for the pendings of dynamic operations."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class DynamicPending(FieldPending):
 
     Args:
         tract: the tract that fired it.
-        fields: values of the fields; validated, defaults filled in. Actions may change them.
+        fields: the field values. They are validated and completed with defaults. Actions may change them.
         options: `execute_fn`, `triggered_by`, `actor`: see `Pending`.
 
     Raises:
-        ParameterError: a field is missing, unknown or ill-typed.
+        ParameterError: a field is missing, is unknown or has the wrong type.
     """
 
     kind = "operation"
@@ -43,17 +43,17 @@ class DynamicPending(FieldPending):
     def __init__(self, *, tract: Any, fields: dict[str, Any] | None = None, **options: Any) -> None:
         values = self.field_parameters.validate(fields if fields is not None else {})
         super().__init__(self.spec.name, tract=tract, fields=values, **options)
-        self._sound_fields = values  # the last ones that fitted, while an action changes them
+        self._sound_fields = values  # the last valid fields, while an action changes them
 
-    if TYPE_CHECKING:  # its actions are methods, which only its spec names
+    if TYPE_CHECKING:  # its actions are methods that only its spec names
 
         def __getattr__(self, name: str) -> Any: ...
 
     is_offered: bool = False
-    """True if a person is asked because it has one action, and no handler decided about it."""
+    """True if the user is asked because there is one action and no handler decided."""
 
     def runs_nothing(self, action: str) -> bool:
-        """Return True if approving leaves its work undone: it has actions, and none of them is chosen."""
+        """Return True if approval alone runs nothing: the operation has actions, and none of them is chosen."""
         return action == "approve" and bool(self.spec.actions) and self._execute_fn is None
 
     @property
@@ -63,35 +63,35 @@ class DynamicPending(FieldPending):
 
     @property
     def volatile(self) -> frozenset[str]:  # type: ignore[override]
-        """The fields that the author says are no part of what is approved."""
+        """The fields that an approval does not bind, according to the author."""
         return self.spec.volatile
 
     @property
     def resumable(self) -> bool:
-        """True if another process could carry it out: everything it runs is in its spec."""
+        """True if another process can execute it, because all of its code is in its spec."""
         return self._execute_fn is None
 
     @property
     def runs_in(self) -> RunsIn:
-        """The sandbox if all of its actions run there; else the kernel."""
+        """`sandbox` if all actions run there, otherwise `kernel`."""
         return "sandbox" if self.spec.is_sandboxed else "kernel"
 
     def check_fields(self) -> None:
-        """Check the fields as `fire` does, whatever code put into them since.
+        """Check the current fields by the same rules as `fire`. Code may have changed them since.
 
         Raises:
-            ParameterError: a field is missing, unknown or ill-typed.
-            ContentError: one has no JSON form.
+            ParameterError: a field is missing, is unknown or has the wrong type.
+            ContentError: a value has no JSON form.
         """
         super().check_fields()
         try:
             self.field_parameters.validate(self.fields)
         except ParameterError:
-            canonical_json(self.fields)  # what has no JSON form is of no type at all
+            canonical_json(self.fields)  # a value without a JSON form is a ContentError instead
             raise
 
     def check_current(self) -> None:
-        """Check that this version of the operation is still the active one."""
+        """Check that this version of the operation is still active."""
         self.tract.operations.check_current(self)
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
@@ -100,7 +100,7 @@ class DynamicPending(FieldPending):
         return tuple(replace(block, is_typed=is_typed) for block in blocks_of(type(self), self.tract))
 
     def why(self) -> str:
-        """Explain why a person decides, who fired it, and what the analysis found."""
+        """Explain the reason for the request, with the actor and the analysis findings."""
         asks = "A review was asked for, or a handler left it to a person"
         if self.is_offered:
             asks = "It has an action to run, and no handler decides about it"
@@ -115,18 +115,18 @@ class DynamicPending(FieldPending):
         return " ".join(filter(None, told))
 
     def run_action(self, action: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Do one of the operation's own actions, through the gate."""
+        """Run one of the operation's actions through the gate."""
         __tracebackhide__ = True
         parameters: Parameters = action.parameters  # type: ignore[attr-defined]
         arguments = parameters.validate(parameters.bind(args, kwargs))
         if self.spec.actions[action.__name__].is_sandboxed:
-            self.tract.sandboxes.opened()  # before anything is decided, where there is none
+            self.tract.sandboxes.opened()  # fail before the decision if there is no sandbox
         return self.through_gate(action.__name__, arguments, lambda: self._run_body(action, arguments))
 
     def _run_body(self, action: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         __tracebackhide__ = True
         self._require_open(action.__name__)
-        self.status, self.error = PendingStatus.PENDING, None  # a failed one is tried again
+        self.status, self.error = PendingStatus.PENDING, None  # retry after a failure
         self._sound_fields = copy.deepcopy(self.fields)
         try:
             returned = interruptible(action.body, self, **arguments)  # type: ignore[attr-defined]
@@ -141,14 +141,14 @@ class DynamicPending(FieldPending):
         return returned
 
     def _put_back(self) -> None:
-        """Put the last fields that fitted in the place of those that an action left, if these do not fit."""
+        """Restore the last valid fields if an action left invalid ones."""
         try:
             self.check_fields()
         except TractError:
             self.fields = self._sound_fields
 
     def run_approved(self) -> Any:
-        """Do what approval does, with fields that fit: an action of the operation may have changed them."""
+        """Check the fields, which an action may have changed, and run the approved work."""
         self._require_open("approve")
         self.check_fields()
         self._sound_fields = copy.deepcopy(self.fields)
@@ -156,7 +156,7 @@ class DynamicPending(FieldPending):
 
 
 class GuidedDynamicPending(Guided, DynamicPending):
-    """A fired dynamic operation in two stages: what its actions do goes by the guidance, one of its fields."""
+    """A fired dynamic operation in two stages. Its actions follow the guidance, which is one of its fields."""
 
     labels: ClassVar[Mapping[str, str]] = {
         **DynamicPending.labels,
@@ -175,7 +175,7 @@ class GuidedDynamicPending(Guided, DynamicPending):
         return str(self.guidance)
 
     def why(self) -> str:
-        """Explain also who wrote the guidance."""
+        """Extend the explanation with the author of the guidance."""
         by = {
             "llm": "A model wrote its guidance",
             "user+llm": "A model wrote its guidance, and it was changed",
@@ -184,12 +184,12 @@ class GuidedDynamicPending(Guided, DynamicPending):
         return " ".join(filter(None, [super().why(), f"{written}; read it first." if written else ""]))
 
     def editable(self) -> Parameters | None:
-        """Return the fields that may be changed: not who wrote the guidance."""
+        """Return the editable fields. The source of the guidance is not editable."""
         fields = super().editable()
         return None if fields is None else fields.without({GUIDANCE_FIELDS[1]})
 
     def _with_values(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields with other values, and with whoever wrote the guidance then."""
+        """Return the fields with other values and an updated source of the guidance."""
         source = self.guidance_source
         if values["guidance"] != self.guidance:
             source = guidance_source(source, "user")
@@ -197,30 +197,30 @@ class GuidedDynamicPending(Guided, DynamicPending):
 
 
 def pending_base(spec: OperationSpec) -> type[DynamicPending]:
-    """Return the class that the pendings of a spec are made of."""
+    """Return the base class for the pendings of a spec."""
     return GuidedDynamicPending if spec.two_stage else DynamicPending
 
 
 def blocks_of(cls: type[DynamicPending], tract: Any) -> tuple[CodeBlock, ...]:
-    """Return the code of each action, with findings; analysed once for each version and set of rules."""
+    """Return the code of each action, with findings. The result is cached for each version and set of rules."""
     advice: Advice = tract.operations.advice
-    known = cls._analysed  # of the class above
+    known = cls._analysed  # the attribute of `DynamicPending` or of this class
     if known is None or known[0] is not advice:
         known = cls._analysed = (advice, analysed_blocks(cls.spec, advice))
     return known[1]
 
 
 def analysed_blocks(spec: OperationSpec, advice: Advice) -> tuple[CodeBlock, ...]:
-    """Return the code of each action, with what the analysis finds."""
+    """Return the code of each action, with the analysis findings."""
     return tuple(advice.block(action) for action in spec.actions.values())
 
 
 def members_of(cls: type) -> set[str]:
-    """Return the names of what a pending of a class has, as far as the class says."""
+    """Return the attribute names of a pending class."""
     return {name for base in cls.__mro__[:-1] for name in base.__annotations__}.union(dir(cls))
 
 
 def unreviewed_text(cls: type[DynamicPending], tract: Any) -> str:
-    """Say that nobody has reviewed an operation, where that is so."""
+    """Return a note for an unreviewed operation, otherwise an empty text."""
     unreviewed = cls.spec.name in tract.operations.registry.unreviewed
     return "A model wrote its code, and nobody has reviewed it." if unreviewed else ""

@@ -1,8 +1,9 @@
-"""Pendings of other processes, made again from the store.
+"""Pendings of other processes, rebuilt from the store.
 
-What any process can carry out is made again as what it was. The rest is a `RemotePending`: what would run lives in the
-process that asked, or that process waits for it. Here there is only what was stored, the request as it was shown and
-the values. Deciding it stores the decision; the process that asked sees it and goes on.
+If any process can execute the decision, the pending gets its original class. Otherwise it is a `RemotePending`: its
+code exists only in the process that asked, or that process waits for the decision. A `RemotePending` has only the
+stored data: the original request and the values. Deciding it stores the decision. The process that asked reads the
+decision and continues.
 """
 
 from __future__ import annotations
@@ -39,19 +40,19 @@ if TYPE_CHECKING:
 
 
 _CLIENT = "mcp:"
-"""How the actors of MCP clients begin."""
+"""The prefix of the actors of MCP clients."""
 DEFINITIONS = frozenset({ACTIVATE, ACTIVATE_HANDLER})
 
 
 class RemotePending(FieldPending):
-    """A question of another process.
+    """A request of another process.
 
     Args:
-        stored: as it lies in the store.
-        tract: through which it is decided.
+        stored: the stored row.
+        tract: the tract that decides it.
 
     Raises:
-        PendingError: what was shown cannot be read.
+        PendingError: the stored request is not readable.
     """
 
     runs_elsewhere = True
@@ -74,50 +75,50 @@ class RemotePending(FieldPending):
 
     @property
     def title(self) -> str:
-        """The heading under which it was shown."""
+        """The title of the original request."""
         return self.request.title
 
     def _frozen(self, fields_json: str) -> Question:
-        """Return the question with the values as they are here; as it is stored, where they cannot be changed."""
+        """Return the question with the current values, or with the stored ones if they are not editable."""
         if self._subject is None:
             return Question(fields_json, self.request.fingerprint, self.stored.identity)
         return super()._frozen(fields_json)
 
     @property
     def subject(self) -> Subject | None:
-        """The subject of a standing approval, where one can be given."""
+        """The subject of a standing approval, or None if no standing approval is possible."""
         return None if self._subject is None else super().subject
 
     @property
     def is_definition(self) -> bool:
-        """True if that process would make code active."""
+        """True if the other process would activate code."""
         return self.operation in DEFINITIONS
 
     @property
     def expires_at(self) -> datetime | None:
-        """The time that is stored."""
+        """The stored expiry time."""
         return self.stored.expires_at
 
     def check_current(self) -> None:
-        """Check that what is shown is what was asked.
+        """Check that the displayed request is the original one.
 
         Raises:
-            TrustError: it was changed since, or another user asked.
+            TrustError: the request was modified, or it belongs to another user.
         """
         if self.doubt:
             raise TrustError(f"{self.doubt} Decide it where it was asked, or turn it down")
 
     def runs_nothing(self, action: str) -> bool:
-        """Return True if the process that asked offers to approve as a neutral action."""
+        """Return True if the original request offers approval as a neutral action."""
         offered = self.request.action(action)
         return action == "approve" and offered is not None and offered.style == "neutral"
 
     def is_instant(self, action: str) -> bool:
-        """Return True for what only stops it; the rest is for the process that asked."""
+        """Return True for actions that only stop the request. The process that asked runs all others."""
         return action in {"reject", "pass_through"}
 
     def review_request(self, note: str = "") -> ReviewRequest:
-        """Return the request as it was shown there."""
+        """Return the original request with a note about the process that asked."""
         actions = self.request.actions if self.status.is_open else ()
         here = f"Asked by {process_text(self.stored.origin)}, which carries the decision out."
         if client_left(self.stored):
@@ -129,7 +130,7 @@ class RemotePending(FieldPending):
         return replace(self.request, fingerprint=self.fingerprint, actions=actions, why=why, note=note)
 
     def execute_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Store what was chosen, one of the operation's own actions too."""
+        """Store the choice of an action, including the operation's actions."""
         action = self.request.action(name)
         if action is None or name in {"approve", "reject"}:
             return super().execute_tool(name, arguments)
@@ -138,7 +139,7 @@ class RemotePending(FieldPending):
             return self.through_gate(name, given, self._hand_over)
 
     def run_approved(self) -> None:
-        """Leave it to the process that asked."""
+        """Leave the execution to the process that asked."""
         self.status = PendingStatus.APPROVED
         self._hand_over()
 
@@ -156,12 +157,12 @@ class RemotePending(FieldPending):
 
 
 def client_left(stored: StoredPending) -> bool:
-    """Return True if an MCP client made the call, and no longer waits for it."""
+    """Return True if an MCP client made the call and no longer waits for it."""
     return stored.actor.startswith(_CLIENT) and not is_waited_for(stored)
 
 
 def stored_asking_block(stored: StoredPending) -> CodeBlock | None:
-    """Return the line that asked, as it was shown; None if it was not."""
+    """Return the code block with the line that asked. None if the original request had none."""
     try:
         code = _request(stored).code
     except PendingError:
@@ -170,17 +171,17 @@ def stored_asking_block(stored: StoredPending) -> CodeBlock | None:
 
 
 def _changeable(request: ReviewRequest, fields: Mapping[str, Any]) -> ReviewRequest:
-    """Return the request, without anything to change or to approve for good if that is more than its fields."""
+    """Return the request. Remove editing and standing approvals if its subject covers more than the fields."""
     if request.subject is None or request.subject.values.items() <= fields.items():
         return request
     return replace(request, fields=None, subject=None)
 
 
 def _request(stored: StoredPending) -> ReviewRequest:
-    """Read what was shown from the store.
+    """Read the original request from the store.
 
     Raises:
-        PendingError: nothing was, or it cannot be read.
+        PendingError: there is no stored request, or it is not readable.
     """
     if stored.request is None:
         raise PendingError(f"{stored.title!r} was never shown to anybody; run the cell that asked again")
@@ -198,23 +199,24 @@ _DOUBT = "This was asked by another user, or changed in the store since."
 def rebuilt(
     stored: StoredPending, operations: Operations, *, tract: object, reviewer: Reviewer, handlers: Handlers
 ) -> Pending:
-    """Make the pending again that another process asked about.
+    """Rebuild the pending of another process.
 
-    If that process waits, or what would run lives only there, it can be decided here and is carried out there.
+    If that process waits, or only it has the code, the decision is made here and executed there.
 
     Args:
-        stored: as it lies in the store.
-        operations: those of this tract.
-        tract: through which it is decided.
-        reviewer: knows what was asked here.
+        stored: the stored row.
+        operations: the operations of this tract.
+        tract: the tract that decides it.
+        reviewer: knows the requests of this process.
         handlers: the stored handlers of this tract.
 
     Raises:
-        PendingError: what was shown cannot be read.
+        PendingError: the stored request is not readable.
     """
     ledger = reviewer.ledger
     as_asked = replace(stored, resumable=False)
-    if stored.resumable and ledger.vouches(as_asked):  # set by SQL: made again it would run nothing
+    # If `resumable` was set by SQL, a rebuilt pending would run nothing.
+    if stored.resumable and ledger.vouches(as_asked):
         stored = as_asked
     asked_here = reviewer.asked_here(stored.pending_id)
     if asked_here is not None and not stored.resumable:
@@ -225,15 +227,15 @@ def rebuilt(
 
 
 def as_shown(stored: StoredPending, *, tract: object, reviewer: Reviewer) -> RemotePending:
-    """Return a stored question as it was shown, whatever its values are, to be turned down.
+    """Return a stored request in its original form, with any values, for rejection.
 
     Args:
-        stored: as it lies in the store.
-        tract: through which it is decided.
-        reviewer: knows what was asked here.
+        stored: the stored row.
+        tract: the tract that decides it.
+        reviewer: knows the requests of this process.
 
     Raises:
-        PendingError: what was shown cannot be read.
+        PendingError: the stored request is not readable.
     """
     readable = stored if isinstance(stored.fields, dict) else replace(stored, fields={})
     return cast("RemotePending", _resumed(RemotePending(readable, tract=tract), readable, reviewer.ledger))
@@ -258,7 +260,7 @@ def _made_again(stored: StoredPending, operations: Operations, tract: object, ha
 
 
 def _resumed(pending: Pending, stored: StoredPending, ledger: Ledger) -> Pending:
-    """Have a pending stand where the store says that it stands."""
+    """Restore the stored state of a pending."""
     pending.actor, pending.pending_id, pending.created_at = stored.actor, stored.pending_id, stored.created_at
     pending.branch, pending.rounds = stored.branch, _rounds_seen(stored, ledger)
     pending.status, pending.unfinished = ledger.standing(stored)
@@ -268,13 +270,13 @@ def _resumed(pending: Pending, stored: StoredPending, ledger: Ledger) -> Pending
     pending.executed_at, pending.on_timeout = stored.executed_at, stored.on_timeout
     if stored.expires_at is not None:
         pending.timeout = (stored.expires_at - stored.created_at).total_seconds()
-        pending.on_timeout = "deny"  # nothing else has such a time, which is signed
+        pending.on_timeout = "deny"  # the signed expiry time exists only with this setting
     pending.asked_earlier(stored_asking_block(stored))
     return pending
 
 
 def _rounds_seen(stored: StoredPending, ledger: Ledger) -> int:
-    """Return how many decisions a stored pending shows; none if it was decided about since it was read."""
+    """Return the number of decisions in a stored pending. 0 if a newer decision exists in the store."""
     now = ledger.get(stored.pending_id)
     if now is None or (now.fingerprint, now.status) != (stored.fingerprint, stored.status):
         return 0

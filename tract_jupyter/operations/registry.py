@@ -1,4 +1,4 @@
-"""The active operations by name, and the class of pendings that is made of a spec."""
+"""The active operations by name, and the factory of their pending classes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def make_dynamic_pending_class(spec: OperationSpec | CheckedSpec) -> type[DynamicPending]:
-    """Check a spec, compile its actions and return the class of its pendings.
+    """Check a spec, compile its actions and return its pending class.
 
     Raises:
-        SpecError: the spec is wrong; nothing was made.
+        SpecError: the spec is invalid. No class was made.
     """
     checked = CheckedSpec.of(spec)
     spec = checked.spec
@@ -57,13 +57,13 @@ def _method(name: str, action: Callable[..., Any]) -> Callable[..., Any]:
         parameters=[self_parameter, *list(signature.parameters.values())[1:]]
     )
     method.parameters = action.parameters  # type: ignore[attr-defined]
-    return gated(method)  # by `run_action`
+    return gated(method)  # `run_action` goes through the gate
 
 
 class OperationRegistry:
-    """The active specs by name, and the class made of each.
+    """The active specs and their pending classes by name.
 
-    What goes in is copied, so changing a spec's dicts afterwards changes nothing here.
+    The registry copies its specs. Later changes to a spec's dicts have no effect on it.
     """
 
     def __init__(self) -> None:
@@ -73,25 +73,25 @@ class OperationRegistry:
         self._ever: set[str] = set()
         self._unreviewed: set[str] = set()
         self.quarantined: Mapping[str, str] = {}
-        """The stored operations that are not active, and why."""
+        """The stored operations that are not active, with the reasons."""
         self.waiting: Callable[[], Mapping[str, str]] = dict
-        """Gives the operations whose activation waits for a decision, and the command that shows it."""
+        """Returns the operations with an undecided activation request, each with the command that shows it."""
         self.revision = 0
-        """Grows with every change, so that what is derived from the active operations can tell when it is stale."""
+        """Increases with every change. Caches of data about the active operations compare it."""
 
     def register(self, spec: OperationSpec, *, replace: bool = False) -> type[DynamicPending]:
-        """Check and compile a spec, activate it, and return its class.
+        """Check, compile and activate a spec, and return its class.
 
         Raises:
-            OperationExistsError: the name is built in or, without `replace`, active.
-            SpecError: the spec is wrong; nothing changed.
+            OperationExistsError: the name is built in, or active without `replace`.
+            SpecError: the spec is invalid. Nothing changed.
         """
         cls = self.compile(spec, replace=replace)
         self.activate(cls)
         return cls
 
     def compile(self, spec: OperationSpec | CheckedSpec, *, replace: bool = False) -> type[DynamicPending]:
-        """Do what `register` does, without activating."""
+        """Do the same as `register`, without the activation."""
         cls = make_dynamic_pending_class(spec)
         active = self._specs.get(cls.spec.name)
         if active is not None and not replace:
@@ -99,13 +99,13 @@ class OperationRegistry:
         return cls
 
     def activate(self, cls: type[DynamicPending], *, reviewed: bool = True) -> None:
-        """Make a compiled class the active one of its name."""
+        """Make a compiled class the active one for its name."""
         self._specs[cls.spec.name] = cls.spec
         self._classes[cls.spec.name] = cls
         self._remember(cls.spec.name, cls.spec_hash, reviewed=reviewed)
 
     def trust(self, spec: OperationSpec, *, reviewed: bool = True) -> None:
-        """Activate a spec that was checked and activated before; it is compiled when it is first needed."""
+        """Activate a spec that was checked and active before. Its code is compiled on first use."""
         self._specs[spec.name] = spec
         self._classes.pop(spec.name, None)
         self._remember(spec.name, spec.spec_hash, reviewed=reviewed)
@@ -114,7 +114,7 @@ class OperationRegistry:
         """Deactivate an operation.
 
         Raises:
-            UnknownOperationError: it is not active.
+            UnknownOperationError: the operation is not active.
         """
         self.require_spec(name)
         self._classes.pop(name, None)
@@ -123,18 +123,18 @@ class OperationRegistry:
         self.revision += 1
 
     def get_class(self, name: str) -> type[DynamicPending] | None:
-        """Return the class of an active operation's pendings, None if it is not active."""
+        """Return the pending class of an active operation, or None if it is not active."""
         return self.require_class(name) if name in self._specs else None
 
     def get_spec(self, name: str) -> OperationSpec | None:
-        """Return the spec of an active operation, None if it is not active."""
+        """Return the spec of an active operation, or None if it is not active."""
         return self._specs.get(name)
 
     def require_class(self, name: str) -> type[DynamicPending]:
-        """Return the class of an active operation's pendings.
+        """Return the pending class of an active operation.
 
         Raises:
-            UnknownOperationError: it is not active; the message has the nearest name.
+            UnknownOperationError: the operation is not active. The message suggests the nearest name.
         """
         check_text(name, "the name of an operation", error=UnknownOperationError)
         cls = self._classes.get(name)
@@ -152,28 +152,28 @@ class OperationRegistry:
         return set(self._specs)
 
     def is_active(self, name: str, spec_hash: str) -> bool:
-        """Return True if this very version is the active one of its name."""
+        """Return True if exactly this version is active."""
         return self._hashes.get(name) == spec_hash
 
     @property
     def unreviewed(self) -> frozenset[str]:
-        """The active operations that no person has approved: a model's, all of whose code runs in the sandbox."""
+        """The active operations without a user's approval. Models wrote them, and all of their code is sandboxed."""
         return frozenset(self._unreviewed)
 
     def reviewed_spec(self, name: str) -> OperationSpec | None:
-        """Return the spec of an active operation that a person approved; None if there is none."""
+        """Return the spec of an active operation that the user approved, or None."""
         return None if name in self._unreviewed else self._specs.get(name)
 
     def was_active(self, spec_hash: str) -> bool:
-        """Return True if this version is or was active; one that never was is somebody's own trial."""
+        """Return True if this version is or was active. Otherwise its class was compiled for a trial."""
         return spec_hash in self._ever
 
     def to_config(self) -> list[dict[str, Any]]:
-        """Return all specs as dicts, by name."""
+        """Return all specs as dicts, sorted by name."""
         return [spec_to_dict(self._specs[name]) for name in sorted(self._specs)]
 
     def from_config(self, configs: Iterable[dict[str, Any]]) -> None:
-        """Register specs from dicts; names that are active keep their spec."""
+        """Register specs from dicts. Active names keep their current spec."""
         for config in configs:
             spec = spec_from_dict(config)
             if not self.is_registered(spec.name):
@@ -183,7 +183,7 @@ class OperationRegistry:
         """Return the spec of an active operation.
 
         Raises:
-            UnknownOperationError: it is not active; the message says why, or has the nearest name.
+            UnknownOperationError: the operation is not active. The message has the reason or the nearest name.
         """
         check_text(name, "the name of an operation", error=UnknownOperationError)
         if name not in self._specs and name in self.quarantined:

@@ -1,10 +1,10 @@
-"""Rehearsal: what proposed code does in the sandbox on a few drawn inputs, before a person decides about it.
+"""Rehearsal: proposed code runs in the sandbox on a few drawn inputs before the user decides about it.
 
-It shows, and decides nothing. Each action runs on values drawn from the types of its fields and parameters, each time
-in a fresh session of the sandbox, with less time and memory than it has later. Code that is for the kernel finds a
-`pending` there whose `tract` is a stand-in: a short conversation to be read, and methods that only note that they were
-called. What needs more is not rehearsed, and the rehearsal says so. Code for the kernel can tell that it is rehearsed,
-and do something else later: the code itself is what a person approves.
+A rehearsal shows results and decides nothing. Each action runs on values drawn from the types of its fields and
+parameters. Each run has a fresh sandbox session, with less time and memory than later. Kernel code finds a `pending`
+whose `tract` is a stub: it has a short conversation to read, and methods that only record their calls. Code that
+needs more is not rehearsed, and the rehearsal says so. Kernel code can detect a rehearsal and behave differently
+later. So the user approves the code itself.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 LIMITS: Final = SandboxLimits(seconds=1.0, memory=32_000_000, output_characters=2_000)
 """The limits of one run of an action."""
 INPUTS: Final = 6
-"""Inputs of one action."""
+"""The number of inputs for each action."""
 MOST_RUNS: Final = 36
 MOST_SECONDS: Final = 10.0
-"""Of one rehearsal; what is left then is not rehearsed."""
+"""The time limit of one rehearsal. The remaining actions are not rehearsed."""
 
 RunKind = Literal["returned", "approved", "rejected", "raised", "misfit", "stopped", "not run"]
 _KINDS: Final = get_args(RunKind)
 _RETURNED: Final = ("returned", "approved", "rejected")
-_RAISED: Final = 2  # exceptions that a sentence names
-_LONGEST: Final = 300  # characters of what is told of one run
+_RAISED: Final = 2  # exceptions in the summary
+_LONGEST: Final = 300  # characters of the description of one run
 _VALUE: Final = 80  # characters of one value
 
 
@@ -58,13 +58,13 @@ class RehearsedRun:
     """One run of an action.
 
     Attributes:
-        action: the action.
-        arguments: of the action.
-        fields: of the pending, as they were given.
-        kind: how it ended: it returned, with or without a decision; it raised; it left values that do not fit; it was
-            stopped by a limit; it was not run, as it needs what the sandbox does not have.
-        about: the exception in a few words, the limit, or what it needs.
-        told: what it did, in words; what the code itself says is cut, and in one line.
+        action: the name of the action.
+        arguments: the arguments of the action.
+        fields: the input fields of the pending.
+        kind: the result. It returned (with or without a decision), raised, left invalid values, or reached a limit.
+            `not run` means that it needs a feature that the sandbox lacks.
+        about: the exception in a few words, the limit, or the missing feature.
+        told: a description of the run. Texts from the code are cut to one line.
     """
 
     action: str
@@ -77,13 +77,13 @@ class RehearsedRun:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What an operation's actions did on drawn inputs.
+    """The results of an operation's actions on drawn inputs.
 
     Attributes:
-        code_hash: of the code, fields and parameters that were rehearsed.
+        code_hash: the hash of the rehearsed code, fields and parameters.
         runs: in order.
-        left_out: the actions that were not rehearsed at all, and why, in a sentence.
-        has_kernel_code: True if some of it runs in the kernel once it is active.
+        left_out: the actions without any run and the reason, in a sentence.
+        has_kernel_code: True if some of the code runs in the kernel after activation.
     """
 
     code_hash: str
@@ -92,12 +92,12 @@ class Rehearsal:
     has_kernel_code: bool = False
 
     def is_of(self, spec: OperationSpec) -> bool:
-        """Return True if it was this code that was rehearsed."""
+        """Return True if the rehearsal used the code of this spec."""
         return self.code_hash == code_hash(spec)
 
     @property
     def summary(self) -> str:
-        """What came of it, in a sentence or two."""
+        """The results in one or two sentences."""
         ran = [run for run in self.runs if run.kind != "not run"]
         needed = dict.fromkeys(run.about for run in self.runs if run.kind == "not run")
         needs = f"it needs {', '.join(needed)}" if needed else self.left_out.removesuffix(".")
@@ -113,22 +113,22 @@ class Rehearsal:
         return " ".join(told)
 
     def table(self, spec: OperationSpec) -> ValueTable:
-        """Return it for a reviewer: a sentence, and behind it a row for each run.
+        """Return the results for a reviewer: a sentence, and a row for each run.
 
         Args:
-            spec: what is on display; the sentence says so if other code was rehearsed.
+            spec: the displayed spec. The sentence mentions it if other code was rehearsed.
         """
         said = self.summary if self.is_of(spec) else f"Of an earlier version of the code: {self.summary}"
         rows = tuple(ValueRow(_call(run), "", _values(run.fields), run.told) for run in self.runs)
         return ValueTable(TITLE, rows, "nothing", said, ("Call", "Fields", "What it did"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the rehearsal as plain data."""
         return {**asdict(self), "runs": [asdict(run) for run in self.runs]}
 
     @classmethod
     def from_dict(cls, data: Any) -> Rehearsal | None:
-        """Read what `to_dict` made; None if it is anything else, as what the store holds may be."""
+        """Parse the data from `to_dict`. Return None for any other data, because stored data may be damaged."""
         try:
             runs = tuple(RehearsedRun(**run) for run in data["runs"])
             read = cls(str(data["code_hash"]), runs, str(data["left_out"]), bool(data["has_kernel_code"]))
@@ -148,18 +148,18 @@ TITLE: Final = "Rehearsal"
 
 
 def code_hash(spec: OperationSpec) -> str:
-    """Return the hash of all that makes a difference to a rehearsal."""
+    """Return the hash of everything that affects a rehearsal."""
     data = spec_to_dict(spec)
     fields = {name: [one.get("type"), one.get("default")] for name, one in data["fields"].items()}
     return digest([fields, data["actions"], *(["two_stage"] if spec.two_stage else [])])
 
 
 def rehearse(spec: OperationSpec, pool: SandboxPool) -> Rehearsal:
-    """Run the actions of a checked spec in the sandbox, on drawn inputs.
+    """Run the actions of a checked spec in the sandbox on drawn inputs.
 
     Args:
-        spec: the operation; none of it runs in this process.
-        pool: gives the processes.
+        spec: the operation. None of its code runs in this process.
+        pool: provides the sandbox processes.
     """
     has_kernel_code = any(not action.is_sandboxed for action in spec.actions.values())
     made: list[RehearsedRun] = []
@@ -183,7 +183,7 @@ def rehearse(spec: OperationSpec, pool: SandboxPool) -> Rehearsal:
 def _rehearsed(
     spec: OperationSpec, action: ActionDef, pool: SandboxPool, over: float
 ) -> Iterator[RehearsedRun]:
-    """Yield the runs of one action; after one that was stopped, no more."""
+    """Yield the runs of one action. Stop after a run that reached a limit."""
     fields, parameters = spec.parameters(), action.parameters()
     given = drawn_arguments(parameters, INPUTS)
     for number, values in enumerate(drawn_arguments(fields, INPUTS)):
@@ -191,7 +191,7 @@ def _rehearsed(
         try:
             inputs, called = fields.validate(values), parameters.validate(arguments)
         except ParameterError:
-            continue  # firing it with these is refused
+            continue  # a firing with these values would be invalid
         run = _run(spec, action, pool, inputs, called)
         yield run
         if run.kind == "stopped" or time.monotonic() >= over:
@@ -260,7 +260,7 @@ def _told(outcome: SandboxOutcome, before: Mapping[str, Any], after: Mapping[str
 
 
 def _counts(runs: list[RehearsedRun]) -> str:
-    """Count how runs ended: `5 returned (3 approved, 2 rejected), 1 raised ValueError`."""
+    """Count the results of runs: `5 returned (3 approved, 2 rejected), 1 raised ValueError`."""
     decided = Counter(run.kind for run in runs if run.kind in _RETURNED)
     parts = [f"{decided[kind]} {kind}" for kind in ("approved", "rejected") if decided[kind]]
     returned = sum(decided.values())
@@ -288,7 +288,7 @@ def _values(values: Mapping[str, Any]) -> str:
 
 
 class _Printed:
-    """What a run printed: how much, and how it begins."""
+    """The size and the beginning of a run's output."""
 
     def __init__(self) -> None:
         self._beginning = ""
@@ -307,7 +307,7 @@ class _Printed:
         )
 
 
-# --- what the sandbox has not
+# --- features that the sandbox lacks
 
 _NO_HINTS: Final = ErrorHints(lacks="", modules="", closed="")
 _ATTRIBUTE: Final = re.compile(
@@ -322,7 +322,7 @@ _STANDS_FOR: Final = {"Tract": "pending.tract", "Compiled": "pending.tract.compi
 
 
 def _needed(name: str, message: str) -> str:
-    """Return what code needs that a rehearsal does not have; empty if the code itself is the reason of its error."""
+    """Return the feature that code needs and a rehearsal lacks. Empty if the code itself caused the error."""
     told = ""
     if name == "ModuleNotFoundError" and (found := _MODULE.search(message)):
         told = f"the module {shortened(found[1], _VALUE)!r}"
@@ -345,7 +345,7 @@ def _limit(name: str) -> str:
     return f"{LIMITS.seconds:g} s" if name == "TimeoutError" else "its process may"
 
 
-# --- what stands in for a tract
+# --- stubs for a tract
 
 _NOTES: Final = 5
 _READ: Final = ("log", "diff", "list_branches", "get_tags", "query_by_tags", "list_tags")
@@ -414,7 +414,7 @@ class Tract:
 
 
 def _kernel_prelude(spec: OperationSpec) -> str:
-    """Return the sandbox's `pending`, with stand-ins for what code in the kernel also finds there."""
+    """Return the sandbox's `pending`, with stubs for the other attributes that kernel code uses."""
     others = "".join(
         f'_pending.{name} = lambda *args, **kwargs: _note("pending.{name}", args, kwargs)\n'
         for name in spec.actions

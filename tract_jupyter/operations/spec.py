@@ -1,4 +1,4 @@
-"""A dynamic operation as data: what a person writes in a cell, or a model emits as JSON."""
+"""A dynamic operation as data, from a cell of the user or from a model's JSON."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class ActionDef:
     Attributes:
         name: becomes a method.
         description: one line, for panels and tool schemas.
-        params: type name of each parameter, `{"strict": "bool"}`.
-        code: the body of `def name(pending, ...)`, kept to the letter.
-        required: parameters without a default; the others default to None, or to what `defaults` says.
+        params: the type name of each parameter, such as `{"strict": "bool"}`.
+        code: the body of `def name(pending, ...)`, unchanged.
+        required: the parameters without a default. The default of all others is in `defaults`, otherwise None.
         defaults: default values by parameter name.
-        isolation: where the code runs: as Python of the `kernel`, which nothing contains, or in the `sandbox`, where
-            it reaches `pending.fields`, `pending.approve()` and `pending.reject(reason)`, and nothing else.
+        isolation: `kernel` runs the code as ordinary Python without restrictions. `sandbox` runs it in the sandbox,
+            where it can access only `pending.fields`, `pending.approve()` and `pending.reject(reason)`.
     """
 
     name: str
@@ -49,14 +49,14 @@ class ActionDef:
 
     @property
     def is_sandboxed(self) -> bool:
-        """True if it runs in the sandbox."""
+        """True if the code runs in the sandbox."""
         return self.isolation == "sandbox"
 
     def parameters(self) -> Parameters:
-        """Return the parameters with their types parsed.
+        """Return the parameters with parsed types.
 
         Raises:
-            SpecError: a type name is unknown, a default does not fit, `required` names no parameter.
+            SpecError: a type name is unknown, a default is invalid, or `required` has a name that is not a parameter.
         """
         for name in (*self.required, *self.defaults):
             if name not in self.params:
@@ -90,17 +90,17 @@ _HOOK_TEXTS = {
 @with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True)
 class FiringCondition(Trigger):
-    """When an operation fires by itself: at a `Trigger`, or at a hook of each run.
+    """The condition for automatic firing: a `Trigger`, or a hook of each run.
 
     Attributes:
-        fields: the values of its fields; at a hook, texts in them may be templates.
-        hook: instead of the parts of a trigger: before the main call of each run (`before_main_llm`), or after it
-            (`after_main_llm`).
-        action: at a hook, the action to do if no handler decides and the user is not asked.
-        required: at a hook, whether the run fails unless the firing is approved.
+        fields: the field values. At a hook, texts in them may be templates.
+        hook: before (`before_main_llm`) or after (`after_main_llm`) the main model call of each run. It excludes the
+            parts of a trigger.
+        action: at a hook, the action to run if no handler decides and the user is not asked.
+        required: at a hook, True if the run fails without an approval of the firing.
 
     Raises:
-        SpecError: a part is not valid.
+        SpecError: a part is invalid.
     """
 
     fields: dict[str, Any] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class FiringCondition(Trigger):
     required: bool = False
 
     def __post_init__(self) -> None:
-        """Check that the parts go together. Their types are checked when the operation is."""
+        """Check the combination of the parts. The check of the operation covers their types."""
         if self.hook is None:
             if self.action or self.required:
                 name = "action" if self.action else "required"
@@ -139,10 +139,10 @@ class FiringCondition(Trigger):
 
     @classmethod
     def from_dict(cls, data: Any) -> FiringCondition:
-        """Read the dict form.
+        """Parse the dict form.
 
         Raises:
-            SpecError: a part is unknown or not valid.
+            SpecError: a part is unknown or invalid.
         """
         given = data
         if isinstance(data, Mapping):
@@ -152,7 +152,7 @@ class FiringCondition(Trigger):
 
 
 GUIDANCE_FIELDS = ("guidance", "guidance_source")
-"""The fields that an operation in two stages has besides its own."""
+"""The additional fields of an operation in two stages."""
 _GUIDANCE = (
     Parameter(
         "guidance",
@@ -175,18 +175,19 @@ class OperationSpec:
     """An operation: typed fields, and actions that decide about them.
 
     Attributes:
-        name: the operation's, and the hook event's; the tool is called `fire_<name>`.
-        description: what it is for.
-        fields: `{"urls": {"type": "list[str]", "description": "...", "default": None}}`. A field may be left out, and
-            is None without a default, unless it says `"required": True`. `"volatile": True` says that standing
-            approvals and recorded decisions do not look at the value; from a model it is a request, which a person may
-            accept.
+        name: the name of the operation and of its hook event. Its tool is `fire_<name>`.
+        description: the purpose of the operation.
+        fields: `{"urls": {"type": "list[str]", "description": "...", "default": None}}`. A field without a value gets
+            its default, or None. With `"required": True`, a value is necessary. `"volatile": True` means that
+            standing approvals and recorded decisions ignore the value. In a model's spec it is a request, which the
+            user may accept.
         actions: by name.
-        version: the author's, for people.
-        unhandled: what a firing without a handler means: `approve`, or `ask` a person.
-        fires_on: when it fires by itself, as a policy of the tract or in runs; None for never. See `FiringCondition`.
-        two_stage: whether a firing has a model write guidance first, which can be changed before an action goes by it.
-            Its pendings have the fields `guidance` and `guidance_source` besides those of `fields`.
+        version: the author's version text, for display.
+        unhandled: the default for a firing without a handler's decision: `approve`, or `ask` the user.
+        fires_on: the condition for automatic firing, as a policy of the tract or in runs. None for never. See
+            `FiringCondition`.
+        two_stage: True if a model writes guidance for each firing first. The guidance can be edited before an action
+            follows it. The pendings have the additional fields `guidance` and `guidance_source`.
     """
 
     name: str
@@ -200,33 +201,33 @@ class OperationSpec:
 
     @property
     def fires_in_runs(self) -> bool:
-        """True if it is a part of each run."""
+        """True if the operation takes part in each run."""
         return self.fires_on is not None and self.fires_on.hook is not None
 
     def parameters(self) -> Parameters:
-        """Return the fields with their types parsed, also those that it has because it is in two stages.
+        """Return the fields with parsed types, including the guidance fields of a two-stage operation.
 
         Raises:
-            SpecError: a type name is unknown or a default does not fit.
+            SpecError: a type name is unknown or a default is invalid.
         """
         own = [_field(name, definition) for name, definition in self.fields.items()]
         return Parameters(self.name, [*own, *(_GUIDANCE if self.two_stage else ())])
 
     def given_parameters(self) -> Parameters:
-        """Return the fields that may be given when it is fired: who wrote the guidance is for nobody to say.
+        """Return the fields that a caller may pass on firing. `guidance_source` is not one of them.
 
         Raises:
-            SpecError: as of `parameters`.
+            SpecError: as in `parameters`.
         """
         return self.parameters().without({GUIDANCE_FIELDS[1]})
 
     @property
     def volatile(self) -> frozenset[str]:
-        """The fields that are no part of what a standing approval or a recorded decision is about."""
+        """The fields that standing approvals and recorded decisions ignore."""
         return frozenset(name for name, definition in self.fields.items() if definition.get("volatile"))
 
     def with_volatile(self, names: Collection[str]) -> OperationSpec:
-        """Return the same with these fields as the volatile ones, and no others."""
+        """Return a spec with exactly these fields volatile."""
         fields = {
             name: {
                 **{part: value for part, value in definition.items() if part != "volatile"},
@@ -238,17 +239,17 @@ class OperationSpec:
 
     @property
     def is_sandboxed(self) -> bool:
-        """True if it has code, and all of that runs in the sandbox."""
+        """True if the operation has code and all of it runs in the sandbox."""
         return bool(self.actions) and all(action.is_sandboxed for action in self.actions.values())
 
     @property
     def spec_hash(self) -> str:
-        """sha256 of the canonical form: two specs that mean the same have the same."""
+        """sha256 of the canonical form. Specs with the same meaning have the same hash."""
         return digest(spec_to_dict(self))
 
 
 def changes(old: OperationSpec, new: OperationSpec) -> list[str]:
-    """Return what a version changes, each part in a few words; nothing if the two mean the same."""
+    """Return the changes between two versions, each in a few words. Empty if both have the same meaning."""
     before, after = spec_to_dict(old), spec_to_dict(new)
     found = [
         f"{part} is {brief_repr(after.get(part))}, was {brief_repr(before.get(part))}"
@@ -282,10 +283,10 @@ def _field(name: str, definition: dict[str, Any]) -> Parameter:
 
 
 def spec_to_dict(spec: OperationSpec) -> dict[str, Any]:
-    """Return a spec as a dict that JSON can hold; `spec_from_dict` reads it back. It shares nothing with the spec."""
+    """Return a spec as a JSON-compatible dict, which `spec_from_dict` parses. It shares nothing with the spec."""
     data = asdict(spec)
     if spec.fires_on is None:
-        del data["fires_on"]  # so that a spec without it keeps the hash that was approved
+        del data["fires_on"]  # a spec without it keeps its approved hash
     elif isinstance(spec.fires_on, FiringCondition):
         data["fires_on"] = spec.fires_on.to_dict()
     if spec.two_stage is False:
@@ -293,15 +294,15 @@ def spec_to_dict(spec: OperationSpec) -> dict[str, Any]:
     actions = data["actions"] if isinstance(data["actions"], dict) else {}
     for action in actions.values():
         if isinstance(action, dict) and action.get("isolation") == "kernel":
-            del action["isolation"]  # the usual one, without which a spec keeps the hash that was approved
+            del action["isolation"]  # the default; a spec without it keeps its approved hash
     return data
 
 
 def spec_to_json(spec: OperationSpec) -> str:
-    """Return the text of a spec: what is signed and stored. Fields and parameters keep the author's order.
+    """Return the text of a spec for signing and storage. Fields and parameters keep the author's order.
 
     Raises:
-        SpecError: it is no spec, has no JSON form, or is too large.
+        SpecError: the argument is not a spec, has no JSON form, or is too large.
     """
     if not isinstance(spec, OperationSpec):
         raise SpecError(
@@ -322,10 +323,10 @@ def spec_to_json(spec: OperationSpec) -> str:
 
 
 def spec_from_json(text: str) -> OperationSpec:
-    """Read what `spec_to_json` wrote.
+    """Parse the text from `spec_to_json`.
 
     Raises:
-        SpecError: it is no JSON, or no spec.
+        SpecError: the text is not JSON, or not a spec.
     """
     try:
         data = json.loads(text)
@@ -335,9 +336,9 @@ def spec_from_json(text: str) -> OperationSpec:
 
 
 def spec_from_dict(data: Mapping[str, Any]) -> OperationSpec:
-    """Read the dict form, as stored or as a model emits it.
+    """Parse the dict form, either stored or from a model.
 
-    An action's `name` may be left out; its key is its name.
+    An action's `name` is optional. The default is its key.
 
     Raises:
         SpecError: parts are missing, unknown or of the wrong shape.
@@ -370,7 +371,7 @@ class _FieldDefinition(TypedDict, total=False):
 
 
 def _filled(name: str, action: object) -> object:
-    """Return the data of an action, with its optional parts."""
+    """Return the data of an action with defaults for its optional parts."""
     if not isinstance(action, dict):
         return action
     given = _without_none(action, ("params", "required", "defaults"))

@@ -1,8 +1,8 @@
-"""Operations that a model writes: each version is checked and rehearsed, and the user reviews it before it is active.
+"""Operations that a model writes. Each version is checked and rehearsed, and the user reviews it before activation.
 
-The model has one tool, `propose_operation`, whose arguments are an `OperationSpec` as data. Its answers say why a
-proposal is not valid, or why the user rejected it. The number of versions is limited, and so is the number of requests
-for each valid version.
+The model has one tool, `propose_operation`, whose arguments are an `OperationSpec` as data. The tool's answers say
+why a proposal is invalid, or why the user rejected it. The number of versions is limited, and so is the number of
+requests for each valid version.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 STOPPED: Final = "stopped by the person"
 MOST: Final = 20
-"""Tries, or versions, that can be asked for."""
+"""The maximum value of `tries` and of `versions`."""
 _MOST_REPEATED: Final = 3
-"""How often a model may propose the same after it was refused."""
+"""The number of identical invalid proposals after which the writing stops."""
 _STOPPED: Final = f"{STOPPED}; nothing was activated"
 _REPEATED: Final = (
     "given up: the model kept proposing the same, which was refused; say more exactly what it is to do"
@@ -43,9 +43,9 @@ class WritingAttempt:
 
     Attributes:
         number: from 1 on.
-        version: the version that a person was shown, from 1 on; None if it could not be shown.
-        problem: what was wrong with it, as the model was told; empty if it was shown.
-        pending: the question about it, if it was shown.
+        version: the number of the version on display, from 1 on. None if the proposal was invalid.
+        problem: the error that the model received. Empty if the proposal went to the user.
+        pending: the activation request, if the proposal went to the user.
     """
 
     number: int
@@ -55,21 +55,21 @@ class WritingAttempt:
 
     @property
     def reason(self) -> str:
-        """The reason of the person who rejected it; empty if it was not, or without one."""
+        """The user's reason for the rejection. Empty without a rejection or a reason."""
         return "" if self.pending is None else self.pending.rejection_reason
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenOperation:
-    """What came of having an operation written.
+    """The result of `write`.
 
     Attributes:
-        text: what was asked for.
+        text: the task.
         attempts: the replies of the model, in order.
-        said: what the model wrote last, besides the operation.
-        model: its name, as its replies have it; empty if they have none.
-        tokens: of all requests, as far as the provider reported them.
-        note: how it ended, in a sentence.
+        said: the text of the model's last reply.
+        model: the model's name in its replies. Empty if they have none.
+        tokens: the sum over all requests, as far as the provider reported it.
+        note: the outcome, in a sentence.
     """
 
     text: str
@@ -81,17 +81,17 @@ class WrittenOperation:
 
     @property
     def pending(self) -> PendingActivation | None:
-        """The question about the last version that was shown; None if none could be."""
+        """The activation request for the last reviewed version. None if there was no valid version."""
         return next((one.pending for one in reversed(self.attempts) if one.pending is not None), None)
 
     @property
     def is_active(self) -> bool:
-        """True if a person activated it."""
+        """True if the user activated the operation."""
         return self.pending is not None and self.pending.status is PendingStatus.APPROVED
 
     @property
     def spec(self) -> OperationSpec | None:
-        """The last version that was shown; None if none could be."""
+        """The last reviewed version. None if there was no valid version."""
         return None if self.pending is None else self.pending.spec
 
     def __repr__(self) -> str:
@@ -99,31 +99,31 @@ class WrittenOperation:
 
 
 class WritingObserver(Protocol):
-    """Is told what happens while an operation is written; called in the thread that has it written."""
+    """Receives progress events during the writing, in the thread that called `write`."""
 
     def asking(self, number: int, version: int) -> None:
-        """The model is asked, for the `number`th time, for this version."""
+        """Request number `number` for this version is about to start."""
         ...
 
     def writing(self, characters: int) -> None:
-        """So many characters of the reply have come."""
+        """The reply has this many characters so far."""
         ...
 
     def refused(self, attempt: WritingAttempt) -> None:
-        """What it gave cannot be an operation, which it is told."""
+        """The proposal is invalid. The model receives the error."""
         ...
 
     def shown(self, attempt: WritingAttempt) -> None:
-        """A person is about to be asked about it."""
+        """The user is about to review the proposal."""
         ...
 
     def decided(self, attempt: WritingAttempt) -> None:
-        """The person has decided."""
+        """The user has decided."""
         ...
 
 
 class _Silent:
-    """Is told, and does nothing."""
+    """An observer that ignores all events."""
 
     def asking(self, number: int, version: int) -> None: ...
     def writing(self, characters: int) -> None: ...
@@ -132,8 +132,8 @@ class _Silent:
     def decided(self, attempt: WritingAttempt) -> None: ...
 
 
-class _Stopped(BaseException):  # an order
-    """It is to end, while a person is asked."""
+class _Stopped(BaseException):
+    """Raised by the stop signal during the user's decision."""
 
 
 def write(
@@ -149,19 +149,19 @@ def write(
     propose: Callable[[OperationSpec], PendingActivation],
     decide: Callable[[PendingActivation], object],
 ) -> WrittenOperation:
-    """Have a model write an operation: see `Operations.write`.
+    """Let a model write an operation. See `Operations.write`.
 
     Args:
-        text: see there, as for the next six.
-        tries: see there.
-        versions: see there.
-        client: see there.
-        system_prompt: see there.
-        observer: see there.
-        stop: see there.
-        taken: the names of the operations that there are.
-        propose: checks a spec, and returns the question about it.
-        decide: asks a person, and returns once they have decided.
+        text: see `Operations.write`, also for the next six arguments.
+        tries: see `Operations.write`.
+        versions: see `Operations.write`.
+        client: see `Operations.write`.
+        system_prompt: see `Operations.write`.
+        observer: see `Operations.write`.
+        stop: see `Operations.write`.
+        taken: the names of the active operations.
+        propose: checks a spec and returns its activation request.
+        decide: asks the user and returns after the decision.
     """
     if not isinstance(text, str) or not text.strip():
         raise ContentError(
@@ -183,7 +183,7 @@ def write(
 
 
 class _Writing:
-    """The dialogue with a model that writes an operation. `note` says how it ended; empty until then."""
+    """The dialogue with a model that writes an operation. `note` holds the outcome, and is empty until the end."""
 
     def __init__(
         self,
@@ -211,7 +211,7 @@ class _Writing:
         self._decide = decide
 
     def run(self) -> None:
-        """Ask until an operation is active, the tries are used up, or the user stops it."""
+        """Send requests until an operation is active, the tries are used up, or the user stops the writing."""
         try:
             with stopped_by(self._stop):
                 while not self.note:
@@ -246,7 +246,7 @@ class _Writing:
         self.messages.append(reply.to_message())
 
     def _answer(self) -> None:
-        """Look at the first call of the reply, have the user decide about it, and answer each call."""
+        """Handle the first tool call of the reply, ask the user about it, and answer each call."""
         if not self.reply.raw_calls:
             self._missed("it proposed no operation, and only wrote text")
             self.messages.append({"role": "user", "content": prompts.NO_OPERATION})
@@ -259,7 +259,7 @@ class _Writing:
     # ---
 
     def _looked_at(self, call: RawCall) -> str | None:
-        """Check what the model proposes, have a person decide, and return what the model is told."""
+        """Check the model's proposal, ask the user, and return the answer for the model."""
         try:
             pending = self._proposed(call)
         except TractError as error:
@@ -295,7 +295,7 @@ class _Writing:
             self.note = f"given up after {often}, as no operation came of it: {problem}"
 
     def _is_decided(self, pending: PendingActivation) -> bool:
-        """Have a person decide; False if nobody can be asked. Whoever stops it withdraws the question."""
+        """Ask the user. Return False if no user is available. Stopping the writing withdraws the request."""
         try:
             with checking(self._check_stop):
                 self._decide(pending)
@@ -334,5 +334,5 @@ def _withdraw(pending: PendingActivation) -> None:
     if pending.status.is_open:
         try:
             pending.reject(STOPPED)
-        except TractError:  # somebody else just decides it
+        except TractError:  # another process or thread just decided it
             return

@@ -1,13 +1,13 @@
-"""Policies: they decide when something should happen to a context; an orchestrator decides how.
+"""Policies: they decide when something should happen to a context. An orchestrator decides how.
 
-* `protocols`: what a policy is, what it is shown and wants. `view`: the context as policies see it; what is asked of it
-  after each commit is known without asking the store.
-* `evaluator`: looks at the policies at their moments, and does, proposes or tells what they want. `saved`: how they are
-  kept. `policies`: `t.policies`, which puts this together.
-* `builtin`: the policies that are stored with their settings. Each module there is imported.
+* `protocols`: the interface of a policy and its actions. `view`: the context for policies. After each commit, its
+  main values are available without a query to the store.
+* `evaluator`: evaluates the policies at their moments, and executes, proposes or reports their actions. `saved`:
+  stored policies. `policies`: `t.policies`, which combines these parts.
+* `builtin`: the policies with stored settings. Each module there is imported.
 
-What they want is carried out through the one executor of tools, by `toolkit.PolicyCalls`. Knows `toolkit`,
-`operations`, `context`, `review`, `storage`.
+Their actions run through the single tool executor, by `toolkit.PolicyCalls`. Knows `toolkit`, `operations`,
+`context`, `review`, `storage`.
 """
 
 from __future__ import annotations

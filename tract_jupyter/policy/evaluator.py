@@ -1,8 +1,9 @@
-"""Looks at policies at their moments, and does, proposes or tells what they want.
+"""Evaluates policies at their moments, and executes, proposes or reports their actions.
 
-One look at a time for each tract: what policies do fires no policies. A firing is a row before anything happens and in
-the same transaction as what happens, or, where a model may be asked or a handler decides, before and after that. Of
-several processes, the one that moves the row's counter fires.
+Each tract evaluates once at a time, so the actions of policies trigger no policies. A firing is stored as a row in
+the same transaction as its action. If the action may call a model or a handler may decide, the row is written before
+and after the action instead. If several processes fire at once, only the first one that increments the row's counter
+continues.
 """
 
 from __future__ import annotations
@@ -37,23 +38,24 @@ if TYPE_CHECKING:
 OUTCOMES: Final = (
     "executed", "proposed", "told", "rejected", "denied", "failed", "began", "interrupted", "skipped",
 )  # fmt: skip
-"""What can come of a firing; each is an event `policy.<outcome>`."""
-_LONGEST: Final = 500  # characters of an error in the journal
+"""The possible outcomes of a firing. Each is an event `policy.<outcome>`."""
+_LONGEST: Final = 500  # maximum characters of an error in the journal
 
 
 class PolicyEvaluator:
     """The evaluator of one tract's policies.
 
     Args:
-        tract: what policies are shown.
-        repository: of the tract.
-        store: where they are kept.
+        tract: the tract that policies read.
+        repository: the repository of the tract.
+        store: the stored policies.
         pendings: the rows of proposals.
         calls: calls tools for policies, and proposes calls.
-        ceiling: gives what holds their autonomy down.
-        watch: knows the context.
-        orchestrate: starts an orchestrator, with the reason and the level that counts.
-        unfinished: says why no orchestrator is started now, as a run of it is not over; empty if none is.
+        ceiling: returns the limit of their autonomy.
+        watch: tracks the context.
+        orchestrate: starts an orchestrator, with the reason and the effective level.
+        unfinished: returns the reason why no orchestrator can start now, because a run is unfinished. Empty if one
+            can start.
     """
 
     def __init__(
@@ -79,23 +81,23 @@ class PolicyEvaluator:
         self.orchestrate = orchestrate
         self.unfinished = unfinished
         self.tell: Callable[[str], object] | None = None
-        """Is called with a line for a person about what a policy would have done; a warning if None."""
+        """Receives a line for the user about an action that did not run. If None, the line is a warning."""
         self.is_paused = False
-        self._lock = threading.Lock()  # held while policies are looked at; by no thread twice
+        self._lock = threading.Lock()  # held during an evaluation; not reentrant
         self._holds = 0
         self._suspensions = 0
         self._count_lock = threading.Lock()
         self._owed: set[str] = set()
         self.objects: dict[str, Any] = {}
-        """The policies that this process was given, which are not built in."""
+        """This process's policy objects that are not built in."""
         self.slots: dict[str, Slot] = {}
         self._due: dict[str, list[Slot]] = {}
         self._told: set[str] = set()
 
-    # --- what there is
+    # --- the policies
 
     def look_again(self) -> None:
-        """Read the policies: other processes may have added some, or removed them, or fired."""
+        """Reload the policies. Other processes may have added, removed or fired some."""
         former = self.slots
         with self.repository.database.read() as connection:
             rows = self.store.rows_of(connection)
@@ -111,7 +113,7 @@ class PolicyEvaluator:
             if before is not None:
                 slot.error = before.error
             if before is None or before.policy is None or (slot.is_on and not before.is_on):
-                self.watch.new = None  # what it has not seen yet
+                self.watch.new = None  # it has not seen these commits
         self.slots = slots
         self._sort()
         for slot in list(slots.values()):
@@ -125,10 +127,10 @@ class PolicyEvaluator:
                     due.setdefault(moment, []).append(slot)
         self._due = due
 
-    # --- when
+    # --- moments
 
     def committed(self, entries: Sequence[Any] | None) -> None:
-        """Take note of commits, and look at the policies; not within a batch, a turn or a policy's action."""
+        """Record commits and evaluate the policies, except within a batch, a turn or a policy's action."""
         if entries is None:
             self.watch.forget()
             return
@@ -136,16 +138,16 @@ class PolicyEvaluator:
         self._moment("commit")
 
     def compiling(self) -> None:
-        """Look at the policies that are due before the context is compiled."""
+        """Evaluate the policies that are due before a compilation of the context."""
         self._moment("compile")
 
     def hold(self) -> None:
-        """Look at nothing until `release`: a turn is under way."""
+        """Postpone all evaluation until `release`, because a turn is running."""
         with self._count_lock:
             self._holds += 1
 
     def release(self) -> None:
-        """End a turn; after the last one, what is due is looked at."""
+        """End a turn. After the last one, evaluate the due policies."""
         with self._count_lock:
             self._holds -= 1
             if self._holds:
@@ -157,7 +159,7 @@ class PolicyEvaluator:
 
     @contextmanager
     def suspend(self) -> Iterator[None]:
-        """Look at nothing within this."""
+        """Evaluate no policies within this context."""
         with self._count_lock:
             self._suspensions += 1
         try:
@@ -185,7 +187,7 @@ class PolicyEvaluator:
                 self._owed.add(moment)
             return
         if not self._lock.acquire(blocking=False):
-            return  # within what a policy does, or while another thread looks
+            return  # within a policy's action, or during an evaluation in another thread
         try:
             if self._owed:
                 owed, self._owed = self._owed | {moment}, set()
@@ -198,7 +200,7 @@ class PolicyEvaluator:
             self._lock.release()
 
     def _look(self, moment: str) -> None:
-        """Look at the policies of a moment once."""
+        """Evaluate the policies of a moment once."""
         watch = self.watch
         count = None if watch.new is None else len(watch.new)
         view = PolicyView(self.tract, watch, moment)
@@ -210,7 +212,7 @@ class PolicyEvaluator:
             watch.settled(count)
 
     def _evaluated(self, slot: Slot, view: PolicyView) -> bool:
-        """Look at one policy, and do what it wants; True if something happened."""
+        """Evaluate one policy and execute its actions. Return True if anything happened."""
         policy = slot.policy
         if slot.cooldown and self._is_cooling(slot, view):
             return False
@@ -221,18 +223,16 @@ class PolicyEvaluator:
             if slot.is_built_in:
                 given = policy.evaluate(view)
             else:
-                with (
-                    self.repository.database.read()
-                ):  # within which nothing can be written, and no model asked
+                # a read transaction: writes and model calls are impossible
+                with self.repository.database.read():
                     given = policy.evaluate(view)
             if given is None and own == slot.saved and not slot.memory.get("stopped"):
                 slot.error = ""
                 return False
             wanted = wanted_of(given)
             canonical_json(own)
-        except (
-            BaseException
-        ) as error:  # a policy never breaks the commit that it looks at, whatever it raises
+        except BaseException as error:
+            # an exception of a policy never breaks the commit
             if is_order(error):
                 raise
             slot.memory["own"] = copy.deepcopy(slot.saved)
@@ -241,7 +241,7 @@ class PolicyEvaluator:
         slot.error = ""
         try:
             return self._wanted(slot, wanted, view, has_news=own != slot.saved)
-        except Exception as error:  # noqa: BLE001 # nor does the store
+        except Exception as error:  # noqa: BLE001 # a store error does not break it either
             self._warn(slot, f"what it wants could not be carried out ({_words(error)})")
             with suppress(Exception):
                 self.look_again()
@@ -260,7 +260,7 @@ class PolicyEvaluator:
     def _wanted(
         self, slot: Slot, wanted: tuple[PolicyAction, ...], view: PolicyView, *, has_news: bool
     ) -> bool:
-        """Carry out what is wanted and was not before; forget what is wanted no more."""
+        """Execute the new actions. Forget stopped conditions that the policy no longer wants."""
         if getattr(slot.policy, "forgets", True):
             still = {one.about for one in wanted}
             kept = [one for one in slot.stopped if isinstance(one, list) and one and one[0] in still]
@@ -278,15 +278,15 @@ class PolicyEvaluator:
                 happened = True
                 has_news = False
                 if self.slots.get(slot.name) is not slot:
-                    break  # it was changed elsewhere meanwhile
+                    break  # another process changed it
         if has_news:
             self._remember(slot)
         return happened
 
-    # --- proposals of before
+    # --- earlier proposals
 
     def _is_open(self, slot: Slot, action: PolicyAction) -> bool:
-        """Return True if a proposal about the same is open, or was settled in this very condition."""
+        """Return True if a proposal with the same `about` is open, or was settled in the same condition."""
         known = slot.open.get(action.about)
         if known is None:
             return False
@@ -303,7 +303,7 @@ class PolicyEvaluator:
         return slot.is_stopped(action.about, action.condition)
 
     def _recover(self, slot: Slot) -> None:
-        """Tell what a process that has ended had begun, and nobody knows the end of."""
+        """Report an action that a dead process left unfinished."""
         began = slot.began
         if began is None or slot.why or not has_ended(str(began.get("process"))):
             return
@@ -319,11 +319,11 @@ class PolicyEvaluator:
     # --- firing
 
     def _fire(self, slot: Slot, actions: list[PolicyAction], view: PolicyView) -> bool:
-        """Do, propose or tell one thing that is wanted, for one or more reasons; True if something happened."""
+        """Execute, propose or report one action, for one or more reasons. Return True if anything happened."""
         if slot.began is not None:
             self._recover(slot)
             if slot.began is not None:
-                return False  # another process is at it
+                return False  # another process is running the action
         action = actions[0]
         reason = " ".join(dict.fromkeys(one.reason for one in actions if one.reason))
         level = self.ceiling().effective(action.autonomy)
@@ -341,7 +341,7 @@ class PolicyEvaluator:
             return self._fired(slot, actions, reason, level, about)
         except _LostError:
             slot.memory = former
-            self.look_again()  # it was changed, or has fired elsewhere
+            self.look_again()  # another process changed or fired it
             return True
 
     def _fired(
@@ -363,7 +363,7 @@ class PolicyEvaluator:
                 self._use_tool(slot, actions, reason, level, about)
         except _LostError:
             raise
-        except Exception as error:  # noqa: BLE001 # told and journaled, and never raised in the commit
+        except Exception as error:  # noqa: BLE001 # reported and logged, never raised in the commit
             for one in actions:
                 slot.open.pop(one.about, None)
                 slot.stop(one.about, one.condition)
@@ -377,7 +377,7 @@ class PolicyEvaluator:
         )
 
     def _orchestrate(self, slot: Slot, reason: str, level: AutonomyLevel, about: dict[str, Any]) -> None:
-        """Start an orchestrator, which asks about its steps itself; not beside a run that is not over."""
+        """Start an orchestrator, which asks about its steps itself. Skip the start if a run is unfinished."""
         start = self.orchestrate
         if start is None:
             raise LookupError("no orchestrator is there to start")
@@ -399,7 +399,7 @@ class PolicyEvaluator:
         level: AutonomyLevel,
         about: dict[str, Any],
     ) -> None:
-        """Have handlers decide about a call of a tool; if none does, call it or propose that, as the level permits."""
+        """Let handlers decide about a tool call. If none decides, call or propose it, depending on the permission."""
         action, name = actions[0], slot.name
         tool, actor = self.calls.tool(action.action_type, action.params), policy_actor(name)
         permission = self.ceiling().permission(tool, level, actor)
@@ -443,7 +443,10 @@ class PolicyEvaluator:
         call: Callable[[], object],
         actions: Sequence[PolicyAction] = (),
     ) -> None:
-        """Store that it begins, do it, and store the end. What stays open is the proposal of these actions."""
+        """Store the start, run the call, and store the outcome.
+
+        If the call is undecided, the proposal of these actions stays open.
+        """
         at = self.watch.clock().isoformat()
         slot.memory["began"] = {
             "process": this_process(), "action": about["action"], "reason": about["reason"], "at": at
@@ -463,7 +466,7 @@ class PolicyEvaluator:
         except Exception:
             slot.memory["began"] = None
             raise
-        except BaseException:  # interrupted by a person: nobody is at it any more
+        except BaseException:  # the user interrupted the action
             slot.memory["began"] = None
             with suppress(Exception):
                 self._journal(slot, "interrupted", about)
@@ -473,7 +476,7 @@ class PolicyEvaluator:
         self._journal(slot, outcome, {**about, **more})
 
     def _begin_anew(self, slot: Slot) -> None:
-        """Let a policy that counts begin from where its action has led."""
+        """Restart a policy's counters after its action."""
         fired = getattr(slot.policy, "fired", None)
         if callable(fired):
             view = PolicyView(self.tract, self.watch, "turn")
@@ -486,7 +489,7 @@ class PolicyEvaluator:
             slot.open[one.about] = [pending_id, one.condition]
 
     def _propose(self, slot: Slot, actions: list[PolicyAction], reason: str, about: dict[str, Any]) -> None:
-        """Ask a person, who finds it in the inbox."""
+        """Put a proposal into the user's inbox."""
         action = actions[0]
         with triggered(f"policy {slot.name}"), self.repository.database.write() as connection:
             pending = self.calls.propose(slot.name, action.action_type, action.params, reason=reason)
@@ -503,7 +506,7 @@ class PolicyEvaluator:
         )
 
     def _broke(self, slot: Slot, error: BaseException) -> None:
-        """Tell once that a policy could not be looked at."""
+        """Report once that the evaluation of a policy failed."""
         words = _words(error)
         if slot.error == words:
             return
@@ -515,10 +518,10 @@ class PolicyEvaluator:
     # --- the rows
 
     def _claim(self, connection: Connection, slot: Slot, outcome: str, about: dict[str, Any]) -> None:
-        """Store what comes of a firing, with its event, in the caller's transaction.
+        """Store the outcome of a firing, with its event, in the caller's transaction.
 
         Raises:
-            _LostError: the policy was changed, or has fired, elsewhere; the transaction is to be rolled back.
+            _LostError: another process changed or fired the policy. The caller must roll back the transaction.
         """
         slot.memory["fired"] = {
             "at": self.watch.clock().isoformat(), "outcome": outcome, "reason": str(about.get("reason", ""))
@@ -529,7 +532,7 @@ class PolicyEvaluator:
         self.repository.events.append(connection, f"policy.{outcome}", policy_actor(slot.name), data)
 
     def _count(self, slot: Slot) -> None:
-        """Note that the row was written."""
+        """Update the slot after a write of its row."""
         slot.row = slot.row._replace(memory_json=canonical_json(slot.memory), firings=slot.row.firings + 1)
         slot.saved = copy.deepcopy(slot.own) if slot.remembers else {}
 
@@ -539,7 +542,7 @@ class PolicyEvaluator:
         self._count(slot)
 
     def _journal(self, slot: Slot, outcome: str, about: dict[str, Any]) -> bool:
-        """Store an end. What was changed elsewhere meanwhile stays as it is there; False if it was."""
+        """Store an outcome. Keep changes by other processes. Return False if they make the outcome obsolete."""
         memory = slot.memory
         try:
             self._noted(slot, outcome, about)
@@ -549,13 +552,13 @@ class PolicyEvaluator:
             if current is None or current.row.name != slot.name:
                 return False
             if current.began is None and outcome == "interrupted":
-                return False  # another process has told it
+                return False  # another process reported it
             current.memory = {**memory, "open": {**current.open, **memory.get("open", {})}}
             self._noted(current, outcome, about)
         return True
 
     def _remember(self, slot: Slot) -> None:
-        """Store what is remembered; if it was changed elsewhere, that counts."""
+        """Store the policy's memory. A change by another process takes precedence."""
         text = canonical_json(slot.memory)
         with self.repository.database.write() as connection:
             is_kept = self.store.rows.remember(connection, slot.row, text)  # type: ignore[attr-defined]
@@ -573,18 +576,18 @@ class PolicyEvaluator:
             self.slots[slot.name] = slot_of(row, self.store, self.objects.get(slot.name))
         self._sort()
 
-    # --- telling
+    # --- reports
 
     def _say(self, text: str) -> None:
         line = one_line(text, _LONGEST)
-        with suppress(Exception):  # a `Warning` is one, where warnings are errors
+        with suppress(Exception):  # a warning may be an error, depending on the filters
             if self.tell is None:
                 warn(line, PolicyWarning)
             else:
                 self.tell(line)
 
     def _warn(self, slot: Slot, text: str) -> None:
-        with suppress(Warning):  # where warnings are errors: the commit stands
+        with suppress(Warning):  # a warning may be an error; the commit is done anyway
             warn(f"policy {slot.name!r}: {text}. What was committed stands", PolicyWarning)
 
 
@@ -593,7 +596,7 @@ class _ToldError(Exception):
 
 
 class _LostError(Exception):
-    """Raised where another process was faster."""
+    """Raised if another process was faster."""
 
 
 def _words(error: BaseException) -> str:

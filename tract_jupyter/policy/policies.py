@@ -1,4 +1,4 @@
-"""`t.policies`: adding policies, turning them on and off, and seeing what they do."""
+"""`t.policies`: adds policies, turns them on and off, and lists their actions."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PolicyRow:
-    """A policy, for people.
+    """A policy, for display.
 
     Attributes:
-        name: what it goes by.
-        type: of a built-in one its type, otherwise its class.
-        fires_on: the moments at which it is looked at.
-        priority: lower ones are looked at first.
-        is_on: whether it is looked at.
-        last_fired: when it fired last; None if it never did.
-        last_outcome: what came of that.
-        missing: why it cannot be looked at; empty if it can.
-        config: the settings of a built-in one.
+        name: the policy's name.
+        type: the type of a built-in policy, otherwise its class.
+        fires_on: the moments of its evaluation.
+        priority: lower values are evaluated first.
+        is_on: True if it is evaluated.
+        last_fired: the time of its last firing, or None.
+        last_outcome: the outcome of that firing.
+        missing: the reason why it cannot be evaluated. Empty if it can.
+        config: the settings of a built-in policy.
     """
 
     name: str
@@ -61,7 +61,7 @@ class PolicyRow:
 
 
 class PolicyRows(list[PolicyRow]):
-    """Policies by priority; shown as a table."""
+    """Policies by priority, displayed as a table."""
 
     @repr_of_whole
     def __repr__(self) -> str:
@@ -75,21 +75,21 @@ class PolicyRows(list[PolicyRow]):
 
 
 class Preview(NamedTuple):
-    """What a policy would do now: nothing, where there is no action."""
+    """The action that a policy would request now. `action` is empty if there is none."""
 
     name: str
     action: str
     params: Mapping[str, Any]
     reason: str
     would: str
-    """`nothing`, `do it`, `propose it`, `tell it`, or why it does nothing."""
+    """`nothing`, `do it`, `propose it`, `tell it`, or the reason why it does nothing."""
 
 
 class Policies:
     """The policies of one tract: `t.policies`.
 
     Args:
-        evaluator: looks at them, and does what they want.
+        evaluator: evaluates them and executes their actions.
     """
 
     def __init__(self, evaluator: PolicyEvaluator) -> None:
@@ -103,25 +103,25 @@ class Policies:
         paused = ", paused" if self.evaluator.is_paused else ""
         return f"<Policies: {on} on of {len(rows)}{paused}>\n{rows!r}"
 
-    # --- what there is
+    # --- management
 
     def add(self, policy: Policy | str, *, name: str = "", on: bool = True, **config: Any) -> str:
-        """Add a policy, in the place of the one of the same name, and return its name.
+        """Add a policy, and return its name. It replaces a policy with the same name.
 
-        A built-in one is stored with its settings, and is there again when the tract is opened. Of one of your own the
-        name and the class are stored, and not its code: add it in each process; until then it is listed as missing.
+        A built-in policy is stored with its settings, and loaded again with the tract. For your own policy, the store
+        has the name and the class, but not the code. Add it in each process. Until then it is listed as missing.
 
         Args:
-            policy: the type of a built-in one (`compress`, `pin`, `branch`, `merge`, `rebase`, `gc`, `archive`,
+            policy: the type of a built-in policy (`compress`, `pin`, `branch`, `merge`, `rebase`, `gc`, `archive`,
                 `orchestrate`), or an object with a name and a method `evaluate(view)`.
-            name: what a built-in one goes by; `auto-<type>` if left out.
-            on: False to add it without having it looked at.
-            **config: the settings of a built-in one.
+            name: the name of a built-in policy. The default is `auto-<type>`.
+            on: False to add it turned off.
+            **config: the settings of a built-in policy.
 
         Raises:
-            ContentError: it is no policy, or a setting is not valid.
-            StoreError: it cannot be stored.
-            TrustError: it cannot be signed.
+            ContentError: it is not a policy, or a setting is invalid.
+            StoreError: storing failed.
+            TrustError: signing failed.
         """
         if isinstance(policy, str):
             given: Any = made(policy, name, config)
@@ -138,10 +138,10 @@ class Policies:
         return str(given.name)
 
     def remove(self, name: str) -> None:
-        """Forget a policy, and what came of its firings.
+        """Delete a policy and the memory of its firings.
 
         Raises:
-            ContentError: there is none of that name.
+            ContentError: there is no policy with this name.
         """
         self._slot(name)
         with self.evaluator.repository.database.write() as connection:
@@ -151,27 +151,27 @@ class Policies:
         self.evaluator.look_again()
 
     def on(self, name: str) -> None:
-        """Have a policy looked at. One that somebody else has added here is taken over: its settings are signed.
+        """Turn a policy on. For a policy that another user added, this signs its settings as yours.
 
         Raises:
-            ContentError: there is none of that name, or its settings are not valid.
+            ContentError: there is no policy with this name, or its settings are invalid.
         """
         self._turn(name, is_on=True)
 
     def off(self, name: str) -> None:
-        """Have a policy not looked at, in any process.
+        """Turn a policy off in all processes.
 
         Raises:
-            ContentError: there is none of that name.
+            ContentError: there is no policy with this name.
         """
         self._turn(name, is_on=False)
 
     def pause(self) -> None:
-        """Look at no policy in this process, until `resume`."""
+        """Evaluate no policy in this process until `resume`."""
         self.evaluator.is_paused = True
 
     def resume(self) -> None:
-        """Look at policies again. What was committed meanwhile is looked at at the next moment."""
+        """Evaluate policies again. The next moment covers the commits since `pause`."""
         self.evaluator.is_paused = False
         self.evaluator.watch.new = None
 
@@ -181,19 +181,20 @@ class Policies:
         return self.evaluator.is_paused
 
     def suspended(self) -> AbstractContextManager[None]:
-        """Return a context within which no policy is looked at, in any thread."""
+        """Return a context manager that suspends all policies in all threads."""
         return self.evaluator.suspend()
 
     def list(self) -> PolicyRows:
-        """Return all policies by priority, also those that are off or missing here."""
+        """Return all policies by priority, including those that are off or missing."""
         self.evaluator.look_again()
         slots = sorted(self.evaluator.slots.values(), key=lambda one: (one.priority, one.name))
         return PolicyRows([_row(slot) for slot in slots])
 
     def preview(self) -> Sequence[Preview]:
-        """Return what each policy that is on would do now. Asks nobody, changes nothing and costs nothing.
+        """Return the action that each enabled policy would request now.
 
-        Where a policy looks at what was just committed, it is shown what was committed since it was last looked at.
+        Nothing changes, no user is asked, and no model is called. Policies for new commits see all commits since
+        their last evaluation.
         """
         self.evaluator.look_again()
         found: Sequence[Preview] = []
@@ -206,14 +207,14 @@ class Policies:
         """Return the firings and failures, newest first: events `policy.executed`, `policy.proposed`, ...
 
         Raises:
-            ContentError: the limit is no whole number.
+            ContentError: the limit is not a whole number.
         """
         limit = check_limit(limit)
         wanted = {f"policy.{outcome}" for outcome in OUTCOMES}
         events = self.evaluator.repository.newest_events("policy.*", 10 * limit + 100)
         return [event for event in events if event.event_type in wanted][:limit]
 
-    # --- what they do
+    # --- actions
 
     def apply(
         self,
@@ -224,7 +225,7 @@ class Policies:
         reason: str = "",
         permission: Permission | None = None,
     ) -> Any:
-        """Call a tool because a policy says so, and return its result; see `PolicyCalls.apply`."""
+        """Call a tool for a policy, and return its result. See `PolicyCalls.apply`."""
         return self.evaluator.calls.apply(
             policy_name, action_type, action_params, reason=reason, permission=permission
         )
@@ -237,21 +238,21 @@ class Policies:
         *,
         reason: str = "",
     ) -> PendingPolicy:
-        """Return the pending whose approval does what `apply` would; it is in the inbox until it is decided."""
+        """Return the pending whose approval does the same as `apply`. It stays in the inbox until its decision."""
         return self.evaluator.calls.propose(policy_name, action_type, action_params, reason=reason)
 
     def restored(self, fields: dict[str, Any], **options: Any) -> BuiltinPending:
-        """Make the pending of a policy's call from its fields."""
+        """Rebuild the pending of a policy's call from its fields."""
         return self.evaluator.calls.restored(fields, **options)
 
     @property
     def clock(self) -> Callable[[], datetime]:
-        """Gives the present, in UTC; another one can be set, for tests."""
+        """Returns the current time in UTC. Tests can replace it."""
         return self.evaluator.watch.clock
 
     @clock.setter
     def clock(self, clock: Callable[[], datetime]) -> None:
-        """Set it."""
+        """Set the clock."""
         self.evaluator.watch.clock = clock
 
     # ---
@@ -276,7 +277,7 @@ class Policies:
         self._save(name, canonical_json({**settings, "on": is_on}), "on" if is_on else "off")
 
     def _beginning(self, policy: Any) -> str:
-        """Return what a new policy remembers: one that counts begins to count here."""
+        """Return the initial memory of a new policy. Its counters start now."""
         fired = getattr(policy, "fired", None)
         if not callable(fired):
             return "{}"

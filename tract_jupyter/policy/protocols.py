@@ -1,4 +1,4 @@
-"""What a policy is, and what it can want."""
+"""The interface of policies and their actions."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit import Permission, ToolDefinition
 
 ORCHESTRATE: Final = "orchestrate"
-"""The action that starts an orchestrator; every other one is the name of a tool."""
+"""The action that starts an orchestrator. All other actions are tool names."""
 MOST_WANTED: Final = 1_000
-"""Actions that a policy can want at once."""
+"""The maximum number of actions from one evaluation."""
 _LONGEST_ACTOR: Final = 100  # characters; `policy:NAME` is an actor, which has a column of 128
 
 
 class PolicyWarning(UserWarning):
-    """A policy failed, or its action did, or it tells what it was not allowed to do. What was committed stands."""
+    """A failed policy or action, or an action without permission. The commit itself is not affected."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyAction:
-    """Something that a policy wants done.
+    """An action that a policy requests.
 
     Attributes:
         action_type: the name of a tool, or `orchestrate`.
-        params: what the tool is called with.
-        reason: why, for whoever decides and for the journal.
-        autonomy: how much of it happens without a person; the ceiling of the tract holds it down.
-        about: what it concerns. While a proposal about the same is open, the policy makes no second one; the
-            action's type if left out.
-        condition: the state of things that it is for. What was done, rejected, told or has failed is not wanted again
-            while this stays the same; the parameters if left out.
+        params: the arguments of the tool.
+        reason: the reason, for the reviewer and the event log.
+        autonomy: the requested autonomy level. The ceiling of the tract limits it.
+        about: the subject. While a proposal with the same subject is open, the policy makes no second one. The
+            default is `action_type`.
+        condition: the state that the action is for. An action that was executed, rejected, reported or failed is not
+            repeated in the same condition. The default is the parameters.
 
     Raises:
-        ContentError: one of them is of the wrong form.
+        ContentError: a value is invalid.
     """
 
     action_type: str
@@ -60,7 +60,7 @@ class PolicyAction:
     condition: str = ""
 
     def __post_init__(self) -> None:
-        """Check it, and fill in what was left out."""
+        """Check the values and fill in the defaults."""
         for name in ("action_type", "reason", "about", "condition"):
             check_words(check_text(getattr(self, name), name))
         if not self.action_type:
@@ -75,43 +75,43 @@ class PolicyAction:
 
 @runtime_checkable
 class Policy(Protocol):
-    """A policy. `priority` is 100 and `fires_on` is `commit` where a class does not say them."""
+    """A policy. The default of `priority` is 100, and the default of `fires_on` is `commit`."""
 
     name: str
     priority: int
-    """Lower ones are looked at first."""
+    """Lower values are evaluated first."""
     fires_on: str
-    """`commit`, `compile` or `turn`; or several of them."""
+    """`commit`, `compile` or `turn`, or several of them."""
 
     def evaluate(self, view: PolicyView) -> PolicyAction | Sequence[PolicyAction] | None:
-        """Return what should be done now, or None.
+        """Return the necessary actions, or None.
 
-        It is called very often: it must be fast, asks no model and writes nothing.
+        This method is called very often. It must be fast, must not call a model and must not write.
 
         Args:
-            view: the context as it is.
+            view: the current context.
         """
         ...
 
 
 class Ceiling(Protocol):
-    """The part of `t.autonomy` that policies are held under."""
+    """The part of `t.autonomy` that limits policies."""
 
     def effective(self, *levels: AutonomyLevel | str) -> AutonomyLevel:
-        """Return the level that counts."""
+        """Return the effective level."""
         ...
 
     def permission(self, tool: ToolDefinition, level: AutonomyLevel | str, actor: str) -> Permission:
-        """Return whether somebody who acts at a level may call a tool, must ask first, or may not."""
+        """Return the permission for a tool call by an actor at a level: allow, ask or deny."""
         ...
 
     def why_not(self, tool: ToolDefinition, level: AutonomyLevel | str, actor: str) -> str:
-        """Return why they may not."""
+        """Return the reason for a denial."""
         ...
 
 
 def moments_of(policy: Any) -> tuple[str, ...]:
-    """Return the moments at which a policy is looked at.
+    """Return the moments of a policy's evaluation.
 
     Raises:
         ContentError: there is no such moment.
@@ -129,7 +129,7 @@ def priority_of(policy: Any) -> int:
     """Return the priority of a policy.
 
     Raises:
-        ContentError: it is no whole number.
+        ContentError: the priority is not a whole number.
     """
     given = getattr(policy, "priority", 100)
     if type(given) is not int:
@@ -141,7 +141,7 @@ def check_name(name: object) -> str:
     """Return the name of a policy.
 
     Raises:
-        ContentError: it cannot be one.
+        ContentError: the name is invalid.
     """
     given = check_text(name, "the name of a policy")
     check_words(given)
@@ -153,10 +153,10 @@ def check_name(name: object) -> str:
 
 
 def check_policy(policy: Any) -> None:
-    """Check that something is a policy.
+    """Check that an object is a policy.
 
     Raises:
-        ContentError: it is none.
+        ContentError: it is not a policy.
     """
     if isinstance(policy, type) or not callable(getattr(policy, "evaluate", None)):
         raise ContentError(
@@ -169,10 +169,10 @@ def check_policy(policy: Any) -> None:
 
 
 def wanted_of(given: object) -> tuple[PolicyAction, ...]:
-    """Return what a policy wants, as it returned it.
+    """Return the actions from the return value of `evaluate`.
 
     Raises:
-        ContentError: it is neither an action, several, nor None.
+        ContentError: the value is not an action, a list of actions or None.
     """
     if given is None:
         return ()

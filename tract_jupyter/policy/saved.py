@@ -1,7 +1,7 @@
-"""Policies as they lie in the store: the type and the settings of a built-in one, the name of any other.
+"""Stored policies: the type and settings of a built-in policy, or the name of another policy.
 
-They are signed like operations: what this user has not signed is listed, and never looked at. The code of a policy that
-a person wrote is not stored; it is waiting until `add` brings it again, with what was remembered of it.
+They are signed like operations. A policy without this user's signature is listed but never evaluated. The code of a
+user's own policy is not stored. The policy waits until `add` supplies its object again, and keeps its memory.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 _MOST_STOPPED: Final = MOST_WANTED
-"""Conditions that are remembered: those of all that a policy can want at once."""
+"""The maximum number of stored conditions: one for each action of an evaluation."""
 
 
 @cache
 def policy_types() -> Mapping[str, type[BuiltinPolicy]]:
-    """Return the built-in policy types by name, in order of priority: every one in a module of `builtin`."""
+    """Return the built-in policy types by name, in order of priority. They come from all modules of `builtin`."""
     from tract_jupyter.policy import builtin
 
     modules = [import_module(f"{builtin.__name__}.{one.name}") for one in iter_modules(builtin.__path__)]
@@ -45,10 +45,10 @@ def policy_types() -> Mapping[str, type[BuiltinPolicy]]:
 
 
 def made(type_name: str, name: str, config: Mapping[str, Any]) -> BuiltinPolicy:
-    """Make a built-in policy.
+    """Create a built-in policy.
 
     Raises:
-        ContentError: there is no such type or setting, or a setting is not valid.
+        ContentError: there is no such type or setting, or a setting is invalid.
     """
     types = policy_types()
     kind = types.get(type_name) if isinstance(type_name, str) else None
@@ -61,7 +61,7 @@ def made(type_name: str, name: str, config: Mapping[str, Any]) -> BuiltinPolicy:
 
 
 def type_of(policy: Any) -> str:
-    """Return what the type of a policy is called: its name, or where its class is."""
+    """Return the type name of a built-in policy, or the qualified class name."""
     if isinstance(policy, BuiltinPolicy):
         return policy.type_name
     kind = type(policy)
@@ -69,7 +69,7 @@ def type_of(policy: Any) -> str:
 
 
 def settings_json(policy: Any, *, is_on: bool) -> str:
-    """Return the text that is signed and stored of a policy."""
+    """Return the text of a policy for signing and storage."""
     config = policy.to_config() if isinstance(policy, BuiltinPolicy) else None
     return canonical_json({"type": type_of(policy), "config": config, "on": is_on})
 
@@ -82,7 +82,7 @@ class PolicyStore(SignedStore[StoredPolicy]):
     vouched = "added"
 
     def content(self, row: StoredPolicy) -> list[str]:
-        """Sign its name, its type and its settings."""
+        """Return the signed parts of a row: the name, the type and the settings."""
         return [row.name, row.policy_json]
 
     def rows_of(self, connection: Connection) -> list[StoredPolicy]:
@@ -95,11 +95,11 @@ class Slot:
     """One policy of this process and its row in the store.
 
     Attributes:
-        row: as it was read.
-        policy: None where it cannot be looked at; `why` says why.
-        is_on: whether it is looked at.
-        why: what is missing: a signature, or its code.
-        memory: what came of its firings.
+        row: the row from the last read.
+        policy: the policy object, or None if it cannot be evaluated (see `why`).
+        is_on: True if it is evaluated.
+        why: the missing part: a signature, or the code.
+        memory: the stored state of its firings.
     """
 
     row: StoredPolicy
@@ -113,30 +113,30 @@ class Slot:
     cooldown: float = 0
     is_built_in: bool = False
     remembers: bool = False
-    """Whether it may remember something of its own."""
+    """True if it may store its own data."""
     saved: dict[str, Any] = field(default_factory=dict)
-    """What it remembers, as it is stored."""
+    """The stored version of its own data."""
     error: str = ""
-    """What it failed with the last time that it was looked at."""
+    """The error from its last evaluation."""
 
     @property
     def name(self) -> str:
-        """What it goes by."""
+        """The policy's name."""
         return self.row.name
 
     @property
     def own(self) -> dict[str, Any]:
-        """What the policy itself remembers."""
+        """The policy's own data."""
         return _dict(self.memory, "own")
 
     @property
     def open(self) -> dict[str, Any]:
-        """The open proposals, by what they are about: the pending's id and the condition."""
+        """The open proposals by subject, each with the pending's id and the condition."""
         return _dict(self.memory, "open")
 
     @property
     def stopped(self) -> list[Any]:
-        """The conditions, each with what it is about, for which nothing more is wanted."""
+        """The pairs of subject and condition that need no further action."""
         found = self.memory.get("stopped")
         if not isinstance(found, list):
             found = self.memory["stopped"] = []
@@ -144,21 +144,21 @@ class Slot:
 
     @property
     def began(self) -> dict[str, Any] | None:
-        """What a process has begun to do, and has not told the end of."""
+        """The action that a process started and has not finished, or None."""
         found = self.memory.get("began")
         return found if isinstance(found, dict) else None
 
     @property
     def fired(self) -> dict[str, Any]:
-        """When it fired last, and what came of it."""
+        """The time and the outcome of the last firing."""
         return _dict(self.memory, "fired")
 
     def is_stopped(self, about: str, condition: str) -> bool:
-        """Return True if nothing more is wanted in this condition."""
+        """Return True if this condition needs no further action."""
         return [about, condition] in self.stopped
 
     def stop(self, about: str, condition: str) -> None:
-        """Want nothing more in this condition."""
+        """Record that this condition needs no further action."""
         kept = [one for one in self.stopped if one != [about, condition]]
         self.memory["stopped"] = [*kept[1 - _MOST_STOPPED :], [about, condition]]
 
@@ -171,12 +171,12 @@ def _dict(memory: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def slot_of(row: StoredPolicy, store: PolicyStore, own: Any | None) -> Slot:
-    """Return a policy as it can be used here.
+    """Return a policy for use in this process.
 
     Args:
-        row: its row.
-        store: knows its signature.
-        own: the object of this name that this process was given, if it was.
+        row: its row in the store.
+        store: checks its signature.
+        own: this process's policy object with this name, if any.
     """
     settings = read_dict(row.policy_json)
     type_name, config, is_on = settings.get("type"), settings.get("config"), settings.get("on") is True

@@ -1,8 +1,8 @@
-"""The context as policies see it.
+"""The policies' view of the context.
 
-`Watch` takes note of each commit as it is written, so that what policies ask after a commit is known already. What has
-to be looked up (other branches, garbage) is looked up now and then, and costs the same per commit however long the
-history is.
+`Watch` records each commit as it is written, so the policies' usual queries after a commit need no database access.
+Other values (other branches, garbage) are computed from time to time. Their cost per commit does not grow with the
+history.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 _RECENT: Final = 50
 _MOST_NEW: Final = 10_000
-_EVERY: Final = 5  # commits, after which another branch is looked at again
-_GARBAGE_EVERY: Final = 200  # commits at least; a fifth of the history, if that is more
+_EVERY: Final = 5  # commits between two checks of another branch
+_GARBAGE_EVERY: Final = 200  # minimum commits between two checks; a fifth of the history if that is more
 _HOUR: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class BranchView:
-    """A branch other than the current one: its newest commit, when that was made, and how many commits it has."""
+    """A branch other than the current one: its newest commit, the time of that commit, and its number of commits."""
 
     name: str
     tip: str
@@ -39,34 +39,34 @@ class BranchView:
 
 
 class Watch:
-    """What is known of the context without asking.
+    """The cached state of the context.
 
     Args:
-        repository: of the tract.
-        clock: gives the present.
+        repository: the repository of the tract.
+        clock: returns the current time.
     """
 
     def __init__(self, repository: Repository, clock: Callable[[], datetime]) -> None:
         self.repository = repository
         self.clock = clock
         self.new: list[Entry] | None = None
-        """The commits since policies were looked at; None if nobody knows, as in a new process."""
+        """The commits since the last evaluation of policies. None if unknown, as in a new process."""
         self.forget()
 
     def forget(self) -> None:
-        """Forget everything: it may have been rolled back."""
+        """Clear the cache after a possible rollback."""
         self.new = None
         self._tip: str | None = None
         self._break()
 
     def _break(self) -> None:
-        """Note that the branch is another one, or was moved."""
+        """Reset the cache because the branch changed or moved."""
         self._recent: deque[Entry] = deque(maxlen=_RECENT)
         self._is_whole = False
         self._counted: dict[tuple[str, str | None, str], tuple[str | None, int, int]] = {}
 
     def take(self, entries: Sequence[Entry]) -> None:
-        """Take note of commits."""
+        """Record commits."""
         for entry in entries:
             if entry.parent_hash != self._tip or self._tip is None:
                 self._break()
@@ -79,14 +79,14 @@ class Watch:
             self.new = None
 
     def settled(self, count: int | None) -> None:
-        """Note that so many of the new commits were looked at; None for all that there are."""
+        """Record that this many new commits were evaluated. None means all of them."""
         if self.new is None or count is None:
             self.new = []
         else:
             del self.new[:count]
 
     def changed(self) -> None:
-        """Note that something was done: what was counted counts no more."""
+        """Clear the cached counts after an action."""
         self._counted.clear()
         self._garbage: tuple[int, int, datetime] | None = None
 
@@ -107,13 +107,13 @@ class Watch:
         return self._recent
 
     def made_at(self, commit_hash: str, back: int) -> str:
-        """Return when a commit was made, which is likely to be so many places back."""
+        """Return the time of a commit that is probably `back` places before the end."""
         if len(self._recent) >= back and self._recent[-back].commit_hash == commit_hash:
             return self._recent[-back].created_at
         return self.repository.commits.entry(commit_hash).created_at
 
     def difference(self, here: Position, other: str, way: str) -> int:
-        """Count the commits that only one of two branches has; looked up again every few commits."""
+        """Count the commits that only one of two branches has. The count is refreshed every few commits."""
         key = (way, here.branch, other)
         known = self._counted.get(key)
         if way == "behind" and known is not None and here.generation < known[2] + _EVERY:
@@ -135,7 +135,7 @@ class Watch:
         return count
 
     def garbage(self, now: datetime, days: float, generation: int) -> int:
-        """Count the commits that a garbage collection would remove; looked up again now and then."""
+        """Count the commits that a garbage collection would remove. The count is refreshed from time to time."""
         self._since += 1
         known = self._garbage
         if known is not None and self._since < known[1] and now < known[2]:
@@ -159,7 +159,7 @@ class Watch:
             return self.repository.rows.first_time(connection)
 
     def branches(self, here: Position, before: datetime) -> Iterator[BranchView]:
-        """Yield the other branches whose newest commit was made before a time."""
+        """Yield the other branches whose newest commit is older than a given time."""
         repository = self.repository
         with repository.database.read() as connection:
             tips = repository.ref_rows.branches(connection)
@@ -173,11 +173,11 @@ class Watch:
 
 
 class PolicyView:
-    """The context as it is at the moment: what each property says is looked up when it is asked for.
+    """The context at the current moment. Each property is computed on first use.
 
     Attributes:
-        moment: why policies are looked at: `commit`, `compile` or `turn`.
-        memory: what this policy remembers, a JSON object; it is stored when the policy fires.
+        moment: the moment of the evaluation: `commit`, `compile` or `turn`.
+        memory: the policy's own data, a JSON object. It is stored when the policy fires.
     """
 
     def __init__(self, tract: VersionedContext, watch: Watch, moment: str) -> None:
@@ -197,7 +197,7 @@ class PolicyView:
 
     @property
     def now(self) -> datetime:
-        """The present, in UTC."""
+        """The current time in UTC."""
         if self._now is None:
             self._now = self._watch.clock()
         return self._now
@@ -213,7 +213,7 @@ class PolicyView:
 
     @property
     def branch(self) -> str | None:
-        """The current branch; None if HEAD is detached."""
+        """The current branch. None if HEAD is detached."""
         return self.position.branch
 
     @property
@@ -223,12 +223,12 @@ class PolicyView:
 
     @property
     def generation(self) -> int:
-        """How many commits come before HEAD; -1 before the first commit."""
+        """The number of commits before HEAD. -1 before the first commit."""
         return self.position.generation
 
     @property
     def tokens(self) -> int:
-        """The tokens of the context, as `status()` tells them."""
+        """The tokens of the context, as in `status()`."""
         if self._tokens is None:
             here = self.position
             source = self._repository.history.token_source(here)
@@ -237,18 +237,18 @@ class PolicyView:
 
     @property
     def max_tokens(self) -> int | None:
-        """The most tokens that the budget allows; None if there is no budget."""
+        """The token limit of the budget, or None without a budget."""
         return self._repository.max_tokens()
 
     @property
     def new(self) -> Sequence[Entry] | None:
-        """The commits since the last look; None where that is not known, as in a new process."""
+        """The commits since the last evaluation. None if unknown, as in a new process."""
         new = self._watch.new
         return None if new is None else tuple(new)
 
     @property
     def idle_seconds(self) -> float:
-        """The seconds from the last commit before this moment to now; 0 if there is none."""
+        """The seconds from the last commit before this moment until now. 0 without such a commit."""
         new = self._watch.new
         head = self.head
         if head is None:
@@ -265,7 +265,7 @@ class PolicyView:
         return (self.now - from_text(self._watch.made_at(last, back))).total_seconds()
 
     def recent_types(self, count: int) -> list[str]:
-        """Return the content types of the newest messages of the branch, oldest first; at most 50."""
+        """Return the content types of the newest messages of the branch, oldest first, at most 50."""
         types: list[str] = []
         for entry in reversed(self._watch.recent(self.head)):
             if entry.operation == APPEND:
@@ -275,7 +275,7 @@ class PolicyView:
         return types[::-1]
 
     def messages_before(self, kept: int) -> Iterator[tuple[str, bool]]:
-        """Yield the messages before the newest so many, newest first, with whether a compression keeps each."""
+        """Yield the messages before the newest `kept`, newest first, with True if a compression keeps the message."""
         timelines = self._repository.timelines
         with timelines.lock:
             timeline = timelines.at(self.head)
@@ -288,7 +288,7 @@ class PolicyView:
                 yield step.commit_hash, timeline.priority(step) == "pinned"
 
     def steps(self) -> Iterator[tuple[Step, bool]]:
-        """Yield the messages of the branch, newest first, with whether somebody gave each another priority."""
+        """Yield the messages of the branch, newest first, with True if an annotation set the priority."""
         timelines = self._repository.timelines
         with timelines.lock:
             timeline = timelines.at(self.head)
@@ -297,18 +297,18 @@ class PolicyView:
                     yield step, timeline.priority_source(step.commit_hash) is not None
 
     def is_annotated(self, commit_hash: str) -> bool:
-        """Return True if somebody gave a message of the branch another priority, or it is not on the branch."""
+        """Return True if an annotation set the message's priority, or the message is not on the branch."""
         timelines = self._repository.timelines
         with timelines.lock:
             timeline = timelines.at(self.head)
             return commit_hash not in timeline.place or timeline.priority_source(commit_hash) is not None
 
     def ahead_of(self, branch: str) -> int:
-        """Count the messages and edits of the current branch that another one does not have."""
+        """Count the messages and edits of the current branch that another branch lacks."""
         return self._watch.difference(self.position, branch, "ahead")
 
     def behind(self, branch: str) -> int:
-        """Count the messages and edits of another branch that the current one does not have; 0 if there is none."""
+        """Count the messages and edits of another branch that the current branch lacks. 0 if it does not exist."""
         return self._watch.difference(self.position, branch, "behind")
 
     def garbage(self, days: float) -> int:
@@ -316,5 +316,5 @@ class PolicyView:
         return self._watch.garbage(self.now, days, self.generation)
 
     def stale_branches(self, days: float) -> Iterator[BranchView]:
-        """Yield the other branches on which nothing was committed for so many days."""
+        """Yield the other branches without a commit in the last `days` days."""
         return self._watch.branches(self.position, self.now - timedelta(days=days))

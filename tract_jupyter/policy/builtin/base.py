@@ -1,4 +1,4 @@
-"""What built-in policies share: they are values, and have a JSON form."""
+"""The base of the built-in policies. They are values with a JSON form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 Count = Annotated[int, Field(ge=1)]
-"""A whole number from 1 on."""
+"""A whole number, 1 or more."""
 Seconds = Annotated[float, Field(ge=0)]
 Days = Annotated[float, Field(ge=0, le=36_500)]
 Name = Annotated[str, Field(min_length=1)]
@@ -28,16 +28,16 @@ Names = Sequence[str]
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltinPolicy:
-    """Base class of policies whose settings can be stored.
+    """Base class of policies with storable settings.
 
     Attributes:
-        type_name: what it is stored as.
-        forgets: True if what was done, rejected or told counts only until the policy wants nothing once; False if it
-            counts until the condition is another one.
-        name: what it goes by; `auto-<type>` if left out.
-        priority: lower ones are looked at first; that of the type if left out.
-        autonomy: how much happens without a person.
-        cooldown: seconds after it fired in which it is not looked at.
+        type_name: the type in the store.
+        forgets: True if executed, rejected or reported actions may repeat after an evaluation without a request.
+            False if they repeat only in a different condition.
+        name: the policy's name. The default is `auto-<type>`.
+        priority: lower values are evaluated first. The default depends on the type.
+        autonomy: the requested autonomy level.
+        cooldown: the seconds without evaluation after a firing.
     """
 
     type_name: ClassVar[str]
@@ -51,10 +51,10 @@ class BuiltinPolicy:
     cooldown: Seconds = 0
 
     def __post_init__(self) -> None:
-        """Fill in what was left out, and check the rest.
+        """Fill in the defaults and check the settings.
 
         Raises:
-            ContentError: a setting is not valid.
+            ContentError: a setting is invalid.
         """
         object.__setattr__(self, "name", check_name(self.name or f"auto-{self.type_name}"))
         priority = self.usual_priority if self.priority == -1 else self.priority
@@ -68,11 +68,11 @@ class BuiltinPolicy:
         check_fields(self, ContentError, self.type_name)
 
     def evaluate(self, view: PolicyView) -> PolicyAction | Sequence[PolicyAction] | None:
-        """Return what should be done now, or None."""
+        """Return the necessary actions, or None."""
         raise NotImplementedError
 
     def to_config(self) -> dict[str, Any]:
-        """Return its settings, with a JSON form."""
+        """Return the settings in JSON form."""
         return {
             one.name: _plain(getattr(self, one.name))
             for one in fields(self)
@@ -81,10 +81,10 @@ class BuiltinPolicy:
 
     @classmethod
     def from_config(cls, name: str, config: Mapping[str, Any]) -> Self:
-        """Make one of its settings.
+        """Create a policy from its settings.
 
         Raises:
-            ContentError: there is no such setting, or one is not valid.
+            ContentError: a setting is unknown or invalid.
         """
         known = [one.name for one in fields(cls) if one.init and one.name != "name"]
         for key in config:

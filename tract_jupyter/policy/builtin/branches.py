@@ -1,4 +1,4 @@
-"""Built-in policies about branches: set a tangent apart, merge what is finished, follow another branch, put away."""
+"""Built-in policies for branches: branch off a tangent, merge finished work, follow another branch, archive."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ if TYPE_CHECKING:
     from tract_jupyter.policy.view import PolicyView
 
 TANGENT: Final = "tangent/"
-"""Begins the names of the branches that `BranchPolicy` makes."""
+"""The prefix of the branch names from `BranchPolicy`."""
 _LOOKS_AGAIN: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BranchPolicy(BuiltinPolicy):
-    """Make a branch when the newest messages keep changing their type, as a conversation does that wanders off.
+    """Make a branch if the newest messages keep changing their type, a sign of a digression.
 
-    It makes none from a branch that it made, and wants the same again once the messages were alike meanwhile.
+    The policy makes no branch from its own branches. It fires again only after the changes of type fell below the
+    threshold.
 
     Attributes:
-        content_type_window: how many messages it looks at, from 2 to 50.
-        switch_threshold: how many changes of type among them make it fire.
-        ignore_transitions: pairs of types between which a change, either way, is none: `dialogue:tool_io`.
+        content_type_window: the number of messages to examine, from 2 to 50.
+        switch_threshold: the number of type changes among them that triggers the policy.
+        ignore_transitions: pairs of types whose changes do not count in either direction, such as `dialogue:tool_io`.
     """
 
     type_name: ClassVar[str] = "branch"
@@ -46,11 +47,11 @@ class BranchPolicy(BuiltinPolicy):
         object.__setattr__(self, "_ignored", ignored)
 
     def evaluate(self, view: PolicyView) -> PolicyAction | None:
-        """Return a new branch, if the types change often enough."""
+        """Return a new branch if the types change often enough."""
         types = view.recent_types(self.content_type_window)
         if len(types) <= self.switch_threshold:
             return None
-        ignored: set[frozenset[str]] = self._ignored  # type: ignore[attr-defined] # made of a setting
+        ignored: set[frozenset[str]] = self._ignored  # type: ignore[attr-defined] # set in __post_init__
         switches = sum(one != two and frozenset((one, two)) not in ignored for one, two in pairwise(types))
         branch = view.branch
         if switches < self.switch_threshold or branch is None or branch.startswith(TANGENT):
@@ -62,15 +63,15 @@ class BranchPolicy(BuiltinPolicy):
 
 @dataclass(frozen=True, kw_only=True)
 class MergePolicy(BuiltinPolicy):
-    """Merge the current branch into another one when work on it seems finished; you stay where you are.
+    """Merge the current branch into another one if work on it seems finished. The current branch stays checked out.
 
-    How long nothing was committed is measured at the next moment, from the last commit before that. It wants the same
-    again after as many further commits.
+    The idle time is measured at the next moment, from the last commit before it. The policy fires again after
+    `completion_commits` further commits.
 
     Attributes:
         target_branch: the branch to merge into.
-        completion_commits: how many messages and edits of its own the branch must have.
-        idle_seconds: for how long nothing was committed.
+        completion_commits: the minimum number of messages and edits that only this branch has.
+        idle_seconds: the minimum time without a commit.
     """
 
     type_name: ClassVar[str] = "merge"
@@ -82,7 +83,7 @@ class MergePolicy(BuiltinPolicy):
     idle_seconds: Seconds = 300
 
     def evaluate(self, view: PolicyView) -> PolicyAction | None:
-        """Return a merge, if the branch has commits and nothing was committed for some time."""
+        """Return a merge if the branch has enough commits and was idle long enough."""
         branch = view.branch
         if branch is None or branch == self.target_branch or view.generation < self.completion_commits:
             return None
@@ -90,10 +91,8 @@ class MergePolicy(BuiltinPolicy):
         if idle < self.idle_seconds:
             return None
         ahead = view.ahead_of(self.target_branch)
-        if (
-            ahead < self.completion_commits or ahead == view.generation + 1
-        ):  # all of it: there is no such branch
-            return None
+        if ahead < self.completion_commits or ahead == view.generation + 1:
+            return None  # too few commits, or all of them: the target does not exist
         return self._wants(
             "merge_into", {"target_branch": self.target_branch, "source_branch": branch},
             f"{branch!r} has {ahead:,} commits of its own, and nothing was committed for {idle:,.0f} s.",
@@ -103,13 +102,14 @@ class MergePolicy(BuiltinPolicy):
 
 @dataclass(frozen=True, kw_only=True)
 class RebasePolicy(BuiltinPolicy):
-    """Put the current branch onto another one when that has moved on.
+    """Rebase the current branch onto another one that has new commits.
 
-    It looks at the other branch every five commits, and wants the same again when there are as many more.
+    The policy checks the other branch every five commits. It fires again after `divergence_commits` more commits
+    there.
 
     Attributes:
         target_branch: the branch to follow.
-        divergence_commits: how many messages and edits of that the current branch lacks.
+        divergence_commits: the number of its messages and edits that the current branch lacks.
     """
 
     type_name: ClassVar[str] = "rebase"
@@ -119,7 +119,7 @@ class RebasePolicy(BuiltinPolicy):
     divergence_commits: Count = 20
 
     def evaluate(self, view: PolicyView) -> PolicyAction | None:
-        """Return a rebase, if the branch is far enough behind."""
+        """Return a rebase if the branch is far enough behind."""
         branch = view.branch
         if branch is None or branch == self.target_branch or view.head is None:
             return None
@@ -135,16 +135,16 @@ class RebasePolicy(BuiltinPolicy):
 
 @dataclass(frozen=True, kw_only=True)
 class ArchivePolicy(BuiltinPolicy):
-    """Put branches away on which nothing was committed for long: each is named anew, with a prefix.
+    """Archive stale branches: each gets a new name with a prefix.
 
-    The current branch, `main` and what is put away already stay. It looks once an hour, and wants the same again once
-    the branch was committed to.
+    The current branch, `main` and archived branches are exempt. The policy checks once an hour. It fires again for a
+    branch after a new commit on it.
 
     Attributes:
-        stale_days: for how many days nothing was committed.
-        min_commits: the fewest commits that a branch must have, with those that it began with.
-        archive_prefix: begins the new name.
-        keep: branches that stay, whatever their age.
+        stale_days: the number of days without a commit.
+        min_commits: the minimum number of commits of a branch, including inherited ones.
+        archive_prefix: the prefix of the new name.
+        keep: branches that are never archived.
     """
 
     type_name: ClassVar[str] = "archive"
@@ -159,7 +159,7 @@ class ArchivePolicy(BuiltinPolicy):
     _next: dict[str, datetime] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def evaluate(self, view: PolicyView) -> list[PolicyAction] | None:
-        """Return an archiving of each stale branch."""
+        """Return an archive action for each stale branch."""
         now = view.now
         if now < self._next.get("look", now):
             return None

@@ -1,4 +1,4 @@
-"""Built-in policies about messages: compress when it is full, pin what must stay, remove what nothing leads to."""
+"""Built-in policies for messages: compress a full context, pin important messages, remove unreachable commits."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ _MOST_AT_ONCE: Final = 100
 class CompressPolicy(BuiltinPolicy):
     """Compress when the context is nearly as large as its budget.
 
-    It wants the same again once the context is a tenth of the budget larger, or was below the threshold meanwhile.
+    The policy fires again after the context grows by a tenth of the budget, or after it was below the threshold.
 
     Attributes:
-        threshold: the part of the budget, from 0 to 1, from which on it fires. Without a budget it never does.
-        keep_recent: the newest messages that it leaves as they are.
-        target_tokens: how long each summary should be.
-        summary_content: the summary itself; the configured model writes it if left out.
+        threshold: the fraction of the budget, from 0 to 1, at which the policy fires. Without a budget it never
+            fires.
+        keep_recent: the number of newest messages that stay unchanged.
+        target_tokens: the length of each summary.
+        summary_content: the summary itself. By default, the configured model writes it.
     """
 
     type_name: ClassVar[str] = "compress"
@@ -45,7 +46,7 @@ class CompressPolicy(BuiltinPolicy):
     summary_content: str | None = None
 
     def evaluate(self, view: PolicyView) -> PolicyAction | None:
-        """Return a compression of all but the newest messages, if it is time."""
+        """Return a compression of all but the newest messages, if one is due."""
         most = view.max_tokens
         if not most or view.branch is None:
             return None
@@ -58,7 +59,7 @@ class CompressPolicy(BuiltinPolicy):
             if not is_kept:
                 break
         else:
-            return None  # there is nothing that a compression would change
+            return None  # a compression would change nothing
         params: dict[str, object] = {"to_commit": last}
         if self.target_tokens is not None:
             params["target_tokens"] = self.target_tokens
@@ -73,13 +74,13 @@ class CompressPolicy(BuiltinPolicy):
 
 @dataclass(frozen=True, kw_only=True)
 class PinPolicy(BuiltinPolicy):
-    """Pin messages of some types, and those in which a pattern is found, unless somebody gave them a priority.
+    """Pin messages of some types, and messages that match a pattern, unless an annotation set their priority.
 
-    In a new process, and where it was off, it looks at the whole branch once.
+    In a new process, and after it was off, the policy examines the whole branch once.
 
     Attributes:
         pin_types: the content types.
-        patterns: regular expressions, looked for in the text.
+        patterns: regular expressions, searched in the text.
     """
 
     type_name: ClassVar[str] = "pin"
@@ -98,7 +99,7 @@ class PinPolicy(BuiltinPolicy):
                 raise ContentError(f"patterns of a policy of type 'pin': {wrong}")
 
     def evaluate(self, view: PolicyView) -> list[PolicyAction] | None:
-        """Return an annotation of each message that is to be pinned."""
+        """Return an annotation for each message to pin."""
         new = view.new
         found: Sequence[Entry | Step]
         if new is None:
@@ -108,7 +109,7 @@ class PinPolicy(BuiltinPolicy):
         return [self._pinning(one) for one in found[:_MOST_AT_ONCE]] or None
 
     def _fits(self, step: Entry | Step) -> bool:
-        """Return True if it is to be pinned, and nothing but its own making says how much it matters."""
+        """Return True if the message should be pinned and its own priority is neither pinned nor skip."""
         if step.operation != APPEND:
             return False
         is_typed = step.content_type in self.pin_types
@@ -135,14 +136,15 @@ class PinPolicy(BuiltinPolicy):
 
 @dataclass(frozen=True, kw_only=True)
 class GCPolicy(BuiltinPolicy):
-    """Remove commits for good that nothing leads to, when there are many that `gc` would remove.
+    """Permanently remove unreachable commits if `gc` would remove many.
 
-    What is young, or can be undone to, is not counted, as `gc` keeps it. It looks again after a fifth of the history
-    (200 commits at least), or an hour. It wants the same again when there are so many more.
+    Young commits and commits that undo needs do not count, because `gc` keeps them. The policy checks again after
+    commits equal to a fifth of the history (at least 200), or after an hour. It fires again after `max_dead_commits`
+    more commits become removable.
 
     Attributes:
-        max_dead_commits: from how many on it fires.
-        orphan_retention_days: how old they must be, in days.
+        max_dead_commits: the number of commits at which the policy fires.
+        orphan_retention_days: their minimum age in days.
     """
 
     type_name: ClassVar[str] = "gc"
@@ -152,7 +154,7 @@ class GCPolicy(BuiltinPolicy):
     orphan_retention_days: Days = 7
 
     def evaluate(self, view: PolicyView) -> PolicyAction | None:
-        """Return a garbage collection, if it would remove enough."""
+        """Return a garbage collection if it would remove enough commits."""
         dead = view.garbage(self.orphan_retention_days)
         if dead < self.max_dead_commits:
             return None

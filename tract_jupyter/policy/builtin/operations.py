@@ -1,4 +1,4 @@
-"""The policy of an operation that says when it fires by itself."""
+"""The policy of an operation that fires automatically."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ _TOOL: Final = "fire_"
 
 @dataclass(frozen=True, kw_only=True)
 class OperationPolicy(TriggeredPolicy):
-    """Fire an active operation when its `fires_on` holds; it is added and removed with the operation.
+    """Fire an active operation when its `fires_on` holds. The policy is added and removed with the operation.
 
-    The condition is that of the version that is active, which a person approved. One that says something else is not
-    looked at.
+    The condition must be the one in the active version, which the user approved. Otherwise the policy does nothing.
 
     Attributes:
-        operation: its name.
-        condition: when, as the operation says it.
+        operation: the operation's name.
+        condition: the operation's firing condition, as a dict.
     """
 
     type_name: ClassVar[str] = "operation"
@@ -52,7 +51,7 @@ class OperationPolicy(TriggeredPolicy):
 
     @cached_property
     def when(self) -> FiringCondition:
-        """The condition, read."""
+        """The parsed condition."""
         return FiringCondition.from_dict(self.condition or {})
 
     @property
@@ -61,12 +60,12 @@ class OperationPolicy(TriggeredPolicy):
         return (self.when,)
 
     def evaluate(self, view: PolicyView) -> PolicyAction | None:
-        """Return the firing, if it is time and this version is the active one."""
+        """Return the firing if it is due and the active version has this condition."""
         cause = self._cause(self.when, view)
         if cause is None:
             return None
-        operations = view.tract.operations  # type: ignore[attr-defined] # each tract has them
-        spec = operations.registry.reviewed_spec(self.operation)  # last, as it takes longest
+        operations = view.tract.operations  # type: ignore[attr-defined] # every tract has them
+        spec = operations.registry.reviewed_spec(self.operation)  # last, because it is the slowest check
         if spec is None or spec.fires_on != self.when:
             return None
         reason = f"{self.operation}: {cause.reason}."
@@ -74,12 +73,12 @@ class OperationPolicy(TriggeredPolicy):
 
 
 def follow(policies: Policies, name: str, spec: OperationSpec | None) -> None:
-    """Have a policy fire an operation as the version says that is active now; none, if it says nothing.
+    """Add, update or remove the policy of an operation, according to its active version.
 
     Args:
-        policies: of the tract.
-        name: the operation's.
-        spec: its version; None if it is not active any more.
+        policies: the policies of the tract.
+        name: the operation's name.
+        spec: its active version, or None if it is no longer active.
     """
     policy = f"operation-{name}"
     if spec is not None and spec.fires_on is not None and not spec.fires_in_runs:

@@ -1,4 +1,4 @@
-"""Policies that wait for a `Trigger`, and the one of them that starts an orchestrator."""
+"""Policies with a `Trigger`, and the policy that starts an orchestrator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NEWS = {
 
 
 class _Cause(NamedTuple):
-    """Why a trigger holds now, and the state of the context in which one start is enough."""
+    """The reason why a trigger holds now, and the state of the context that allows only one start."""
 
     reason: str
     condition: str
@@ -33,11 +33,11 @@ class _Cause(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TriggeredPolicy(BuiltinPolicy):
-    """Base class of policies that wait for triggers. Commits and seconds count from the last action."""
+    """Base class of policies with triggers. Commits and seconds count from the last action."""
 
     @property
     def triggers(self) -> Sequence[Trigger]:
-        """The triggers; one that holds is enough."""
+        """The triggers. One of them is enough."""
         raise NotImplementedError
 
     @property
@@ -47,7 +47,7 @@ class TriggeredPolicy(BuiltinPolicy):
         return tuple(moment for moment in MOMENTS if moment in found)
 
     def fired(self, view: PolicyView) -> None:
-        """Count from here; called after the action."""
+        """Restart the counters. Called after the action."""
         view.memory["since"] = view.now.isoformat()
         if view.branch is not None:
             view.memory.setdefault("counted", {})[view.branch] = view.generation
@@ -97,7 +97,7 @@ def _check_commits(trigger: Trigger, view: PolicyView) -> _Cause | None:
     since = counted.get(branch)
     if type(since) is not int:
         since = counted[branch] = here - (len(view.new) if view.new else 1)
-    if since > here:  # the history was made shorter
+    if since > here:  # the history became shorter
         since = counted[branch] = here
     reached = here - (here - since) % every
     if reached == since:
@@ -108,7 +108,7 @@ def _check_commits(trigger: Trigger, view: PolicyView) -> _Cause | None:
 def _check_seconds(trigger: Trigger, view: PolicyView) -> _Cause | None:
     given = trigger.seconds or 0
     since = view.memory.get("since")
-    if not isinstance(since, str):  # it begins to count now
+    if not isinstance(since, str):  # start the clock now
         view.memory["since"] = view.now.isoformat()
         return None
     passed = view.now - datetime.fromisoformat(since)
@@ -123,7 +123,7 @@ class OrchestratePolicy(TriggeredPolicy):
     """Start an orchestrator.
 
     Attributes:
-        when: the triggers; each of them starts it. As a setting, the parts of one trigger are enough:
+        when: the triggers. Each of them starts it. A setting may contain the parts of one trigger instead:
             `t.policies.add("orchestrate", commits=50)`.
     """
 
@@ -148,15 +148,15 @@ class OrchestratePolicy(TriggeredPolicy):
 
     @property
     def triggers(self) -> Sequence[Trigger]:
-        """The triggers; one that holds is enough."""
+        """The triggers. One of them is enough."""
         return self.when
 
     @classmethod
     def from_config(cls, name: str, config: Mapping[str, Any]) -> Self:
-        """Make one of its settings, or of the parts of one trigger.
+        """Create a policy from its settings, or from the parts of one trigger.
 
         Raises:
-            ContentError: there is no such setting, or one is not valid.
+            ContentError: a setting is unknown or invalid.
         """
         parts = {one.name: config[one.name] for one in fields(Trigger) if one.name in config}
         rest = {key: value for key, value in config.items() if key not in parts}
