@@ -134,7 +134,7 @@ class PendingToolResult(BuiltinPending):
         """Shorten the result with options for code. See `Tract.tool_results.compress` for the arguments.
 
         Raises:
-            LLMError: no model is configured, or its text is empty, too long or not a reply. The result stays unchanged.
+            LLMError: no model is configured, or its text is empty, too long or not a reply. The result is unchanged.
         """
         text = self.content if isinstance(self.content, str) else canonical_json(self.content)
         answer = Message("tool", text, name=self.tool_name, token_count=self.token_count)
@@ -352,8 +352,9 @@ class ToolResults:
         system_prompt: str | None = None,
         triggered_by: str | None = None,
     ) -> ToolCompactResult:
-        """Replace committed tool results with shorter texts. `undo` reverts the whole step; `restore` reverts one
-        result.
+        """Replace committed tool results with shorter texts.
+
+        `undo` reverts the whole step; `restore` reverts one result.
 
         Args:
             commits: selected results, by hash, prefix or branch. The default is all results of the current branch.
