@@ -112,6 +112,7 @@ class Review:
 
     @tells_rejections.setter
     def tells_rejections(self, told: bool) -> None:
+        """Choose if the model receives the reasons for rejections."""
         self.rejections.are_told = told
 
     def inbox(self, limit: int = 100) -> list[StoredPending]:
