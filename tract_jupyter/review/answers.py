@@ -1,4 +1,4 @@
-"""Carrying an answer out that came over a channel, or was recorded, and telling what came of it."""
+"""Carry out answers that came over a channel or were recorded, and report the results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _check: ContextVar[Callable[[], None] | None] = ContextVar("_check", default=Non
 
 @whole_context
 def checking(check: Callable[[], None]) -> Iterator[None]:
-    """Have waits of this thread or task call something every now and then, which ends them by raising."""
+    """Call a check periodically in waits of this thread or task. The check raises to end the wait."""
     token = _check.set(check)
     try:
         yield
@@ -32,7 +32,7 @@ def checking(check: Callable[[], None]) -> Iterator[None]:
 
 
 def check_wait() -> None:
-    """Raise what ends the wait, if anything does."""
+    """Run the check of this thread or task, if there is one. It raises to end the wait."""
     check = _check.get()
     if check is not None:
         check()
@@ -42,7 +42,7 @@ _MAX_OUTPUT = 10_000
 
 
 def dispatch(ticket: Ticket, answer: Answer, channel: str) -> str:
-    """Do what `carry_out` does, keep what is printed for the record, and return what there is to say."""
+    """Call `carry_out`, capture the printed output for the record, and return the note for the next round."""
     with capturing(ticket):
         return carry_out(ticket, answer, channel)[0]
 
@@ -51,7 +51,7 @@ def carry_out(ticket: Ticket, answer: Answer, channel: str) -> tuple[str, Any]:
     """Carry out an answer that came over a channel.
 
     Returns:
-        What the next showing should say about it, and what the action returned.
+        The note for the next round, and the return value of the action.
     """
     pending, rounds = ticket.pending, ticket.pending.rounds
     refused, ticket.refused = ticket.refused, 0
@@ -69,13 +69,13 @@ def carry_out(ticket: Ticket, answer: Answer, channel: str) -> tuple[str, Any]:
 
 
 class _Printed:
-    """A sink that keeps what an action prints; its errors go to the screen."""
+    """An output sink for the output of an action. Errors still go to the screen."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
 
     def write(self, kind: Stream, text: str) -> None:
-        """Keep it, or hand it on."""
+        """Store standard output. Write errors to the real stream."""
         if kind == "stdout":
             self.parts.append(text)
         else:
@@ -84,7 +84,7 @@ class _Printed:
 
 @whole_context
 def capturing(ticket: Ticket) -> Iterator[None]:
-    """Keep what is printed for the panel: in a front end, what a click prints belongs to no cell."""
+    """Capture printed output for the panel. In a front end, output of a click belongs to no cell."""
     printed = _Printed()
     try:
         with captured(printed):
@@ -95,17 +95,17 @@ def capturing(ticket: Ticket) -> Iterator[None]:
 
 
 def _author_traceback(error: BaseException) -> str:
-    """Return the exception with the author's own lines only."""
+    """Format the exception with the author's own lines only."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith("<action:")]
     lines = [f"{f.filename}, line {f.lineno}: {f.line or ''}" for f in frames]
     return "\n".join([*lines, *(line.rstrip() for line in traceback.format_exception_only(error))])
 
 
 def replay(ticket: Ticket, recorded: RecordedDecisions) -> str:
-    """Carry recorded decisions about a ticket out, round by round, until it is settled or none is left.
+    """Carry out recorded decisions for a ticket, round by round, until it is settled or none is available.
 
     Returns:
-        Why it is not settled, and what to do; empty if it is.
+        Why the ticket is not settled, with a remedy. Empty if it is settled.
 
     Raises:
         LockFileError: the recorded decisions cannot be read.

@@ -1,10 +1,10 @@
-"""Routing a pending through its handlers.
+"""Route a pending through its handlers.
 
-Handlers of the operation run in their order until one decides. Then every `*` handler is called, decided or not: an
-audit sees everything, and a catch-all may decide what nobody did. A handler that is already running further up the
-stack is not called again for the same operation; the others are, so nested firing bypasses no veto. Where a saved
-handler stands whose approval does not verify, a person is asked in its place: of those behind it only the `*` handlers
-are called, and they may look and reject, but approve nothing.
+Handlers of the operation run in order until one decides. Then every `*` handler runs, even after a decision. An audit
+therefore sees every pending, and a catch-all can decide the remaining ones. A handler that already runs further up the
+stack is skipped for the same operation. Other handlers still run, so nested firing bypasses no veto. If the approval of
+a saved handler does not verify, the user decides in place of the handler. After such a handler, only the `*` handlers
+run. They may read and reject, but not approve.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class HookEvent(NamedTuple):
     """One entry of the hook log, which records the action of one handler.
 
     Attributes:
-        operation: what was routed.
-        handler: the handler's name; empty for the routing as a whole.
-        outcome: `approved`, `rejected`, `failed`, `passed_through`, `undecided`, `too_late`, `raised`, `skipped` (it
-            runs already, further up the stack), `not_approved` (a saved one: a person is asked in its place), or, of
-            the whole, `unresolved`.
-        pending_id: of the pending.
-        error: of a handler that raised, or would have approved what is left to a person.
-        nanoseconds: when, since 1970.
+        operation: the routed operation.
+        handler: the handler's name. Empty for the routing as a whole.
+        outcome: `approved`, `rejected`, `failed`, `passed_through`, `undecided`, `too_late`, `raised`, `skipped` (the
+            handler already runs further up the stack), `not_approved` (the user decides instead of this saved handler),
+            or, for the routing as a whole, `unresolved`.
+        pending_id: the id of the pending.
+        error: the error of a handler that raised, or that tried to approve in place of the user.
+        nanoseconds: the time, in nanoseconds since 1970.
     """
 
     operation: str
@@ -62,28 +62,28 @@ class HookEvent(NamedTuple):
 
 
 _Entry = tuple[str, str, str, str, str | None, int]
-"""The values of a `HookEvent`."""
+"""The field values of a `HookEvent`."""
 
 
 class HookLog:
-    """The log of one tract."""
+    """The hook log of one tract."""
 
     def __init__(self, database: Database, rows: HookLogRows) -> None:
         self._database = database
         self._rows = rows
-        self._unwritten: deque[_Entry] = deque()  # other threads add to it while it is written
+        self._unwritten: deque[_Entry] = deque()  # other threads append during a write
 
     def add(
         self, operation: str, handler: str, outcome: str, pending_id: str, error: str | None = None
     ) -> None:
-        """Note what a handler did; `flush` writes it."""
+        """Queue an entry. `flush` writes it."""
         self._unwritten.append((operation, handler, outcome, pending_id, error, time.time_ns()))
 
     def flush(self) -> None:
-        """Write what was noted; kept for the next time if the store cannot take it.
+        """Write the queued entries. After an error, they remain queued for the next call.
 
         Raises:
-            StoreError: it is locked, or cannot be written.
+            StoreError: the store is locked or cannot be written.
         """
         entries = list(self._taken())
         if not entries:
@@ -109,7 +109,7 @@ class HookLog:
         pending_id: str | None = None,
         limit: int,
     ) -> list[HookEvent]:
-        """Return the newest entries that fit, oldest first."""
+        """Return the newest matching entries, oldest first."""
         with self._database.read() as connection:
             rows = self._rows.newest(
                 connection,
@@ -141,7 +141,7 @@ def _row(event: HookEvent) -> dict[str, str | None]:
 
 EVERYTHING = "*"
 _WITHHELD = "not_approved"
-_LONGEST_NAME = 100  # `handler:<name>` is stored as who decided
+_LONGEST_NAME = 100  # `handler:<name>` is stored as the decider
 
 
 class RoutingResult(StrEnum):
@@ -149,19 +149,19 @@ class RoutingResult(StrEnum):
 
     DECIDED = "decided"
     LEFT_OPEN = "left_open"
-    """One of the operation's own handlers took it on, and left it open."""
+    """One of the operation's handlers took the pending on and left it open."""
     UNGUARDED = "unguarded"
-    """It came to a saved handler that is not approved here: a person decides."""
+    """Routing reached a saved handler that is not approved here. The user decides."""
     UNHANDLED = "unhandled"
-    """No handler took it on."""
+    """No handler took the pending on."""
 
 
 class _Listener(NamedTuple):
-    """A handler, and what each of its calls needs."""
+    """A handler with the data for its calls."""
 
     name: str
     call: Handler | None
-    """None for a saved handler that is not approved here, and so is not called."""
+    """None for a saved handler that is not approved here. It does not run."""
     key: int
     how: DecisionContext
 
@@ -188,10 +188,10 @@ class HookBus:
         after: str | None = None,
         at: int | None = None,
     ) -> str:
-        """Add a handler, as the last one if no place is given, and return the name it goes by.
+        """Add a handler and return its name. Without a position, it is added at the end.
 
         Raises:
-            OperationError: it cannot be called, the name is taken for this operation, or there is no such place.
+            OperationError: the handler is not callable, another handler has its name, or the position does not exist.
         """
         if not callable(handler):
             raise OperationError(
@@ -213,20 +213,23 @@ class HookBus:
         place = _place(operation, taken, before or None, after, at)
         own_name = str(getattr(handler, "__name__", type(handler).__name__))
         chosen = name or _free_name(own_name[: _LONGEST_NAME - 10], taken)
-        # a new list: routing that is under way goes on with the old one
+        # a new list: a running `route` continues with the old one
         new = _listener(chosen, handler)
         self._listeners[operation] = [*listeners[:place], new, *listeners[place:]]
         return chosen
 
     def replace(self, operation: str, handler: Handler, *, name: str) -> None:
-        """Put a handler in the place of the one of that name, or add it as the last one."""
+        """Replace the handler with this name, or add the handler at the end."""
         if name not in self.names(operation):
             self.on(operation, handler, name=name)
             return
         self._put_in_place(operation, _listener(name, handler))
 
     def withhold(self, operation: str, name: str) -> None:
-        """Have a person asked where a saved handler stands, or at the end, as that handler is not approved here."""
+        """Ask the user instead of running a saved handler that is not approved here.
+
+        The handler keeps its position. A new one is added at the end.
+        """
         standing_in = _Listener(name, None, next(_keys), DecisionContext("handler", f"handler:{name}"))
         if name in self.names(operation):
             self._put_in_place(operation, standing_in)
@@ -234,9 +237,9 @@ class HookBus:
             self._listeners[operation] = [*self._listeners.get(operation, []), standing_in]
 
     def off(self, operation: str, handler: Handler | str | None = None) -> None:
-        """Remove a handler, by function or name, or all of an operation; one that is not there is no error.
+        """Remove a handler by function or name, or remove all handlers of an operation. Ignore a missing handler.
 
-        What stands in for a saved handler stays until that is reviewed or deleted.
+        The placeholder of an unapproved saved handler remains until the user reviews or deletes that handler.
         """
         self._keep(
             operation,
@@ -244,7 +247,7 @@ class HookBus:
         )
 
     def remove(self, operation: str, name: str) -> None:
-        """Remove a saved handler, or what stands in for it."""
+        """Remove a saved handler or its placeholder."""
         self._keep(operation, lambda one: one.name != name)
 
     def names(self, operation: str) -> list[str]:
@@ -252,7 +255,7 @@ class HookBus:
         return [listener.name for listener in self._listeners.get(operation, ())]
 
     def handlers(self) -> dict[str, list[str]]:
-        """Return the names of all handlers in their order, by operation, without those that are not approved here."""
+        """Return the names of all handlers in order, by operation. Omit handlers that are not approved here."""
         called = {
             operation: [listener.name for listener in self._listeners[operation] if listener.call is not None]
             for operation in sorted(self._listeners)
@@ -260,15 +263,16 @@ class HookBus:
         return {operation: names for operation, names in called.items() if names}
 
     def listens(self, operation: str) -> bool:
-        """Return True if any handler would see it; without one there is nothing to decide."""
+        """Return True if any handler would receive a pending of this operation."""
         return operation in self._listeners or EVERYTHING in self._listeners
 
     def route(self, pending: Pending) -> RoutingResult:
-        """Run the handlers, and return what came of it.
+        """Run the handlers and return the result.
 
-        A handler that passes it through counts as if it were not there. An exception of a handler is logged and raised.
-        Fields that one leaves with values that do not fit are put back; the log and `pending.note` say so.
-        Where a saved one is not approved here, `pending.unguarded` says so, and the gate leaves approving to a person.
+        A handler that passes the pending through has no effect. An exception of a handler is logged and raised. If a
+        handler leaves the pending open with invalid fields, the fields are restored, and the log and `pending.note`
+        report it. If a saved handler is not approved here, `pending.unguarded` explains it, and only the user may
+        approve.
         """
         outcomes = []
         for listener in self._listeners.get(pending.operation, ()):
@@ -287,12 +291,12 @@ class HookBus:
         return RoutingResult.LEFT_OPEN
 
     def withheld(self, operation: str) -> list[str]:
-        """Return the saved handlers of an operation, and of all, that are not approved here."""
+        """Return the saved handlers of an operation and of `*` that are not approved here."""
         places = [*self._listeners.get(operation, ()), *self._listeners.get(EVERYTHING, ())]
         return [listener.name for listener in places if listener.call is None]
 
     def unguarded(self, operation: str) -> str:
-        """Explain why a person is asked instead of an operation's handlers; empty if these decide."""
+        """Explain why the user decides instead of an operation's handlers. Empty if the handlers decide."""
         names = self.withheld(operation)
         if not names:
             return ""
@@ -318,7 +322,7 @@ class HookBus:
     def _call(self, listener: _Listener, pending: Pending) -> str:
         name, call, key, how = listener
         if call is None:
-            if pending.status is PendingStatus.PENDING:  # what is decided needs no guard any more
+            if pending.status is PendingStatus.PENDING:  # a decided pending needs no guard
                 pending.unguarded = self.unguarded(pending.operation)
             return self._record(pending, name, _WITHHELD)
         running, this = _running.get(), (key, pending.operation)
@@ -329,7 +333,7 @@ class HookBus:
         try:
             call(pending)
         except PendingStateError as error:
-            if before is not PendingStatus.PENDING:  # a catch-all that decides what is decided
+            if before is not PendingStatus.PENDING:  # a catch-all tried to decide a decided pending
                 return self._record(pending, name, "too_late")
             self._record(pending, name, "raised", error)
             raise
@@ -359,7 +363,7 @@ class HookBus:
 
 
 def _put_back(pending: Pending, name: str, fields: dict[str, Any]) -> TractError | None:
-    """Put the fields back that a handler left open with values that do not fit; return what was wrong with those."""
+    """Restore the fields if a handler left the pending open with invalid values. Return the error."""
     if pending.status is not PendingStatus.PENDING:
         return None
     try:
@@ -380,7 +384,7 @@ def check_operation(operation: str, known: frozenset[str] | set[str]) -> None:
     """Check that handlers can be registered for an operation.
 
     Raises:
-        OperationError: there is none of that name.
+        OperationError: the operation does not exist.
     """
     check_text(operation, "the name of an operation", error=OperationError)
     if operation != EVERYTHING and operation not in known:
@@ -393,14 +397,14 @@ def check_operation(operation: str, known: frozenset[str] | set[str]) -> None:
 def _place(
     operation: str,
     names: list[str],
-    before: str | bool | None,  # noqa: FBT001 # True is a place
+    before: str | bool | None,  # noqa: FBT001 # True is a position
     after: str | None,
     at: int | None,
 ) -> int:
     """Return the position of a new handler in the list.
 
     Raises:
-        OperationError: two places are given, or one that is not there.
+        OperationError: there are several positions, or the position does not exist.
     """
     if sum(given is not None for given in (before, after, at)) > 1:
         raise OperationError("a handler has one place: give before, after or at, not several")

@@ -1,13 +1,13 @@
-"""A channel: a way to reach a person; and the ticket that it shows.
+"""A channel to the user, and the ticket that it shows.
 
-Most channels are one async function, which `personal_channel` turns into an `AsyncChannel`. The notebook's own channel
-derives from `Channel` itself, since it has panels, prompts and pages that come and go.
+Most channels are one async function, which `personal_channel` turns into an `AsyncChannel`. The notebook's channel
+derives directly from `Channel`, because its panels, prompts and pages appear and disappear.
 
-The ladder, climbed down by what is observed and never by versions: a panel whose front end says `ready`; a prompt
-where the front end takes input; else nobody can be asked, which is said at once.
+The package chooses the way to ask from observations, never from versions. It uses a panel if the front end reports
+`ready`. It uses a prompt if the front end accepts input. Otherwise it reports at once that no user is available.
 
-A ticket goes through rounds. Each round shows one request and takes one answer, the first. An action may leave the
-pending open (it only changed a field, or it raised); then the next round shows how things stand now.
+A ticket has rounds. Each round shows one request and takes one answer, the first one. An action may leave the pending
+open, for example if it only changed a field or raised. Then the next round shows the new state.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
 
 
 class Ticket:
-    """The state that the thread of a callback and the code that waits share.
+    """The state that a callback's thread and the waiting code share.
 
     Args:
-        pending: what is to be decided.
-        on_answer: called once a round, from any thread, right after the first answer was taken. It must only hand
-            the work on: in a widget's callback nothing may print, display or execute.
+        pending: the pending to decide.
+        on_answer: called once per round, from any thread, right after the first answer. It must only schedule the work,
+            because a widget's callback must not print, display or execute.
     """
 
     def __init__(self, pending: Pending, on_answer: Callable[[Ticket], None]) -> None:
         self.pending = pending
         self.on_answer = on_answer
         self.waiting = 0
-        """The number of pieces of code that wait for the decision; if 0, the answer is carried out on its own."""
+        """The number of code locations that wait for the decision. If 0, the answer is carried out separately."""
         self.wakes: list[Callable[[], object]] = []
         """Called from any thread if the request has an answer or is settled. Each ends the sleep of waiting code."""
         self.is_shown = False
@@ -59,19 +59,19 @@ class Ticket:
         self.output = ""
         """The output of the last action."""
         self.refused = 0
-        """The number of answers in a row that came to nothing."""
+        """The number of consecutive answers that had no effect."""
         self._lock = threading.Lock()
         self._answer: tuple[Answer, str] | None = None
         self._held = False
         self.request: ReviewRequest = pending.review_request()
         self.round_id = secrets.token_hex(8)
         self.decided: list[tuple[ReviewRequest, Decision]] = []
-        """The decisions so far, each with the showing that it was about."""
+        """The decisions so far, each with the request that it answered."""
         self._known = pending.decision
         self._needed: tuple[str, frozenset[str]] = ("", frozenset())
 
     def new_round(self, note: str = "") -> None:
-        """Show how things stand now, and take a new answer."""
+        """Show the current state and accept a new answer."""
         decision = self.pending.decision
         if decision is not None and decision is not self._known:
             self.decided.append((self.request, decision))
@@ -82,9 +82,9 @@ class Ticket:
             self._answer, self._held = None, False
 
     def _shown_anew(self, note: str) -> ReviewRequest:
-        """Return the present request; the last one that could be shown, with the reason, if this one cannot.
+        """Return the current request. If it cannot be built, return the previous request with the reason.
 
-        An approval does not fit that one, so that only a rejection is taken then.
+        The fingerprint of the previous request no longer matches, so only a rejection is possible then.
         """
         try:
             return self.pending.review_request(note)
@@ -101,7 +101,7 @@ class Ticket:
 
     @property
     def status(self) -> PendingStatus:
-        """The pending's."""
+        """The status of the pending."""
         return self.pending.status
 
     @property
@@ -111,16 +111,16 @@ class Ticket:
 
     @property
     def answered(self) -> bool:
-        """True if this round has its answer."""
+        """True if this round has an answer."""
         return self._answer is not None
 
     def is_asking(self, round_id: str) -> bool:
-        """Return True if that round is the present one, and has no answer yet."""
+        """Return True if this round is current and has no answer yet."""
         return self._answer is None and not self.settled.is_set() and round_id == self.round_id != ""
 
     @property
     def needed(self) -> frozenset[str]:
-        """The keys of all that must have been on display before anything but a rejection is taken in this round."""
+        """The keys of all pieces that must be on display before this round accepts any answer except a rejection."""
         request, (shown, keys) = self.request, self._needed
         if shown != self.round_id or not shown:
             keys = frozenset(piece.key for piece in needed_pieces(request))
@@ -128,7 +128,7 @@ class Ticket:
         return keys
 
     def not_seen(self, answer: Answer) -> str:
-        """Say what of the request was not on display where the answer comes from; empty if nothing has to be said."""
+        """Return a message about pieces that were not on display for this answer. Empty if there are none."""
         action = self.request.action(answer.action)
         if answer.seen is None or action is None or action.style == "reject":
             return ""
@@ -139,9 +139,9 @@ class Ticket:
         return f"Nothing was decided: {which} that this would approve {have} not been on display here. Read on first."
 
     def submit(self, answer: Answer, channel: str) -> bool:
-        """Take an answer from any thread.
+        """Submit an answer from any thread.
 
-        False if it came too late, answers another showing, or would approve what was not on display.
+        Return False if the answer is late, belongs to another round, or approves pieces that were not on display.
         """
         with self._lock:
             if not self.is_asking(answer.round_id):
@@ -153,7 +153,7 @@ class Ticket:
         return True
 
     def take(self) -> tuple[Answer, str] | None:
-        """Take the answer out, to carry it out; None if there is none, or somebody else is at work on it."""
+        """Take the answer for carrying it out. Return None without an answer, or if other code works on it."""
         with self._lock:
             if self._held:
                 return None
@@ -165,7 +165,7 @@ class Ticket:
 
     @whole_context
     def hold(self) -> Iterator[bool]:
-        """Keep others from carrying an answer out meanwhile. Gives False if one is being carried out already."""
+        """Prevent others from carrying out an answer during the block. Yield False if one is already in progress."""
         with self._lock:
             free, self._held = not self._held, True
         try:
@@ -181,7 +181,7 @@ def never() -> bool:
 
 
 class Channel:
-    """A way for requests to reach a person, and for answers to come back. The base class reaches no person.
+    """A way for requests to reach a user and for answers to return. The base class reaches no user.
 
     It is the channel of scripts, workers and tests. `AsyncChannel` and the notebook's channel derive from it.
     """
@@ -189,11 +189,11 @@ class Channel:
     name = "none"
 
     def can_reach(self) -> bool:
-        """Return True if a person may answer: a panel may be live, or there is a prompt."""
+        """Return True if a user may answer, in a live panel or at a prompt."""
         return False
 
     def recorded(self) -> RecordedDecisions | None:
-        """Return the recorded decisions that count here if no person can be reached; None if none do."""
+        """Return the recorded decisions that apply if no user is available. None if there are none."""
         return None
 
     def refuses_code(self, pending: Pending, *, was_shown: bool) -> str:  # noqa: ARG002
@@ -201,7 +201,7 @@ class Channel:
         return ""
 
     def show(self, ticket: Ticket) -> None:
-        """Show the request, or update it: a new round, or decided."""
+        """Show the request, or update it after a new round or a decision."""
 
     def together(self) -> AbstractContextManager[None]:
         """Show the requests of a `with` block as one list: the questions of one step of a model."""
@@ -225,15 +225,15 @@ class Channel:
         may_wait: bool = False,  # noqa: ARG002
         is_over: Callable[[], bool] = never,  # noqa: ARG002
     ) -> Answer | None:
-        """Ask by `input()`.
+        """Ask with `input()`.
 
         Args:
-            ticket: the request.
-            may_wait: whether the user may leave it for later.
-            is_over: called in another thread from time to time. If it returns True, a kernel's prompt ends.
+            ticket: the ticket to ask about.
+            may_wait: True if the user may postpone the request.
+            is_over: called periodically in another thread. If it returns True, a kernel's prompt ends.
 
         Returns:
-            The answer. None if the front end takes no input, the user leaves it for later, or the prompt is over.
+            The answer. None if the front end takes no input, the user postpones the request, or the prompt is over.
         """
         return None
 
@@ -249,7 +249,7 @@ class Channel:
         """Call `look` regularly while the main thread is idle, until it returns False.
 
         Returns:
-            Whether the channel does so.
+            True if the channel supports this.
         """
         return False
 
@@ -257,11 +257,11 @@ class Channel:
 class AsyncChannel(Channel):
     """A channel that is one async function. Its tasks run in a separate event loop, in a daemon thread.
 
-    The function is called each time a request is shown. Its task is cancelled when another channel decides, or when
-    the request changes. If no code waits for the decision, it is carried out in a thread.
+    Each display of a request calls the function. If another channel decides or the request changes, the task is
+    cancelled. If no code waits for the decision, a thread carries it out.
 
     Args:
-        ask: shows the request to a person, and returns their answer; None to leave it in the inbox.
+        ask: shows the request to a user and returns the answer. It returns None to keep the request in the inbox.
         name: the name of the channel in decisions.
     """
 
@@ -274,15 +274,15 @@ class AsyncChannel(Channel):
         self._failures: dict[str, BaseException | None] = {}
 
     def can_reach(self) -> bool:
-        """Return True: the function can ask a person."""
+        """Return True: the function can ask a user."""
         return True
 
     def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:  # noqa: ARG002
-        """Return True until the function has failed, or has left the request undecided."""
+        """Return True until the function fails or returns without an answer."""
         return ticket.pending.pending_id not in self._failures
 
     def show(self, ticket: Ticket) -> None:
-        """Cancel the task of the last showing, and start one for this showing if the request is open."""
+        """Cancel the previous task. Start a new one if the request is open."""
         pending_id = ticket.pending.pending_id
         before = self._tasks.pop(pending_id, None)
         if before is not None:
@@ -302,7 +302,7 @@ class AsyncChannel(Channel):
                 if answer is not None and request.action(answer.action) is None:
                     names = ", ".join(action.name for action in request.actions)
                     failure = ValueError(f"there is no action {answer.action!r}; the actions are: {names}")
-        except Exception as error:  # noqa: BLE001 # the author's code may raise anything; the waiting code tells it
+        except Exception as error:  # noqa: BLE001 # the author's code may raise anything; the waiting code reports it
             failure = error
         if ticket.is_asking(round_id):  # else another answer came first
             self._failures[request.pending_id] = failure
@@ -326,7 +326,7 @@ class AsyncChannel(Channel):
         ) from failure
 
     def later(self, ticket: Ticket, run: Callable[[], None]) -> None:  # noqa: ARG002
-        """Run it in a thread. The event loop stays free for other requests."""
+        """Run the call in a thread. The event loop stays free for other requests."""
         Worker(run, f"tract channel {self.name}")
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
@@ -345,10 +345,10 @@ _MOST_REFUSED = 3  # answers in a row that could not be carried out
 def personal_channel(
     name: str,
 ) -> Callable[[Callable[[ReviewRequest], Awaitable[Answer | None]]], AsyncChannel]:
-    """Turn an async function into a channel over which a person decides, as its decorator.
+    """Decorate an async function to turn it into a channel over which a user decides.
 
-    An approval over it can become a standing one, its decisions are recorded, and it counts as a person's. A channel
-    of a rule or a model is an `AsyncChannel` without this decorator.
+    Its approvals can become standing approvals. Its decisions are recorded and count as the user's. For a channel of a
+    rule or a model, use `AsyncChannel` without this decorator.
 
     Args:
         name: the name of the channel in decisions.

@@ -1,4 +1,4 @@
-"""Having a model decide about a pending, through the same actions and the same gate as everybody."""
+"""Let a model decide a pending, through the same actions and the same gate as a user."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class ConsultationStep(NamedTuple):
-    """A step of the model: an action that it called, or text.
+    """A step of the model: an action call or a text.
 
     Attributes:
-        action: the action that it called, as it wrote it; empty if it only wrote text.
-        arguments: what it called it with; as text, where that is no JSON object.
-        answer: what it was told: what came of it, as JSON, or what was wrong.
-        is_error: whether that was a mistake.
+        action: the action name as the model wrote it. Empty for a text.
+        arguments: the arguments of the call. A text if they are not a JSON object.
+        answer: the answer to the model: the result as JSON, or the error.
+        is_error: True if the step was a mistake.
     """
 
     action: str
@@ -39,15 +39,15 @@ class ConsultationStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Consultation:
-    """The outcome of asking a model.
+    """The outcome of a consultation.
 
     Attributes:
-        decided: whether the pending is decided now; otherwise it is open, as it was.
-        status: the pending's.
-        turns: how many replies the model gave.
-        steps: what it did, in order.
-        text: what it wrote last.
-        model: its name, as its replies have it; empty if they have none.
+        decided: True if the pending is decided now. Otherwise it is still open.
+        status: the status of the pending.
+        turns: the number of the model's replies.
+        steps: the steps of the model, in order.
+        text: the last text of the model.
+        model: the model's name from its replies. Empty if they have none.
     """
 
     decided: bool
@@ -59,14 +59,14 @@ class Consultation:
 
     @property
     def mistakes(self) -> tuple[str, ...]:
-        """The errors that the model was told about."""
+        """The errors that the model received."""
         return tuple(step.answer for step in self.steps if step.is_error)
 
 
 def consult(
     pending: Pending, instruction: str, *, client: LLMClient, system_prompt: str | None, max_turns: int
 ) -> Consultation:
-    """Have a model decide: see `Pending.consult`."""
+    """Let a model decide; see `Pending.consult`."""
     if not pending.status.is_open:
         raise PendingStateError(f"{pending!r} is decided already; there is nothing to ask a model")
     if type(max_turns) is not int or max_turns < 1:
@@ -94,7 +94,7 @@ def consult(
 
 
 class _Dialogue:
-    """The dialogue with a model that decides. Its tools are the actions of the pending; a text decides nothing."""
+    """The dialogue with a deciding model. Its tools are the pending's actions. A text decides nothing."""
 
     def __init__(self, pending: Pending, client: LLMClient) -> None:
         self.messages: list[dict[str, Any]] = []
@@ -104,7 +104,7 @@ class _Dialogue:
         self._client = WholeReplies(client)
 
     def ask(self) -> None:
-        """Make a request, and carry out the calls of the reply until the pending is decided."""
+        """Send a request and carry out the calls of the reply until the pending is decided."""
         pending, shown = self._pending, self._pending.fingerprint
         tools = pending.to_tools()
         self.reply = reply = Reply.of(self._client.chat(list(self.messages), tools=tools))
@@ -131,7 +131,7 @@ def _carried_out(pending: Pending, call: RawCall, model: str, shown: str) -> Con
         values = _checked(pending, call.name, arguments)
         with _deciding(call.name, model, shown):
             result = pending.execute_tool(call.name, values)
-    except Exception as error:  # noqa: BLE001 # an action may raise anything; the model is told
+    except Exception as error:  # noqa: BLE001 # an action may raise anything; the model receives the error
         told = f"{type(error).__name__}: {error}"
         return ConsultationStep(call.name, arguments, _as_json({"error": told}), is_error=True)
     answer = _as_json({"result": result, "status": pending.status.value})
@@ -139,14 +139,14 @@ def _carried_out(pending: Pending, call: RawCall, model: str, shown: str) -> Con
 
 
 def _deciding(name: str, model: str, shown: str) -> AbstractContextManager[None]:
-    # within a handler, to pass it on is the handler's: it goes to the next one, and is no decision that ends it
+    # inside a handler, `pass_through` belongs to the handler: the next handler runs, and the pending stays open
     if name == "pass_through" and decision_context().channel == "handler":
         return nullcontext()
     return deciding("model", f"model:{model}", shown=shown)
 
 
 def _checked(pending: Pending, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments if a model may give them: it has no scope, uses or pattern."""
+    """Return the arguments if a model may use them. A model cannot set `scope`, `uses` or `pattern`."""
     offered = [tool["function"]["name"] for tool in pending.to_tools()]
     if name not in offered:
         raise SpecError(
@@ -157,7 +157,7 @@ def _checked(pending: Pending, name: str, arguments: dict[str, Any]) -> dict[str
 
 
 def _as_json(value: Any) -> str:
-    """Write any value as text: JSON where it has such a form."""
+    """Return any value as text, as JSON if possible."""
     if is_dataclass(value) and not isinstance(value, type):
         return _as_json(asdict(value))
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""The parts of a decision: the question, the answer, and the decision, with who made it and over which channel.
+"""A decision and its parts: the question, the answer, the decider and the channel.
 
-A fingerprint is the sha256 over the canonical form of what would run: the kind of thing, its name, the hash of its
-definition and the validated values with defaults filled in. One changed character gives another one.
+A fingerprint is the sha256 of the canonical form of an operation: its kind, its name, the hash of its definition, and
+the validated values with defaults filled in. A single changed character changes the fingerprint.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Subject(NamedTuple):
 
     Attributes:
         kind: `operation` or `tool`.
-        name: its name.
-        definition_hash: 64 hex digits over its code and schema.
-        values: the validated values, without those that the author calls volatile.
-        actor: who asks for it.
-        ignored: the values that are volatile, as they are now: a standing approval does not look at them.
-        rule: in words, what a standing approval covers that is about a kind of code and not about values. It is for
-            this session and this actor. Empty for all others.
+        name: the name of the operation or tool.
+        definition_hash: 64 hex digits over the code and the schema.
+        values: the validated values, without the values that the author declared volatile.
+        actor: the actor that asks.
+        ignored: the current volatile values. A standing approval ignores them.
+        rule: a description of a standing approval that covers a kind of code instead of values. It holds for this
+            session and this actor. Empty for all other subjects.
     """
 
     kind: str
@@ -48,12 +48,12 @@ class Subject(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A question, frozen: what a decision binds to, and what the store keeps of it.
+    """A frozen question. A decision binds to it, and the store saves it.
 
     Attributes:
-        fields_json: the fields as canonical JSON; while a pending has these, its question is this one.
-        fingerprint: 64 hex digits over what would run.
-        identity: the same without what the author calls volatile: what a recorded decision is found by.
+        fields_json: the fields as canonical JSON. A pending with these fields asks this question.
+        fingerprint: 64 hex digits over the operation that would run.
+        identity: the same hash without volatile values. It is the lookup key of recorded decisions.
     """
 
     fields_json: str
@@ -62,25 +62,25 @@ class Question(NamedTuple):
 
 
 def fingerprint(kind: str, name: str, definition_hash: str, values: Mapping[str, Any]) -> str:
-    """Return 64 hex digits.
+    """Return the fingerprint: 64 hex digits.
 
     Raises:
-        ContentError: a value has no JSON form, so what is approved could not be pinned down.
+        ContentError: a value has no JSON form, so an approval cannot bind to it.
     """
     return digest({"kind": kind, "name": name, "definition": definition_hash, "values": dict(values)})
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer that a channel returns. It is checked before it is carried out.
+    """The answer that a channel returns. The package checks it before carrying it out.
 
     Attributes:
         action: the name of the chosen action.
-        arguments: its arguments.
-        round_id: the showing of the request that it answers. An answer to an older one does not count.
-        seen: the keys of what was on display, as a front end reports them; None from a channel that shows everything
-            before it asks.
-        decided_by: who chose it; None for the person at this kernel.
+        arguments: the arguments of the action.
+        round_id: the id of the answered round. Answers to older rounds are ignored.
+        seen: the keys of the displayed pieces, as a front end reports them. None if the channel shows everything before
+            it asks.
+        decided_by: the decider. None for the user at this kernel.
     """
 
     action: str
@@ -91,9 +91,9 @@ class Answer:
 
 
 def declare_personal(name: str) -> None:
-    """Declare that a person decides over the channel of this name.
+    """Declare that a user decides over the channel with this name.
 
-    Then its approvals can become standing ones, its decisions are recorded, and it counts as a person's.
+    Approvals over the channel can become standing approvals. Its decisions are recorded and count as the user's.
 
     Raises:
         ValueError: the name belongs to a rule, a model or code.
@@ -106,21 +106,21 @@ def declare_personal(name: str) -> None:
 
 
 def personal_channels() -> frozenset[str]:
-    """Return the names of the channels over which a person decides. A dict or a tool call may be a model's."""
+    """Return the names of the channels over which a user decides. A dict or a tool call may come from a model."""
     return frozenset(_PERSONAL)
 
 
 class DecisionContext(NamedTuple):
-    """The circumstances of a decision: the channel, the decider, what they were shown.
+    """The circumstances of a decision: the channel, the decider, and the request that the decider saw.
 
     Attributes:
         channel: `code`, `dict`, `tool`, `panel`, `prompt`, `command`, `inbox`, `model`, `model-reviewer`, `handler`,
-            `grant`, `recorded`, `timeout`, `automatic`, or `call`: as a part of the decision about the call that fired
-            it; or the name of a `personal_channel`.
-        decided_by: a login name, or `handler:<name>`, `model:<name>`, `grant:<id>`, `nobody`.
-        shown: the fingerprint of what they were shown; None for code, which looks at the pending itself.
-        reason: why, where whoever decides says so of an approval, too: it is kept and signed with the decision.
-        terms: what comes with an action of the operation's own, as in `approval_terms`.
+            `grant`, `recorded`, `timeout`, `automatic`, `call` or the name of a `personal_channel`. `call` means that
+            the decision is part of the decision about the tool call that fired the operation.
+        decided_by: a login name, `handler:<name>`, `model:<name>`, `grant:<id>`, or `nobody`.
+        shown: the fingerprint of the request that the decider saw. None for code, which reads the pending itself.
+        reason: the decider's reason. It is stored and signed with the decision, including reasons for approvals.
+        terms: the approval terms that accompany one of the operation's actions; see `approval_terms`.
     """
 
     channel: str
@@ -131,36 +131,36 @@ class DecisionContext(NamedTuple):
 
     @property
     def is_personal(self) -> bool:
-        """True if a person decided, rather than a rule, a model or nobody."""
+        """True if a user decided. False for a rule, a model or a timeout."""
         return self.channel not in _IMPERSONAL
 
     @property
     def needs_leave(self) -> bool:
-        """True if the channel to the person has a say in it: always, but where something settled decides.
+        """True if the review channel may object to the decision. False for stored and automatic decisions.
 
-        Code can say of itself that it decides in a panel, and a handler decides about more than what it is called with.
+        Code can claim to decide in a panel, and a handler can decide about pendings other than its argument.
         """
         return self.channel not in _SETTLED
 
     @property
     def was_shown(self) -> bool:
-        """True if a person was shown what is decided; what a model was shown does not count."""
+        """True if a user saw the request. A request that a model saw does not count."""
         return self.shown is not None and self.is_personal
 
 
 _PERSONAL = {"code", "panel", "prompt", "command", "inbox"}
 RECORDED = "recorded"
-"""The channel of a decision that was recorded, and settles the same question where nobody can be asked."""
+"""The channel of a recorded decision. It settles the same question if no user is available."""
 _SETTLED = frozenset({"grant", RECORDED, "timeout", "automatic", "call"})
 _IMPERSONAL = _SETTLED | {"model", "handler"}
 _GRANTING = frozenset({"scope", "uses", "pattern", "whom"})
 _ANSWERABLE = frozenset({"handler", "model", "dict", "tool"})
 deciding_now: ContextVar[DecisionContext | None] = ContextVar("tract_deciding", default=None)
-"""The circumstances under which the present code decides; `deciding` sets them for a block."""
+"""The circumstances of decisions by the current code. `deciding` sets them for a block."""
 
 
 class DecidingAs:
-    """A block within which what is decided is recorded as decided in a given way. Each use of it has its own."""
+    """A block that sets the context of all decisions inside it. Use each instance once."""
 
     __slots__ = ("__weakref__", "_context", "_token")
 
@@ -181,20 +181,20 @@ class DecidingAs:
 def deciding(
     channel: str, by: str | None = None, *, shown: str | None = None, reason: str = ""
 ) -> DecidingAs:
-    """Have what is decided within a `with` block recorded as decided so; by the person at this kernel if left out."""
+    """Record all decisions in a `with` block with this context. By default, the decider is this kernel's user."""
     return DecidingAs(DecisionContext(channel, by or current_person(), shown, reason))
 
 
 def deciding_by_default(channel: str) -> AbstractContextManager[None]:
-    """Do what `deciding` does, unless an outer block says how already."""
+    """Act like `deciding`, unless an outer block has already set a context."""
     return deciding(channel) if deciding_now.get() is None else nullcontext()
 
 
 @whole_context
 def in_code() -> Iterator[None]:
-    """Have code that was approved decide about other things by itself, while it runs.
+    """Attribute decisions to the running code during a block.
 
-    Only a handler or a model is answerable for everything that it sets off.
+    Decisions that a handler or a model causes stay attributed to that handler or model.
     """
     now = deciding_now.get()
     is_kept = now is not None and now.channel in _ANSWERABLE
@@ -206,7 +206,7 @@ def in_code() -> Iterator[None]:
 
 
 def current_person() -> str:
-    """Return the login name of the person at this kernel."""
+    """Return the login name of the user at this kernel."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # no such user in this container
@@ -214,15 +214,16 @@ def current_person() -> str:
 
 
 def decision_context() -> DecisionContext:
-    """Return how the code that runs now decides: by itself, if no block says otherwise."""
+    """Return the context of decisions by the current code. The default is the `code` channel and the current user."""
     return deciding_now.get() or DecisionContext("code", current_person())
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An answer that was accepted: the first one of its round.
+    """An accepted answer: the first answer of its round.
 
-    `identity` is that of the pending as it was asked about; `fingerprint` is that of what was decided, with edits.
+    `identity` belongs to the pending as the request showed it. `fingerprint` covers the decided values, including
+    edits.
     """
 
     action: str
@@ -235,7 +236,7 @@ class Decision:
 
     @classmethod
     def of(cls, stored: StoredDecision) -> Decision:
-        """Return a stored decision as a value."""
+        """Convert a stored decision."""
         return cls(
             stored.action, stored.arguments, stored.channel, stored.fingerprint, stored.decided_by,
             stored.decided_at, stored.identity,
@@ -243,12 +244,12 @@ class Decision:
 
     @property
     def is_personal(self) -> bool:
-        """True if a person decided, rather than a rule, a model or nobody."""
+        """True if a user decided. False for a rule, a model or a timeout."""
         return self.channel not in _IMPERSONAL
 
     @property
     def reason(self) -> str:
-        """The reason, where one was given."""
+        """The reason, or an empty string."""
         return str(self.arguments.get("reason", ""))
 
     def signed_text(self, pending_id: str, round_: int) -> str:
@@ -265,7 +266,7 @@ NO_ACTION = "no action ran"
 
 
 def without_grant(action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a decision without those that make an approval a standing one."""
+    """Return the arguments of a decision without the arguments that create a standing approval."""
     terms = approval_terms(action, arguments)
     kept = {name: value for name, value in terms.items() if name not in _GRANTING}
     if action == "approve":
@@ -274,22 +275,22 @@ def without_grant(action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 TERMS = "approval:"
-"""The key of an approval's terms among the arguments of an operation's own action. No parameter can have this name."""
+"""The key for approval terms among the arguments of an operation's custom action. No parameter can have this name."""
 
 
 def approval_terms(action: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the terms of a decision: the changed values (`edits`), and how long it holds (`scope` and the others)."""
+    """Return the terms of a decision: the changed values (`edits`) and its duration (`scope` and related terms)."""
     terms: Any = arguments if action == "approve" else arguments.get(TERMS)
     return terms if isinstance(terms, dict) else {}
 
 
 def own_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of an action without the terms of the approval."""
+    """Return the arguments of an action without the approval terms."""
     return {name: value for name, value in arguments.items() if name != TERMS}
 
 
 def with_terms(action: str, arguments: Mapping[str, Any], terms: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of an action together with the terms of the approval."""
+    """Return the arguments of an action combined with the approval terms."""
     if action == "approve":
         return {**arguments, **terms}
     return {**arguments, **({TERMS: dict(terms)} if terms else {})}
@@ -297,7 +298,7 @@ def with_terms(action: str, arguments: Mapping[str, Any], terms: Mapping[str, An
 
 @whole_context
 def on_terms(terms: Mapping[str, Any]) -> Iterator[None]:
-    """Decide everything within the block on these terms."""
+    """Apply these terms to all decisions inside the block."""
     token = deciding_now.set(decision_context()._replace(terms=terms))
     try:
         yield

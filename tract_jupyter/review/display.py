@@ -1,10 +1,10 @@
-"""The things that an approval binds to, cut into pieces that can be on display.
+"""The approved content, cut into pieces that a page can display.
 
-The one description of it, for panels, the inbox, prompts, records and terminals: each shows all the pieces, and nothing
-is approved of which one was not on display. A front end reports the keys of those that were.
+Panels, the inbox, prompts, records and terminals all use this description. Each shows all pieces. An approval is
+impossible until every piece was on display. A front end reports the keys of displayed pieces.
 
-A key stands for one piece of exactly one text: where a character of the text changed, all its pieces have other keys.
-Code that was on display has the same keys wherever it is shown in this process; values count for their own question.
+A key identifies one piece of one exact text. If one character of the text changes, all its pieces get new keys.
+Displayed code keeps its keys everywhere in this process. Displayed values count only for their question.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 
 
 LONGEST_PIECE = 200
-"""Characters that are on display together even where there is little room."""
+"""The number of characters that are displayed together, even in a small space."""
 MOST_PIECES = 20_000
-"""Pieces of one request that a page can show, as `MOST_CHARACTERS`."""
+"""The maximum number of pieces of a request on a page; see also `MOST_CHARACTERS`."""
 TOO_LONG = (
     "It is too long to be shown in full, so it can be turned down here, and not approved. Look at its fields in code, "
     "and approve it there."
 )
 _SHORT = 300
 _AT_LINE_ENDS = re.compile(rf".{{0,{LONGEST_PIECE - 2}}}?(?:\\n|\n)|.{{1,{LONGEST_PIECE}}}", re.DOTALL)
-_SALT = secrets.token_bytes(16)  # or a text could be prepared whose keys are those of another one
+_SALT = secrets.token_bytes(16)  # prevents a text that is built to have the keys of another text
 
 
 class DisplayedPiece(NamedTuple):
-    """A part of a text, fit to be shown; `key` is empty if no approval depends on it."""
+    """A displayable part of a text. `key` is empty if no approval depends on the piece."""
 
     text: str
     key: str = ""
 
 
 class ShownLine(NamedTuple):
-    """A line of code; with its number, as findings and tracebacks count, and a note about the marks in it."""
+    """A line of code with its number, as in findings and tracebacks, and a note about its marks."""
 
     number: int
     pieces: tuple[DisplayedPiece, ...]
@@ -55,14 +55,14 @@ class ShownLine(NamedTuple):
 
 
 class ShownCode(NamedTuple):
-    """A block of code: what stands over it, and its lines."""
+    """A block of code: the texts above it, and its lines."""
 
     description: tuple[DisplayedPiece, ...]
     header: tuple[DisplayedPiece, ...]
     lines: tuple[ShownLine, ...]
 
     def pieces(self) -> Iterator[DisplayedPiece]:
-        """Yield all of it, in order."""
+        """Yield all pieces in order."""
         yield from self.description
         yield from self.header
         for line in self.lines:
@@ -78,15 +78,15 @@ class ShownRow(NamedTuple):
     description: tuple[DisplayedPiece, ...]
 
     def pieces(self) -> Iterator[DisplayedPiece]:
-        """Yield all of it, in order."""
+        """Yield all pieces in order."""
         for part in self:
             yield from part
 
 
 class ShownChoice(NamedTuple):
-    """Two texts for one place, and the one that was decided on if it is another one: the lines of each.
+    """The lines of two texts for one place, and of a chosen third text.
 
-    A line that both sides have is the same piece: it is on display where one of them shows it.
+    A line in both texts is one piece. Displaying it on one side is enough.
     """
 
     ours: tuple[DisplayedPiece, ...]
@@ -95,13 +95,13 @@ class ShownChoice(NamedTuple):
     other: tuple[DisplayedPiece, ...]
 
     def pieces(self) -> Iterator[DisplayedPiece]:
-        """Yield all of it, in order."""
+        """Yield all pieces in order."""
         for part in self:
             yield from part
 
 
 def shown_code(block: CodeBlock) -> ShownCode:
-    """Cut all of a block of code into pieces. What cannot be seen, or would turn the text around, is a mark."""
+    """Cut a whole block of code into pieces. Marks replace invisible characters and characters that reverse text."""
     place: tuple[object, ...] = ("code", block.header, block.description, block.first_line, block.code)
     place = () if block.binds == "nothing" or block.is_typed else place
     lines = [distinct(line) for line in _lines(block.code)]
@@ -117,12 +117,12 @@ def shown_code(block: CodeBlock) -> ShownCode:
 
 
 def shown_rows(table: ValueTable, pending_id: str) -> tuple[ShownRow, ...]:
-    """Cut all of a table into pieces. The values count for the question that they are a part of."""
+    """Cut a whole table into pieces. The keys of values are bound to the question."""
     return tuple(_row(table, row, pending_id) for row in table.rows)
 
 
 def shown_choice(choice: TextChoice, pending_id: str) -> ShownChoice:
-    """Cut a choice into lines. They count for the question that they are a part of."""
+    """Cut a choice into lines. Their keys are bound to the question."""
     of = (pending_id, choice.name)
     other = None if choice.decided in CHOICES else choice.decided
     sides = [() if text is None else _choice_lines(text) for text in (choice.ours, choice.theirs)]
@@ -135,7 +135,7 @@ def shown_choice(choice: TextChoice, pending_id: str) -> ShownChoice:
 
 
 def needed_pieces(request: ReviewRequest) -> Iterator[DisplayedPiece]:
-    """Yield the pieces that must have been on display before the request can be approved, in order."""
+    """Yield the pieces that must be displayed before an approval, in order."""
     for block in request.code:
         yield from (piece for piece in shown_code(block).pieces() if piece.key)
     for table in request.tables:
@@ -146,7 +146,7 @@ def needed_pieces(request: ReviewRequest) -> Iterator[DisplayedPiece]:
 
 
 def showable(request: ReviewRequest) -> ReviewRequest:
-    """Return the request; shortened, and without anything that would run it, if it is too long to be shown."""
+    """Return the request. If it is too long, return a short version that can only be rejected."""
     if not _is_too_long(request):
         return request
     actions = tuple(action for action in request.actions if action.style == "reject")
@@ -164,7 +164,7 @@ def showable(request: ReviewRequest) -> ReviewRequest:
 
 
 def _lines(code: str) -> list[str]:
-    """Split code into lines as Python counts them; the end of the last one begins no other."""
+    """Split code into lines as Python counts them. A final newline does not start another line."""
     lines = list(split_lines(code))
     return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
 
@@ -174,7 +174,7 @@ def _choice_lines(text: str) -> list[str]:
 
 
 def _in_line(text: str) -> str:
-    """Return a text with marks, and the note about them behind it."""
+    """Return a text with marks, followed by the note about them."""
     marked, note = distinct(text)
     return f"{marked} [{note}]" if note else marked
 
@@ -197,7 +197,7 @@ def _row(table: ValueTable, row: ValueRow, pending_id: str) -> ShownRow:
 
 
 def _keyed(texts: list[str], *place: object) -> tuple[DisplayedPiece, ...]:
-    """Return the pieces of a text at a place; without a place, no approval depends on them."""
+    """Return the pieces of a text with keys for this place. Without a place, no approval depends on them."""
     if not place:
         return tuple(map(DisplayedPiece, texts))
     whole = hashlib.blake2b(repr((place, texts)).encode(), digest_size=8, key=_SALT).hexdigest()
@@ -205,12 +205,12 @@ def _keyed(texts: list[str], *place: object) -> tuple[DisplayedPiece, ...]:
 
 
 def _cut(text: str) -> list[str]:
-    """Cut a text behind the ends of lines, also those that a repr writes as two characters."""
+    """Cut a text after each line end, including escaped line ends in a repr."""
     return _AT_LINE_ENDS.findall(text)
 
 
 def _chunks(line: str) -> list[str]:
-    """Cut a line into pieces; an empty line is a piece, too."""
+    """Cut a line into pieces. An empty line is one piece."""
     return [line[start : start + LONGEST_PIECE] for start in range(0, len(line), LONGEST_PIECE)] or [""]
 
 
@@ -223,7 +223,7 @@ def _is_too_long(request: ReviewRequest) -> bool:
     if any(row.is_cut for row in rows) or characters > MOST_CHARACTERS:
         return True
     if len(texts) + 2 * characters <= MOST_PIECES:
-        return False  # each piece has a character, or stands for an empty line
+        return False  # each piece has a character or is an empty line
     return sum(1 for _ in needed_pieces(request)) > MOST_PIECES
 
 
@@ -238,7 +238,7 @@ _SHOWN_LINES = 3
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """A text that was found, and the lines it stands in."""
+    """A text of a finding, and its line numbers."""
 
     text: str
     lines: tuple[int, ...]
@@ -246,7 +246,7 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class RuleReason:
-    """A distinct reason of a rule at one level, with its places; those of the same text are one."""
+    """A distinct reason of a rule at one level, with its places. Places with the same text are merged."""
 
     level: RiskLevel
     text: str
@@ -262,7 +262,7 @@ class RuleFindings:
 
     @property
     def worst(self) -> Finding:
-        """The one to show where there is room for one only."""
+        """The finding to show if the space allows only one."""
         return self.findings[0]
 
     @property
@@ -272,7 +272,7 @@ class RuleFindings:
 
     @property
     def where(self) -> str:
-        """The number of findings if more than one, and the first lines."""
+        """The first lines, and the number of findings if there are several."""
         often = f"×{len(self.findings)}, " if len(self.findings) > 1 else ""
         return often + lines_text(finding.span.line for finding in self.findings)
 
@@ -289,7 +289,7 @@ class RuleFindings:
 
 
 def by_rule(findings: Iterable[Finding]) -> tuple[RuleFindings, ...]:
-    """Fold findings by rule: the rule with the worst level first, then by number."""
+    """Group findings by rule. The rule with the worst level comes first, then rules are sorted by code."""
     rules: dict[str, list[Finding]] = {}
     for finding in sorted(findings, key=lambda f: (-f.level.rank, f.span, f.code)):
         rules.setdefault(finding.code, []).append(finding)
@@ -298,12 +298,12 @@ def by_rule(findings: Iterable[Finding]) -> tuple[RuleFindings, ...]:
 
 
 def lines_text(numbers: Iterable[int]) -> str:
-    """Write `line 3`, `lines 3 and 8`, or `lines 3, 8, 21 and others` with the first few."""
+    """Format line numbers: `line 3`, `lines 3 and 8`, or `lines 3, 8, 21 and others`."""
     lines = sorted(set(numbers))
     *first, last = [*map(str, lines[:_SHOWN_LINES]), *(["others"] if len(lines) > _SHOWN_LINES else [])]
     return f"lines {', '.join(first)} and {last}" if first else f"line {last}"
 
 
 def in_short(rule: RuleFindings) -> str:
-    """Summarize the findings of a rule in a line: level, rule, place, and the reason of the worst."""
+    """Summarize a rule's findings in a line: level, rule, place, and the worst reason."""
     return printable(f"{rule.level.value} {rule.code} {rule.where}: {rule.worst.reason}")

@@ -1,4 +1,4 @@
-"""Pendings with typed fields: they can be changed before approving, and approved for good."""
+"""Pendings with typed fields. The user can edit the fields and give standing approvals."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class FieldPending(Pending):
     """A pending with typed fields, such as a fired operation or a gated tool call.
 
-    A subclass says what they are (`field_parameters`), which of them do not count for standing approvals and recorded
-    decisions (`volatile`), and what a standing approval is about (`kind`, `definition_hash`).
+    A subclass declares the fields (`field_parameters`), the fields that standing approvals and recorded decisions
+    ignore (`volatile`), and the subject of a standing approval (`kind`, `definition_hash`).
     """
 
     kind: str
@@ -64,18 +64,18 @@ class FieldPending(Pending):
         return self.operation
 
     def binding(self) -> Subject:
-        """Bind the code, the schema, and the fields as they are now."""
+        """Return the code, the schema and the current fields."""
         return Subject(self.kind, self.name, self.definition_hash, self.fields)
 
     @property
     def subject(self) -> Subject | None:
-        """The subject of a standing approval; None in a subclass that is asked about each time."""
+        """The subject of a standing approval. None in a subclass that always asks."""
         values = {name: value for name, value in self.fields.items() if name not in self.volatile}
         ignored = {name: value for name, value in self.fields.items() if name in self.volatile}
         return Subject(self.kind, self.name, self.definition_hash, values, self.actor, ignored)
 
     def editable(self) -> Parameters | None:
-        """Return the fields, with the present values as defaults."""
+        """Return the fields, with the current values as defaults."""
         if not len(self.field_parameters) or self.status is not PendingStatus.PENDING:
             return None
         values = self._values
@@ -85,22 +85,22 @@ class FieldPending(Pending):
     def edited(
         self, action: str, arguments: Mapping[str, Any], *, keep: bool = True
     ) -> AbstractContextManager[None]:
-        """Change the fields as the `edits` of an approval say; back again if the block raises, or with `keep=False`.
+        """Apply the `edits` of an approval. Restore the fields if the block raises, or with `keep=False`.
 
         Raises:
-            ParameterError: the new values do not fit.
+            ParameterError: the new values are not valid.
         """
         fields, edits = self.fields, approval_terms(action, arguments).get("edits")
         if edits:
-            super().check_fields()  # what is no dict has no fields to change
+            super().check_fields()  # a value that is not a dict has no fields
             fields = self._with_values(self.field_parameters.validate({**self._values, **edits}))
         return self._changed(fields, keep=keep)
 
     @property
     def _values(self) -> Mapping[str, Any]:
-        """The values that `edits` changes: the fields, unless a subclass has them in one of its fields."""
+        """The editable values: the fields, or a value of one field in a subclass."""
         return self.fields
 
     def _with_values(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields with other values."""
+        """Return the fields with these values."""
         return values

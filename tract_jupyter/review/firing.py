@@ -1,4 +1,4 @@
-"""The way of a pending to its decision: handlers first; then approval, a standing approval, or a person."""
+"""Route a pending to its decision: handlers first, then an approval, a standing approval or the user."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 
 def auto_retry(pending: Any, *, max_retries: int = 3) -> None:
-    """Approve a pending that passes the check. Otherwise retry it with the reason, and reject it after the last retry.
+    """Approve a pending that passes its check. Otherwise retry with the diagnosis, and reject after the last retry.
 
-    It can be a handler: `t.on("generate", auto_retry)`. The last attempt is looked at too.
+    You can use it as a handler: `t.on("generate", auto_retry)`. The check also covers the last attempt.
 
     Args:
-        pending: offers `validate`, and `retry` if it can be made again. An operation of your own does if it has
-            actions of these names; its `validate` returns None if all is good, else what is wrong, as a text.
-        max_retries: how often it is made again at most, over all its parts. The pending's own bound counts as well.
+        pending: offers `validate`, and `retry` if it supports retries. A custom operation can define actions with these
+            names. Its `validate` returns None for a good result, or the problem as a text.
+        max_retries: the maximum number of retries over all parts. The pending's own limit also applies.
 
     Raises:
-        PendingError: it has nothing to validate it by.
-        Exception: whatever making it again raises; the pending stays open then.
+        PendingError: the pending has no `validate`.
+        Exception: any error from a retry. The pending stays open.
     """
-    if "validate" not in pending._public_actions:  # noqa: SLF001 # what it offers
+    if "validate" not in pending._public_actions:  # noqa: SLF001 # the offered actions
         raise PendingError(
             f"{pending.operation!r} offers no 'validate', so nobody knows when it is good; decide it yourself"
         )
@@ -54,7 +54,7 @@ def auto_retry(pending: Any, *, max_retries: int = 3) -> None:
 
 
 def _can_retry(pending: Pending) -> bool:
-    """Return True if it can be made again; a pending with a bound of its own says how often in `retries_left`."""
+    """Return True if the pending supports a retry. `retries_left` holds the remaining number, if there is a limit."""
     return "retry" in pending._public_actions and bool(getattr(pending, "retries_left", True))  # noqa: SLF001
 
 
@@ -72,11 +72,11 @@ def _told(diagnoses: list[str]) -> str:
 
 
 def outcome(pending: Pending) -> Any:
-    """Return the result of a pending that was approved.
+    """Return the result of an approved pending.
 
     Raises:
-        RejectedError: it was turned down, or nobody decided in time.
-        UndecidedError: it is open; it waits in the inbox.
+        RejectedError: the pending was rejected or has expired.
+        UndecidedError: the pending is open. It waits in the inbox.
     """
     if pending.status is PendingStatus.APPROVED:
         return pending.result
@@ -92,30 +92,30 @@ def outcome(pending: Pending) -> Any:
 
 _Asked = TypeVar("_Asked", bound="Pending")
 Unhandled = Literal["approve", "ask"] | Callable[[Any], object]
-"""The fate of a pending that no handler took on; a function is called with it, and decides."""
+"""The default for a pending without a handler's decision. A function receives the pending and decides."""
 
 
 class ActionChoice(NamedTuple):
-    """The choice about a call: an action of the operation that it fires, or `approve`."""
+    """The choice about a tool call: an action of the operation that the call fires, or `approve`."""
 
     action: str
     arguments: Mapping[str, Any]
     decided_by: str
     is_personal: bool
-    """True if a person chose it just now."""
+    """True if a user made the choice just now."""
 
     def holds_for(self, pending: Pending) -> bool:
-        """Return True if it counts for the operation that was fired, and no person has to look at that anew."""
+        """Return True if the choice covers the fired operation, so no user has to decide again."""
         return self.is_personal or not pending.unguarded
 
     def apply(self, pending: Pending) -> None:
-        """Do it with the operation that was fired."""
+        """Apply the choice to the fired operation."""
         with deciding("call", self.decided_by):
             pending.execute_tool(self.action, self.arguments)
 
 
 class Firing:
-    """The way of a tract's pendings to their decision."""
+    """Routes a tract's pendings to their decisions."""
 
     def __init__(self, bus: HookBus, reviewer: Reviewer) -> None:
         self.bus = bus
@@ -130,20 +130,21 @@ class Firing:
         choice: ActionChoice | None = None,
         joins: bool = False,
     ) -> Pending:
-        """Have the handlers decide. What none of them took on is approved, or a person is asked.
+        """Run the handlers. If none takes the pending on, approve it or ask the user.
 
-        What a handler left open waits in the inbox. A person decides in the place of a saved handler that is not
-        approved here, whatever else would, standing approvals too.
+        A pending that a handler leaves open waits in the inbox. If a saved handler is not approved here, the user
+        decides in its place. Standing approvals do not apply then.
 
         Args:
-            pending: what is decided.
-            unhandled: what becomes of it if no handler took it on.
-            ask: takes the place of asking a person, where it comes to that.
-            choice: what a person chose who was asked about it before it was fired: done where no handler decides.
-            joins: where it stays open, the very same question that is open already takes its place.
+            pending: the pending to decide.
+            unhandled: the default if no handler takes the pending on.
+            ask: replaces the question to the user.
+            choice: the user's choice about the tool call, made before the operation fired. It applies if no handler
+                decides.
+            joins: if the pending would stay open, use an identical open question in its place.
 
         Returns:
-            The pending that counts: the given one, or that question.
+            The effective pending: the given one, or the identical open question.
         """
         try:
             routed = self.bus.route(pending)
@@ -169,28 +170,28 @@ class Firing:
     def result(
         self, pending: Pending, *functions: object, unhandled: Unhandled = "approve", joins: bool = True
     ) -> Any:
-        """Have a pending decided, and return the result of what was done.
+        """Decide a pending and return the result of its action.
 
         Args:
-            pending: what is decided.
-            functions: the caller's own, as of `keep`.
-            unhandled: as of `decide`, like the next one.
-            joins: see there.
+            pending: the pending to decide.
+            functions: functions of the caller; see `keep`.
+            unhandled: see `decide`.
+            joins: see `decide`.
 
         Raises:
-            RejectedError: it was turned down.
-            UndecidedError: a handler left it open, or a person is asked; it waits in the inbox.
+            RejectedError: the pending was rejected.
+            UndecidedError: a handler left the pending open, or the user has not decided. It waits in the inbox.
         """
         joins = joins and not any(map(callable, functions))
         return outcome(self.decide(pending, unhandled=unhandled, joins=joins))
 
     def keep(self, pending: _Asked, *functions: object) -> _Asked:
-        """Put it into the inbox, unless the very same question of the same asker is there: return what is.
+        """Add the pending to the inbox, or return the identical open request of the same actor.
 
         Args:
-            pending: what nobody was asked about yet.
-            functions: what the caller gave in the place of functions that it would run. Whether two functions do the
-                same, nobody knows, so that with one of them it is no question of before.
+            pending: a pending that no user has seen yet.
+            functions: values that the caller passed for function arguments. Functions cannot be compared, so a pending
+                with a function never joins an earlier request.
         """
         keep = partial(self._reviewer.keep, unshown=True)
         return self._once(pending, keep, joins=not any(map(callable, functions)))
@@ -203,7 +204,7 @@ class Firing:
         *,
         joins: bool,
     ) -> _Asked:
-        """Ask, unless the very same is open: then ask that again. Return what is open."""
+        """Ask, or ask again about an identical open request. Return the open request."""
         duplicate = self._reviewer.find_duplicate(pending) if joins else None
         if duplicate is None:
             ask(pending)
@@ -213,7 +214,7 @@ class Firing:
         return duplicate
 
     def _choose(self, pending: Pending, choice: ActionChoice) -> None:
-        """Do what was chosen; what stays open with that, or fails, waits in the inbox."""
+        """Apply the choice. If the pending stays open or the choice fails, keep it in the inbox."""
         try:
             choice.apply(pending)
         finally:

@@ -1,18 +1,19 @@
-"""Standing approvals: for this session or always, for exactly these values or a stated pattern, so many times.
+"""Standing approvals: for this session or always, for exact values or a pattern, with an optional limit of uses.
 
-A grant names the definition it was given for, by hash: changed code or a changed schema is asked about again. It names
-who may use it: the actor that asked, that one and its children, or anybody. It is signed with the user's secret, so
-that nobody else, and no change of the store, can give one.
+A grant names the hash of its definition. Changed code or a changed schema requires a new question. A grant also names
+its permitted actors: the asking actor, that actor and its children, or anybody. The user's secret signs it. Other users
+or changes of the store cannot create a grant.
 
-Actors are names. A child's begins with its parent's: `agent:a/b` and `agent:a:branch` are children of `agent:a`. A
-script is named by its text, so that a changed one is another actor. `user` is the person at the kernel.
+Actors are names. The name of a child starts with its parent's name: `agent:a/b` and `agent:a:branch` are children of
+`agent:a`. The name of a script includes a hash of its text, so a changed script is another actor. `user` is the user at
+the kernel.
 
-A pattern says for some of the values what they may be; all others must be equal to those of the call that was approved.
+A pattern limits some of the values. All other values must equal the values of the approved call.
 
 * a list: one of these values
 * `"*"`: anything
-* another text, for a text: `*` and `?` stand for characters other than `/`, `**` for any; a value with a `..` between
-  slashes never matches, since it leads somewhere else than it seems to
+* another text, for a text: `*` and `?` match characters except `/`, `**` matches any characters. A value with `..`
+  between slashes never matches, because its real target differs from its apparent one.
 * any other value: this value
 """
 
@@ -55,12 +56,12 @@ _ANYTHING = "*"
 
 
 def covers(pattern: Mapping[str, Any], approved: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-    """Return True if a call with these values is covered.
+    """Return True if a grant covers a call with these values.
 
     Args:
-        pattern: what may differ.
-        approved: the values of the call that was approved.
-        values: those of another one.
+        pattern: the values that may differ.
+        approved: the values of the approved call.
+        values: the values of the new call.
     """
     return approved.keys() == values.keys() and all(
         _allows(pattern[name], value) if name in pattern else _equal(approved[name], value)
@@ -69,7 +70,7 @@ def covers(pattern: Mapping[str, Any], approved: Mapping[str, Any], values: Mapp
 
 
 def pattern_text(pattern: Mapping[str, Any], approved: Mapping[str, Any]) -> str:
-    """Describe a pattern for people: `path: data/*, mode = 'r'`."""
+    """Describe a pattern for users: `path: data/*, mode = 'r'`."""
     parts = [
         f"{name}: {_shown(pattern[name])}" if name in pattern else f"{name} = {value!r}"
         for name, value in approved.items()
@@ -88,12 +89,12 @@ def _allows(allowed: Any, value: Any) -> bool:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    return canonical_json(one) == canonical_json(other)  # `1`, `1.0` and `True` are three values
+    return canonical_json(one) == canonical_json(other)  # `1`, `1.0` and `True` are different values
 
 
 @dataclass(frozen=True, slots=True)
 class _Glob:
-    """A pattern for texts, matched in one pass: the model chooses the value, so nothing may backtrack.
+    """A compiled text pattern. Matching takes one pass without backtracking, because the model chooses the value.
 
     Each attribute is a set of positions, as the bits of a number. Bit n of a state means: the first n characters that
     the pattern requires have matched.
@@ -115,7 +116,7 @@ class _Glob:
     @staticmethod
     @lru_cache(maxsize=256)
     def of(pattern: str) -> _Glob:
-        """Read a pattern."""
+        """Compile a pattern."""
         literals: dict[str, int] = {}
         any_character, stars, double_stars, bit = 0, 0, 0, 1
         for part in re.findall(r"\*\*|.", pattern, re.DOTALL):
@@ -153,7 +154,7 @@ def _shown(allowed: Any) -> str:
 
 _UNREADABLE = "unreadable"
 _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What reading a grant may raise: the store may hold anything."""
+"""Exceptions from reading a damaged grant. The store may hold anything."""
 Whom = Literal["this", "children", "anybody"]
 
 
@@ -164,16 +165,16 @@ class Grant:
     Attributes:
         grant_id: 16 hex digits.
         kind: `operation` or `tool`.
-        name: of the operation or tool.
-        definition_hash: of the version that it was given for.
-        covers: which values, in words.
+        name: the name of the operation or tool.
+        definition_hash: the hash of the approved version.
+        covers: the covered values, in words.
         scope: `session` (this process) or `always`.
-        uses: how often it was used.
-        most_uses: how often it may be; None for any number.
-        whom: who may use it, in words: `agent:a`, `agent:a and its children`, `anybody`.
-        ignores: the names of the values that it does not look at.
+        uses: the number of uses so far.
+        most_uses: the maximum number of uses. None for no limit.
+        whom: the permitted actors, in words: `agent:a`, `agent:a and its children`, `anybody`.
+        ignores: the names of the ignored values.
         state: `live`, `used up`, `revoked`, `of another session`, or `not signed by you`.
-        action: the action that it carries out: `approve`, or one of the operation's own.
+        action: the action that the grant carries out: `approve`, or a custom action of the operation.
         arguments: the arguments of that action.
     """
 
@@ -201,7 +202,7 @@ class GrantStore(SignedStore[StoredGrant]):
     signed_as = "grant"
 
     def content(self, row: StoredGrant) -> list[Any]:
-        """Sign everything but what changes with its use."""
+        """Return the signed part: everything except the fields that change with use."""
         return list(row._replace(uses=0, signature="", revoked_at=None))
 
 
@@ -216,10 +217,10 @@ class Grants:
     def asked_for(
         self, pending: Pending, action: str, arguments: Mapping[str, Any], how: DecisionContext
     ) -> Callable[[Connection], None] | None:
-        """Return what stores the grant that an approval asks for; None if it asks for none.
+        """Return a callback that stores the grant requested by an approval. None if the approval requests no grant.
 
         Raises:
-            GrantError: it cannot be given, or not in this way.
+            GrantError: the grant is not possible, or not in this way.
         """
         terms = approval_terms(action, arguments)
         scope, uses = terms.get("scope"), terms.get("uses")
@@ -244,7 +245,7 @@ class Grants:
         return lambda connection: self._rows.insert(connection, grant)
 
     def use(self, pending: Pending) -> Grant | None:
-        """Return the grant that covers a pending, with this use counted; None if there is none."""
+        """Return the grant that covers a pending, and count this use. None if no grant covers it."""
         subject = pending.subject
         if subject is None:
             return None
@@ -261,7 +262,7 @@ class Grants:
         return None
 
     def of_others(self, pending: Pending) -> str:
-        """Say which standing approval would cover a pending, were it not for who asks; empty if none would."""
+        """Describe a standing approval that would cover this pending for another actor. Empty if there is none."""
         subject = pending.subject
         if subject is None:
             return ""
@@ -282,10 +283,10 @@ class Grants:
         return [self._shown(row) for row in self._stored.all()]
 
     def begin_rule(self, subject: Subject) -> None:
-        """Have a kind of code run without a question in this session.
+        """Let a kind of code run without questions in this session.
 
         Raises:
-            GrantError: no user decides this.
+            GrantError: the decision does not come from a user.
         """
         how = decision_context()
         if how.channel not in personal_channels():
@@ -296,7 +297,7 @@ class Grants:
                 self._rows.insert(connection, grant)
 
     def end_rules(self) -> int:
-        """Revoke what covers a kind of code in this session, as scripts that only read. Returns how many there were."""
+        """Revoke this session's grants for a kind of code, such as read-only scripts. Return their number."""
         with self._database.write() as connection:
             ended = [
                 row
@@ -306,15 +307,15 @@ class Grants:
         return len(ended)
 
     def has_rule(self) -> bool:
-        """Return True if a standing approval of this session covers a kind of code."""
+        """Return True if a grant of this session covers a kind of code."""
         with self._database.read() as connection:
             return any(self._state(row) == "live" for row in self._rows.live(connection, "script", "kernel"))
 
     def revoke(self, grant_id: str) -> Grant:
-        """Revoke a grant, by its id or the beginning of it.
+        """Revoke a grant by its id or the start of its id.
 
         Raises:
-            GrantError: there is none, or more than one, or it is revoked already.
+            GrantError: no grant matches, several match, or the grant is already revoked.
         """
         found = [grant for grant in self.all() if grant_id and grant.grant_id.startswith(grant_id)]
         if len(found) != 1:
@@ -328,9 +329,9 @@ class Grants:
         return found[0]
 
     def carry_over(self, connection: Connection, kind: str, name: str, old_hash: str, new_hash: str) -> int:
-        """Have the live grants of a version be for another one that can do nothing more. Returns how many.
+        """Move the live grants of a version to a new version that can do nothing more. Return their number.
 
-        They are moved, with their uses: copied, each change of version and back would multiply them.
+        The grants move with their use counts. Copies would multiply them with each change of the version.
         """
         carried = [
             stored
@@ -396,12 +397,12 @@ class Grants:
 
 
 def _this_session() -> str:
-    """Name this process in 64 characters, however long the host's name is."""
+    """Return an id of this process with 64 characters, regardless of the host name's length."""
     return digest(this_process())
 
 
 def _covers(stored: StoredGrant, subject: Subject) -> bool:
-    """Return True if a grant that this user signed is about these values, whoever asks."""
+    """Return True if a signed grant covers these values, regardless of the actor."""
     if stored.definition_hash != subject.definition_hash:
         return False
     what = json.loads(stored.pattern_json)
@@ -409,7 +410,7 @@ def _covers(stored: StoredGrant, subject: Subject) -> bool:
 
 
 def _is_for(stored: StoredGrant, actor: str) -> bool:
-    """Return True if a grant that this user signed is for that actor."""
+    """Return True if a signed grant permits this actor."""
     what = json.loads(stored.pattern_json)
     named, whom = what["actor"], what["whom"]
     is_child = actor.startswith((f"{named}/", f"{named}:"))
@@ -417,7 +418,7 @@ def _is_for(stored: StoredGrant, actor: str) -> bool:
 
 
 def whom_in_words(actor: str, whom: object) -> str:
-    """Say who may use a standing approval that was given when `actor` asked."""
+    """Describe the permitted actors of a standing approval. `actor` is the actor of the approved request."""
     return {"anybody": "anybody", "children": f"{actor} and its children"}.get(str(whom), actor)
 
 

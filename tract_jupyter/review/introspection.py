@@ -1,4 +1,4 @@
-"""A pending described: for a model, for a form, for a person."""
+"""Descriptions of a pending: for a model, for a form, for a user."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ _MARK = "_tract_offer"
 
 
 def gated(method: F) -> F:
-    """Offer a method that goes through the gate by itself."""
+    """Mark a method as an action that goes through the gate by itself."""
     setattr(method, _MARK, "decides")
     return method
 
 
 def reading(method: F) -> F:
-    """Offer a method that only reads: its calls are not stored, and it has no button."""
+    """Mark a method as a read-only action. Its calls are not stored, and it has no button."""
     setattr(method, _MARK, "reads")
     return method
 
 
 def offered(cls: type) -> frozenset[str]:
-    """Return the names of all that a class offers."""
+    """Return the names of all actions of a class."""
     return frozenset([name for name in dir(cls) if hasattr(getattr(cls, name), _MARK)])
 
 
 def decides(cls: type, name: str) -> bool:
-    """Return True if something that is offered decides or changes something, rather than reads."""
+    """Return True if an action decides or changes something, and False if it only reads."""
     return bool(getattr(getattr(cls, name), _MARK) == "decides")
 
 
 PERSONAL = frozenset({"scope", "uses", "pattern", "whom", "volatile"})
-"""Parameters of `approve` that only a person may give: what is approved too, without asking."""
+"""The parameters of `approve` that only a user may set. They approve more than the current request."""
 
 APPROVE_ONLY = "Approve without running"
-"""The label of the button that approves, where only another one runs something."""
+"""The label of the approve button if another button runs something."""
 _NOTHING: Final[tuple[Any, ...]] = (None, "", [], {})
 _NO_WORDS: Final[Mapping[str, str]] = MappingProxyType({})
 _MAX_TEXT = 500
@@ -63,12 +63,12 @@ _MAX_DICT = 10
 
 
 def action_parameters(cls: type, name: str) -> Parameters:
-    """Return the parameters of an action of a class of pendings."""
+    """Return the parameters of an action of a pending class."""
     return _parameters(cls, name)
 
 
 def parameters_for_models(cls: type, name: str) -> Parameters:
-    """Return them without what only a person may give, such as how long an approval stands."""
+    """Return the parameters of an action without those that only a user may set, such as the scope of an approval."""
     every = action_parameters(cls, name)
     return every.without(PERSONAL) if name == "approve" else every
 
@@ -79,7 +79,7 @@ def _parameters(cls: type, name: str) -> Parameters:
 
 
 def state(pending: Pending) -> dict[str, Any]:
-    """Return identity, status, fields and outcome, nothing cut."""
+    """Return identity, status, fields and outcome, without truncation."""
     return {
         "operation": pending.operation,
         "pending_id": pending.pending_id,
@@ -97,7 +97,7 @@ def state(pending: Pending) -> dict[str, Any]:
 
 
 def to_dict(pending: Pending) -> dict[str, Any]:
-    """Return what a model needs to decide: long texts, lists and dicts are cut, and say so."""
+    """Return the data that a model needs to decide. Long texts, lists and dicts are marked as truncated."""
     return {
         "operation": pending.operation,
         "pending_id": pending.pending_id,
@@ -108,7 +108,7 @@ def to_dict(pending: Pending) -> dict[str, Any]:
 
 
 def to_tools(pending: Pending) -> list[dict[str, Any]]:
-    """Return one function schema for each offered action, in OpenAI's shape."""
+    """Return one function schema for each action, in OpenAI's format."""
     return [
         {
             "type": "function",
@@ -123,14 +123,14 @@ def to_tools(pending: Pending) -> list[dict[str, Any]]:
 
 
 def _schema(pending: Pending, name: str) -> dict[str, Any]:
-    """Return the JSON Schema of an action's arguments. Edits have that of the fields, all of them optional."""
+    """Return the JSON Schema of an action's arguments. Edits use the schema of the fields, with all fields optional."""
     schema = parameters_for_models(pending.owner_of_action(name), name).json_schema
     fields = pending.editable() if name == "approve" and "edits" in schema["properties"] else None
     if fields is None:
         return schema
     within = fields.json_schema
     described = {"description": schema["properties"]["edits"].get("description", "")}
-    # the present values stand in the fields; here they would be sent twice
+    # the fields already contain the current values
     kept = {
         field: {k: v for k, v in about.items() if k != "default"}
         for field, about in within["properties"].items()
@@ -141,7 +141,7 @@ def _schema(pending: Pending, name: str) -> dict[str, Any]:
 
 
 def describe_api(pending: Pending) -> str:
-    """Describe fields with types and meaning, and actions with signatures, in Markdown."""
+    """Describe the fields with types and meanings, and the actions with signatures, in Markdown."""
     lines = [f"# {pending.operation}", "", _purpose(type(pending)), "", "## Fields", ""]
     lines += [
         f"- `{row.name}: {row.type}` = `{row.value}`{f': {row.description}' if row.description else ''}"
@@ -156,7 +156,7 @@ def describe_api(pending: Pending) -> str:
 
 
 def to_text(pending: Pending) -> str:
-    """Write a pending for a terminal."""
+    """Format a pending for a terminal."""
     lines = [
         f"{pending.operation}  [{pending.status}]  {pending.pending_id}",
         _purpose(type(pending)),
@@ -179,7 +179,7 @@ def _purpose(cls: type) -> str:
 
 
 def unfinished_text(unfinished: StoredDecision | None) -> str:
-    """Describe an approval that was not carried out to its end."""
+    """Describe an approval that was not completely carried out."""
     if unfinished is None:
         return ""
     when = unfinished.decided_at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
@@ -193,13 +193,11 @@ def unfinished_text(unfinished: StoredDecision | None) -> str:
 
 
 def field_tables(pending: Pending) -> tuple[ValueTable, ...]:
-    """Show the fields as one table, with declared types and meanings where there are some."""
+    """Return the fields as one table, with the declared types and meanings if they exist."""
     about = getattr(pending, "about", None)
-    if isinstance(about, dict):  # a built-in one, which says what its fields mean
+    if isinstance(about, dict):  # a built-in pending describes its fields
         known = {name: pending.fields[name] for name in about if name in pending.fields}
-        rows = value_rows(
-            {**known, **pending.fields}, {}, about
-        )  # in this order, whatever the store makes of it
+        rows = value_rows({**known, **pending.fields}, {}, about)  # the order of `about`, not of the store
     else:
         declared = {p.name: p for p in getattr(pending, "field_parameters", ())}
         rows = value_rows(pending.fields, declared, trusted=getattr(pending, "trusts_defaults", True))
@@ -207,7 +205,7 @@ def field_tables(pending: Pending) -> tuple[ValueTable, ...]:
 
 
 def rest_tables(pending: Pending) -> tuple[ValueTable, ...]:
-    """Show what the fingerprint covers and the pending's own tables do not show: the rest of its fields."""
+    """Return the fields that the fingerprint covers but the pending's other tables omit."""
     if pending.in_view is None:
         return ()
     about = getattr(pending, "about", _NO_WORDS)
@@ -229,7 +227,7 @@ def rest_tables(pending: Pending) -> tuple[ValueTable, ...]:
 
 
 def _as_stored(value: Any) -> Any:
-    """Return a field's value with its keys in the order that they have after a restart, too."""
+    """Return a field's value with sorted keys, as after a restart."""
     if isinstance(value, dict):
         return {key: _as_stored(value[key]) for key in sorted(value, key=str)}
     return [_as_stored(item) for item in value] if isinstance(value, list) else value
@@ -245,10 +243,10 @@ def value_rows(
     """Return one row for each value, with its declared type and description.
 
     Args:
-        values: the values.
-        declared: what is declared of them.
-        about: the meanings of values that are not declared.
-        trusted: whether the user, or this package, vouches for the declared defaults.
+        values: the values by name.
+        declared: the declared parameters of the values.
+        about: the meanings of undeclared values.
+        trusted: True if the user or this package vouches for the declared defaults.
     """
     return tuple(
         ValueRow.of(
@@ -266,7 +264,10 @@ _WORD: Final = re.compile(r"[\w-]{1,24}", re.ASCII)
 
 
 def _is_default(parameter: Parameter, value: Any, *, trusted: bool) -> bool:
-    """Return True for a plain value that is the default: nothing; a number, yes, no or a word, if that is trusted."""
+    """Return True if a plain value equals its default. An empty value always counts.
+
+    A number, a boolean or a word counts only if the defaults are trusted.
+    """
     if parameter.required or (type(value), value) != (type(parameter.default), parameter.default):
         return False
     if value in _NOTHING:
@@ -295,7 +296,7 @@ def review_actions(pending: Pending) -> tuple[ReviewAction, ...]:
     ]
     for name in ("approve", "reject"):
         if pending.status.is_open:
-            # edits and scopes are no inputs of their own: a panel has forms for them
+            # edits and scopes need no inputs: a panel has forms for them
             asked = {"volatile"} if getattr(pending, "requests", ()) else frozenset()
             parameters = action_parameters(pending.owner_of_action(name), name).without(
                 (PERSONAL - asked) | {"edits"}
@@ -310,7 +311,7 @@ def review_actions(pending: Pending) -> tuple[ReviewAction, ...]:
 
 
 def _tool_label(pending: Pending, tool: str) -> str:
-    """Return the label of what makes a call of a tool: what its title says, if that is in words."""
+    """Return the label of the button that calls a tool: the title in words, or else "Run" and the tool's name."""
     return run_label(tool) if pending.title.endswith(tool) else one_line(pending.title, _LONGEST_LABEL)
 
 

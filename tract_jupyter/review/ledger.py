@@ -1,6 +1,6 @@
-"""The rows of asking: what was asked, what was decided, who carries it out, what came of it.
+"""The stored rows of pendings: request, decision, claim and outcome.
 
-Each step is one transaction, so that after a crash the rows say how far it had come: decided, begun, ended.
+Each step is one transaction. After a crash, the rows show the last completed step: decided, begun or ended.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _REOPENED = {"status": PendingStatus.PENDING.value, "settled_at": None, "execute
 
 
 class Ledger(Records):
-    """The rows of asking and deciding of one tract: writes them, and reads them."""
+    """The rows of one tract's pendings and decisions. Writes and reads them."""
 
     def __init__(
         self,
@@ -59,12 +59,13 @@ class Ledger(Records):
     # --- asking
 
     def ask(self, pending: Pending, request: ReviewRequest | None = None, *, wait: float = 0) -> None:
-        """Store what is asked and shown, unless it is stored already, and note how far the store is with it.
+        """Store a pending and its request, unless they are already stored. Update the pending's round count.
 
         Args:
-            pending: what is asked.
-            request: what is shown.
-            wait: for so many seconds this process waits, from the moment that others can see it; see `wait`.
+            pending: the pending to store.
+            request: the request that the user sees.
+            wait: the number of seconds that this process waits, from the moment that other processes can see the
+                pending; see `wait`.
         """
         with self._database.write() as connection:
             stored = self._rows.get(connection, pending.pending_id)
@@ -77,17 +78,17 @@ class Ledger(Records):
             pending.rounds = self._decisions.count(connection, pending.pending_id)
 
     def take_over(self, pending: Pending, stored: StoredPending, *, wait: float = 0) -> bool:
-        """Have a pending be the question that lies in the store, which nobody here or elsewhere goes on with.
+        """Make a pending continue a stored question that no process works on.
 
-        It has that one's id from then on, and is asked now, by this process.
+        The pending adopts the stored id. This process then asks the question with a new creation time.
 
         Args:
-            pending: asks the very same.
-            stored: that question, as it was read.
-            wait: as of `ask`.
+            pending: a pending with the identical question.
+            stored: the stored question, as it was read.
+            wait: see `ask`.
 
         Returns:
-            False if somebody was faster, and it is not as it was read any more.
+            False if another process changed the stored question first.
         """
         own_id, own_moment = pending.pending_id, pending.created_at
         pending.pending_id, pending.created_at = stored.pending_id, datetime.now(UTC)
@@ -108,7 +109,7 @@ class Ledger(Records):
         return is_taken
 
     def wait(self, pending_id: str, seconds: float) -> None:
-        """Say that this process waits for the decision, and will say so again before the seconds are over."""
+        """Record that this process waits for the decision. It renews the record before the seconds are over."""
         with self._database.write() as connection:
             self._rows.update(connection, pending_id, waited_until=_in(seconds))
 
@@ -123,14 +124,14 @@ class Ledger(Records):
         ends: bool,
         also: Callable[[Connection], None] | None = None,
     ) -> bool:
-        """Store a decision with its event, in one transaction. False if somebody else decided it first.
+        """Store a decision and its event in one transaction. Return False if another decision came first.
 
         Args:
-            pending: what was decided.
+            pending: the decided pending.
             decision: the decision.
-            question: the question with the edits of the decision.
-            ends: nothing has to be run for it, so that it is carried out with this.
-            also: what else belongs into the transaction.
+            question: the question, including the edits of the decision.
+            ends: True if nothing has to run, so storing the decision completes it.
+            also: a callback for more writes in the same transaction.
         """
         signature = self._signatures.of_decision(
             decision, pending.pending_id, pending.rounds, handed_over=pending.runs_elsewhere
@@ -144,28 +145,28 @@ class Ledger(Records):
 
     @property
     def in_transaction(self) -> bool:
-        """True if what is decided now is a part of a transaction, and can be rolled back with it."""
+        """True if current decisions belong to an open transaction and can be rolled back with it."""
         return self._database.in_transaction
 
     def if_rolled_back(self, call: Callable[[], None]) -> None:
-        """Have something called if that happens."""
+        """Register a callback for a rollback of that transaction."""
         self._database.if_rolled_back(call)
 
     def refuse(self, stored: StoredDecision, why: str) -> None:
-        """Put a decision aside that cannot be carried out, so that a person can decide again."""
+        """Set aside a decision that cannot be carried out, and reopen the pending."""
         with self._database.write() as connection:
             if self._take_on(connection, stored.pending_id, stored.round):
                 self._decisions.finish(connection, stored.pending_id, stored.round, why)
                 self._rows.update(connection, stored.pending_id, **_REOPENED)
 
     def reopen(self, pending: Pending) -> None:
-        """Have a person decide a pending, as this process has it, whatever the store says about it."""
+        """Reopen a pending with this process's values, regardless of the stored state."""
         asked = self._as_asked(pending, pending.question, request_to_dict(pending.review_request()))
         with self._database.write() as connection:
             self._rows.update(connection, pending.pending_id, **_REOPENED, **asked)
 
     def settle(self, pending_id: str, round_: int, why: str) -> bool:
-        """Use up an approval for another pending. False if somebody else was faster."""
+        """Consume an approval for another pending. Return False if another process was faster."""
         with self._database.write() as connection:
             if not self._take_on(connection, pending_id, round_):
                 return False
@@ -174,7 +175,10 @@ class Ledger(Records):
         return True
 
     def begin(self, pending_id: str, round_: int, *, handed_over: bool = False) -> bool:
-        """Say that this process begins to carry a decision out: its own, or one handed over. False if another did."""
+        """Claim a decision and record that this process starts carrying it out. Return False if another process did.
+
+        With `handed_over`, claim a decision that is reserved for the asking process.
+        """
         me = this_process()
         with self._database.write() as connection:
             if handed_over:
@@ -182,7 +186,7 @@ class Ledger(Records):
             return self._decisions.claim(connection, pending_id, round_, me, instead_of=me)
 
     def finish(self, pending: Pending, question: Question, round_: int, action: str) -> None:
-        """Store what came of carrying a decision out, and the question as the action left it."""
+        """Store the outcome of a carried-out decision, and the question with the action's changes."""
         is_settled = not pending.status.is_open
         executed_at = moment_text(pending.executed_at)
         values = {
@@ -204,15 +208,18 @@ class Ledger(Records):
     # ---
 
     def _shown_anew(self, connection: Connection, pending: Pending) -> dict[str, Any] | None:
-        """Return what a reviewer is shown now; what they were shown before, where an action left nothing to show."""
+        """Return the current request, or the stored one if the pending cannot build a request now."""
         try:
             return request_to_dict(pending.review_request())
-        except Exception:  # noqa: BLE001 # that it was carried out is stored, whatever its summary does
+        except Exception:  # noqa: BLE001 # a failing summary must not stop the outcome
             before = self._rows.shown(connection, pending.pending_id)
             return None if before is None else before.request
 
     def _take_on(self, connection: Connection, pending_id: str, round_: int) -> bool:
-        """Claim what was left to the process that asked. Signed anew, it does not pass for left to anybody again."""
+        """Claim a decision that was reserved for the asking process.
+
+        Sign it again, so no process can claim it a second time.
+        """
         if not self._decisions.claim(connection, pending_id, round_, this_process(), instead_of=None):
             return False
         stored = next(one for one in self._decisions.of(connection, pending_id) if one.round == round_)
@@ -230,7 +237,7 @@ class Ledger(Records):
         shown: dict[str, Any] | None,
         outcome: DecisionOutcome | None = None,
     ) -> dict[str, Any]:
-        """Return the signed part of a row: what is asked, and what came of it."""
+        """Return the signed part of a row: the question and its outcome."""
         came_of_it = "" if outcome is None else self._signatures.of_outcome(pending.pending_id, outcome)
         signed: dict[str, Any] = {
             "request": shown,
@@ -261,7 +268,7 @@ class Ledger(Records):
         outcome: DecisionOutcome | None = None,
         **more: Any,
     ) -> dict[str, Any]:
-        """Return the row of a question, as this process asks it now."""
+        """Return the row of a question with the current values of this process."""
         return {
             "operation": pending.operation,
             "title": pending.title,
@@ -300,7 +307,7 @@ class Ledger(Records):
         row = {**values, **_claim(pending, at, ends=ends), **signed}
         self._decisions.insert(connection, pending_id, pending.rounds, decision.arguments, row)
         if stored is not None:
-            # edits of what runs elsewhere are in the decision; they become its values where it is carried out
+            # the decision holds edits for another process; that process applies them
             is_same = outcome is None and question == (
                 stored.fields_json,
                 stored.fingerprint,
@@ -323,19 +330,19 @@ class Ledger(Records):
         return True
 
     def _is_free(self, connection: Connection, pending: Pending, status: str) -> bool:
-        """Return True if it can be decided. A last decision that was not carried out is put aside then."""
-        if not pending.rounds:  # whatever the status says
+        """Return True if the pending can be decided. Set aside a last decision that was not carried out."""
+        if not pending.rounds:  # regardless of the status
             return not self._decisions.count(connection, pending.pending_id)
         last = self._decisions.last(connection, pending.pending_id)
         if last is None or last.round + 1 != pending.rounds:
-            return False  # somebody else decided this round
+            return False  # another decision came first in this round
         if last.finished_at is not None:
             return status in OPEN
         asked = pending.unfinished
         if last.claimed_by == this_process() and last.started_at is None:
-            asked = last  # this process could not begin, as where the store was locked just then
+            asked = last  # this process could not begin, for example because the store was locked
         if asked is None or (asked.round, asked.claimed_by) != (last.round, last.claimed_by):
-            return False  # it is being carried out, or is about to be
+            return False  # another process carries it out, or is about to
         self._decisions.claim(
             connection, last.pending_id, last.round, this_process(), instead_of=last.claimed_by
         )
@@ -352,7 +359,7 @@ class Ledger(Records):
 
 
 def _is_ours(pending: Pending, stored: StoredPending) -> bool:
-    """Return True if this process asked, and nobody changed it since: what was changed must not be vouched for."""
+    """Return True if this process asked and no other process changed the row. Only then may it sign the row again."""
     is_asked_here = stored.origin == this_process() and not pending.runs_elsewhere
     return is_asked_here and stored.status in OPEN and not pending.doubt
 
@@ -366,7 +373,7 @@ def _time(pending: Pending) -> dict[str, Any]:
 
 
 def _after(decision: Decision, at: str, *, ends: bool) -> dict[str, Any]:
-    """Return a pending's state once a decision on it is stored. No execution time means: not run yet."""
+    """Return a pending's state after storing a decision. Without an execution time, the decision has not run yet."""
     final = _FINAL.get(decision.action)
     if final is None:
         return {}
@@ -380,7 +387,7 @@ def _expected(pending: Pending, decision: Decision, after: Mapping[str, Any]) ->
 
 
 def _claim(pending: Pending, at: str, *, ends: bool) -> dict[str, Any]:
-    """Claim a decision for whoever decides, except for what another process asked."""
+    """Claim a decision for the deciding process, unless another process asked the question."""
     if ends:
         return {"claimed_by": this_process(), "started_at": at, "finished_at": at}
     return {"claimed_by": None if pending.runs_elsewhere else this_process()}

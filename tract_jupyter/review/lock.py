@@ -1,14 +1,14 @@
-"""The lock file: decisions of persons, signed, for runs in which nobody can be asked.
+"""The lock file: signed decisions of users, for runs without a user.
 
-It lies beside the notebook and is read, reviewed and versioned with it. Each entry is signed on its own, so entries may
-be taken out, but none can be changed, or made for something else, without the user's secret. Nor does one count in
-another project.
+The file lies next to the notebook. Users read, review and version it together with the notebook. Each entry has its own
+signature. A user can delete entries. Changing or reassigning an entry requires the user's secret. An entry is also
+invalid in other projects.
 
-A project's id stands in a file of its own beside the lock file, made when something is recorded there first. An entry
-names the id and the notebook, and counts only where both are: a lock file that is copied beside other notebooks decides
-nothing there, and neither does an entry that is copied into the lock file of another project. A folder that is moved or
-copied as a whole, as a checkout is, stays the same project. Whoever copies both files beside a notebook of the same
-name with the same cell has copied the project; the entry is for that very code with these values there, too.
+Each project has an id in a second file in the same folder. The first recording creates that file. An entry names the
+project id and the notebook. It is valid only if the folder has both. A lock file next to other notebooks therefore
+decides nothing, and neither does an entry that was copied into another project's lock file. A folder that is moved or
+copied as a whole, such as a checkout, remains the same project. A copy of both files, next to a notebook with the same
+name and the same cell, is a copy of the project. The entry is then valid for the same code with the same values.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Project(NamedTuple):
     """A folder with recorded decisions.
 
     Attributes:
-        folder: where the lock file is.
-        project_id: 32 hex digits; empty if the folder does not say that it is a project.
+        folder: the folder of the lock file.
+        project_id: 32 hex digits. Empty if the folder has no project file.
         signer: signs and verifies for this project.
     """
 
@@ -56,15 +56,15 @@ class Project(NamedTuple):
         """Return the project of a lock file.
 
         Raises:
-            LockFileError: the file with its id cannot be read.
+            LockFileError: the project file cannot be read.
         """
-        folder = lock.resolve().parent  # a link to a lock file is no copy
+        folder = lock.resolve().parent  # a link to a lock file is not a copy
         found = _read(folder / PROJECT_FILE)
         return cls(folder, found, trust.for_project(found))
 
     @classmethod
     def made(cls, lock: Path, trust: Trust) -> Project:
-        """Return the project of a lock file; with a new id, if the folder has none, that `keep` writes."""
+        """Return the project of a lock file. Without a project file, generate a new id; `keep` writes it."""
         found = cls.of(lock, trust)
         if found.project_id:
             return found
@@ -72,10 +72,10 @@ class Project(NamedTuple):
         return found._replace(project_id=made, signer=trust.for_project(made))
 
     def keep(self) -> None:
-        """Write the id, unless it stands there.
+        """Write the project id, unless the file already has it.
 
         Raises:
-            LockFileError: it cannot be written, or another process was faster with another one.
+            LockFileError: the file cannot be written, or another process has just written another id.
         """
         path = self.folder / PROJECT_FILE
         try:
@@ -90,7 +90,7 @@ class Project(NamedTuple):
             ) from error
 
     def path_of(self, notebook: Path | None) -> str:
-        """Return a notebook's path below this project; empty if it is not there."""
+        """Return a notebook's path relative to this project. Empty if the notebook is not in the project."""
         if notebook is None or not notebook.is_file():
             return ""
         try:
@@ -99,11 +99,11 @@ class Project(NamedTuple):
             return ""
 
     def why_not(self, entry: RecordedDecision, cell: str = "") -> str:
-        """Return why an entry does not count here, as the end of a sentence; empty if it does.
+        """Return the reason why an entry is not valid here, as the end of a sentence. Empty for a valid entry.
 
         Args:
-            entry: of the lock file.
-            cell: the source of the cell that asks; empty if that is not known.
+            entry: an entry of the lock file.
+            cell: the source of the asking cell. Empty if it is unknown.
 
         Raises:
             TrustError: the signing secret cannot be read.
@@ -120,7 +120,7 @@ class Project(NamedTuple):
         return self._why_not_of(entry.notebook, cell)
 
     def _why_not_of(self, notebook: str, cell: str) -> str:
-        if not notebook:  # recorded where nobody knew the notebook's name
+        if not notebook:  # recorded without a known notebook name
             return ""
         path = self.folder / notebook
         if not path.is_file():
@@ -132,7 +132,7 @@ class Project(NamedTuple):
 
 @uninterrupted()
 def _make(path: Path, text: str) -> None:
-    """Make a file that is not there yet, whole or not at all."""
+    """Create a new file, completely or not at all."""
     file = path.open("x", encoding="utf-8", newline="\n")
     try:
         with file:
@@ -143,10 +143,10 @@ def _make(path: Path, text: str) -> None:
 
 
 def _read(path: Path) -> str:
-    """Read the id in a file; return an empty text without the file.
+    """Return the project id from a file. Empty if the file does not exist.
 
     Raises:
-        LockFileError: it holds none.
+        LockFileError: the file has no valid id.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -171,7 +171,7 @@ def _has(path: Path, cell: str) -> bool:
 
 @lru_cache(maxsize=8)
 def _sources(path: str, _changed: int, _size: int) -> frozenset[str]:
-    """Return the sources of a notebook's code cells; none, if it cannot be read."""
+    """Return the sources of a notebook's code cells. Empty if the notebook cannot be read."""
     try:
         cells = json.loads(Path(path).read_text(encoding="utf-8"))["cells"]
         found = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
@@ -192,16 +192,16 @@ class RecordedDecision:
     """A recorded decision.
 
     Attributes:
-        kind: `activation`, `operation`, `tool` or `pending`: what kind of thing was decided.
-        title: what a person calls it; it names the operation.
-        identity: what it was about, 64 hex digits: the code and values as they were asked, without volatile ones.
-        action: what was chosen.
-        arguments: with which arguments; edits are among them, standing approvals are not.
-        decided_by: by whom.
-        decided_at: when, UTC, ISO 8601.
-        notebook: in which notebook, as a path below the folder of the file; empty where the kernel did not know it.
-        project: the id of the project that it was recorded in.
-        signature: over all of that, with the secret of who recorded it.
+        kind: the kind of the decided thing: `activation`, `operation`, `tool` or `pending`.
+        title: the readable title. It names the operation.
+        identity: 64 hex digits over the code and the requested values, without volatile values.
+        action: the chosen action.
+        arguments: the arguments of the action, including edits and excluding standing approvals.
+        decided_by: the decider.
+        decided_at: the time of the decision: UTC, ISO 8601.
+        notebook: the notebook's path relative to the folder of the lock file. Empty if the kernel did not know it.
+        project: the id of the project in which it was recorded.
+        signature: a signature over all other attributes, with the secret of the recording user.
     """
 
     kind: str
@@ -216,16 +216,16 @@ class RecordedDecision:
     signature: str = ""
 
     def signed(self, project: Project) -> RecordedDecision:
-        """Return the decision as one of a project, with its signature.
+        """Return the decision with the project's id and signature.
 
         Raises:
-            TrustError: there is no usable secret.
+            TrustError: no usable secret exists.
         """
         made = replace(self, project=project.project_id)
         return replace(made, signature=project.signer.sign(_SIGNED, asdict(made) | _UNSIGNED))
 
     def verifies(self, signer: Signer) -> bool:
-        """Return True if this user signed it as it is; `Project.why_not` says whether it counts.
+        """Return True if this user signed the unchanged entry. `Project.why_not` decides if the entry is valid.
 
         Raises:
             TrustError: the secret cannot be read.
@@ -233,7 +233,7 @@ class RecordedDecision:
         return signer.verify(_SIGNED, asdict(self) | _UNSIGNED, self.signature)
 
     def says(self) -> tuple[str, ...]:
-        """Describe what was answered, by whom, and in which notebook."""
+        """Return the answer, the decider and the notebook."""
         return self.action, canonical_json(self.arguments), self.decided_by, self.notebook
 
 
@@ -241,10 +241,10 @@ _KEYS = tuple(field.name for field in fields(RecordedDecision))
 
 
 def read_lock(path: Path) -> tuple[RecordedDecision, ...]:
-    """Read a lock file; one that is not there has no entries.
+    """Read a lock file. A missing file has no entries.
 
     Raises:
-        LockFileError: it cannot be read, is no lock file, or is of a newer version.
+        LockFileError: the file cannot be read, is not a lock file, or has a newer version.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
@@ -259,12 +259,12 @@ def read_lock(path: Path) -> tuple[RecordedDecision, ...]:
 
 
 def write_lock(path: Path, entries: Iterable[RecordedDecision]) -> None:
-    """Write a lock file whole or not at all. Its order and layout depend on the entries only.
+    """Write a lock file, completely or not at all. Its order and layout depend only on the entries.
 
     Raises:
-        LockFileError: it cannot be written; what was there is as it was.
+        LockFileError: the file cannot be written. The old file is unchanged.
     """
-    path = path.resolve()  # a link stays one
+    path = path.resolve()  # a link stays a link
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         try:
@@ -283,7 +283,7 @@ def write_lock(path: Path, entries: Iterable[RecordedDecision]) -> None:
 
 
 def lock_text(entries: Iterable[RecordedDecision]) -> str:
-    """Write the text of a lock file. Entries of one identity stay in order: they answer one question each."""
+    """Return the text of a lock file. Entries with the same identity keep their order; each answers one question."""
     ordered = sorted(entries, key=lambda entry: (entry.kind, entry.title, entry.identity))
     listed = [{**asdict(entry), "arguments": _sorted(entry.arguments)} for entry in ordered]
     return json.dumps({"version": VERSION, "entries": listed}, indent=2, ensure_ascii=False) + "\n"
@@ -292,9 +292,9 @@ def lock_text(entries: Iterable[RecordedDecision]) -> str:
 def merged(
     old: Iterable[RecordedDecision], new: Iterable[RecordedDecision], project: Project
 ) -> list[RecordedDecision]:
-    """Return the entries of a file; new ones replace those of the same identity and notebook.
+    """Merge new entries into a file's entries. They replace entries with the same identity and notebook.
 
-    Where the answers are the same as those that are there, these stay, so that recording again changes nothing.
+    If the answers are identical, the old entries remain. A repeated recording therefore changes nothing.
     """
     before, fresh = _by_identity(old), _by_identity(new)
     for identity, answers in fresh.items():
@@ -337,7 +337,7 @@ def _entry(data: Any) -> RecordedDecision:
             raise ContentError(f"its {name} is not a text")
     if not _HEX.fullmatch(data["identity"]):
         raise ContentError("its identity is not 64 hex digits")
-    canonical_json(data)  # what it says can be signed
+    canonical_json(data)  # raises if the entry cannot be signed
     return RecordedDecision(**data)
 
 

@@ -1,6 +1,6 @@
-"""The name of this process, by which the others on a store can tell who asked, and who carries a decision out.
+"""The name of this process and of the running notebook cell.
 
-And of the cell that it runs, where it is a notebook's.
+Other processes on a store use the name to identify the asking process and the process that carries out a decision.
 """
 
 from __future__ import annotations
@@ -20,25 +20,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 FROM_STORE = "the store"
-"""The origin of a question about what lies in the store, where nobody knows which process wrote it."""
+"""The origin of a question about stored data whose writing process is unknown."""
 
 _LONGEST = 100  # characters of a host's name, and of a file's
 _cells: list[Callable[[], str]] = []
 
 
 def this_process() -> str:
-    """Name this process, `host:pid:random:name`, with the notebook's or program's file; anew after a fork."""
+    """Return this process's name: `host:pid:random:name`. The last part is the file of the notebook or program.
+
+    A fork gets a new name.
+    """
     return _of(os.getpid())
 
 
 def this_cell() -> str:
-    """Name the notebook's cell that runs, by its id, or as `In [3]` where the front end gives none; else empty."""
+    """Return the id of the running notebook cell.
+
+    Return `In [3]` if the front end gives no id, and an empty text outside a notebook.
+    """
     return one_line(_cells[-1](), _LONGEST) if _cells else ""
 
 
 @contextmanager
 def naming_cells(cell: Callable[[], str]) -> Iterator[None]:
-    """Have a function say meanwhile which cell runs: a notebook's."""
+    """Use a function that returns the running cell, for the duration of a block."""
     _cells.append(cell)
     try:
         yield
@@ -47,7 +53,7 @@ def naming_cells(cell: Callable[[], str]) -> Iterator[None]:
 
 
 def process_text(process: str | None) -> str:
-    """Describe a process for people: `june_report.ipynb`; `process 4711 on host` if no file is known."""
+    """Describe a process for users: `june_report.ipynb`, or `process 4711 on host` without a known file."""
     host, pid, _, name = _parts(process)
     return one_line(name or (f"process {pid} on {host}" if pid else "a process"), 2 * _LONGEST)
 
@@ -66,7 +72,7 @@ def _is_running(process: str | None) -> bool | None:
     host, pid, *_ = _parts(process)
     if host != _host() or not pid.isdecimal() or os.name != "posix":
         return None
-    if pid == str(os.getpid()):  # as in a container that was started again
+    if pid == str(os.getpid()):  # a restarted container may reuse the pid
         return process == this_process()
     try:
         os.kill(int(pid), 0)
@@ -85,13 +91,13 @@ def _parts(process: str | None) -> list[str]:
 
 
 def _file_name() -> str:
-    """Return the file name of this kernel's notebook, as its server says; otherwise that of the program."""
+    """Return the notebook's file name, as this kernel's server reports it, or else the program's file name."""
     program = PurePath(sys.argv[0] if sys.argv else "")
     if "ipykernel_launcher" in program.stem or "ipykernel" in program.parts:
-        # the server's name for the notebook's session: a path, and a random part where it is no notebook
+        # the server's name for the notebook's session: a path, or a random part if it is not a notebook
         program = PurePath(os.environ.get("JPY_SESSION_NAME", ""))
     name = program.parent.name if program.name == "__main__.py" else program.name
-    # the name of a file may hold what cannot be stored
+    # a file name may contain characters that cannot be stored
     return "" if name == "-c" else one_line(name, _LONGEST).replace(":", "-")
 
 

@@ -1,8 +1,8 @@
-"""Asking line by line, as by `input()`: the action, then its arguments, each again until it fits.
+"""Ask line by line, with `input()` for example: first the action, then its arguments.
 
-The values may stand behind the action at once, as in a line of `%tract decide`. Besides the actions there are words of
-the prompt's own, where a request allows them: `edit` asks for each value before it approves, `session` and `always`
-approve for exactly these values without asking again.
+Each question repeats until its answer is valid. The values may directly follow the action, as in a line of `%tract
+decide`. The prompt has additional words if a request allows them. `edit` asks for each value before it approves.
+`session` and `always` approve these exact values without further questions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _EDIT, _SESSION, _ALWAYS = "edit", "session", "always"
 OWN_WORDS = (_EDIT, _SESSION, _ALWAYS)
-"""Words of the prompt's own."""
+"""The words that the prompt adds to the actions."""
 _EXPLAINED = {
     _EDIT: "edit: change values, then {verb}",
     _SESSION: "session: {verb}, and do not ask {actor} again for these values until this kernel or script ends",
@@ -44,16 +44,16 @@ _TRIES = 5
 
 
 def ask_until_decided(pending: Pending, read: Read) -> PendingStatus:
-    """Show a pending and ask until it is decided, or an empty answer (or the end of the input) leaves it open.
+    """Show a pending and ask until it is decided. An empty answer or the end of the input leaves it open.
 
-    What an action prints is seen at once; what it returns or raises stands in the next showing.
+    Printed output of an action appears at once. The next round shows its return value or exception.
     """
     ticket = Ticket(pending, on_answer=lambda _: None)
     while ticket.status.is_open:
-        print(request_text(ticket.request, ticket.status))  # noqa: T201 # that is what it is for
+        print(request_text(ticket.request, ticket.status))  # noqa: T201 # the prompt prints
         try:
             answer = ask(ticket, read, may_wait=True)
-        except EOFError:  # there is nobody at the other end
+        except EOFError:  # no more input is available
             break
         if answer is None:
             break
@@ -63,16 +63,15 @@ def ask_until_decided(pending: Pending, read: Read) -> PendingStatus:
 
 
 def ask(ticket: Ticket, read: Read, *, may_wait: bool = False) -> Answer | None:
-    """Ask once, and return the answer; with `may_wait`, None for "not now".
+    """Ask once and return the answer. With `may_wait`, return None for "not now".
 
     Args:
-        ticket: what is asked about; its request was shown already.
-        read: asks one question and returns what was typed, as `input` does.
-        may_wait: whether an empty answer means "not now"; so does one that cannot be read or is refused, time after
-            time.
+        ticket: the ticket to ask about. Its request was already shown.
+        read: asks one question and returns the typed text, like `input`.
+        may_wait: True if an empty answer means "not now". Repeated unreadable or refused answers then mean the same.
 
     Raises:
-        UndecidedError: what was typed could not be read, or was refused, time after time.
+        UndecidedError: several answers in a row were unreadable or refused.
     """
     try:
         _check_refused(ticket)
@@ -100,7 +99,7 @@ def _asked(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | None:
 
 
 def _ask_word(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | ReviewAction | str | None:
-    """Ask for an action, a word of the prompt's own, or a whole answer in one line; return None for "not now"."""
+    """Ask for an action, a prompt word, or a complete answer in one line. Return None for "not now"."""
     words = _words(ticket)
     for word, choice in words.items():
         if isinstance(choice, str):
@@ -126,7 +125,7 @@ def _ask_word(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | ReviewA
 
 
 def _find_word(ticket: Ticket, given: str) -> ReviewAction | str | None:
-    """Find the action, or the prompt's own word, that was typed: a word, a button's label, or a unique beginning."""
+    """Find the typed action or prompt word. The text may be a word, a button's label, or a unique prefix."""
     words, given = _words(ticket), given.lower()
     exact = [choice for word, choice in words.items() if given in (word, getattr(choice, "name", word))]
     begun = [choice for word, choice in words.items() if given and word.startswith(given)]
@@ -136,11 +135,11 @@ def _find_word(ticket: Ticket, given: str) -> ReviewAction | str | None:
 
 
 def read_line(ticket: Ticket, line: str) -> Answer:
-    """Read an answer from a line: `approve x=3`, `go n=2`, `reject too far`, `always`.
+    """Parse an answer from a line: `approve x=3`, `go n=2`, `reject too far`, `always`.
 
     Raises:
-        OperationError: there is no such action, or no such value.
-        ParameterError: a value does not fit.
+        OperationError: the action or value does not exist.
+        ParameterError: a value is not valid.
     """
     word, _, rest = line.partition(" ")
     chosen, rest = _find_word(ticket, word), rest.strip()
@@ -162,7 +161,7 @@ def read_line(ticket: Ticket, line: str) -> Answer:
 
 
 def _main_action(ticket: Ticket) -> ReviewAction:
-    """Return the action that `edit`, `session` and `always` are about: they are offered only if there is one."""
+    """Return the action for `edit`, `session` and `always`. The prompt offers these words only if the action exists."""
     main = ticket.request.main_action
     assert main is not None  # noqa: S101 # see `_words`
     return main
@@ -197,23 +196,23 @@ def _values(text: str, parameters: Iterable[Parameter]) -> dict[str, Any]:
 
 
 def _tries(ticket: Ticket) -> Iterator[int]:
-    """Count the tries at something that could not be read; what types may be no person.
+    """Count the attempts to read an answer. The input may not come from a human.
 
     Raises:
-        UndecidedError: that was the last time.
+        UndecidedError: the last attempt failed.
     """
     yield from range(_TRIES)
     raise _given_up(ticket, "could not be read")
 
 
 def _check_refused(ticket: Ticket) -> None:
-    """Check that asking again is of use: what answers may be no person, and say the same each time.
+    """Check that asking again is useful. The input may not come from a human and may always be the same.
 
     Raises:
-        UndecidedError: the answers were refused, time after time.
+        UndecidedError: several answers in a row were refused.
     """
     if ticket.refused >= _TRIES:
-        ticket.refused = 0  # whoever asks for it anew is asked
+        ticket.refused = 0  # the next request prompts again
         raise _given_up(ticket, "were refused")
 
 
@@ -226,7 +225,7 @@ def _given_up(ticket: Ticket, why: str) -> UndecidedError:
 
 
 def _explained(request: ReviewRequest, word: str) -> str:
-    """Explain a word of the prompt's own, for this request."""
+    """Explain a prompt word for this request."""
     subject, main = request.subject, request.main_action
     verb = "approve" if main is None else action_word(main)
     if subject is None or word == _EDIT:
@@ -242,7 +241,7 @@ def _explained(request: ReviewRequest, word: str) -> str:
 
 
 def action_word(action: ReviewAction) -> str:
-    """Return what is typed for an action: its label, or its name, where the label says more."""
+    """Return the word that a user types for an action: its label, or its name if the label is longer."""
     label = action.label.lower()
     if action.name == "approve":
         return label.partition(" ")[0]
@@ -250,11 +249,11 @@ def action_word(action: ReviewAction) -> str:
 
 
 def _words(ticket: Ticket) -> dict[str, ReviewAction | str]:
-    """List what can be typed: the actions, and words of the prompt's own that are no action's name."""
+    """Return the words that a user can type: the actions, and the prompt words that are not action names."""
     request = ticket.request
     words: dict[str, ReviewAction | str] = {action_word(action): action for action in request.actions}
     own = [] if request.fields is None or not len(request.fields) else [_EDIT]
-    if request.subject is not None:  # a session is that of the process that asked
+    if request.subject is not None:  # a session belongs to the asking process
         lasting = [] if request.subject.rule else [_ALWAYS]
         own += lasting if ticket.pending.runs_elsewhere else [_SESSION, *lasting]
     names = {action.name for action in request.actions}
@@ -263,7 +262,7 @@ def _words(ticket: Ticket) -> dict[str, ReviewAction | str]:
 
 
 def _ask_edits(ticket: Ticket, read: Read) -> dict[str, Any]:
-    """Ask for each value, and return those that were changed."""
+    """Ask for each value and return the changed ones."""
     edits = {}
     for parameter in ticket.request.fields or ():
         value = _ask_value(ticket, parameter, read)
@@ -288,10 +287,10 @@ def _ask_value(ticket: Ticket, parameter: Parameter, read: Read) -> Any:
 
 
 def read_value(parameter: Parameter, text: str) -> Any:
-    """Read the value that a typed text means for a parameter.
+    """Parse a typed text as a value for a parameter.
 
     Raises:
-        ParameterError: none that fits.
+        ParameterError: no interpretation of the text is valid.
     """
     checked = Parameters(parameter.name, [parameter])
     *first, last = _readings(text)
@@ -304,7 +303,7 @@ def read_value(parameter: Parameter, text: str) -> Any:
 
 
 def _readings(text: str) -> list[Any]:
-    """Yield what a typed text may mean: JSON, a Python literal, or itself."""
+    """Return the interpretations of a typed text: JSON, a Python literal, or the text itself."""
     readings: list[Any] = []
     for reading in (json.loads, ast.literal_eval):
         try:
@@ -315,7 +314,7 @@ def _readings(text: str) -> list[Any]:
 
 
 def split_words(line: str) -> list[str]:
-    """Split at spaces that are in no quotes and no brackets."""
+    """Split at spaces outside quotes and brackets."""
     words: list[str] = []
     start, depth, quote = None, 0, ""
     skip = False

@@ -1,4 +1,4 @@
-"""Recorded decisions: which ones are recorded, and how they settle what is asked where nobody can be; each once."""
+"""Recorded decisions: select decisions for recording, and settle questions with them if no user is available."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RecordableDecisions(NamedTuple):
-    """The signed entries, and how many decisions of persons were left out: unsigned, failed, or not carried out."""
+    """The signed entries, and the number of omitted user decisions: unsigned, failed, or not carried out."""
 
     entries: list[RecordedDecision]
     left_out: int
@@ -36,17 +36,17 @@ def recordable_decisions(
     active: Collection[str] = (),
     notebook: str = "",
 ) -> RecordableDecisions:
-    """Return the decisions that people made about what they were asked, as signed entries in their order.
+    """Return the users' decisions on shown requests, as signed entries in order.
 
     Args:
-        ledger: where they are stored.
-        project: where they are recorded; signs the entries.
-        since: only those from then on; None for all.
-        active: identities of activations that are taken from before, too: those of operations that are active now.
-        notebook: the notebook's path below the project; empty if it is not known.
+        ledger: the stored decisions.
+        project: the project of the lock file. It signs the entries.
+        since: only decisions from this time on; None for all.
+        active: identities of currently active operations. Their earlier activations are included.
+        notebook: the notebook's path relative to the project. Empty if it is unknown.
 
     Raises:
-        TrustError: there is no usable secret.
+        TrustError: no usable secret exists.
     """
     decided = ledger.decided(personal_channels())
     asked = [
@@ -68,11 +68,11 @@ def recordable_decisions(
 
 
 def _is_offered(decision: StoredDecision) -> bool:
-    return decision.action != "pass_through"  # for handlers only; it settles nothing
+    return decision.action != "pass_through"  # for handlers only; it does not settle a pending
 
 
 def _is_done(decision: StoredDecision) -> bool:
-    """Return True if it was carried out to its end, rather than failed, put aside or superseded."""
+    """Return True if the decision was carried out completely: it did not fail and was not set aside or superseded."""
     return decision.finished_at is not None and decision.error is None
 
 
@@ -93,14 +93,14 @@ def _entry(decision: StoredDecision, pending: StoredPending, notebook: str) -> R
 class RecordedDecisions:
     """The recorded decisions of one lock file, in a process that carries them out.
 
-    Entries of one identity are a queue. Each is used once, so that what is asked twice needs two recorded answers; a
-    copy of an entry has its signature, and is no second answer.
+    Entries with the same identity form a queue. Each entry is used once, so two identical questions need two entries. A
+    copy of an entry has the same signature and does not count as a second entry.
 
     Args:
-        path: of the lock file; read when something is looked up for the first time.
-        trust: says which entries this user signed.
-        used: signatures of entries that were used in this process already; those that are used here are added.
-        cell: gives the source of the cell that runs; empty if that is not known.
+        path: the path of the lock file. The first lookup reads it.
+        trust: verifies the entries' signatures.
+        used: signatures of entries that this process has already used. New uses are added.
+        cell: returns the source of the running cell. Empty if it is unknown.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class RecordedDecisions:
         self._lock = threading.Lock()
 
     def take(self, identity: str) -> RecordedDecision | None:
-        """Use up the next decision about this very thing, and return it; None if there is none left.
+        """Consume the next decision with this identity and return it. Return None if none is available.
 
         Raises:
             LockFileError: the file cannot be read.
@@ -130,11 +130,11 @@ class RecordedDecisions:
         return None
 
     def knows(self, identity: str) -> bool:
-        """Return True if there is an entry for it, used or not."""
+        """Return True if the file has an entry with this identity, used or not."""
         return any(entry.identity == identity for entry in self._all())
 
     def why_not(self, pending: Pending) -> str:
-        """Explain in a sentence why there is no decision about it."""
+        """Explain in one sentence why no decision applies to a pending."""
         title, name = pending.title, self.path.name
         same = [entry for entry in self._all() if entry.identity == pending.identity]
         wrong = next(filter(None, map(self._why_not_here, same)), "")
@@ -153,12 +153,12 @@ class RecordedDecisions:
         return self._entries
 
     def _why_not_here(self, entry: RecordedDecision) -> str:
-        """Explain why an entry does not count in this project and for the cell that runs; empty if it counts."""
+        """Explain why an entry is not valid in this project and for the running cell. Empty for a valid entry."""
         if self._project is None:
             self._project = Project.of(self.path, self._trust)
         return self._project.why_not(entry, self._cell())
 
 
 def lasting_title(title: str) -> str:
-    """Return a title that does not depend on the store: on whether an operation is new or replaces one there."""
+    """Return a title that does not depend on whether the store already has the operation."""
     return title.replace("Replace operation ", "Activate operation ", 1)

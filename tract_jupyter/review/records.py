@@ -1,7 +1,8 @@
-"""Reading the rows of asking: what waits, what was decided, and whether that can be believed.
+"""Read the stored pendings and decisions, and verify their signatures.
 
-Three things are signed: what is asked, each decision, and what came of the last one. All name the pending.
-Whether a decision is left to the process that asked is signed too, so that a used one is not left to anybody again.
+The store has three kinds of signatures: for the request, for each decision, and for the outcome of the last decision.
+Each of them covers the pending's id. The signature of a decision also covers whether it is handed over to the asking
+process. A process signs a decision again as it consumes it, so no process can consume it twice.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _ASKED, _DECISION, _OUTCOME = "pending", "decision", "outcome"
 
 
 class DecisionOutcome(NamedTuple):
-    """The outcome of the decision of a round: the part of it that is signed."""
+    """The signed part of a round's outcome."""
 
     round: int
     status: str
@@ -36,35 +37,35 @@ class DecisionOutcome(NamedTuple):
 
 
 class Signatures:
-    """The signatures of one tract's questions, decisions and outcomes."""
+    """The signatures of one tract's requests, decisions and outcomes."""
 
     def __init__(self, signer: Signer) -> None:
         self._signer = signer
 
     def of_decision(self, decision: Decision, pending_id: str, round_: int, *, handed_over: bool) -> str:
-        """Sign a decision, and whether it is left to the process that asked."""
+        """Sign a decision, including whether it is handed over to the asking process."""
         return self._signer.sign(_DECISION, [decision.signed_text(pending_id, round_), handed_over])
 
     def holds(self, stored: StoredDecision, *, handed_over: bool) -> bool:
-        """Return True if this user signed a decision, and that it is or is not left to the process that asked."""
+        """Return True if this user signed the decision with this `handed_over` flag."""
         text = Decision.of(stored).signed_text(stored.pending_id, stored.round)
         return self._signer.verify(_DECISION, [text, handed_over], stored.signature)
 
     def of_asked(self, pending: Pending, question: Question, shown: Mapping[str, Any] | None) -> str:
-        """Sign what is asked and shown."""
+        """Sign the question and the request."""
         return self._signer.sign(_ASKED, _asked(pending, question.fingerprint, shown))
 
     def vouches(self, stored: StoredPending) -> bool:
-        """Return True if a pending lies in the store as a process of this user asked about it."""
+        """Return True if the stored pending is unchanged since a process of this user asked it."""
         content = _asked(stored, stored.fingerprint, stored.request)
         return self._signer.verify(_ASKED, content, stored.signature)
 
     def of_outcome(self, pending_id: str, outcome: DecisionOutcome) -> str:
-        """Sign what came of the last decision."""
+        """Sign the outcome of the last decision."""
         return self._signer.sign(_OUTCOME, [pending_id, list(outcome)])
 
     def came_out(self, stored: StoredPending, outcome: DecisionOutcome) -> bool:
-        """Return True if this is what came of the last decision on a pending."""
+        """Return True if the last decision on a pending has this outcome."""
         return self._signer.verify(_OUTCOME, [stored.pending_id, list(outcome)], stored.outcome)
 
 
@@ -75,46 +76,46 @@ def _asked(what: Pending | StoredPending, fingerprint: str, request: Mapping[str
 
 
 def moment_text(moment: datetime | None) -> str | None:
-    """Return a time as the store keeps it; None for none."""
+    """Return a time in the format of the store. None for None."""
     return None if moment is None else to_text(moment)
 
 
 RUN = "run "
-"""The beginning of `triggered_by` for questions of a run; its id follows."""
+"""The start of `triggered_by` for questions of a run. The run's id follows."""
 
 ACTIVATE = "activate_operation"
-"""The operation of a pending whose approval activates a proposed one."""
+"""The operation of a pending whose approval activates a proposed operation."""
 
 OPEN = frozenset(status.value for status in PendingStatus if status.is_open)
-"""The states in which a pending can be decided."""
+"""The states of a pending that can be decided."""
 
 
 class PendingRecord(NamedTuple):
-    """A pending and its decisions, as the store has them."""
+    """A stored pending with its decisions."""
 
     pending: StoredPending
     decisions: list[StoredDecision]
 
     def unseen(self, rounds: int) -> list[StoredDecision]:
-        """Return the decisions after the first `rounds`, which the caller knows."""
+        """Return the decisions after the first `rounds`. The caller knows the earlier ones."""
         return [decision for decision in self.decisions if decision.round >= rounds]
 
     @property
     def last(self) -> StoredDecision | None:
-        """The last decision on it."""
+        """The last decision on the pending."""
         return self.decisions[-1] if self.decisions else None
 
     @property
     def is_open(self) -> bool:
-        """True if it can still be decided."""
+        """True if a decision is still possible."""
         return self.pending.status in OPEN
 
 
 class Records:
-    """The pendings and decisions of one tract, to read.
+    """The pendings and decisions of one tract, for reading.
 
     Attributes:
-        under_way: the ids of the pendings that this process carries out now. They wait for no decision.
+        under_way: the ids of the pendings that this process carries out now. They do not wait for a decision.
     """
 
     def __init__(
@@ -126,26 +127,26 @@ class Records:
         self._signatures = signatures
         self.under_way: set[str] = set()
 
-    # --- what can be believed
+    # --- signatures
 
     def verifies(self, stored: StoredDecision) -> bool:
         """Return True if this user signed a decision."""
         return any(self._signatures.holds(stored, handed_over=flag) for flag in (False, True))
 
     def hands_over(self, stored: StoredDecision) -> bool:
-        """Return True if this user signed a decision, and that it was left to the process that asked."""
+        """Return True if this user signed the decision as handed over to the asking process."""
         return self._signatures.holds(stored, handed_over=True)
 
     def vouches(self, stored: StoredPending) -> bool:
-        """Return True if a pending lies in the store as a process of this user asked about it."""
+        """Return True if the stored pending is unchanged since a process of this user asked it."""
         return self._signatures.vouches(stored)
 
     def proves(self, news: PendingRecord, fingerprint: str) -> bool:
-        """Return True if the last decision on a pending is this user's, and came out as the store says.
+        """Return True if this user signed the last decision, and its stored outcome is genuine.
 
         Args:
-            news: what the store says.
-            fingerprint: that of the pending, with the values that the store has.
+            news: the stored pending and decisions.
+            fingerprint: the fingerprint of the pending with the stored values.
         """
         last, stored = news.last, news.pending
         if last is None or not self.verifies(last):
@@ -153,10 +154,10 @@ class Records:
         outcome = DecisionOutcome(last.round, stored.status, fingerprint, moment_text(stored.executed_at))
         return self._signatures.came_out(stored, outcome)
 
-    # --- what there is
+    # --- lookups
 
     def news(self, pending: Pending) -> PendingRecord | None:
-        """Return what the store says; None if it was never stored."""
+        """Return the stored record. None if the pending was never stored."""
         with self._database.read() as connection:
             stored = self._rows.get(connection, pending.pending_id)
             if stored is None:
@@ -165,7 +166,7 @@ class Records:
         return PendingRecord(stored, decisions)
 
     def decisions(self, pending_id: str) -> list[StoredDecision]:
-        """Return the decisions on a pending, in their order."""
+        """Return the decisions on a pending, in order."""
         with self._database.read() as connection:
             return self._decisions.of(connection, pending_id)
 
@@ -175,7 +176,7 @@ class Records:
             return self._decisions.newest(connection, limit)
 
     def unsigned(self) -> tuple[list[StoredPending], list[StoredDecision]]:
-        """Return the waiting questions and the decisions that this user did not sign, oldest first.
+        """Return the open questions and the decisions without a signature of this user, oldest first.
 
         Raises:
             TrustError: the signing secret cannot be read.
@@ -189,11 +190,11 @@ class Records:
         )
 
     def standing(self, stored: StoredPending) -> tuple[PendingStatus, StoredDecision | None]:
-        """Return the state of a pending that is made again from the store.
+        """Return the state of a pending that is restored from the store.
 
         Returns:
-            Its status, and the last decision if that was not carried out to its end. It is asked about again then, as
-            nobody knows what has changed since.
+            The status, and the last decision if it is unfinished. An unfinished decision reopens the pending, because
+                the state may have changed since.
         """
         with self._database.read() as connection:
             last = self._decisions.last(connection, stored.pending_id)
@@ -203,41 +204,44 @@ class Records:
         return PendingStatus(stored.status), None
 
     def decided(self, channels: Collection[str]) -> list[tuple[StoredDecision, StoredPending]]:
-        """Return the decisions that came over some channels, oldest first, each with what it is about."""
+        """Return the decisions from these channels, oldest first, each with its pending."""
         with self._database.read() as connection:
             decisions = self._decisions.through(connection, channels)
             about = {row.pending_id: row for row in self._rows.decided_through(connection, channels)}
         return [(decision, about[decision.pending_id]) for decision in decisions]
 
     def needs_asking(self, pending: Pending) -> bool:
-        """Return True if nothing of the same identity waits, and nobody has turned it down."""
+        """Return True if no pending with the same identity is open, and none was rejected."""
         with self._database.read() as connection:
             return not (
                 self.is_waiting(pending) or self._decisions.was_chosen(connection, pending.identity, "reject")
             )
 
     def same(self, pending: Pending) -> list[StoredPending]:
-        """Return what is left to decide or to run and has the same identity, oldest first."""
+        """Return the pendings with the same identity that still need a decision or a run, oldest first."""
         with self._database.read() as connection:
             return self._rows.same(connection, pending.identity)
 
     def of_operation(self, operation: str) -> list[StoredPending]:
-        """Return what is left to decide or to run of an operation, as this user asked it, oldest first."""
+        """Return an operation's pendings that still need a decision or a run, oldest first.
+
+        The result includes only pendings that this user signed.
+        """
         with self._database.read() as connection:
             return [one for one in self._rows.of_operation(connection, operation) if self.vouches(one)]
 
     def is_waiting(self, pending: Pending) -> bool:
-        """Return True if something of the same identity is left to decide or to run."""
+        """Return True if a pending with the same identity still needs a decision or a run."""
         with self._database.read() as connection:
             return bool(self._rows.same(connection, pending.identity))
 
     def was_asked(self, titles: Collection[str]) -> bool:
-        """Return True if anything with one of these titles was ever asked about, whatever came of it."""
+        """Return True if any pending ever had one of these titles, regardless of the outcome."""
         with self._database.read() as connection:
             return self._rows.has_title(connection, titles)
 
     def get(self, pending_id: str) -> StoredPending | None:
-        """Return a stored pending; None if there is none."""
+        """Return a stored pending, or None."""
         with self._database.read() as connection:
             return self._rows.get(connection, pending_id)
 
@@ -252,23 +256,28 @@ class Records:
             return self._rows.count_unsettled(connection, but=tuple(self.under_way))
 
     def approved_before(self, pending: Pending) -> StoredDecision | None:
-        """Return an approval of the very same thing that nobody has begun to carry out, and nobody waits for."""
+        """Return an approval of the identical question that no process has begun or waits for."""
         with self._database.read() as connection:
             for stored in self._rows.same(connection, pending.identity):
                 last = self._decisions.last(connection, stored.pending_id)
                 if stored.status != PendingStatus.APPROVED or last is None or is_waited_for(stored):
                     continue
                 if last.channel == "grant":
-                    continue  # a grant that ended allows nothing
+                    continue  # an ended grant allows nothing
                 is_for = (stored.actor, stored.branch) == (pending.actor, pending.branch)
                 if not is_for or not self.vouches(stored):
-                    continue  # it was for somebody else, or elsewhere, or the store was changed to say that it was not
-                if self.hands_over(last) and _is_about(last, pending):  # once begun, it is signed anew
+                    continue  # another actor, another branch, or a changed row
+                if self.hands_over(last) and _is_about(
+                    last, pending
+                ):  # a claimed decision has another signature
                     return last
         return None
 
     def changed(self, rounds: Mapping[str, int]) -> list[str]:
-        """Return the ids of pendings with more decisions than when last seen (`rounds`), or settled since."""
+        """Return the ids of pendings that were settled, or have more decisions than in `rounds`.
+
+        `rounds` holds the number of decisions that the caller last saw for each pending.
+        """
         with self._database.read() as connection:
             now = self._rows.standing(connection, rounds) if rounds else {}
         as_seen = {
@@ -280,12 +289,12 @@ class Records:
 
 
 def is_waited_for(stored: StoredPending) -> bool:
-    """Return True if the process that asked waits for the decision: it said so lately, and has not ended since."""
+    """Return True if the asking process waits for the decision: its last report is recent, and it still runs."""
     until = stored.waited_until
     return until is not None and to_text(until) > now_text() and not has_ended(stored.origin)
 
 
 def _is_about(stored: StoredDecision, pending: Pending) -> bool:
-    """Return True if a pending, with the edits of a decision, is what that was about."""
+    """Return True if the decision covers this pending with the decision's edits."""
     with pending.edited(stored.action, stored.arguments, keep=False):
         return pending.fingerprint == stored.fingerprint

@@ -1,7 +1,7 @@
-"""The request that a person is shown: pure data, the same for a panel, a prompt and a saved notebook.
+"""A request as pure data. Panels, prompts and saved notebooks show the same request.
 
-Its texts are printable from the beginning, so that no way of showing them can hide or turn around a part. Only code
-stays as it is, for the places of its findings; whoever shows it makes it printable.
+All texts are printable from the start, so no renderer can hide or reorder a part. Code is the exception: it stays
+unchanged because findings refer to positions in it. The renderer makes code printable.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 
 
 MOST_CHARACTERS = 1_000_000
-"""Characters of one request that a page can show; of what is longer, nothing can be approved after looking at it."""
+"""The maximum number of characters of a request on a page. A user cannot approve a longer request from its display."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
-    """Code with what the analysis says about its lines.
+    """Code with the analysis findings for its lines.
 
-    `header` is the line before the first, if any. Lines count from `first_line`. `marked` is the line that asked, if
-    that is what the block is about. `analysis_note` says what the findings alone do not: that there are none, or which
-    rules did not look. `binds` says whether an approval is about the code, or whether it only explains. A `text` is no
-    code: it is the value that has the name which the title is. `is_typed` is True if the user typed the code in a cell:
-    an approval does not need it on display again.
+    `header` is an optional line above the code. Line numbers start at `first_line`. `marked` is the line that asked, if
+    the block shows a call site. `analysis_note` adds to the findings: no findings, or the rules that did not run.
+    `binds` says if an approval covers the code or if the code only explains. A `text` block is not code. It is a value
+    whose name is the title. `is_typed` is True if the user typed the code in a cell. An approval does not require such
+    code on display again.
     """
 
     title: str
@@ -65,7 +65,7 @@ class CodeBlock:
         _make_printable(self, "title", "description", "analysis_note")
 
     def is_value(self, name: str, value: object) -> bool:
-        """Return True if this is a value, which need not be shown again, and may be changed in its place."""
+        """Return True if the block is this value. The value is then not shown again, and can be edited in the block."""
         if self.binds != "code" or self.code != value:
             return False
         return self.language != "text" or self.title.casefold() == name
@@ -73,10 +73,10 @@ class CodeBlock:
 
 @dataclass(frozen=True, slots=True)
 class ValueRow:
-    """A named value with its type and meaning; `of` makes one that shows all of a value.
+    """A named value with its type and meaning. `of` creates a row with the full value.
 
-    `hidden` names the characters that are marks in its texts. `is_default` says that it is a plain value which nobody
-    gave: it is folded, and an approval does not need it on display.
+    `hidden` names the characters that appear as marks in the texts. `is_default` marks a plain value that comes from a
+    default. The page folds such a value, and an approval does not require it on display.
     """
 
     name: str
@@ -91,13 +91,13 @@ class ValueRow:
     def of(
         cls, name: str, type_: str, value: Any, description: str = "", *, is_default: bool = False
     ) -> ValueRow:
-        """Return a row with the whole value; with its beginning, if no page could show it."""
+        """Return a row with the full value, or with its beginning if the value is too long for a page."""
         if isinstance(value, str | bytes | list) and len(value) > MOST_CHARACTERS:
             return cls(name, type_, show_value(value), description, is_cut=True)
         try:
             canonical_json(value)
             return cls(name, type_, distinct_repr(value), description, is_default=is_default)
-        except Exception:  # noqa: BLE001 # its repr may raise anything; and what no fingerprint can hold is not whole
+        except Exception:  # noqa: BLE001 # repr may raise anything; a value without a fingerprint is not complete
             return cls(name, type_, safe_repr(value), description, is_cut=True)
 
     def __post_init__(self) -> None:
@@ -112,10 +112,9 @@ class ValueRow:
 class ValueTable:
     """A table of rows under a heading.
 
-    `binds` says what of it an approval is about: the names and values, the rows with all that they say (they are a
-    definition, which somebody proposes), or nothing, where they only explain. `summary` says in a sentence what such
-    rows say in detail. `heads` are the headings of names, values and descriptions, where they are something else.
-    `is_typed` is that of `CodeBlock`.
+    `binds` says which part an approval covers: `values` for names and values, `rows` for complete rows (a proposed
+    definition), or `nothing` for explanations. `summary` describes the rows in one sentence. `heads` overrides the
+    headings of the name, value and description columns. `is_typed` means the same as in `CodeBlock`.
     """
 
     title: str
@@ -132,17 +131,17 @@ class ValueTable:
 
 @dataclass(frozen=True, slots=True)
 class TextChoice:
-    """Two texts for one place. An approval takes one of them, or another text.
+    """Two texts for one place. An approval takes one of them or a third text.
 
     Attributes:
-        name: of the value that says which; it is one of the request's `fields`, where they may be changed: a word of
-            `CHOICES`, or the other text.
-        title: what place it is.
-        ours: the text of one side; None where that leaves the place out.
+        name: the name of the value with the choice. If values can be edited, it is one of the request's `fields`. The
+            value is a word of `CHOICES` or the third text.
+        title: a description of the place.
+        ours: the text of our side. None if our side omits the place.
         theirs: the text of the other side.
-        sides: what the two are called.
-        decided: what is decided about it: a word of `CHOICES`, the other text, or None.
-        is_needed: True if nothing can be approved before it is decided.
+        sides: the names of both sides.
+        decided: the current choice: a word of `CHOICES`, the third text, or None.
+        is_needed: True if an approval requires a choice here.
     """
 
     name: str
@@ -159,12 +158,12 @@ class TextChoice:
 
     @property
     def is_open(self) -> bool:
-        """True if it is to be decided before anything can be approved."""
+        """True if a choice is required before an approval."""
         return self.is_needed and self.decided is None
 
     @property
     def said(self) -> str:
-        """What is decided, in words; of another text, without it."""
+        """The current choice in words. It does not include a third text."""
         words = {
             "ours": f"takes {self.sides[0]}",
             "theirs": f"takes {self.sides[1]}",
@@ -176,12 +175,12 @@ class TextChoice:
 
 
 CHOICES = ("ours", "theirs", "skip")
-"""The words that decide a `TextChoice`; every other text is the text itself."""
+"""The words that decide a `TextChoice`. Any other text is the third text."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewAction:
-    """A button with the inputs that go with it."""
+    """A button and its inputs."""
 
     name: str
     label: str
@@ -195,15 +194,16 @@ class ReviewAction:
 
 @dataclass(frozen=True, slots=True)
 class ReviewRequest:
-    """A showing of a pending: all that a person sees of it.
+    """The display of a pending: everything that the user sees.
 
     Attributes:
-        fingerprint: of what would run if it were approved now.
-        why: why a person is asked.
-        fields: the values that may be changed before approving, with the present ones as defaults; None if none may.
-        subject: what a standing approval could be about; None if it is asked about each time.
-        choices: what is decided by changing the values of the same names in `fields`.
-        note: what came of the last answer, where the pending is still open.
+        fingerprint: the fingerprint of the operation that an approval would run now.
+        why: the reason for asking the user.
+        fields: the values that the user may edit before approving, with the current values as defaults. None if the
+            user cannot edit any.
+        subject: the subject of a possible standing approval. None if each call needs a question.
+        choices: the text choices. The user decides them by editing the values with the same names in `fields`.
+        note: the result of the last answer, if the pending is still open.
     """
 
     pending_id: str
@@ -228,7 +228,7 @@ class ReviewRequest:
 
     @property
     def main_action(self) -> ReviewAction | None:
-        """The action that is offered first: the one that runs something, if there is only one; else approving."""
+        """The action that is offered first: the only action that runs something, or else `approve`."""
         first = next((action for action in self.actions if action.style == "approve"), None)
         return first or self.action("approve")
 
@@ -242,22 +242,22 @@ _LONGEST_NAME = 32
 
 
 def run_label(name: str) -> str:
-    """Return the label of what runs something by that name."""
+    """Return the label of a button that runs something with this name."""
     return f"Run {cut(name, _LONGEST_NAME)}"
 
 
 def how_to_decide(pending_id: str) -> str:
-    """Return the command that shows a request and decides it without a panel."""
+    """Return the command that shows and decides a request without a panel."""
     return f"%tract decide {pending_id[:8]}"
 
 
 def worst_finding(blocks: Iterable[CodeBlock]) -> RiskLevel | None:
-    """Return the worst level among the findings, None if there are none."""
+    """Return the worst risk level of all findings. None without findings."""
     return max((finding.level for block in blocks for finding in block.findings), default=None)
 
 
 def findings_text(blocks: Iterable[CodeBlock]) -> str:
-    """Summarize in a sentence how many findings there are and how bad the worst is; empty if there are none."""
+    """Summarize the number of findings and the worst level in one sentence. Empty without findings."""
     blocks = tuple(blocks)
     count, worst = sum(len(block.findings) for block in blocks), worst_finding(blocks)
     if worst is None:
@@ -268,15 +268,15 @@ def findings_text(blocks: Iterable[CodeBlock]) -> str:
 
 
 def request_to_dict(request: ReviewRequest) -> dict[str, Any]:
-    """Return everything that was shown, as data that JSON can hold."""
+    """Return the full request as JSON-compatible data."""
     return {one.name: _plain(getattr(request, one.name)) for one in fields(request)}
 
 
 def request_from_dict(data: Mapping[str, Any]) -> ReviewRequest:
-    """Read what `request_to_dict` made. Its texts are shown, never run.
+    """Restore a request from the output of `request_to_dict`. Nothing runs the restored texts.
 
     Raises:
-        SpecError, ValueError: it is something else.
+        SpecError, ValueError: the data is not a stored request.
     """
     given = read_as(_REQUEST, data, ContentError, "request")
     actions = [{**one, "parameters": _parameters(one["name"], one["parameters"])} for one in given["actions"]]
@@ -290,7 +290,7 @@ def request_from_dict(data: Mapping[str, Any]) -> ReviewRequest:
 
 
 def _record(name: str, texts: tuple[str, ...], **others: Any) -> Any:
-    """Return the shape of a stored record. It has these texts and other parts, and no more."""
+    """Return the type of a stored record with exactly these text fields and other fields."""
     shape: Any = TypedDict(name, {**dict.fromkeys(texts, str), **others})  # type: ignore[misc] # the keys are data
     return with_config(ConfigDict(extra="forbid"))(shape)
 
@@ -309,7 +309,7 @@ _REQUEST = _record(
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, CodeBlock):  # that the user typed it holds in that process alone
+    if isinstance(value, CodeBlock):  # is_typed is valid in the asking process only
         return {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.name != "is_typed"}
     if is_dataclass(value):
         return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
@@ -335,7 +335,10 @@ def _parameters(subject: str, stored: list[dict[str, Any]]) -> Parameters:
 
 
 def _type(text: str) -> Any:
-    """Return the type of that name; `Any` for one that only the asking process knows, which checks its values."""
+    """Return the type with this name.
+
+    Return `Any` for a type that only the asking process knows. That process checks the values.
+    """
     try:
         return parse_type(text)
     except SpecError:

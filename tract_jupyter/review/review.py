@@ -1,4 +1,4 @@
-"""The questions of one tract to persons, and their decisions: the part `Tract.review`."""
+"""Questions to users and their decisions in one tract: the part `Tract.review`."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 WRITER: Final = "agent:writer"
-"""The actor that a model is which writes an operation for a person; it is told in its own turn, not in the context."""
+"""The actor of a model that writes an operation for a user. It reads rejections in its own turn, not in the context."""
 _ANSWERED = frozenset({"tool_result", "tool_call", "script_call", "run_script"})
 
 
 class Rejections:
-    """Tells the model why its proposals were turned down.
+    """Tells the model why its proposals were rejected.
 
     Attributes:
-        are_told: False if the model is not told.
+        are_told: True if the model receives the reasons.
     """
 
     def __init__(self, repository: Repository) -> None:
@@ -40,9 +40,9 @@ class Rejections:
         self.are_told = True
 
     def learn(self, pending: Pending, decision: Decision) -> None:
-        """Commit a person's reason for a rejection to the branch that asked.
+        """Commit a user's reason for a rejection to the branch that asked.
 
-        The decision stands, also where that cannot be done.
+        If the commit fails, the decision remains valid.
         """
         is_reason = decision.action == "reject" and decision.reason and decision.is_personal
         if not (self.are_told and is_reason) or _is_told_anyway(pending) or pending.branch is None:
@@ -65,11 +65,11 @@ class Rejections:
 
 
 def _is_told_anyway(pending: Pending) -> bool:
-    """Return True if a message about it would be out of place.
+    """Return True if the model needs no separate message about a rejection.
 
-    A model reads the reason in the answer of its tool call, which a message would part from the call. What an operation
-    of a run was refused is in the run; a message of the user would begin another turn in the midst of it. Who writes an
-    operation has a turn of its own.
+    The model reads the reason in the answer to its tool call, and a message would separate the answer from the call. A
+    refused operation of a run appears in the run, and a user message would start a new turn inside the run. A model
+    that writes an operation has a separate turn.
     """
     if pending.actor.startswith("operation:") or pending.actor == WRITER:
         return True
@@ -81,16 +81,16 @@ class Review:
     """The inbox, the decisions and the standing approvals of one tract.
 
     Args:
-        repository: where rejections are told.
+        repository: the repository for rejection messages.
         trust: signs and verifies approvals.
-        signer: the same, for this tract alone.
+        signer: the signer for this tract alone.
 
     Attributes:
-        ledger: what was asked and decided.
+        ledger: the questions and decisions.
         grants: the standing approvals.
-        gate: carries decisions out, once each.
-        reviewer: shows questions to a person.
-        rejections: tells the model why something was turned down.
+        gate: carries out each decision once.
+        reviewer: shows questions to a user.
+        rejections: tells the model why a proposal was rejected.
     """
 
     def __init__(self, repository: Repository, trust: Trust, signer: Signer) -> None:
@@ -107,22 +107,22 @@ class Review:
 
     @property
     def tells_rejections(self) -> bool:
-        """True if the model is told why its proposals were turned down."""
+        """True if the model receives the reasons for rejections."""
         return self.rejections.are_told
 
     @tells_rejections.setter
     def tells_rejections(self, told: bool) -> None:
-        """Have the model told, or not."""
+        """Choose if the model receives the reasons for rejections."""
         self.rejections.are_told = told
 
     def inbox(self, limit: int = 100) -> list[StoredPending]:
-        """Return the stored pendings that await a decision, oldest first, whichever process asked.
+        """Return the stored pendings of all processes that await a decision, oldest first.
 
         Raises:
-            ContentError: the limit is no whole number.
+            ContentError: the limit is not a whole number.
         """
         return self.ledger.waiting(check_limit(limit))
 
     def decisions(self, *, limit: int = 100) -> list[StoredDecision]:
-        """Return what was decided, newest first: who, when, over which channel, with which arguments, about what."""
+        """Return the decisions, newest first, with decider, time, channel, arguments and subject."""
         return self.ledger.newest_decisions(check_limit(limit))

@@ -1,7 +1,6 @@
-"""Settings of a tract that are signed: how much happens without a person, an orchestrator's, ...
+"""Signed settings of a tract, such as its autonomy or the settings of an orchestrator.
 
-They are JSON objects, by name. Whoever reads them is told whether this user has signed them, and what counts if not is
-for the reader to say.
+Settings are JSON objects, by name. The reader learns if this user signed them, and decides about unsigned settings.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Setting(NamedTuple):
-    """Settings as they lie in the store: the values, and whether this user has signed them."""
+    """Stored settings: the values, and whether this user signed them."""
 
     values: dict[str, Any]
     is_own: bool
@@ -31,11 +30,11 @@ class Settings(SignedStore[StoredSettings]):
     vouched = "saved"
 
     def content(self, row: StoredSettings) -> list[str]:
-        """Sign the name and the text."""
+        """Return the signed part: the name and the text."""
         return [row.name, row.settings_json]
 
     def find(self, name: str) -> Setting | None:
-        """Return what is stored under a name; None if nothing is.
+        """Return the settings with this name, or None.
 
         Raises:
             StoreError: the store cannot be read.
@@ -49,18 +48,18 @@ class Settings(SignedStore[StoredSettings]):
     def save(
         self, name: str, values: Mapping[str, Any], about: Mapping[str, Any], actor: str = "user"
     ) -> None:
-        """Sign and store settings in the place of those of the same name.
+        """Sign and store settings. They replace settings with the same name.
 
         Args:
-            name: whose they are.
-            values: all of them, with a JSON form.
-            about: what is noted in the event `settings.saved`, besides the name.
-            actor: who saves them.
+            name: the name of the settings.
+            values: the complete values, with a JSON form.
+            about: the data of the event `settings.saved`, in addition to the name.
+            actor: the actor that saves them.
 
         Raises:
-            ContentError: they have no JSON form.
-            StoreError: they cannot be stored.
-            TrustError: they cannot be signed.
+            ContentError: the values have no JSON form.
+            StoreError: the settings cannot be stored.
+            TrustError: the settings cannot be signed.
         """
         row = self.sign(StoredSettings(name, canonical_json(dict(values)), ""))
         with self.database.write() as connection:

@@ -1,7 +1,8 @@
-"""Stored things that a signature vouches for: one mechanism for operations, handlers, profiles and standing approvals.
+"""Stored items with signatures: operations, handlers, profiles and standing approvals share one mechanism.
 
-What this user has not signed is listed and never used, until a person takes it over. Nothing is compiled or run because
-it lies in the store. Another kind of signed thing is its rows (`storage.signed`) and a short declaration:
+Items that this user has not signed are listed but never used, until the user reviews and signs them. The package never
+compiles or runs code just because it is in the store. A new kind of signed item needs its rows (`storage.signed`) and a
+short declaration:
 
     class PolicyStore(SignedStore[StoredPolicy]):
         kind = "policy"
@@ -10,7 +11,7 @@ it lies in the store. Another kind of signed thing is its rows (`storage.signed`
         def content(self, row: StoredPolicy) -> object:
             return [row.name, row.policy_json]
 
-`ActiveStore` is for what becomes active in this process, as operations and handlers do.
+`ActiveStore` is for items that become active in this process, such as operations and handlers.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ _UNSIGNED = "its approval was taken back, or it never had one"
 
 
 class SignedStore(ABC, Generic[Row]):
-    """The signed things of one kind of one tract.
+    """The signed items of one kind in one tract.
 
     Attributes:
-        kind: begins the names of its events: `operation.activated`.
+        kind: the first part of the event names: `operation.activated`.
         signed_as: the kind of its signatures.
-        vouched: what a person did who signed one: `approved`, `saved`.
+        vouched: the verb for signing an item: `approved`, `saved`.
     """
 
     kind: ClassVar[str]
@@ -59,27 +60,27 @@ class SignedStore(ABC, Generic[Row]):
 
     @abstractmethod
     def content(self, row: Row) -> object:
-        """Return the part of a row that is signed. A ValueError means: it cannot be read, so nobody signed it."""
+        """Return the signed part of a row. A ValueError means that the row is unreadable, and so unsigned."""
 
     @property
     def foreign(self) -> str:
-        """The reason why something is not used, where its signature does not fit."""
+        """The reason for ignoring an item with an invalid signature."""
         return (
             f"nobody here has {self.vouched} it; it comes from another user, another store or another tract, or it was "
             "changed"
         )
 
     def sign(self, row: Row, signed_as: str = "") -> Row:
-        """Return a row with this user's signature.
+        """Return the row with this user's signature.
 
         Raises:
-            TrustError: it cannot be signed.
+            TrustError: the row cannot be signed.
         """
         signature = self._signer.sign(signed_as or self.signed_as, self.content(row))
         return row._replace(signature=signature)
 
     def is_signed(self, row: Row, signed_as: str = "") -> bool:
-        """Return True if this user signed exactly this, for this tract.
+        """Return True if this user signed exactly this row for this tract.
 
         Raises:
             TrustError: the signing secret cannot be read.
@@ -92,43 +93,43 @@ class SignedStore(ABC, Generic[Row]):
         return self._signer.verify(signed_as or self.signed_as, content, given.signature)
 
     def all(self) -> list[Row]:
-        """Return every row in its order, signed or not."""
+        """Return all rows in order, signed or not."""
         with self.database.read() as connection:
             return self.rows.all(connection)
 
     def get(self, *key: str) -> Row | None:
-        """Return the row of a key, signed or not; None if there is none."""
+        """Return the row with this key, signed or not. None if it does not exist."""
         with self.database.read() as connection:
             return self.rows.get(connection, *key)
 
     def put(
         self, connection: Connection, row: Row, what: str, about: Mapping[str, Any], actor: str = "user"
     ) -> None:
-        """Store a row in the place of the one of its key, and note it.
+        """Store a row in place of the row with the same key, and log an event.
 
         Args:
-            connection: of the transaction that both belong to.
-            row: as `sign` gave it.
-            what: what was done, for the name of the event: `activated`.
+            connection: the transaction for both writes.
+            row: a row from `sign`.
+            what: the verb in the event's name: `activated`.
             about: the data of the event.
-            actor: who did it.
+            actor: the actor.
         """
         self.rows.replace(connection, row)
         self.note(connection, what, about, actor)
 
     def note(self, connection: Connection, what: str, about: Mapping[str, Any], actor: str = "user") -> None:
-        """Append an event about one of these things."""
+        """Append an event about an item."""
         self._events.append(connection, f"{self.kind}.{what}", actor, dict(about))
 
 
 class ActiveStore(SignedStore[Row], Generic[Row, Item, Key]):
-    """Signed things that are active in this process, and those that are not, with the reason.
+    """Signed items that are active in this process, and inactive items with a reason.
 
-    A key is the text of its column, or a tuple if there are several columns.
+    A key is the text of its column, or a tuple for several columns.
 
     Attributes:
-        noun: what one is called in errors.
-        quarantined: the stored things that are not active: their key and why.
+        noun: the word for an item in errors.
+        quarantined: the reasons of stored items that are not active, by key.
     """
 
     noun: ClassVar[str]
@@ -138,59 +139,59 @@ class ActiveStore(SignedStore[Row], Generic[Row, Item, Key]):
         self.quarantined: dict[Key, str] = {}
         self._seen: dict[Key, Row] = {}
 
-    # --- what a kind says
+    # --- for subclasses
 
     @abstractmethod
     def read(self, row: Row) -> Item:
-        """Read what a row holds; nothing of it is compiled or run.
+        """Parse a row. Do not compile or run any of its content.
 
         Raises:
-            TractError: it cannot be read.
+            TractError: the row cannot be read.
         """
 
     @abstractmethod
     def key_of(self, item: Item) -> Key:
-        """Return the key that it says itself."""
+        """Return the key that the item declares."""
 
     @abstractmethod
     def active_item(self, key: Key) -> Item | None:
-        """Return the active one of a key."""
+        """Return the active item with this key, or None."""
 
     @abstractmethod
     def require(self, key: Key) -> object:
-        """Raise an error that says what there is, if none of that key is active."""
+        """Raise an error that lists the available items, if no item with this key is active."""
 
     @abstractmethod
     def attach(self, item: Item) -> None:
-        """Make it active; what is there of its key makes way."""
+        """Activate an item. It replaces an item with the same key."""
 
     @abstractmethod
     def detach(self, key: Key) -> None:
-        """Have nothing of that key be active, or stand in its place."""
+        """Deactivate the item with this key, and remove any placeholder."""
 
     def withhold(self, key: Key) -> None:
-        """Have it not be active; something may stand in its place."""
+        """Deactivate the item. A subclass may add a placeholder."""
         self.detach(key)
 
-    def why_not(self, row: Row, rows: list[Row]) -> str:  # noqa: ARG002 # others look at what is beside it
-        """Explain why a row is not used, among all rows; empty if it may be."""
+    def why_not(self, row: Row, rows: list[Row]) -> str:  # noqa: ARG002 # subclasses use the other rows
+        """Return the reason for not using a row, given all rows. Empty if the row can be used."""
         if self.is_signed(row):
             return ""
         unsigned: Any = row
         return self.foreign if unsigned.signature else _UNSIGNED
 
     def may_be_reviewed(self, key: Key) -> bool:
-        """Return True if a person may look at what is stored under that key."""
+        """Return True if the user may review the stored item with this key."""
         return key in self.quarantined
 
     def changing(self, connection: Connection, key: Key) -> AbstractContextManager[object]:  # noqa: ARG002
-        """Wrap a change of rows that others may depend on."""
+        """Wrap a change of rows that other rows may depend on."""
         return nullcontext()
 
-    # --- what all do
+    # --- shared by all kinds
 
     def take_on(self, key: Key, attach: Callable[[], object]) -> None:
-        """Make active what was just stored. If its batch is rolled back, all is as it was before."""
+        """Activate an item that was just stored. If the transaction is rolled back, restore the previous state."""
         item, why = self.active_item(key), self.quarantined.get(key)
 
         def go_back() -> None:
@@ -205,10 +206,10 @@ class ActiveStore(SignedStore[Row], Generic[Row, Item, Key]):
         self._attached(key, attach)
 
     def revoke(self, *key: str) -> None:
-        """Take an approval back: it is not active any more, and stays in the store for another review.
+        """Revoke an approval. The item becomes inactive and stays in the store for another review.
 
         Raises:
-            TractError: none of that key is active.
+            TractError: no item with this key is active.
         """
         self.require(self._key(key))
         with self.database.write() as connection:
@@ -217,10 +218,10 @@ class ActiveStore(SignedStore[Row], Generic[Row, Item, Key]):
         self.quarantine(self._key(key), _REVOKED)
 
     def remove(self, *key: str) -> None:
-        """Forget a stored thing, active or not.
+        """Delete a stored item, active or not.
 
         Raises:
-            TractError: there is none of that key.
+            TractError: no item has this key.
         """
         named = self._key(key)
         if not all(isinstance(part, str) for part in key) or named not in self.quarantined:
@@ -231,7 +232,10 @@ class ActiveStore(SignedStore[Row], Generic[Row, Item, Key]):
         self.drop(named)
 
     def look_again(self) -> None:
-        """Follow what other processes have stored, replaced, revoked or removed since; first of all, what there is."""
+        """Apply changes by other processes: items that they stored, replaced, revoked or removed.
+
+        The first call loads all items.
+        """
         rows = self.all()
         stored = {self._key(self._parts(row)): row for row in rows}
         before, self._seen = self._seen, stored
@@ -245,10 +249,10 @@ class ActiveStore(SignedStore[Row], Generic[Row, Item, Key]):
                     self.quarantine(key, why)
 
     def to_review(self, *key: str) -> Item:
-        """Return what is stored, as a person is to review it: signed by somebody else, or by nobody.
+        """Return a stored item for review. It is unsigned, or another user signed it.
 
         Raises:
-            SpecError: nothing of that key waits for review, or it cannot be read.
+            SpecError: no item with this key needs a review, or the item cannot be read.
         """
         row = self.get(*key)
         words = f"{self.noun} {_words(key)}"
@@ -260,12 +264,12 @@ class ActiveStore(SignedStore[Row], Generic[Row, Item, Key]):
             raise SpecError(f"the stored {words} cannot be read: {error}") from None
 
     def quarantine(self, key: Key, why: str) -> None:
-        """Have it not be active, for that reason."""
+        """Deactivate an item with a reason."""
         self.withhold(key)
         self.quarantined[key] = why
 
     def drop(self, key: Key) -> None:
-        """Forget it in this process."""
+        """Forget an item in this process."""
         if key in self.quarantined or self.active_item(key) is not None:
             self.detach(key)
         self.quarantined.pop(key, None)
@@ -273,7 +277,7 @@ class ActiveStore(SignedStore[Row], Generic[Row, Item, Key]):
     # ---
 
     def _load(self, key: Key, row: Row, rows: list[Row]) -> str:
-        """Make a row active that may be, and explain why one may not."""
+        """Activate a row if it can be used. Otherwise return the reason."""
         try:
             why = self.why_not(row, rows)
             if why:
@@ -303,7 +307,7 @@ class ActiveStore(SignedStore[Row], Generic[Row, Item, Key]):
 
 
 def _words(key: object) -> str:
-    """Name a key: `'check'`, or `'no' of 'check'`."""
+    """Return a key in words: `'check'`, or `'no' of 'check'`."""
     parts = (key,) if isinstance(key, str) else key
     assert isinstance(parts, tuple)  # noqa: S101 # the other form of a key
     return " of ".join(map(repr, reversed(parts))) if len(parts) > 1 else repr(*parts)

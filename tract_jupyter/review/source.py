@@ -1,4 +1,4 @@
-"""The line of code that asked: of a cell, an action or a script."""
+"""The line of code that asked, in a cell, an action or a script."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-_FOREIGN = (str(Path(__file__).parent.parent), os.path.dirname(os.__file__))  # noqa: PTH120 # frames name files as text
+_FOREIGN = (str(Path(__file__).parent.parent), os.path.dirname(os.__file__))  # noqa: PTH120 # frames store file names as text
 _AROUND = 3
-_AROUND_IN_SCRIPT = 50  # what a script does is read as a whole
+_AROUND_IN_SCRIPT = 50  # users read a script as a whole
 _MOST_FRAMES = 60
 _CELL_MAGIC = "get_ipython().run_cell_magic("
 _LINE_MAGIC = re.compile(r"get_ipython\(\)\.run_line_magic(\(.*\))(?=\s*$)", re.MULTILINE)
 
 
 class CallSite(NamedTuple):
-    """A line of a file, or of what goes for one."""
+    """A line of a file or of a pseudo-file."""
 
     filename: str
     line: int
 
     def block(self) -> CodeBlock | None:
-        """Return the line with its surroundings; of a script, all that can be read.
+        """Return the line with its surroundings. For a script, return many more lines.
 
-        None where the source is not known, or is a cell as a whole.
+        Return None if the source is unknown or the call is a whole cell.
         """
         lines = linecache.getlines(self.filename)
         if not 0 < self.line <= len(lines) or _CELL_MAGIC in lines[self.line - 1]:
@@ -56,7 +56,7 @@ _told: ContextVar[CallSite | None] = ContextVar("_told", default=None)
 
 @contextmanager
 def asked_at(place: CallSite) -> Iterator[None]:
-    """Name the line that asks meanwhile, where its code is not on this stack."""
+    """Set the asking line for a block whose code is not on this stack."""
     token = _told.set(place)
     try:
         yield
@@ -65,11 +65,11 @@ def asked_at(place: CallSite) -> Iterator[None]:
 
 
 def calling_site() -> CallSite | None:
-    """Find the innermost line on the stack that is neither ours nor a library's, unless one was named."""
+    """Return the line from `asked_at`, or the innermost stack frame outside this package and installed libraries."""
     told = _told.get()
     if told is not None:
         return told
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 # `inspect.currentframe` is the same, and no better
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 # `inspect.currentframe` does the same
     for _ in range(_MOST_FRAMES):
         if frame is None:
             return None
@@ -85,7 +85,7 @@ def calling_site() -> CallSite | None:
 
 
 def _as_typed(code: str) -> str:
-    """Return a line with magics as a person typed them, which IPython rewrote as calls."""
+    """Convert IPython's rewritten magic calls back to the lines that the user typed."""
 
     def typed(call: re.Match[str]) -> str:
         try:
@@ -108,7 +108,7 @@ _MOST_NAMES = 8
 
 
 class CodeRange(NamedTuple):
-    """A piece of a text, as `ast` tells it: lines from 1, columns in bytes from 0."""
+    """A range of a text in `ast` coordinates: lines from 1, columns in bytes from 0."""
 
     line: int
     column: int
@@ -117,7 +117,7 @@ class CodeRange(NamedTuple):
 
 
 def code_range(frame: FrameType) -> CodeRange | None:
-    """Return what a frame is at; None where its code does not tell."""
+    """Return the code position of a frame. None if the code has no positions."""
     position = list(frame.f_code.co_positions())[frame.f_lasti // 2]
     line, end_line, column, end_column = position
     if line is None or end_line is None or column is None or end_column is None:
@@ -126,12 +126,12 @@ def code_range(frame: FrameType) -> CodeRange | None:
 
 
 def origins(code: str, call: CodeRange, values: Mapping[str, Any] | None = None) -> tuple[ValueRow, ...]:
-    """Yield a row for each argument of a call that is not a literal.
+    """Return a row for each argument of a call that is not a literal.
 
     Args:
-        code: the whole text.
-        call: where the call stands in it.
-        values: of the names there; empty where nobody knows.
+        code: the full source text.
+        call: the position of the call in the source.
+        values: the values of the names in the source. Empty if they are unknown.
     """
     try:
         tree = ast.parse(code)
@@ -153,7 +153,7 @@ def _rows(code: str, call: ast.Call, values: Mapping[str, Any]) -> Iterator[Valu
 
 
 def _known(expression: ast.expr, values: Mapping[str, Any]) -> str:
-    """List what the names in an expression stood for: `n = 10, topic = {...}`."""
+    """List the values of the names in an expression: `n = 10, topic = {...}`."""
     names = dict.fromkeys(
         node.id for node in ast.walk(expression) if isinstance(node, ast.Name) and node.id in values
     )

@@ -1,7 +1,7 @@
-"""The keeper of what is printed: a script's record, the record of a decision, or nobody, as it is meant for the person.
+"""Redirect printed output to a script's record, to a decision's record, or to the user.
 
-`sys.stdout` and `sys.stderr` are stood in for only while somebody keeps something; what other threads print is handed
-on as it comes.
+`sys.stdout` and `sys.stderr` are replaced only while a sink is active. Output of other threads passes through
+immediately.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Stream = Literal["stdout", "stderr"]
 
 
 class OutputSink(Protocol):
-    """A keeper of what is printed."""
+    """A receiver of printed output."""
 
     def write(self, kind: Stream, text: str) -> object:
-        """Add text of a stream."""
+        """Add a text from a stream."""
         ...
 
 
@@ -33,14 +33,14 @@ _users = 0
 
 
 class _Routed:
-    """A stream that asks for each text who keeps it."""
+    """A stream that sends each text to the current sink."""
 
     def __init__(self, real: Any, kind: Stream) -> None:
         self._real = real
         self._kind: Stream = kind
 
     def write(self, text: str) -> int:
-        """Write as the real stream does."""
+        """Write to the sink, or to the real stream without a sink."""
         keeper = _keeper.get()
         if keeper is None:
             return int(self._real.write(text) or 0)
@@ -60,7 +60,7 @@ class _Routed:
 
 @whole_context
 def captured(keeper: OutputSink) -> Iterator[None]:
-    """Have what this thread or task prints meanwhile kept, rather than shown."""
+    """Send printed output of this thread or task to a sink during the block."""
     _install()
     token = _keeper.set(keeper)
     try:
@@ -72,7 +72,10 @@ def captured(keeper: OutputSink) -> Iterator[None]:
 
 @whole_context
 def meant_for_the_person() -> Iterator[None]:
-    """Show what this thread or task prints and displays meanwhile, whoever keeps the rest: a question, a panel."""
+    """Show output of this thread or task to the user during the block, for example a question or a panel.
+
+    An outer sink does not receive this output.
+    """
     token = _keeper.set(None)
     try:
         yield
@@ -81,18 +84,18 @@ def meant_for_the_person() -> Iterator[None]:
 
 
 def current_sink() -> OutputSink | None:
-    """Return who keeps what this thread or task prints."""
+    """Return the sink for this thread or task. None if output goes to the user."""
     return _keeper.get()
 
 
 def real_stream(kind: Stream) -> Any:
-    """Return the stream that stood there before."""
+    """Return the original stream."""
     stream = getattr(sys, kind)
     return stream._real if isinstance(stream, _Routed) else stream  # noqa: SLF001 # a class of this module
 
 
 def _install() -> None:
-    global _users  # noqa: PLW0603 # the streams are global, too
+    global _users  # noqa: PLW0603 # the streams are also global
     with _lock:
         _users += 1
         # not only for the first user: other code may have replaced a stream since then

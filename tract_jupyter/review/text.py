@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def request_text(request: ReviewRequest, status: PendingStatus | str = "pending") -> str:
-    """Return all of a request as plain text, code included, with nothing that would hide a part."""
+    """Return the complete request as plain text, including code. Nothing in the text can hide a part."""
     lines = [f"[{status}] {request.title}", request.summary, request.why]
     for piece in bound_pieces(request):
         lines += _full_lines(piece.content, request.pending_id)
@@ -38,7 +38,7 @@ def request_text(request: ReviewRequest, status: PendingStatus | str = "pending"
 
 
 def record_text(ticket: Ticket) -> str:
-    """Return the request in full and the decision: who, when, and its fingerprint."""
+    """Return the complete request and its decision: decider, time and fingerprint."""
     view = view_request(ticket)
     lines = [view.request.summary, *_body_lines(view), foot_text(view)]
     lines += [_how_to_decide(view.request)] if view.is_open else []
@@ -53,13 +53,13 @@ def _body_lines(view: RequestView) -> Iterator[str]:
 
 
 def bound_lines(request: ReviewRequest) -> Iterator[str]:
-    """Yield only the part of the record that an approval binds to."""
+    """Yield only the lines of the record that an approval binds to."""
     for piece in bound_pieces(request):
         yield from _PIECES[type(piece.content)](piece.content, request.pending_id)
 
 
 def foot_text(view: RequestView) -> str:
-    """Return the decision and its reason, and the fingerprint that it, or the request, is about."""
+    """Return the decision with its reason, and the fingerprint of the decision or the request."""
     pinned = f"fingerprint {view.fingerprint[:SHORT_FINGERPRINT]}"
     if view.decided is None:
         return pinned
@@ -68,12 +68,12 @@ def foot_text(view: RequestView) -> str:
 
 
 def decided_text(decided: Decided) -> str:
-    """Return who decided, over which channel, and when."""
+    """Return the decider, the channel and the time."""
     return f"{decided.by}, {exact_time(decided.at)}"
 
 
 def block_text(block: CodeBlock) -> str:
-    """Write a block of code as a terminal shows it, with its findings."""
+    """Return a block of code with its findings, for a terminal."""
     return printable("\n".join(line for line in _block_lines(block) if line))
 
 
@@ -82,7 +82,7 @@ def _how_to_decide(request: ReviewRequest) -> str:
 
 
 def _full_lines(piece: Piece, pending_id: str) -> list[str]:
-    """Return code with the findings under its lines, and values with their types; others as in the record."""
+    """Return code with the findings under its lines, or values with their types. Other pieces look as in the record."""
     if isinstance(piece, CodeBlock):
         return _block_lines(piece)
     if isinstance(piece, ValueTable):
@@ -105,7 +105,9 @@ def _record_block(block: CodeBlock, pending_id: str) -> Iterator[str]:  # noqa: 
 
 
 def _record_table(table: ValueTable, pending_id: str) -> Iterator[str]:
-    if table.binds == "nothing" and table.rows:  # or an expression would look like one more value
+    if (
+        table.binds == "nothing" and table.rows
+    ):  # without the title, an expression would look like another value
         yield f"{table.title}: {table.summary}".rstrip()
     for row in shown_rows(table, pending_id):
         notes = [_joined(row.type), _joined(row.description)] if table.binds == "rows" else []
@@ -126,14 +128,14 @@ def _record_paragraph(piece: Paragraph, pending_id: str) -> Iterator[str]:  # no
 
 
 def _numbered(block: CodeBlock, code: ShownCode) -> Iterator[tuple[int, str]]:
-    """Yield each line with its number, as in a listing; `>` marks the one that asked."""
+    """Yield each line with its number. `>` marks the line that asked."""
     for number, pieces, _ in code.lines:
         mark = ">" if number == block.marked else " "
         yield number, f"{mark}{number:4}  {_joined(pieces)}"
 
 
 def _over(block: CodeBlock, code: ShownCode) -> list[str]:
-    """Yield the lines above the code."""
+    """Return the lines above the code."""
     about = [f"  {_joined(code.description)}"] if code.description else []
     note = [f"  {block.analysis_note}"] if block.analysis_note else []
     return [*about, *note, *([f"       {_joined(code.header)}"] if code.header else [])]
@@ -154,18 +156,18 @@ def _block_lines(block: CodeBlock) -> list[str]:
 
 
 def _hidden(note: str) -> list[str]:
-    """Return the note below a line of code about the marks in it, if there is one."""
+    """Return the note about marks below a line of code, if there is one."""
     return [f"       ^ {note}"] if note else []
 
 
 def _findings_lines(block: CodeBlock) -> list[str]:
-    """Yield the findings by rule, where there are too many to see at a glance."""
+    """Return the findings grouped by rule, if there are more findings than rules."""
     rules = by_rule(block.findings)
     return [f"  {in_short(rule)}" for rule in rules] if len(block.findings) > len(rules) else []
 
 
 def _choice_lines(choice: TextChoice, pending_id: str) -> Iterator[str]:
-    """Yield both texts, and what is decided; a text that is left out has no lines."""
+    """Yield both texts and the choice. An omitted text has no lines."""
     shown = shown_choice(choice, pending_id)
     yield f"{choice.title} ({choice.name}): {choice.said}"
     for side, text, lines in zip(choice.sides, (choice.ours, choice.theirs), shown, strict=False):
@@ -197,4 +199,4 @@ _PIECES: dict[type[Piece], Callable[[Any, str], Iterator[str]]] = {
     CodeOutput: _record_output,
     Paragraph: _record_paragraph,
 }
-"""How each kind of piece is written in a record."""
+"""The writers of each kind of piece for the record."""

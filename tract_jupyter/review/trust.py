@@ -1,14 +1,15 @@
-"""Signatures by which this user's approvals of stored code are known.
+"""Signatures that identify this user's approvals of stored code.
 
-An approval is signed with a secret that only this user can read (Jupyter's data directory, mode 0600). A secret that
-other users can read or replace is refused, as ssh refuses such a private key. A database of another user, or one
-that was tampered with, carries no valid signature, and nothing of it becomes active.
+Approvals are signed with a secret that only this user can read (in Jupyter's data directory, mode 0600). The package
+refuses a secret that other users can read or replace, as ssh does with private keys. Another user's database or a
+manipulated database has no valid signatures, so nothing in it becomes active.
 
-Nothing is signed but for a place: a tract of a store, or a project. The secret itself signs nothing; a `Signer` does,
-and it is made for one place: what was approved in one place is not approved in another one, wherever it is copied.
+Each signature is bound to one place: a tract of a store, or a project. A `Signer` signs for one such place. An approval
+from one place is invalid in any other place, even in a copy.
 
-A machine without that file (CI) takes the same secret from the environment variable `TRACT_JUPYTER_SECRET`: the bytes
-of the file as hex digits. Whoever has it can sign in your name, and code that runs there can read it.
+A machine without that file, such as a CI runner, reads the secret from the environment variable `TRACT_JUPYTER_SECRET`.
+Its value is the content of the file as hex digits. Anyone with the secret can sign in your name. Code that runs on that
+machine can read the secret.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ if TYPE_CHECKING:
 _BYTES = 32
 
 SECRET_VARIABLE = "TRACT_JUPYTER_SECRET"  # noqa: S105 # its name, not its value
-"""The environment variable that takes the place of the file."""
+"""The environment variable that replaces the file."""
 
 
 class Trust:
-    """The user's secret, which is made at the first signing, and the signers for the places that it signs for.
+    """The user's secret and the signers for tracts and projects. The first signing creates the secret.
 
     Args:
-        secret_file: another place for the secret, whatever the environment says.
+        secret_file: another file for the secret. It overrides the environment variable.
     """
 
     def __init__(self, secret_file: Path | None = None) -> None:
@@ -48,7 +49,7 @@ class Trust:
 
     @cached_property
     def secret_file(self) -> Path:
-        """The file with the secret; in Jupyter's folder for data, if no other was given."""
+        """The file with the secret. By default, it is in Jupyter's data directory."""
         if self._given is not None:
             return self._given
         from jupyter_core.paths import jupyter_data_dir
@@ -57,16 +58,16 @@ class Trust:
 
     @property
     def source(self) -> str:
-        """The place of the secret, in words; never the secret."""
+        """A description of the secret's location, never the secret."""
         is_given = self._is_default and SECRET_VARIABLE in os.environ
         return f"the environment variable {SECRET_VARIABLE}" if is_given else f"the file {self.secret_file}"
 
     def for_tract(self, store_id: str, tract_id: str) -> Signer:
-        """Return what signs for one tract of one store."""
+        """Return the signer for one tract of one store."""
         return Signer(("tract", store_id, tract_id), self._read, self._make)
 
     def for_project(self, project_id: str) -> Signer:
-        """Return what signs for the notebooks of one project."""
+        """Return the signer for the notebooks of one project."""
         return Signer(("project", project_id), self._read, self._make)
 
     def _read(self) -> bytes | None:
@@ -77,7 +78,7 @@ class Trust:
             found = self.secret_file.stat()
             seen = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
             if self._seen == seen:
-                return self._secret  # a decision needs it several times
+                return self._secret  # a decision reads it several times
             exposed = why_exposed(self.secret_file)
             secret = self.secret_file.read_bytes()
         except FileNotFoundError:
@@ -101,7 +102,7 @@ class Trust:
         return secret
 
     def _make(self) -> bytes:
-        """Write a new secret whole or not at all; another process that was faster wins."""
+        """Write a new secret, completely or not at all. If another process was faster, use its secret."""
         folder = self.secret_file.parent
         temporary = folder / f"secret.{secrets.token_hex(8)}"
         try:
@@ -126,12 +127,12 @@ class Trust:
 
 
 class Signer:
-    """A signer for one place: a signature of another place never fits.
+    """A signer for one place. Signatures from other places never verify.
 
     Args:
-        place: what is signed for, as texts.
-        read: gives the secret; None if there is none yet.
-        make: makes it.
+        place: the identifiers of the place.
+        read: returns the secret. None if it does not exist yet.
+        make: creates the secret.
     """
 
     def __init__(
@@ -142,31 +143,31 @@ class Signer:
         self._make = make
 
     def sign(self, kind: str, content: Any) -> str:
-        """Return the signature of what was approved: HMAC-SHA256, 64 hex digits.
+        """Return the signature of approved content: HMAC-SHA256, 64 hex digits.
 
         Args:
-            kind: what it is signed as.
+            kind: the kind of the signed content.
             content: a value with a JSON form.
 
         Raises:
-            ContentError: it has no JSON form.
-            TrustError: the secret can be neither read nor made, or that of the environment is not valid.
+            ContentError: the content has no JSON form.
+            TrustError: the secret cannot be read or created, or the environment variable is not valid.
         """
         text = canonical_json([kind, self._place, content])
         return hmac.digest(self._read() or self._make(), text.encode(), "sha256").hex()
 
     def verify(self, kind: str, content: Any, signature: str) -> bool:
-        """Return True if this user approved it in this place. Without a secret nothing was approved.
+        """Return True if this user signed the content for this place. Without a secret, no signature is valid.
 
         Raises:
-            TrustError: there is a secret, and it cannot be read.
+            TrustError: a secret exists but cannot be read.
         """
         secret = self._read()
         if secret is None:
             return False
         try:
             text = canonical_json([kind, self._place, content])
-        except ContentError:  # somebody has put something into the store that has no JSON form
+        except ContentError:  # the store may hold a value without a JSON form
             return False
         own = hmac.digest(secret, text.encode(), "sha256").hex()
         given = str(signature).encode(
@@ -176,7 +177,7 @@ class Signer:
 
 
 def _from_hex(given: str) -> bytes:
-    """Read the secret of the environment. Errors tell its length, and nothing else of it."""
+    """Read the secret from the environment variable. Errors reveal only its length."""
     text = given.strip()
     if not re.fullmatch(rf"(?:[0-9a-fA-F]{{2}}){{{_BYTES},}}", text):
         found = f"it has {len(text)} characters" if text else "it is empty, as where CI withholds its secrets"

@@ -1,12 +1,12 @@
-"""A request as a user sees it: computed once, for text, HTML and the scripts of a page.
+"""A request as a user sees it. It is computed once for text, HTML and a page's scripts.
 
-`view_request` makes a `RequestView` of a ticket. `review.text` writes it as text, `notebook.panels.render` as HTML, and
-`notebook.panels.panel` hands it to the scripts of panel, list and inbox.
+`view_request` builds a `RequestView` from a ticket. `review.text` writes it as text, and `notebook.panels.render` as
+HTML. `notebook.panels.panel` passes it to the scripts of panel, list and inbox.
 
-To show something else in each request (the effects of a rehearsal, the difference of a cell), add its pieces in
-`_list_pieces`, in their order on the page. Both renderers draw a `CodeBlock`, `TextChoice`, `ValueTable`,
-`Comparison`, `CodeOutput` or `Paragraph`. Another kind of piece needs a class here, and a function in the `_PIECES`
-table of each renderer.
+To add content to each request (such as the effects of a rehearsal, or the diff of a cell), add its pieces in
+`_list_pieces`, in their order on the page. Both renderers draw a `CodeBlock`, `TextChoice`, `ValueTable`, `Comparison`,
+`CodeOutput` or `Paragraph`. Another kind of piece needs a class here, and a function in the `_PIECES` table of each
+renderer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review.request import ReviewRequest
 
 ACCESS = "What it can access"
-"""The title of the table of what code can reach. While a request is open, its summary is in the row."""
+"""The title of the table with the resources that code can access. An open request shows its summary in the row."""
 ASKED_BECAUSE = "Asked because"
 """The beginning of a reason. The text after "Why you are asked:" omits it."""
 SHORT_FINGERPRINT = 8
@@ -72,17 +72,17 @@ class ShownValue(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The state of a request in a line.
+    """The state of a request in one line.
 
     Attributes:
-        verb: the action, such as `Activated` or `Failed:`; of an open request, the possible action.
+        verb: the action, such as `Activated` or `Failed:`. For an open request, the possible action.
         name: the object of the action.
-        is_code: True if the name is one in code.
-        reason: the reason of a rejection, an error, or the part that did not run; else a summary.
+        is_code: True if the name is a name in code.
+        reason: the reason of a rejection, an error, or the part that did not run. Otherwise a summary.
         values: shown instead of a reason.
         changed: the user's changes before the approval, such as `2 values`.
-        by: who decided, in short; empty while nothing is decided.
-        at: the time of the decision, or of the question.
+        by: a short name of the decider. Empty without a decision.
+        at: the time of the decision or of the question.
     """
 
     verb: str
@@ -96,7 +96,7 @@ class Outcome(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """The last decision in full: who, over which channel, when, and the reason or the part that did not run."""
+    """The complete last decision: decider, channel, time, and the reason or the part that did not run."""
 
     by: str
     at: datetime
@@ -104,7 +104,7 @@ class Decided(NamedTuple):
 
 
 class ValueChange(NamedTuple):
-    """A value that the user changed before approving; a text of several lines has its difference."""
+    """A value that the user changed before approving. A text of several lines has a diff."""
 
     name: str
     before: str
@@ -119,7 +119,7 @@ class Comparison(NamedTuple):
 
 
 class CodeOutput(NamedTuple):
-    """A text that code gave, under a title. A result is not in texts: it may be long, and the cell shows it."""
+    """A titled text that code produced. Plain text omits a result: it may be long, and the cell shows it."""
 
     title: str
     text: str
@@ -142,8 +142,8 @@ class BodyPiece:
 
     Attributes:
         content: the piece itself.
-        value: the name of the value that this code is, and that may be changed in its place.
-        is_aside: True if it only explains the question: it is folded together with the reason.
+        value: the name of the value, if this code is an editable value.
+        is_aside: True if it only explains the question. It is folded together with the reason.
     """
 
     content: Piece
@@ -153,27 +153,27 @@ class BodyPiece:
 
 @dataclass(frozen=True, slots=True)
 class RequestView:
-    """The content of a request on a page. Pure data; its texts are printable.
+    """The content of a request on a page. It is pure data with printable texts.
 
     Attributes:
-        request: the showing itself.
-        status: of the pending.
-        round_id: of the showing; an answer names it.
+        request: the displayed request.
+        status: the status of the pending.
+        round_id: the id of the round. An answer names it.
         headline: the question.
-        place: where its code runs: `kernel`, `sandbox`, or empty.
-        asker: the agent that asks, and for whom; empty for anybody else.
+        place: the place of the code's run: `kernel`, `sandbox`, or empty.
+        asker: the asking agent and its parents. Empty for any other actor.
         asked_at: the time of the request.
-        subject: the name of the operation or tool that it is about; empty if it has none.
+        subject: the name of the operation or tool. Empty if there is none.
         risk: the worst finding.
-        values: the given values, in a line. Those at their default are named in `defaults`.
+        values: the given values, in one line. `defaults` names the values that equal their defaults.
         about: a sentence instead of values.
         why: the reason, without its first words.
-        is_code: True if the question is about code that may be changed.
+        is_code: True if the question is about editable code.
         is_short: True if that code has few lines.
         body: the full request, in order.
-        outcome: its state in a line.
+        outcome: the state in one line.
         decided: the last decision.
-        fingerprint: of the last decision; of the showing if there is none.
+        fingerprint: the fingerprint of the last decision, or else of the request.
     """
 
     request: ReviewRequest
@@ -285,7 +285,7 @@ def _list_bound(request: ReviewRequest, value: str, script: CodeBlock | None) ->
 
 
 def find_asked_code(request: ReviewRequest) -> tuple[str, CodeBlock | None]:
-    """Return the code that is itself the value in question, and may be changed, with the name of the value."""
+    """Return the code that is the editable value in question, with the name of the value."""
     for parameter in request.fields or ():
         for block in request.code:
             if block.is_value(parameter.name, parameter.default):
@@ -400,7 +400,7 @@ def code_comment(code: str) -> str:
 
 
 def agents_in(actor: str) -> tuple[str, ...]:
-    """Return the names of the agents in an actor, the outermost first; none for a user, or a model of the user."""
+    """Return the names of the agents in an actor, outermost first. Empty for a user or a user's model."""
     if not actor.startswith("agent:"):
         return ()
     parts = actor.removeprefix("agent:").split("/")
@@ -496,7 +496,7 @@ def _shorten_values(values: Mapping[str, Any]) -> Iterator[ShownValue]:
 
 
 def list_changes(ticket: Ticket) -> Iterator[ValueChange]:
-    """Yield the values that the user changed before approving; of several approvals, each, as one may fail."""
+    """Yield the values that the user changed before approving. Several approvals are possible, because one may fail."""
     for request, decision in ticket.decided:
         before = {parameter.name: parameter.default for parameter in request.fields or ()}
         edits = approval_terms(decision.action, decision.arguments).get("edits") or {}
@@ -506,7 +506,7 @@ def list_changes(ticket: Ticket) -> Iterator[ValueChange]:
 
 
 def compare_texts(before: object, after: object) -> str:
-    """Return the difference of two texts of which one has several lines; empty for other values."""
+    """Return the diff of two texts if one of them has several lines. Empty for other values."""
     if not (isinstance(before, str) and isinstance(after, str)) or "\n" not in before + after:
         return ""
     return "\n".join(unified_diff(before.split("\n"), after.split("\n"), lineterm="", n=1))
@@ -516,7 +516,7 @@ _DURATIONS = {"session": "Not asked again in this session", "always": "Not asked
 
 
 def describe_standing(ticket: Ticket) -> str:
-    """Return the newest standing approval; empty if there is none."""
+    """Return a description of the newest standing approval. Empty if there is none."""
     subject = ticket.request.subject
     made = [approval_terms(decision.action, decision.arguments) for _, decision in ticket.decided]
     given = [terms for terms in made if terms.get("scope") in _DURATIONS]
@@ -538,7 +538,7 @@ _DECIDED = {"approve": "approved", "reject": "rejected"}
 
 
 def decision_words(decision: Decision) -> str:
-    """Return the decision, who made it, and over which channel."""
+    """Return the decision, the decider and the channel."""
     word = _DECIDED.get(decision.action, f"{decision.action} chosen")
     return f"{word} by {decision.decided_by} ({decision.channel})"
 

@@ -1,8 +1,8 @@
-"""The pendings that come with the package.
+"""The pendings of the package's operations.
 
 * `verbs`: the methods compress, merge, rebase and gc. `history`: their pendings.
-* A pending for each other decision: `generation` (a model's reply), `tool_result` (an answer of a tool).
-* `base`: what they share. `stored`: reading one back from a store that may hold anything.
+* One pending for each other decision: `generation` (a model's reply), `tool_result` (a tool's answer).
+* `base`: their base classes. `stored`: validates fields from a store, which may hold anything.
 """
 
 from __future__ import annotations

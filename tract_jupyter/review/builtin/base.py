@@ -1,7 +1,7 @@
-"""Base classes of the pendings of built-in operations.
+"""Base classes for the pendings of built-in operations.
 
-Their fields hold all that carrying them out needs, and name the commit that they were made on: any process on the store
-can carry them out, and none does where what they touch is no longer what was shown.
+The fields hold everything that the operation needs, including the commit that it is based on. Any process on the store
+can therefore carry it out. It refuses if the affected part of the history has changed since.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """The result of a check: whether it is good; if not, why, and at which place of a list."""
+    """The result of a check. A failed check has a diagnosis and, for a list, the index of the bad item."""
 
     passed: bool
     diagnosis: str = ""
@@ -54,10 +54,10 @@ class ValidationResult:
 
     @classmethod
     def of(cls, said: Any) -> ValidationResult:
-        """Read what a validator said; see `diagnosis_of`.
+        """Convert the return value of a validator; see `diagnosis_of`.
 
         Raises:
-            ContentError: it is nothing that a validator says.
+            ContentError: the value is not a valid return value of a validator.
         """
         if isinstance(said, ValidationResult):
             return said
@@ -66,18 +66,18 @@ class ValidationResult:
 
 
 class BuiltinPending(Pending):
-    """The pending of one of the package's own operations.
+    """The pending of one of the package's operations.
 
     Args:
-        fields: all of it; JSON values only.
-        tract: where it would be done.
-        run: does it, given the fields as they are then; its result is that of the operation.
+        fields: all field values, as JSON values.
+        tract: the tract of the operation.
+        run: carries out the operation with the current fields, and returns its result.
         options: see `Pending`.
     """
 
     name: ClassVar[str]
     label: ClassVar[str] = ""
-    """Its name for people; made from `name` if a class has none."""
+    """The display name. If a class has none, it is derived from `name`."""
     about: ClassVar[Mapping[str, str]] = {}
     """The meaning of each field, for panels and models."""
 
@@ -92,19 +92,19 @@ class BuiltinPending(Pending):
 
     @property
     def title(self) -> str:
-        """The heading of its panel."""
+        """The heading of the panel."""
         return self.label or self.name.replace("_", " ").capitalize()
 
     @property
     def resumable(self) -> bool:
-        """True: any process on the store can do it."""
+        """True: any process on the store can carry it out."""
         return True
 
     def check_fields(self) -> None:
-        """Check that the fields are complete and of their types.
+        """Check that all fields exist and have the right types.
 
         Raises:
-            PendingError: they are not.
+            PendingError: a field is missing or has a wrong type.
         """
         super().check_fields()
         problem = field_problem(self.name, canonical_json(self.fields))
@@ -114,12 +114,12 @@ class BuiltinPending(Pending):
             )
 
     def check_current(self) -> None:
-        """Check that its branch is the current one, and that what it touches there is as it was when this was asked.
+        """Check that the pending's branch is current and that the affected commits are unchanged.
 
-        Whatever else came to the branch since matters to nothing.
+        Other new commits on the branch do not matter.
 
         Raises:
-            FingerprintError: it is not.
+            FingerprintError: another branch is current, or an affected commit has changed.
         """
         branch = self.fields.get("branch")
         if branch is None:
@@ -137,10 +137,10 @@ class BuiltinPending(Pending):
             raise FingerprintError(str(error)) from error
 
     def check_touched(self) -> None:
-        """Check that what it touches on its branch is as it was.
+        """Check that the affected commits of the branch are unchanged.
 
         Raises:
-            TractError: it is not; the error says what changed.
+            TractError: a commit has changed. The error names the change.
         """
 
 
@@ -148,7 +148,7 @@ def guidance_source(before: str | None, writer: str) -> str:
     """Return the author of a changed guidance: `llm`, `user` or `user+llm`.
 
     Args:
-        before: who had written it; None if there was none.
+        before: the previous author. None without previous guidance.
         writer: `user` or `llm`.
     """
     return writer if before in {None, writer} else "user+llm"
@@ -174,7 +174,7 @@ class Guided(Pending):
 
 
 class GuidedPending(Guided, BuiltinPending):
-    """An operation whose text somebody writes, with guidance; `retry` has it written again."""
+    """An operation with a written text and guidance for the author. `retry` writes the text again."""
 
     about: ClassVar[Mapping[str, str]] = {
         "guidance": "What whoever writes the text is told to look after.",

@@ -1,4 +1,4 @@
-"""A model's reply that awaits a decision: it can be asked for again before it becomes a part of the context."""
+"""A model's reply that needs a decision. The user can retry it before it joins the context."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ class PendingGeneration(BuiltinPending):
     """Add a model's reply to the context.
 
     Args:
-        fields: see `about`; also what a retry and the commit need.
-        client: returns who is asked again; raises where nobody is.
-        validator: says what is wrong with a text, None if nothing; None after a restart, as it lived elsewhere.
+        fields: see `about`, plus the values that a retry and the commit need.
+        client: returns the client for a retry. It raises if no client exists.
+        validator: returns the problem of a text, or None. After a restart it is None, because it existed in the asking
+            process.
         options: see `BuiltinPending`.
     """
 
@@ -71,7 +72,7 @@ class PendingGeneration(BuiltinPending):
 
     @property
     def retries_left(self) -> int:
-        """The number of times that the model may still be asked again."""
+        """The number of remaining retries."""
         return int(self.max_retries - self.retry_count)
 
     @action
@@ -115,12 +116,13 @@ class PendingGeneration(BuiltinPending):
         return {"text": self.response_text, "tool_calls": list(self.tool_calls), "model": self.model}
 
     def check_current(self) -> None:
-        """Check that the branch that the model was asked on is the current one.
+        """Check that the branch of the request to the model is the current branch.
 
-        More may have been said there since. The reply was paid for, so it can be added all the same, and `why` tells.
+        The branch may have new messages. The reply can still be added, because it was paid for. `why` mentions the new
+        messages.
 
         Raises:
-            FingerprintError: it is not.
+            FingerprintError: another branch is current.
         """
         branch, current = self.fields["branch"], self.tract.current_branch
         if current != branch:
@@ -136,7 +138,7 @@ class PendingGeneration(BuiltinPending):
         return "; ".join(filter(None, [super().why(), told]))
 
     def summary(self) -> str:
-        """Describe the reply in a sentence."""
+        """Describe the reply in one sentence."""
         called = ", ".join(call["name"] for call in self.tool_calls)
         said = f"{self.model or 'The model'} replied with {len(self.response_text):,} characters"
         asked = f", after it was asked again {self.retry_count} times" if self.retry_count else ""
@@ -146,7 +148,7 @@ class PendingGeneration(BuiltinPending):
         return f"{said}{f', and calls {called}' if called else ''}{asked}.{about}{wrong}"
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """Return the reply, and those before it."""
+        """Show the reply and the earlier replies."""
         rows = [ValueRow.of("text", "str", self.response_text)]
         rows += [
             ValueRow.of(c["name"], "tool call", c["arguments"], f"id {c['id']}") for c in self.tool_calls
@@ -159,19 +161,19 @@ class PendingGeneration(BuiltinPending):
         return tuple(table for table in found if table.rows)
 
     def look(self) -> None:
-        """Have the validator check a new reply, and keep the verdict."""
+        """Validate a new reply and save the diagnosis."""
         self._verdict = None
         self.diagnosis = None if self._validator is None else self._known_diagnosis()
 
     def _sent(self) -> list[dict[str, Any]]:
-        """Return what the model was sent: the context as it was, or the prompt that a run made of it."""
+        """Return the messages of the request: the context at that time, or the prompt that a run built from it."""
         prompt: list[dict[str, Any]] | None = self.fields["prompt"]
         if prompt is not None:
             return prompt
         return sent_of(self.tract.compile(at_commit=self.fields["head"]))
 
     def _known_diagnosis(self) -> str | None:
-        """Return the verdict on the reply. The validator is called once for a reply, and again if its text changes."""
+        """Return the diagnosis of the reply. The validator runs once per reply, and again if the text changes."""
         if self._validator is None:
             return self.diagnosis  # type: ignore[no-any-return] # as it was stored
         if self._verdict is None or self._verdict[0] != self.response_text:

@@ -1,4 +1,4 @@
-"""The pendings of compress, merge, rebase and gc: a user or a handler can read and change them before approval."""
+"""The pendings of compress, merge, rebase and gc. A user or a handler can read and change them before approval."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHORTEST = 10  # characters
 
 
 def _told_rewrite(fields: Mapping[str, Any]) -> str:
-    """Return what a change takes from the model, as a sentence."""
+    """Return a sentence about the reasoning and the cache that the change discards. Empty if there are none."""
     told = str(fields["rewrite"])
     return f" {told[0].upper()}{told[1:]}." if told else ""
 
@@ -40,8 +40,8 @@ class PendingCompress(GuidedPending):
     """Put summaries in the places of messages.
 
     Args:
-        compressor: does it.
-        source: writes summaries again; after a restart the tract's own model does, if there is one.
+        compressor: carries out the compression.
+        source: writes summaries again. After a restart, the tract's model writes them, if one is configured.
         options: see `BuiltinPending`.
     """
 
@@ -81,7 +81,7 @@ class PendingCompress(GuidedPending):
 
     @property
     def compression_ratio(self) -> float:
-        """The size of the summaries, as a part of that of the messages."""
+        """The size of the summaries divided by the size of the messages."""
         return self.estimated_tokens / max(self.original_tokens, 1)  # type: ignore[no-any-return] # fields
 
     @action
@@ -126,7 +126,7 @@ class PendingCompress(GuidedPending):
         return str(self.summaries[self._index(index)])
 
     def summary(self) -> str:
-        """Describe what would happen."""
+        """Describe the effect of an approval."""
         count = sum(len(group) for group in self.source_commits)
         many = "1 summary" if len(self.summaries) == 1 else f"{len(self.summaries)} summaries"
         return (
@@ -136,7 +136,7 @@ class PendingCompress(GuidedPending):
         )
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """Show the summaries with the messages that they stand for."""
+        """Show each summary with the number of messages that it replaces."""
         rows = tuple(
             ValueRow.of(str(index), f"{counted(len(group), 'message')} from {group[0][:8]}", text)
             for index, (group, text) in enumerate(zip(self.source_commits, self.summaries, strict=True))
@@ -144,7 +144,7 @@ class PendingCompress(GuidedPending):
         return (ValueTable("Summaries", rows),)
 
     def check_touched(self) -> None:
-        """Check that the messages that the summaries stand for are there, and read as they did."""
+        """Check that the replaced messages exist and are unchanged."""
         self._compressor.selected(self.fields)
 
     def _run(self, fields: dict[str, Any]) -> Any:
@@ -153,7 +153,7 @@ class PendingCompress(GuidedPending):
     def _change(self, index: int, text: str) -> None:
         summaries = list(self.summaries)
         summaries[self._index(index)] = text
-        self.estimated_tokens = self._compressor.tokens(summaries)  # refuses what is no text
+        self.estimated_tokens = self._compressor.tokens(summaries)  # raises if a summary is not a text
         self.summaries = summaries
         self.writers = [*self.writers[:index], writer_of(text), *self.writers[index + 1 :]]
 
@@ -218,7 +218,7 @@ class PendingGC(BuiltinPending):
         ]
 
     def summary(self) -> str:
-        """Describe what would be removed."""
+        """Describe the effect of an approval."""
         commits = counted(len(self.commits_to_remove), "commit")
         return f"Remove {commits} ({self.tokens_to_free:,} tokens) that nothing leads to. There is no undo."
 
@@ -231,8 +231,8 @@ class PendingMerge(GuidedPending):
     """Merge a branch that has conflicts with the current branch.
 
     Args:
-        merge: does it.
-        resolver: decides conflicts again; None after a restart.
+        merge: carries out the merge.
+        resolver: resolves conflicts again. None after a restart.
         options: see `BuiltinPending`.
     """
 
@@ -268,12 +268,12 @@ class PendingMerge(GuidedPending):
 
     @property
     def title(self) -> str:
-        """The heading of its panel."""
+        """The heading of the panel."""
         return f"Merge {self.source_branch} into {self.target_branch}"
 
     @property
     def without_button(self) -> frozenset[str]:  # type: ignore[override] # retrying takes a resolver
-        """What the values of the conflicts say, and what nobody here could do."""
+        """The actions without a button: the conflict inputs replace them, or they need a missing resolver."""
         values = {"set_resolution", "edit_resolution", "edit_interactive"}
         return frozenset(values if callable(self._resolver) else {*values, "retry", "edit_guidance"})
 
@@ -288,7 +288,7 @@ class PendingMerge(GuidedPending):
         return self.through_gate("approve", {} if edits is None else {"edits": edits}, self.run_approved)
 
     def editable(self) -> Parameters | None:
-        """Return a value for each conflict: `ours`, `theirs`, `skip`, or another text."""
+        """Return one value per conflict: `ours`, `theirs`, `skip`, or another text."""
         if not self.status.is_open:
             return None
         chosen = [(conflict["key"], self._value_of(conflict["key"])) for conflict in self.conflicts]
@@ -297,10 +297,10 @@ class PendingMerge(GuidedPending):
     def edited(
         self, action: str, arguments: Mapping[str, Any], *, keep: bool = True
     ) -> AbstractContextManager[None]:
-        """Decide about conflicts as the `edits` of an approval say; back again if the block raises.
+        """Apply the `edits` of an approval to the conflicts. Restore the fields if the block raises.
 
         Raises:
-            ParameterError: there is no such conflict, or a decision is no text.
+            ParameterError: a conflict does not exist, or a resolution is not a text.
         """
         edits, fields = arguments.get("edits"), self.fields
         if edits and action == "approve":
@@ -379,7 +379,7 @@ class PendingMerge(GuidedPending):
         return self.resolutions.get(self._conflict(key)["key"])  # type: ignore[no-any-return] # a field's value
 
     def summary(self) -> str:
-        """Describe what would happen."""
+        """Describe the effect of an approval."""
         count = len(self.conflicts)
         left = sum(c["is_blocking"] and c["key"] not in self.resolutions for c in self.conflicts)
         open_ = f"{left} of {counted(count, 'conflict')} {'is' if left == 1 else 'are'} not decided."
@@ -387,7 +387,10 @@ class PendingMerge(GuidedPending):
         return f"{state}{_told_rewrite(self.fields)}"
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """Show what explains the conflicts, which are `choices`: the text before, and the reason of each decision."""
+        """Show the background of the conflicts: the base texts and the reasons of the resolutions.
+
+        The conflicts themselves are `choices`.
+        """
         rows = []
         for conflict in self.conflicts:
             decided = self.resolutions.get(conflict["key"])
@@ -399,7 +402,7 @@ class PendingMerge(GuidedPending):
         return (ValueTable("About the conflicts", tuple(rows), "nothing", summary),)
 
     def choices(self) -> tuple[TextChoice, ...]:
-        """Show each conflict with both sides and what is decided."""
+        """Show each conflict with both sides and its resolution."""
         sides = (f"ours, {self.target_branch}", f"theirs, {self.source_branch}")
         return tuple(
             TextChoice(
@@ -415,7 +418,7 @@ class PendingMerge(GuidedPending):
         )
 
     def _value_of(self, key: str) -> str | None:
-        """Return the decision about a conflict as its value: a word, or the other text."""
+        """Return the resolution of a conflict as its value: a word, or the replacement text."""
         made = self.resolutions.get(key)
         if made is None or made["action"] != "replace":
             return None if made is None else str(made["action"])
@@ -423,7 +426,7 @@ class PendingMerge(GuidedPending):
         return replacement if isinstance(replacement, str) else text_of(replacement)
 
     def check_touched(self) -> None:
-        """Check that the other branch is where it was, and that what collides is what was shown."""
+        """Check that the other branch has not moved and that the conflicts match the request."""
         self._as_shown(self.fields)
 
     def _as_shown(self, fields: Mapping[str, Any]) -> MergePreview:
@@ -471,7 +474,7 @@ _COLLISIONS = {
 
 
 def _made_of(value: str | None) -> dict[str, Any] | None:
-    """Return the resolution that a value of a conflict means; None for none."""
+    """Return the resolution for the value of a conflict, or None."""
     if value is None:
         return None
     is_word = value in CHOICES
@@ -483,12 +486,12 @@ def _made_of(value: str | None) -> dict[str, Any] | None:
 
 
 def _blocking(conflicts: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Return the conflicts that need a decision, by key."""
+    """Return the conflicts that need a resolution, by key."""
     return {conflict["key"]: conflict for conflict in conflicts if conflict["is_blocking"]}
 
 
 def conflict_to_dict(conflict: Conflict) -> dict[str, Any]:
-    """Return a conflict as JSON values."""
+    """Convert a conflict to JSON values."""
     return {
         "key": conflict.key,
         "kind": ConflictKind(conflict.kind).value,
@@ -501,12 +504,12 @@ def conflict_to_dict(conflict: Conflict) -> dict[str, Any]:
 
 
 def resolutions_of(conflicts: Sequence[Conflict], resolver: Resolver | None) -> dict[str, Any]:
-    """Return what a resolver decides about conflicts, as JSON values."""
+    """Return the resolver's resolutions of conflicts, as JSON values."""
     return {key: _resolution_to_dict(made) for key, made in answers(conflicts, resolver).items()}
 
 
 def resolution_from(made: Mapping[str, Any]) -> Resolution:
-    """Read what `resolutions_of` made."""
+    """Restore a resolution from a value of `resolutions_of`."""
     return Resolution(made["action"], made["replacement"], made["reason"])
 
 
@@ -518,7 +521,7 @@ def _resolution_to_dict(made: Resolution) -> dict[str, Any]:
 
 
 def with_guidance(resolver: Any, guidance: str | None) -> Any:
-    """Pass the guidance to a resolver that takes it; return another one as it is."""
+    """Pass the guidance to a resolver that accepts it. Return any other resolver unchanged."""
     try:
         takes_it = "guidance" in inspect.signature(resolver).parameters
     except (TypeError, ValueError):
@@ -530,7 +533,7 @@ class PendingRebase(BuiltinPending):
     """Put the own commits of the current branch onto the tip of another one.
 
     Args:
-        rebase: does it.
+        rebase: carries out the rebase.
         options: see `BuiltinPending`.
     """
 
@@ -585,7 +588,7 @@ class PendingRebase(BuiltinPending):
         return [dict(step) for step in self.replay_plan]
 
     def summary(self) -> str:
-        """Describe what would happen."""
+        """Describe the effect of an approval."""
         count = len(self.replay_plan)
         return (
             f"Place {count:,} commit{'s' * (count != 1)} of {self.fields['branch']!r} anew, onto {self.target_base!r}. "
@@ -593,7 +596,7 @@ class PendingRebase(BuiltinPending):
         )
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """Show the commits, and what to look at."""
+        """Show the commits and the conflicts."""
         rows = tuple(
             ValueRow(step["commit_hash"][:8], step["operation"], step["message"], _place(step))
             for step in self.replay_plan
@@ -605,7 +608,7 @@ class PendingRebase(BuiltinPending):
         return tuple(table for table in found if table.rows)
 
     def check_touched(self) -> None:
-        """Check that the other branch is where it was, and that no own commit is gone or was changed."""
+        """Check that the other branch has not moved and that all own commits exist unchanged."""
         sides, drafts = self._rebase.look(self.target_base, _expected(self.fields))
         if not (sides.is_ahead or sides.is_behind):
             check_planned(drafts, _planned(self.fields))
@@ -621,7 +624,7 @@ class PendingRebase(BuiltinPending):
 
 
 def _planned(fields: Mapping[str, Any]) -> set[str]:
-    """Return the own commits that were known when this was asked."""
+    """Return the own commits at the time of the request."""
     return {step["commit_hash"] for step in fields["replay_plan"]}.union(fields["excluded"])
 
 
@@ -630,6 +633,6 @@ def _expected(fields: Mapping[str, Any]) -> Heads:
 
 
 def _place(step: Mapping[str, Any]) -> str:
-    """Name a commit, and the one that it is about."""
+    """Return the hash of a commit, with its target if it has one."""
     about = "" if step["target"] is None else f", about {step['target']}"
     return f"{step['commit_hash']}{about}"

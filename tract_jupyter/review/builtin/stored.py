@@ -1,7 +1,7 @@
-"""The built-in operations, and what their fields must be like to be read back from a store that may hold anything.
+"""The built-in operations, and the types of their fields for validating data from a store.
 
-`BUILT_IN` has all that is said of each by its name. Where any value will do, or whoever uses it checks it, there is
-`Any`.
+A store may hold anything. `BUILT_IN` describes each operation by name. `Any` means that any value is valid, or that the
+code that uses the value checks it.
 """
 
 from __future__ import annotations
@@ -216,8 +216,8 @@ class BuiltIn(NamedTuple):
 
     Attributes:
         fields: the type of its fields.
-        restored: the method of a tract's parts that makes the pending of another process again.
-        is_hookable: handlers can be registered for it.
+        restored: the method of a tract's part that restores a pending of another process.
+        is_hookable: True if handlers can be registered for it.
     """
 
     fields: Any
@@ -238,14 +238,14 @@ BUILT_IN: Final[dict[str, BuiltIn]] = {
 """The operations that the package itself fires, by name."""
 
 BUILTIN_OPERATIONS = frozenset(name for name, about in BUILT_IN.items() if about.is_hookable)
-"""The names that handlers can be registered for, and dynamic operations cannot have."""
+"""The operation names that accept handlers. Dynamic operations cannot use them."""
 
 
 def check_stored(operation: str, fields: dict[str, Any]) -> None:
-    """Check that the fields of a built-in operation are complete and of their types.
+    """Check that all fields of a built-in operation exist and have the right types.
 
     Raises:
-        PendingError: they are not.
+        PendingError: a field is missing or has a wrong type.
     """
     problem = field_problem(operation, fields)
     if problem:
@@ -256,10 +256,12 @@ def check_stored(operation: str, fields: dict[str, Any]) -> None:
 
 
 def field_problem(operation: str, fields: dict[str, Any] | str) -> str:
-    """Say which field of a built-in operation is not what it must be; empty if each is, or the operation is not one.
+    """Return the first invalid field of a built-in operation with the problem. Empty if there is none.
+
+    The result is also empty for an operation that is not built in.
 
     Args:
-        operation: its name.
+        operation: the name of the operation.
         fields: its fields, or their JSON text.
     """
     if operation not in BUILT_IN:
@@ -276,7 +278,7 @@ def field_problem(operation: str, fields: dict[str, Any] | str) -> str:
     return ""
 
 
-@cache  # made when it is needed first, as few processes read any back
+@cache  # built on first use, because few processes need it
 def stored_type(operation: str) -> TypeAdapter[Any]:
     """Return the type of the fields of a built-in operation."""
     return TypeAdapter(BUILT_IN[operation].fields)

@@ -1,4 +1,4 @@
-"""Answers of tools: committed as they are, or after somebody has decided what the model sees of them."""
+"""Tool results: committed directly, or after a decision about the content that the model sees."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _SHORTENS = "tool_summarization"
-"""The name of the handler that shortens answers."""
+"""The name of the handler that shortens tool results."""
 _DRAFTED = ("message", "priority", "metadata", "generation_config", "tags")
-"""The options of `commit` that a draft checks."""
+"""The `commit` options that a draft validates."""
 
 
 class PendingToolResult(BuiltinPending):
     """Add the answer of a tool to the context.
 
-    A rejection commits that the answer is withheld, and why, so that no call is ever without an answer; only an edit
-    of an earlier answer (`edit`) that is rejected leaves that one as it is.
+    A rejection commits a notice with the reason, so every tool call has an answer. If the answer is an edit of an
+    earlier answer (`edit`), a rejection leaves the earlier answer unchanged.
 
     Args:
-        fields: see `about`; also what the commit needs.
+        fields: see `about`, plus the values that the commit needs.
         run: commits the answer that the fields describe.
-        count: how many tokens it takes, given the fields.
-        has_branch: whether there is a branch of that name.
+        count: returns the number of tokens of the answer for these fields.
+        has_branch: returns True if a branch with this name exists.
         options: see `BuiltinPending`.
     """
 
@@ -131,10 +131,10 @@ class PendingToolResult(BuiltinPending):
         system_prompt: str | None = None,
         include_context: bool = False,
     ) -> str:
-        """Do so, with what only code can choose; the arguments are those of `Tract.tool_results.compress`.
+        """Shorten the result with options for code. See `Tract.tool_results.compress` for the arguments.
 
         Raises:
-            LLMError: no model is configured, or what it wrote is empty, too long, or no reply; the answer is as it was.
+            LLMError: no model is configured, or its text is empty, too long or not a reply. The result is unchanged.
         """
         text = self.content if isinstance(self.content, str) else canonical_json(self.content)
         answer = Message("tool", text, name=self.tool_name, token_count=self.token_count)
@@ -161,10 +161,10 @@ class PendingToolResult(BuiltinPending):
         return self.content
 
     def withhold(self, reason: str) -> None:
-        """Commit, in place of the answer, that it is withheld.
+        """Commit a notice in place of the tool result. The notice says that the result is withheld.
 
         Raises:
-            FingerprintError: the call is on another branch than the current one.
+            FingerprintError: the tool call is on another branch than the current one.
         """
         try:
             self.check_current()
@@ -172,19 +172,19 @@ class PendingToolResult(BuiltinPending):
             self.result = self._commit(
                 {**self.fields, "content": said, "is_error": True, "original_content": None}
             )
-        except BaseException as error:  # nobody told the model, so it is not turned down yet
+        except BaseException as error:  # the model has no notice yet, so the result is not rejected
             self.fail(error)
             raise
 
     def is_instant(self, action: str) -> bool:
-        """Return True if an action only decides; not even a rejection does, where that commits something."""
+        """Return True if an action only decides. A rejection that commits a notice is not instant."""
         return super().is_instant(action) and not (action == "reject" and self._leaves_a_gap())
 
     def check_current(self) -> None:
-        """Check that the call's branch is the current one; others may have been answered there meanwhile.
+        """Check that the branch of the tool call is the current branch. The branch may have new messages.
 
         Raises:
-            FingerprintError: it is not.
+            FingerprintError: another branch is current.
         """
         if self.tract.current_branch != self.fields["branch"]:
             raise FingerprintError(
@@ -193,14 +193,14 @@ class PendingToolResult(BuiltinPending):
             )
 
     def summary(self) -> str:
-        """Describe the answer in a sentence."""
+        """Describe the tool result in one sentence."""
         kind = "failed with" if self.is_error else "answered with"
         tokens = show_tokens(self.tract.corrected(self.token_count), self.tract.tokenizer.name)
         changed = " It was changed since." if self.original_content is not None else ""
         return f"The tool {self.tool_name} {kind} {tokens} tokens.{changed}"
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """Show the answer, and what it was before."""
+        """Show the tool result, and the original if it was changed."""
         rows = [ValueRow.of("content", type(self.content).__name__, self.content)]
         if self.original_content is not None:
             before = self.original_content
@@ -208,8 +208,8 @@ class PendingToolResult(BuiltinPending):
         return (ValueTable("Answer", tuple(rows)),)
 
     def _leaves_a_gap(self) -> bool:
-        """Return True if the call would be without an answer."""
-        branch = self.fields["branch"]  # none where HEAD was detached
+        """Return True if a rejection would leave the tool call without a result."""
+        branch = self.fields["branch"]  # None if HEAD was detached
         return self.fields["edit"] is None and branch is not None and self._has_branch(branch)
 
     def _change(self, content: str | dict[str, Any]) -> None:
@@ -221,7 +221,7 @@ class PendingToolResult(BuiltinPending):
 
 @dataclass(frozen=True, kw_only=True)
 class ToolAnswer:
-    """An answer that `Tract.tool_result` and `Tract.propose_tool_result` commit; the fields are their arguments."""
+    """A tool result for `Tract.tool_result` or `Tract.propose_tool_result`. The fields are their arguments."""
 
     tool_call_id: str
     tool_name: str
@@ -235,10 +235,10 @@ class ToolAnswer:
         cls, tool_call_id: str, tool_name: str, content: str | dict[str, Any], *,
         is_error: bool = False, edit: str | None = None, **options: Any,
     ) -> ToolAnswer:  # fmt: skip
-        """Return the options of the commit that the arguments set.
+        """Build the tool result. Collect the remaining arguments as commit options.
 
         Raises:
-            ContentError: attachments are among them.
+            ContentError: the arguments contain attachments.
         """
         if options.pop("attachments", ()):
             raise ContentError("only a message of the user has attachments; give them to user() or chat()")
@@ -248,7 +248,7 @@ class ToolAnswer:
         )  # fmt: skip
 
     def to_fields(self) -> dict[str, Any]:
-        """Return the fields of its pending."""
+        """Return the fields for a pending."""
         return {name: getattr(self, name) for name in _FIELDS}
 
 
@@ -256,13 +256,13 @@ _FIELDS = ("tool_call_id", "tool_name", "content", "is_error", "edit", "options"
 
 
 class ToolResults:
-    """Commits the answers of tools, which may be decided about before the model sees them, and makes them shorter.
+    """Commits tool results, after a decision if handlers exist, and shortens them.
 
     Args:
-        tract: where its pendings belong.
-        repository: where answers are committed.
-        firing: has pendings decided.
-        models: shorten tool results if nothing else does.
+        tract: the owner of the pendings.
+        repository: the repository for the commits.
+        firing: routes pendings to a decision.
+        models: provides the model that shortens tool results by default.
     """
 
     def __init__(self, tract: object, repository: Repository, firing: Firing, models: Models) -> None:
@@ -272,13 +272,13 @@ class ToolResults:
         self._models = models
 
     def commit(self, answer: ToolAnswer) -> CommitInfo:
-        """Do what `Tract.tool_result` says."""
+        """Implement `Tract.tool_result`."""
         if not self._firing.bus.listens("tool_result"):
             return self._commit(answer.to_fields())
         return self._decided(self._pending(answer))
 
     def propose(self, answer: ToolAnswer) -> PendingToolResult:
-        """Do what `Tract.propose_tool_result` says."""
+        """Implement `Tract.propose_tool_result`."""
         return self._firing.keep(self._pending(answer))
 
     def configure_summarization(
@@ -291,21 +291,22 @@ class ToolResults:
         include_context: bool = False,
         system_prompt: str | None = None,
     ) -> None:
-        """Have the configured model shorten answers of tools before they are committed, by a rule for each tool.
+        """Shorten tool results with the configured model before they are committed. Each tool can have its own rule.
 
-        What the tool gave stays in the commit's metadata. An answer that reports an error, and one for which the model
-        gives nothing usable, stay as they are. Earlier rules are replaced; without any, nothing is shortened.
+        The commit's metadata stores the original result. An error result stays unchanged, and so does a result without
+        a usable summary. The call replaces earlier rules. Without any rule, no result is shortened.
 
         Args:
-            instructions: what to look after, by the name of the tool; answers of these tools are always shortened.
-            auto_threshold: shorten answers of other tools with more tokens than this, too; None for none of them.
-            default_instructions: what to look after in those.
-            target_tokens: how long each should be.
-            include_context: show the model the rest of the context, too.
-            system_prompt: what it is told about its task, instead of the usual words.
+            instructions: the instructions for the summary, by tool name. Results of these tools are always shortened.
+            auto_threshold: shorten results of other tools if they have more tokens than this; None to shorten none of
+                them.
+            default_instructions: the instructions for those other results.
+            target_tokens: the target length of each summary in tokens.
+            include_context: also show the model the rest of the context.
+            system_prompt: replaces the default system prompt.
 
         Raises:
-            ContentError: the instructions are no texts by name, or a number is no number of tokens.
+            ContentError: the instructions do not map names to texts, or a number is not a number of tokens.
         """
         rules = _rules(instructions)
         check_text(default_instructions, "default_instructions")
@@ -327,7 +328,7 @@ class ToolResults:
                     pending.shorten(
                         told, target_tokens, system_prompt=system_prompt, include_context=include_context
                     )
-                except Exception as error:  # noqa: BLE001 # a client raises what it likes, and the answer is there
+                except Exception as error:  # noqa: BLE001 # a client may raise anything; the original result remains
                     _logger.warning("an answer of %r was not shortened: %s", pending.tool_name, error)
             pending.pass_through()
 
@@ -351,26 +352,28 @@ class ToolResults:
         system_prompt: str | None = None,
         triggered_by: str | None = None,
     ) -> ToolCompactResult:
-        """Edit answers that were committed to shorter ones, one step for `undo`; `restore` brings back a single one.
+        """Replace committed tool results with shorter texts.
+
+        `undo` reverts the whole step; `restore` reverts one result.
 
         Args:
-            commits: some answers, by hash, prefix or branch; all of the current branch if left out.
-            name: only those of this tool.
-            content: the new texts, one for each answer, oldest first or in the order of `commits`.
-            summarizer: writes them instead; called for each answer. The configured model, if neither is given.
-            target_tokens: how long each should be; the rest as for `compress`.
-            instructions: what to look after; for the summarizer.
-            validator: see `Tract.compress`, like the four after it.
-            max_retries: how often each is written again at most.
-            token_tolerance: tokens over the target that are still good.
-            include_context: show the configured model the rest of the context, too.
-            system_prompt: what it is told about its task, instead of the usual words.
-            triggered_by: what set it off, for the log.
+            commits: selected results, by hash, prefix or branch. The default is all results of the current branch.
+            name: only results of this tool.
+            content: the new texts, one per result, oldest first or in the order of `commits`.
+            summarizer: writes the texts instead, with one call per result. The default is the configured model.
+            target_tokens: the target length of each text in tokens. The remaining options work as in `compress`.
+            instructions: the instructions for the summarizer.
+            validator: see `Tract.compress`, as for the next four arguments.
+            max_retries: the maximum number of retries per text.
+            token_tolerance: the number of tokens above the target that are still acceptable.
+            include_context: also show the configured model the rest of the context.
+            system_prompt: replaces the default system prompt.
+            triggered_by: the cause of the call, for the log.
 
         Raises:
-            CompressionError: there is no such answer, or a text is missing, empty or lacks what must be kept.
-            DetachedHeadError: there is no current branch.
-            BranchMovedError: somebody else moved the branch meanwhile. In each case nothing was changed.
+            CompressionError: a result does not exist, or a text is missing, empty or lacks required content.
+            DetachedHeadError: no branch is current.
+            BranchMovedError: another process moved the branch. After each of these errors, nothing has changed.
         """
         repository, writer = self._repository, summarizer
         context = repository.compiler.compile().messages if include_context else ()
@@ -385,13 +388,13 @@ class ToolResults:
             return repository.tool_turns.compact(commits, name, source)
 
     def restored(self, fields: dict[str, Any]) -> PendingToolResult:
-        """Make the pending of an answer from its fields."""
+        """Create the pending of a tool result from its fields."""
         return PendingToolResult(
             fields, tract=self._tract, run=self._commit, count=self._tokens, has_branch=self._has_branch
         )
 
     def _pending(self, answer: ToolAnswer) -> PendingToolResult:
-        """Return the pending for an answer, which is checked as `commit` would check it."""
+        """Return the pending for a tool result, with the same validation as `commit`."""
         options = dict(answer.options)
         check_options(options)
         if "tags" in options:
@@ -409,11 +412,11 @@ class ToolResults:
             return self._repository.ref_rows.exists(connection, name)
 
     def _decided(self, pending: PendingToolResult) -> CommitInfo:
-        """Return the answer, or what stands in its place, once it is decided."""
+        """Return the committed tool result, or the notice that replaces it, after the decision."""
         pending = cast("PendingToolResult", self._firing.decide(pending, unhandled="approve", joins=True))
         turned_down = pending.status in {PendingStatus.REJECTED, PendingStatus.EXPIRED}
         if turned_down and pending.result is None and pending.fields["edit"] is None:
-            # decided by another process, or by nobody in time
+            # another process decided, or the request expired
             pending.withhold(pending.rejection_reason or "nobody decided in time")
         info: CommitInfo = pending.result if turned_down and pending.result is not None else outcome(pending)
         return info
@@ -428,10 +431,10 @@ class ToolResults:
         return self._repository.commits.say(_content(fields), fields["edit"], options)
 
     def _tokens(self, fields: dict[str, Any]) -> int:
-        """Return how many tokens an answer takes.
+        """Return the number of tokens of a tool result.
 
         Raises:
-            ContentError: it, or an option of it, is not valid.
+            ContentError: the result or an option is not valid.
         """
         options = {name: value for name, value in fields["options"].items() if name in _DRAFTED}
         draft = self._repository.commits.draft(_content(fields), **{**options, "metadata": _metadata(fields)})
@@ -439,7 +442,7 @@ class ToolResults:
 
 
 def _rules(instructions: Mapping[str, str] | None) -> dict[str, str]:
-    """Guidance for shortening answers of tools, by their names."""
+    """Validate the instructions and return them by tool name."""
     if instructions is not None and not isinstance(instructions, Mapping):
         raise ContentError(
             f"the instructions are texts by the names of tools, not {brief_repr(instructions)}"
@@ -463,7 +466,7 @@ def _content(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _metadata(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the link of the answer to its call, and the original content if it was changed."""
+    """Return the link to the tool call, and the original content if the result was changed."""
     linked = {"tool_call_id": fields["tool_call_id"], "name": fields["tool_name"]}
     failed = {"is_error": True} if fields["is_error"] else {}
     original = fields.get("original_content")
