@@ -402,7 +402,7 @@ class PendingToolCall(ToolQuestion):
 
     @action
     def choose(self, number: Annotated[int, "The number of the alternative, from 1."]) -> None:
-        """Have an alternative done in the place of this call."""
+        """Run an alternative instead of this call."""
         if not 1 <= number <= len(self.alternatives):
             raise PendingError(
                 f"there is no alternative {number}; there are {len(self.alternatives)}, counted from 1"
