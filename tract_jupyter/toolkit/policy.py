@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class PendingPolicy(ToolPending):
-    """Call a tool because a policy says so.
+    """Call a tool for a policy.
 
-    A standing approval of it is one of the tool with these values.
+    A standing approval covers the tool with these values.
 
     Args:
         fields: see `about`.

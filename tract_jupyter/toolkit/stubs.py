@@ -71,12 +71,12 @@ class ToolBridge:
 
 
 class ToolsModule(types.ModuleType):
-    """The module object that is called `tools` in a notebook, and each namespace in it.
+    """The module object `tools` in a notebook, or one of its namespaces.
 
     Args:
-        bridge: what its functions call.
-        name: the module's.
-        namespace: whose tools it has; empty for those that have none.
+        bridge: makes the calls of its functions.
+        name: the name of the module.
+        namespace: the namespace of its tools; empty for the tools without one.
     """
 
     def __init__(self, bridge: ToolBridge, name: str = "tools", namespace: str = "") -> None:

@@ -414,7 +414,7 @@ _HEADERS: Final = "its inputSchema has x-mcp-header entries that are not valid"
 
 @dataclass
 class _Progress:
-    """Passes the progress of a call to its time limit and to the user."""
+    """A callback that passes the progress of a call to its time limit and to the user."""
 
     subject: str
     work: Work

@@ -247,7 +247,10 @@ async def _answer_invalid(incoming: Any, valid: Any, outgoing: Any) -> None:
 
 
 def _error_for(problem: Exception) -> JSONRPCError | None:
-    """Return the error for a line that is not a message; None for a blank line. It has the line's id, if there is one."""
+    """Return the error for a line that is not a message; None for a blank line.
+
+    The error has the id of the line, if it has a valid one.
+    """
     found = problem.errors(include_url=False) if isinstance(problem, ValidationError) else []
     inputs = [one["input"] for one in found]
     if inputs and isinstance(inputs[0], str) and not inputs[0].strip():

@@ -1,6 +1,6 @@
 """The tools of MCP servers in the executor: `NAME.tool`, and `tools.NAME.tool` in code.
 
-A server's description of a tool is only a claim. A tool with an unusable description is left out, and the other tools
+A server's description of a tool is only a claim. The executor omits a tool with an unusable description. The other tools
 remain. The hash of a definition covers the server and all its claims. An approval therefore never covers another
 tool.
 """
@@ -76,7 +76,9 @@ class McpTools:
         result_bytes: int = 1_000_000,
         trust_annotations: bool = False,
     ) -> McpServer:
-        """Start a server, or connect to one. Its tools are `tools.NAME.tool` until it is removed or the tract is closed.
+        """Start a server, or connect to one.
+
+        Its tools are `tools.NAME.tool` until it is removed or the tract is closed.
 
         The program has all of your rights: add only programs that you trust. The server is not stored, because a
         store must never start programs. Your own calls need no approval. A model's calls need approval, like the
