@@ -235,7 +235,7 @@ class ToolQuestion(FieldPending):
         return " ".join(filter(None, told))
 
     def about_rewrite(self) -> str:
-        """Describe the cost of changing messages that the model already received; empty if there is none."""
+        """Describe the cost of changing earlier messages, such as lost reasoning and cache; empty if there is none."""
         given = self.call_arguments
         if self.tool_name not in _CHANGED or given.get("priority", "skip") != "skip":
             return ""

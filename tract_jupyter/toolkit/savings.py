@@ -176,7 +176,7 @@ def _read(value: Any) -> tuple[str, int]:
             text = json.dumps(value, ensure_ascii=False)
             return text, len(text)
         return _beginning(value), size
-    except Exception:  # noqa: BLE001 # such a value never reaches a model, and its code may raise anything
+    except Exception:  # noqa: BLE001 # without a JSON form, it never reaches a model; its code may raise anything
         return "", 0
 
 

@@ -1,7 +1,7 @@
 """The tools of MCP servers in the executor: `NAME.tool`, and `tools.NAME.tool` in code.
 
-A server's description of a tool is only a claim. The executor omits a tool with an unusable description. The other tools
-remain. The hash of a definition covers the server and all its claims. An approval therefore never covers another
+A server's description of a tool is only a claim. The executor omits a tool with an unusable description, but not the
+other tools. The hash of a definition covers the server and all its claims. An approval therefore never covers another
 tool.
 """
 
