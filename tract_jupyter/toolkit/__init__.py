@@ -1,19 +1,19 @@
-"""Tools: named functions with a JSON Schema, one executor for all who call them, and `tools` for code.
+"""Tools: named functions with a JSON Schema, one executor for all callers, and `tools` for code.
 
-* `definitions`: tools. `code_identity`: the code that an approval of a tool covers. `executor`: the one way to
-  run one; `call`: its steps for one call: find, permit, ask, make. `delegation`: the same for a child of another tract,
-  whose tools it calls.
-* `ambient`: who calls, in which turn, with which rights. `callers`: permissions, and which script a thread belongs
-  to; `autonomy`: what may be called without a person. `policy`: tools that a
-  policy calls. `pendings`: a call that a person is asked about. `results`: what comes of a call. `savings`: what models
-  are not sent because scripts make their calls.
-* `stubs`: the functions of `tools`. `names`: in Python, and for providers of models. `toolset`: the tools as a model
-  has them; `profiles`: which, in which words. `discovery`: finding tools, and which are likely to be needed.
-* `workspace`: which files may be attached to messages, and who may widen that.
-* `built_in`: the tools that work on the context itself. `operation_tools`: `fire_NAME`. `mcp`: servers used here, and
+* `definitions`: tools. `code_identity`: the code that an approval of a tool covers. `executor`: runs every tool call.
+  `call`: the executor's steps for one call (find, permit, ask, make). `delegation`: the link from a child tract to
+  the parent tract whose tools it calls.
+* `ambient`: the caller, the turn and the rights of the running call. `callers`: permissions, and the script that a
+  thread belongs to. `autonomy`: calls that need no approval. `policy`: tools that a policy calls. `pendings`: the
+  request about a call. `results`: the result of a call. `savings`: the tokens that scripts save.
+* `stubs`: the functions of `tools`. `names`: tool names in Python and for model providers. `toolset`: the tools in
+  the form that a model receives. `profiles`: the selection and descriptions of these tools. `discovery`: search, and
+  a ranking by likely need.
+* `workspace`: the files that may be attached to messages, and the right to add more.
+* `built_in`: the tools that work on the context. `operation_tools`: `fire_NAME`. `mcp`: clients for MCP servers, and
   this store as a server.
 
-Knows `operations`, `context`, `review`, `storage`, and `prompts` and `llm` for what models are told and say.
+Knows `operations`, `context`, `review`, `storage`, and for the texts and replies of models `prompts` and `llm`.
 """
 
 from __future__ import annotations

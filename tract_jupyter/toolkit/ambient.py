@@ -1,6 +1,6 @@
-"""The ambient context of a tool call: who makes it, in which turn, and with which rights.
+"""The ambient context of a tool call: its caller, its turn and its rights.
 
-It is one value, in one context variable: a tool, or a script, calls the functions of a tract without passing it on.
+One context variable holds it. A tool or a script therefore calls the functions of a tract without passing it on.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class CallNotes:
 
     Attributes:
         asked: the requests to the user within it.
-        script: what its script did, as `ScriptResult.to_note`; None if it ran none.
-        meter: the `loop.TurnMeter` of the turn that makes it; None if no turn does.
+        script: the report of its script, as `ScriptResult.to_note`; None if it ran none.
+        meter: the `loop.TurnMeter` of the turn; None outside of a turn.
         stop: ends that turn.
-        is_again: whether it may have been made before, and a person said that it is made again.
-        doubt: the reason to ask the user although the call was allowed before; empty if there is none. A tool that
+        is_again: whether the call may have run before, and the user approved to repeat it.
+        doubt: the reason to ask the user despite an earlier approval; empty if there is none. A tool that
             `asks_always` shows it in its own request.
-        among: how many calls are made side by side with it, itself included.
-        model: the model that makes it, as its provider calls it; empty if none does.
+        among: number of calls that run in parallel, including this one.
+        model: the provider's name of the calling model; empty if no model calls.
         is_left: whether the turn was stopped and no longer waits for the end of the call.
     """
 
@@ -53,13 +53,13 @@ class CallContext(NamedTuple):
 
     Attributes:
         notes: the call of a model; None outside of one.
-        script: the script that calls; None for the user's own code. See `callers.current_caller` for its threads.
+        script: the calling script; None for the user's own code. See `callers.current_caller` for its threads.
         executor: makes the call; None outside of a call.
-        profile: the tools that the caller may use, and the code that it runs; None for all.
+        profile: the tools that the caller and its code may use; None for all.
         level: the permission of an actor at a level of autonomy; None for the executor's permission.
         agent: the `agents.RunningAgent`; None if no agent runs.
-        take_call: counts a tool call of the turn, and returns why it may not be made; empty if it may.
-        planned: the tools of the calls that the model made in the same reply, before the one that is prepared now.
+        take_call: counts a tool call of the turn, and returns why it is refused; empty if it is allowed.
+        planned: the tools of the model's earlier calls in the same reply, before the call that is prepared now.
     """
 
     notes: CallNotes | None = None
@@ -76,7 +76,7 @@ _context: ContextVar[CallContext] = ContextVar("tract_call_context", default=Cal
 
 
 def call_context() -> CallContext:
-    """Return the context that this code runs in."""
+    """Return the context of the running code."""
     return _context.get()
 
 

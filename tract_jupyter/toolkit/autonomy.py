@@ -1,7 +1,8 @@
-"""Autonomy: how much of what policies and orchestrators want happens without a person, and what that permits.
+"""Autonomy: the actions that policies and orchestrators may take without approval.
 
-A person sets a ceiling, which every level is held under. It is looked up at each call, so that lowering it counts for
-calls that are still to come, also in another process. A level never widens what the executor's own permission denies.
+The user sets a ceiling that limits every level. Each call reads the ceiling again. A lower ceiling therefore affects
+all later calls, including calls in other processes. A level never allows a call that the executor's own permission
+denies.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ _DEFAULT: Final = AutonomyLevel.COLLABORATIVE
 class Autonomy:
     """The autonomy of one tract: `t.autonomy.ceiling = "manual"`.
 
-    Both settings are signed and stored with the tract. Of settings that somebody else has signed, a lower ceiling
-    counts, and nothing that would allow more than the defaults.
+    Both settings are signed and stored with the tract. If another user signed them, only a lower ceiling applies.
+    Nothing in them can allow more than the defaults.
 
     Args:
-        settings: where they are stored.
-        executor: gives what runs tools.
-        above: gives that of the tract above, under which this one stays; None if there is none. Where it raises a
-            `TractError`, the tract above is gone, and nothing acts by itself.
+        settings: the store of both settings.
+        executor: returns the executor of the tract's tools.
+        above: returns the autonomy of the parent tract, which limits this one; None if there is no parent. A
+            `TractError` means that the parent is gone. Then nothing acts by itself.
     """
 
     def __init__(
@@ -56,20 +57,19 @@ class Autonomy:
 
     @property
     def ceiling(self) -> AutonomyLevel:
-        """The highest level at which anything acts here: `manual`, `collaborative` (the default) or `autonomous`.
+        """The highest level of any action here: `manual`, `collaborative` (the default) or `autonomous`.
 
-        A person may change it at any moment, also while something acts; what runs on behalf of a model can only
-        lower it.
+        The user may change it at any time, even during an action. Code that runs for a model can only lower it.
         """
         return self._read()[0]
 
     @ceiling.setter
     def ceiling(self, level: AutonomyLevel | str) -> None:
-        """Set it.
+        """Set the ceiling.
 
         Raises:
             ContentError: there is no such level.
-            CodeDecisionError: a script, or what a tool call runs, wants to raise it.
+            CodeDecisionError: a script or a tool call tries to raise it.
             StoreError: it cannot be stored.
             TrustError: it cannot be signed.
         """
@@ -78,16 +78,16 @@ class Autonomy:
 
     @property
     def allows_destructive(self) -> bool:
-        """True if an autonomous level covers what may destroy something, too; False (the default) to ask about it."""
+        """True if the autonomous level covers destructive tools; False (the default) to ask about them."""
         return self._read()[1]
 
     @allows_destructive.setter
     def allows_destructive(self, allowed: bool) -> None:
-        """Set it.
+        """Allow destructive tools, or require a request for them.
 
         Raises:
-            ContentError: it is neither True nor False.
-            CodeDecisionError: a script, or what a tool call runs, wants to allow it.
+            ContentError: the value is neither True nor False.
+            CodeDecisionError: a script or a tool call tries to allow it.
             StoreError: it cannot be stored.
             TrustError: it cannot be signed.
         """
@@ -97,9 +97,9 @@ class Autonomy:
         self._save(ceiling, destructive=allowed, is_more=allowed and not before)
 
     def effective(self, *levels: AutonomyLevel | str) -> AutonomyLevel:
-        """Return the level that counts of somebody who would act at some levels: the lowest, the ceiling included.
+        """Return the lowest of the given levels, the ceiling and all other levels that apply.
 
-        Within a call of somebody who acts at a level, that counts, too; and so does what counts in a tract above.
+        The level of the running call applies, and so does the effective level of the parent tract.
 
         Raises:
             ContentError: there is no such level.
@@ -119,18 +119,18 @@ class Autonomy:
         return self.allows_destructive and (above is None or above._covers_destructive())  # noqa: SLF001 # its own class
 
     def permission(self, tool: ToolDefinition, level: AutonomyLevel | str, actor: str) -> Permission:
-        """Return whether somebody who acts at a level may call a tool, must ask first, or may not.
+        """Return the permission of an actor at a level: allow, ask or deny.
 
-        Reading is allowed at each level. Anything else is denied where the level is manual, asked about where it is
-        collaborative, and allowed where it is autonomous; but what may destroy something is asked about still, unless
-        `allows_destructive`, and so is what needs a person, such as making an agent. What the executor's own permission
-        denies stays denied. If you gave the executor another permission than the usual one, what that asks about stays
-        asked about.
+        Every level allows reading. For other tools, the manual level denies, the collaborative level asks, and the
+        autonomous level allows. The autonomous level still asks about a destructive tool, unless `allows_destructive`
+        is True. It also asks about a tool that needs the user, such as creating an agent. The executor's permission
+        can deny a call at any level. If the executor has a custom permission that asks, the request remains
+        necessary.
 
         Args:
             tool: the tool.
-            level: at which `actor` would act; the ceiling counts if that is lower.
-            actor: who calls.
+            level: the actor's level. The ceiling applies if it is lower.
+            actor: the caller.
 
         Raises:
             ContentError: there is no such level.
@@ -148,7 +148,7 @@ class Autonomy:
         return Permission.ASK if is_asked else Permission.ALLOW
 
     def why_not(self, tool: ToolDefinition, level: AutonomyLevel | str, actor: str) -> str:
-        """Return why somebody who acts at a level may not call a tool.
+        """Return the reason why an actor at a level may not call a tool.
 
         Raises:
             ContentError: there is no such level.
@@ -158,16 +158,16 @@ class Autonomy:
         return (TOLD_NOT_DONE if is_told else NO_PERMISSION).format(actor=actor, tool=tool.name)
 
     def at(self, level: Callable[[], AutonomyLevel]) -> LeveledPermission:
-        """Return the permission of somebody who acts at a level, which is asked for at every call; for a toolset."""
+        """Return the permission of an actor whose level is read at every call, for a toolset."""
         return LeveledPermission(self, level)
 
     @property
     def reviews_sandboxed(self) -> bool:
-        """True if a person reviews also what a model defines that is new and wholly sandboxed: below autonomous."""
+        """True if the user also reviews a model's new, fully sandboxed definitions: at every level below autonomous."""
         return self.effective() is not AutonomyLevel.AUTONOMOUS
 
     def _read(self) -> tuple[AutonomyLevel, bool]:
-        """Return the ceiling, and whether destructive tools are allowed."""
+        """Return the ceiling, and True if destructive tools are allowed."""
         stored = self._settings.find(_SETTINGS)
         if stored is None:
             return _DEFAULT, False
@@ -180,14 +180,14 @@ class Autonomy:
         return ceiling, stored.values.get("allows_destructive") is True
 
     def check_raised(self, level: AutonomyLevel, more: str = "") -> None:
-        """Check that whoever raises a level is a person.
+        """Check that the user, and not a model's code, raises a level.
 
         Args:
-            level: what it is raised to.
-            more: what else is allowed by that, in words.
+            level: the new level.
+            more: a text about additional rights that the change gives.
 
         Raises:
-            CodeDecisionError: a script, or what a tool call runs, wants to raise it.
+            CodeDecisionError: a script or a tool call tries to raise it.
         """
         if runs_for_model(self._executor()):
             raise CodeDecisionError(
@@ -204,30 +204,34 @@ class Autonomy:
 
 @dataclass(frozen=True)
 class LeveledPermission:
-    """The permission of somebody who acts at a level.
+    """The permission of an actor at a level of autonomy.
 
     Attributes:
-        autonomy: of the tract whose tools are called.
-        level: gives the level, at every call.
+        autonomy: the autonomy of the tract that has the tools.
+        level: returns the level, at every call.
     """
 
     autonomy: Autonomy
     level: Callable[[], AutonomyLevel]
 
     def __call__(self, tool: ToolDefinition, actor: str) -> Permission:
-        """Return whether `actor` may call a tool, must ask first, or may not."""
+        """Return the actor's permission for a tool: allow, ask or deny."""
         return self.autonomy.permission(tool, self.level(), actor)
 
     def why_not(self, tool: ToolDefinition, actor: str) -> str:
-        """Return why `actor` may not call a tool."""
+        """Return the reason why an actor may not call a tool."""
         return self.autonomy.why_not(tool, self.level(), actor)
 
     def level_now(self) -> AutonomyLevel:
-        """Return the level; what gives it may itself ask for what is effective, and not for this level again."""
+        """Return the current level.
+
+        The level function may itself call `Autonomy.effective`. The context therefore has no level during the call,
+        which prevents a recursion.
+        """
         with changed_context(level=None):
             return self.level()
 
     def bars(self, tool: ToolDefinition) -> bool:
-        """Return True if nothing calls a tool now on behalf of whoever acts: the level is manual."""
+        """Return True if the level is manual and the tool does not only read: no call is possible now."""
         is_manual = self.autonomy.effective(self.level_now()) is AutonomyLevel.MANUAL
         return is_manual and not tool.traits.read_only

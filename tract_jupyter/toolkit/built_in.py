@@ -1,7 +1,8 @@
-"""Built-in tools: they work on the context itself, and return plain data, as a script or a model needs it.
+"""Built-in tools. They work on the context and return plain data for scripts and models.
 
 To add one, write a function whose first parameter is the tract, and decorate it with `context_tool`. Its type hints
-describe the other parameters, its docstring is what a model is told. `context_tools` binds all of them to a tract.
+describe the other parameters. Its docstring is the description for models. `context_tools` binds all of them to a
+tract.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from tract_jupyter.context import VersionedContext  # noqa: TC001 # the tool's signature is read
 from tract_jupyter.exceptions import ContentError, SpecError
-from tract_jupyter.llm import ModelOperation  # noqa: TC001 # the tool's schema is made of it
+from tract_jupyter.llm import ModelOperation  # noqa: TC001 # the tool's schema is made from it
 from tract_jupyter.models import openai_messages
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 CONTEXT_TOOLS: Final[dict[str, tuple[Callable[..., Any], Traits]]] = {}
-"""The functions by the names of their tools, each with what calling it can do."""
+"""The functions and traits of the context tools, by tool name."""
 
 CommitName = Annotated[str, "A commit: its hash, a prefix of at least 4 digits, a branch, HEAD or ORIG_HEAD."]
 """A parameter that names a commit."""
@@ -36,18 +37,19 @@ CommitName = Annotated[str, "A commit: its hash, a prefix of at least 4 digits, 
 def context_tool(
     *, read_only: bool = False, destructive: bool = False, open_world: bool = False
 ) -> Callable[[Function], Function]:
-    """Decorate a function to make it a tool of every tract that is opened from then on.
+    """Decorate a function to make it a tool of every tract that is opened later.
 
-    Its first parameter is the tract; the others are the tool's, each described by `Annotated[T, "text"]`. Its docstring
-    is the tool's description. A trailing `_` of its name, which keeps it apart from a built-in, is left out.
+    The first parameter is the tract. The others are the tool's parameters, each described by `Annotated[T, "text"]`.
+    The docstring is the tool's description. A trailing `_`, which distinguishes the name from a Python built-in, is
+    removed.
 
     Args:
-        read_only: it changes nothing; models may call it without being asked about.
-        destructive: what it takes away may be gone for good.
+        read_only: it changes nothing. Models may call it without approval.
+        destructive: it may remove something permanently.
         open_world: it reaches beyond the store: the network, a model, other programs.
 
     Raises:
-        SpecError: there is a context tool of that name, or the function has no docstring.
+        SpecError: a context tool has that name already, or the function has no docstring.
     """
 
     def add(function: Function) -> Function:
@@ -79,7 +81,7 @@ def context_tools(tract: Any) -> list[ToolDefinition]:
 
 @cache
 def _definition(name: str, function: Callable[..., Any], traits: Traits) -> ToolDefinition:
-    """Return what is the same for every tract: reading a signature takes longer than opening a tract."""
+    """Return the part of a tool that all tracts share. Reading a signature takes longer than opening a tract."""
     return ToolDefinition.built_in(MethodType(function, object()), name=name, traits=traits)
 
 
@@ -339,7 +341,7 @@ def cherry_pick(
     return {"branch": tract.current_branch, "head": tract.head, "commits": list(result.commits)}
 
 
-@context_tool(destructive=True)  # once gc finds that no branch leads there, what it leaves is gone
+@context_tool(destructive=True)  # gc later deletes the commits that no branch reaches
 def reset(tract: VersionedContext, target: CommitName) -> dict[str, Any]:
     """Undo: move the current branch back to another commit; later ones leave the context.
 

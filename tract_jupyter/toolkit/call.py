@@ -1,8 +1,8 @@
 """One call of a tool, in four steps: find it, permit it, ask about it, make it.
 
-`ToolExecutor.execute` takes all four. `ToolExecutor.prepare` takes the first two and leaves the request, so that the
-requests of several calls appear together; the approved call is then executed with its `Approval`, through the
-same steps. Effects that can be known before the call belong between `permit` and `request`.
+`ToolExecutor.execute` runs all four steps. `ToolExecutor.prepare` runs the first two and creates the request. The
+requests of several calls can then appear together. An approved call is executed with its `Approval`, through the same
+steps. Effects that are known before the call belong between `permit` and `request`.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ class Call:
 
     Args:
         executor: finds the tool.
-        name: the name that the caller gives.
-        actor: who calls.
+        name: the name in the caller's request.
+        actor: the caller.
         profile: the tools of the caller; None for all.
         level: the permission of an actor at a level of autonomy; None for the executor's.
-        approval: of this very call, which is not asked about again.
+        approval: the approval of this call, which makes another request unnecessary.
 
     Attributes:
-        approval: see above; a caller sets it once a prepared call is approved.
+        approval: see above. A caller sets it once a prepared call is approved.
         tool: the tool, once it is found.
-        values: the arguments with defaults, once they are permitted; then those that a person approved.
-        question: the request that has to be decided before; None if there is none.
+        values: the arguments with defaults, once they are permitted; later the approved arguments.
+        question: the request that must be decided first; None if there is none.
     """
 
     tool: ToolDefinition
@@ -104,17 +104,17 @@ class Call:
             self.count()
             if self.permit(arguments) is Permission.ASK and self.approval is None:
                 self.ask()
-        except BaseException as error:  # that is the promise: errors are data
+        except BaseException as error:  # errors are data, as promised
             if is_order(error):
                 raise
             return failed(self._name, error)
         return self.make()
 
     def find(self) -> None:
-        """Find the tool: it exists, is the approved one, is in the profile, and is not locked.
+        """Find the tool. It must exist, match the approval, belong to the profile, and be unlocked.
 
         Raises:
-            CallRefused: it is not so.
+            CallRefused: a condition is not met.
         """
         executor, name, profile = self._executor, self._name, self._profile
         tool = executor.get(name) if isinstance(name, str) else None
@@ -139,10 +139,10 @@ class Call:
             raise CallRefused(why_not)
 
     def permit(self, arguments: Mapping[str, Any]) -> Permission:
-        """Validate the arguments, and return whether the actor may make the call, or has to ask.
+        """Validate the arguments, and return whether the actor may make the call or has to ask.
 
         Raises:
-            CallRefused: the arguments do not fit, the approval is of another call, or the call is not permitted.
+            CallRefused: the arguments do not fit, the approval is for another call, or the call is not permitted.
         """
         tool = self.tool
         try:
@@ -173,7 +173,7 @@ class Call:
         raise CallRefused(NO_PERMISSION.format(actor=self._actor, tool=self.tool.name))
 
     def shows_doubt(self) -> bool:
-        """Return True if the tool itself asks about these arguments each time."""
+        """Return True if the tool itself always asks about these arguments."""
         asks = self.tool.asks_always
         return self._actor != USER and asks is not None and asks(self.values)
 
@@ -181,7 +181,7 @@ class Call:
         """Return the request about the call. If it fires an operation, the request says why no handler decides.
 
         Args:
-            doubt: the reason to ask although the call was allowed before.
+            doubt: the reason to ask despite earlier approvals.
         """
         tool = self.tool
         pending: ToolQuestion = question(tool, self.values) or self._request(doubt)
@@ -192,16 +192,16 @@ class Call:
         return pending
 
     def ask(self) -> None:
-        """Have a person decide, and take the values and the action that they approved.
+        """Ask the user, and use the approved values and action.
 
         Raises:
-            CallRefused: the user did not approve it, or the tool has changed since.
+            CallRefused: the user did not approve it, or the tool has changed since the request.
         """
         tool, reviewer = self.tool, self._executor.reviewer
         pending = self.request()
         try:
             if not reviewer.granted(pending):
-                with reviewer.claim(pending) as same:  # the very same request, if it is open
+                with reviewer.claim(pending) as same:  # the identical request, if one is open
                     same.unguarded = pending.unguarded
                     with waiting(same):
                         reviewer.decide_now(same)
@@ -217,14 +217,14 @@ class Call:
         self._check_level()  # it may have changed while the request waited
 
     def make(self) -> ToolResult:
-        """Run the tool's handler, or serve its result from a cassette.
+        """Run the tool's handler, or replay its result from a cassette.
 
         Raises:
             CassetteError: a cassette is replayed, and its next entry is another call.
         """
         tool, actor, cassette = self.tool, self._actor, self._executor.cassette
         self._executor.count_use(tool.name)
-        # the user's own code does nothing with the tract that a cassette records
+        # a cassette does not record the user's own calls of tools that work on the tract
         if cassette is None or (tool.is_of_tract and actor == USER):
             return self._run()
         return cassette.call(
@@ -241,7 +241,7 @@ class Call:
                 else:
                     output = tool.handler(actor, **values) if tool.told_actor else tool.handler(**values)
             except CassetteError:
-                raise  # of a call or request within this one: the replay has failed as a whole
+                raise  # from a nested call or request: the whole replay has failed
             except (
                 BaseException
             ) as error:  # also a `CancelledError` or `SystemExit`: it becomes the tool's result
@@ -270,7 +270,7 @@ class Call:
         )
 
     def _check_unchanged(self, values: dict[str, Any], asked: str) -> None:
-        """Check that an approval is still about the call that would be made.
+        """Check that an approval still matches the call.
 
         Raises:
             FingerprintError: the tool, its lock or the permission changed since the request.
@@ -285,14 +285,14 @@ class Call:
             raise FingerprintError(str(refused)) from None
 
     def _check_level(self) -> None:
-        """Check the level of an actor whose call this one is made within, such as a script's."""
+        """Check the level of the outer caller, such as a script, if this call is nested."""
         acting = call_context().level
         if acting is not None and acting.bars(self.tool):
             raise CallRefused(acting.why_not(self.tool, self._actor))
 
 
-class CallRefused(Exception):  # noqa: N818 # it leads to a result, and is no error
-    """A call that is not made."""
+class CallRefused(Exception):  # noqa: N818 # it becomes a result and is not an error
+    """The refusal of a call."""
 
     def __init__(self, why: str, *, denied: bool = True) -> None:
         super().__init__(why)
@@ -301,7 +301,7 @@ class CallRefused(Exception):  # noqa: N818 # it leads to a result, and is no er
 
     @classmethod
     def by(cls, result: ToolResult) -> CallRefused:
-        """Return the refusal that a result says."""
+        """Return the refusal for a result."""
         refused = cls(result.error)
         refused.result = result
         return refused
@@ -320,7 +320,7 @@ def failed(name: str, error: BaseException) -> ToolResult:
 
 
 def refusal(pending: Pending) -> str:
-    """Return why something was not approved, for the actor that asked."""
+    """Return why a request was not approved, for the actor of the request."""
     if pending.status is PendingStatus.EXPIRED:
         return f"nobody decided within {pending.timeout:g} s"
     return pending.rejection_reason or "it was rejected, without a reason"
@@ -335,7 +335,7 @@ def _calling(
 
 
 def _may_count(approval: Approval, tool: ToolDefinition) -> bool:
-    """Return True if an approval is of this tool. Its arguments are compared later, in `permit`."""
+    """Return True if an approval may belong to this tool. `permit` compares the arguments later."""
     return tool.binds is not None or approval.definition_hash == tool.definition_hash
 
 
@@ -351,7 +351,7 @@ def _locked(name: str, reason: str) -> str:
 
 
 def _details_of(tool: ToolDefinition, actor: str) -> Callable[[Mapping[str, Any]], CallDetails] | None:
-    """Return what gives the details of a call of a tool, for its arguments as they are then."""
+    """Return a function that returns the details of a call for its current arguments."""
     details = tool.details
     return None if details is None else lambda now: details(now, actor)
 

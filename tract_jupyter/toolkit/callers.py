@@ -1,7 +1,7 @@
-"""Permission to call a tool, and who calls it: a person's own code, or a script.
+"""Permissions for tool calls, and the caller of a tool: the user's own code, or a script.
 
-A person's own cell is not asked to approve what was just typed. What a model wrote is asked about, unless the tool only
-reads. A script's calls are its own, whichever `tools` its code uses: `ToolBridge` asks for `current_caller`.
+The user's own cell needs no approval. A model's code needs one, unless the tool only reads. A script's calls belong
+to the script, no matter which `tools` its code uses: `ToolBridge` reads `current_caller`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 USER = "user"
-"""The actor of a person's own code."""
+"""The actor of the user's own code."""
 CHAT = "agent:chat"
-"""The actor of what the model of a chat calls, in a tract that stands below no other one."""
+"""The actor of a chat model's calls in a root tract."""
 AGENT = "agent"
-"""The actor of what a model calls, if nothing else is known about it."""
+"""The actor of a model's calls, if nothing else is known about the model."""
 
 
 class Permission(StrEnum):
@@ -42,11 +42,11 @@ class Permission(StrEnum):
 
 
 PermissionOf: TypeAlias = "Callable[[ToolDefinition, str], Permission]"
-"""A function that says whether an actor may call a tool."""
+"""A function that returns an actor's permission for a tool."""
 
 
 def default_permission(tool: ToolDefinition, actor: str) -> Permission:
-    """Allow the user, all reading, and what asks by itself; ask about the rest."""
+    """Allow the user, tools that only read, and tools that ask by themselves. Ask about all other calls."""
     is_free = actor == USER or tool.traits.read_only or tool.asks_itself
     return Permission.ALLOW if is_free else Permission.ASK
 
@@ -56,18 +56,18 @@ class Caller(Protocol):
 
     actor: str
     filename: str
-    """What its code is called in tracebacks; begins with `SCRIPT_FILES`."""
+    """The name of its code in tracebacks; begins with `SCRIPT_FILES`."""
 
     def execute(self, executor: Any, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """Have an executor make a call, if the script may."""
+        """Make a call with an executor, if the script may."""
         ...
 
     def question(self, tool: ToolDefinition, values: dict[str, Any]) -> Any:
-        """Return the script's own question about a call; None for the usual one."""
+        """Return the script's own request about a call; None for the usual one."""
         ...
 
     def waiting(self, pending: Any) -> AbstractContextManager[None]:
-        """Stop the script's clock while a person is asked about one of its calls."""
+        """Stop the script's clock while a request about one of its calls is open."""
         ...
 
     def was_stopped_before(self, thread: threading.Thread) -> bool:
@@ -76,37 +76,37 @@ class Caller(Protocol):
 
 
 class Executing(Protocol):
-    """The protocol of what carries calls out, as far as it matters here."""
+    """The part of an executor's protocol that this module needs."""
 
     def stands_below(self, other: object) -> bool:
-        """Return True if some of the tools are those of another one."""
+        """Return True if another executor is an ancestor of this one."""
         ...
 
 
 _running: list[_Running] = []
 SCRIPT_FILES: Final = "<script:"
-"""How the names of scripts' code begin."""
+"""The prefix of the file names of script code."""
 
 
 class _Running(NamedTuple):
-    """A script that runs, whose tools it calls, and which threads were there before it."""
+    """A running script, its executor, and the threads that existed before it."""
 
     caller: Caller
     executor: Executing
     earlier: frozenset[threading.Thread]
 
     def is_of(self, executor: object) -> bool:
-        """Return True if its tools are those of an executor, or some of them."""
+        """Return True if the script uses an executor's tools, directly or from a child tract."""
         return self.executor is executor or (executor is not None and self.executor.stands_below(executor))
 
     def has_started(self, thread: threading.Thread, executor: object) -> bool:
-        """Return True if it may have started a thread that calls a tool of an executor."""
+        """Return True if the script may have started a thread that calls a tool of an executor."""
         is_between = thread not in self.earlier and not self.caller.was_stopped_before(thread)
         return is_between and self.is_of(executor)
 
 
 class _EndedScript:
-    """The caller of a thread that has outlived its script."""
+    """The caller of a thread that outlived its script."""
 
     def __init__(self, filename: str) -> None:
         self.filename = filename
@@ -117,24 +117,27 @@ class _EndedScript:
         return ToolResult(name, success=False, error=SCRIPT_ENDED, denied=True)
 
     def question(self, tool: ToolDefinition, values: dict[str, Any]) -> None:
-        """Return None: nothing is asked."""
+        """Return None: there is no request."""
 
     def waiting(self, pending: Any) -> AbstractContextManager[None]:  # noqa: ARG002
         """Return a context without effect."""
         return nullcontext()
 
     def was_stopped_before(self, thread: threading.Thread) -> bool:  # noqa: ARG002
-        """Return True: it has ended."""
+        """Return True: the script has ended."""
         return True
 
 
 def current_caller(executor: object) -> Caller | None:
-    """Return the script that this code belongs to, which calls a tool of an executor; None for a person's own code.
+    """Return the script that the running code belongs to; None for the user's own code.
 
-    A thread that a script started does not know of it. It is the script's if the script's code is on its stack, also
-    after the script has ended; and while the script runs, if it was started since then and calls the same tools, or
-    those of a tract above the one that the script runs in. Threads that start after a stop are not the script's,
-    although the script may still be in a blocking call.
+    A thread does not know which script started it. It belongs to a script in two cases:
+
+    * The script's code is on the thread's stack, even if the script has ended.
+    * The script still runs, the thread started after the script, and it calls tools of the script's tract or an
+      ancestor.
+
+    A thread that starts after a stop does not belong to the script, even if the script is still in a blocking call.
     """
     caller, thread = call_context().script, threading.current_thread()
     if caller is not None or thread is threading.main_thread():
@@ -147,13 +150,13 @@ def current_caller(executor: object) -> Caller | None:
 
 
 def runs_for_model(executor: object) -> bool:
-    """Return True if this code runs on behalf of a model: in one of its calls, or in a script."""
+    """Return True if the running code acts for a model: in one of its calls, or in a script."""
     return call_context().notes is not None or current_caller(executor) is not None
 
 
 def _script_on_stack() -> str:
-    """Return the name of the innermost script's code on this thread's stack; empty if there is none."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 # the way to a caller's code
+    """Return the file name of the innermost script on this thread's stack; empty if there is none."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 # needed to find the calling code
     while frame is not None and not frame.f_code.co_filename.startswith(SCRIPT_FILES):
         frame = frame.f_back
     return "" if frame is None else frame.f_code.co_filename
@@ -161,7 +164,7 @@ def _script_on_stack() -> str:
 
 @whole_context
 def calling(caller: Caller, executor: Executing) -> Iterator[None]:
-    """Count the calls of this thread or task, and of threads that it starts, as a script's."""
+    """Attribute the calls of this thread or task, and of threads that it starts, to a script."""
     running = _Running(caller, executor, frozenset(threading.enumerate()))
     _running.append(running)
     before = set_context(script=caller)
@@ -173,20 +176,20 @@ def calling(caller: Caller, executor: Executing) -> Iterator[None]:
 
 
 def question(tool: ToolDefinition, values: dict[str, Any]) -> Any:
-    """Return the current script's own question about a call; None for the usual one."""
+    """Return the current script's own request about a call; None for the usual one."""
     caller = call_context().script  # a toolset's own call in another thread does not belong to the script
     return None if caller is None else caller.question(tool, values)
 
 
 def waiting(pending: Any) -> AbstractContextManager[None]:
-    """Stop the clock of the calling script, if any, while a person is asked."""
+    """Stop the clock of the calling script, if any, while a request is open."""
     note_question(pending)
     caller = call_context().script
     return nullcontext() if caller is None else caller.waiting(pending)
 
 
 def note_question(pending: Any) -> None:
-    """Note that a person is asked within the call that is made."""
+    """Record that the running call has made a request to the user."""
     notes = call_context().notes
     if notes is not None:
         notes.asked.append(pending)

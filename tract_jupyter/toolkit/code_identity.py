@@ -1,14 +1,14 @@
 """The identity of the code that a tool runs, as data that can be hashed.
 
-A tool's code is all code of the user that the handler can reach: by global names, closures, defaults, attributes,
-containers, decorators and imports. A module of the user counts with all its functions and classes. Of libraries, only
-names count, and the user's code in their objects.
+A tool's code is all user code that the handler can reach: by global names, closures, defaults, attributes,
+containers, decorators and imports. A module of the user counts with all its functions and classes. For libraries,
+only names count, and the user's code in their objects.
 
-* Fixed values count always: numbers, text, paths, dates, tuples of such, attributes of the user's objects.
-* State counts as it is when a definition is first used (`with_state`): what lists and dicts hold, and variables and
-  attributes that the reached code assigns. Code in it counts always.
-* An object of a library that the handler encloses or is bound to counts as itself: another object, or the same one in
-  another process, makes another identity. As a global variable, it counts with its type.
+* Fixed values always count: numbers, text, paths, dates, tuples of these, attributes of the user's objects.
+* State counts with its value at the first use of a definition (`with_state`). State is the contents of lists and
+  dicts, and the variables and attributes that the reached code assigns. Code in the state always counts.
+* A library object that the handler encloses or is bound to counts by its identity. Another object, or the same object
+  in another process, has another identity. As a global variable, it counts by its type.
 * Code that finds other code by a text, such as `eval`, makes the identity uncertain (`CodeIdentity.doubt`).
 """
 
@@ -109,7 +109,7 @@ class CodeIdentity(NamedTuple):
 
     Attributes:
         digest: 64 hex digits.
-        doubt: the reason why the examined code may not be all of the code; empty if it is.
+        doubt: the reason why the examined code may be incomplete; empty if it is complete.
     """
 
     digest: str
@@ -123,8 +123,8 @@ def code_identity(
 
     Args:
         handler: a callable.
-        with_state: include what lists, dicts, sets and assigned variables hold now.
-        with_objects: tell apart the objects of libraries that the handler encloses or is bound to.
+        with_state: include the current contents of lists, dicts, sets and assigned variables.
+        with_objects: distinguish the library objects that the handler encloses or is bound to.
     """
     try:
         walk = _Walk(with_state=with_state)
@@ -186,10 +186,10 @@ class _Reached(NamedTuple):
 
 @dataclass
 class _Walk:
-    """One walk over a handler and all that it reaches.
+    """One walk over a handler and all objects that it reaches.
 
     Attributes:
-        variables, attributes: the state, which the code assigns: variables (by namespace or cell) and attributes.
+        variables, attributes: the state that the code assigns: variables (by namespace or cell) and attributes.
         state: the values of the state, if it counts.
         doubts: see `CodeIdentity`.
     """
@@ -397,7 +397,7 @@ class _Walk:
     def _members(self, modules: list[ModuleType], names: Iterable[str]) -> list[Any]:
         """Return data for the names in modules that code reads: all in the user's, the user's code in others."""
         told: list[Any] = []
-        for module in modules:  # it grows
+        for module in modules:  # the loop appends to it
             members = vars(module)
             for name in sorted(name for name in names if name in members):
                 member = members[name]

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 def check_function(function: object) -> None:
-    """Check that something can be called with named values and answers at once.
+    """Check that a tool can be made from a function: it accepts named values and is synchronous.
 
     Raises:
-        SpecError: it is no function, an asynchronous one, or one whose parameters are not known.
+        SpecError: it is not a function, it is asynchronous, or Python does not know its parameters.
     """
     if not inspect.isroutine(function):
         raise SpecError(f"a tool is made of a function, not of {brief_repr(function)}")
@@ -56,7 +56,7 @@ def checked_name(name: object) -> str:
     """Return the name of a tool, if it is valid.
 
     Raises:
-        SpecError: it is not a text, is empty, cannot be shown, or is that of a lambda.
+        SpecError: it is not a string, is empty, has unprintable characters, or is `<lambda>`.
     """
     if not isinstance(name, str) or not name.strip() or name == "<lambda>":
         raise SpecError(
@@ -68,10 +68,9 @@ def checked_name(name: object) -> str:
 
 
 def parse_docstring(text: str | None) -> tuple[str, dict[str, str]]:
-    """Return the first paragraph of a docstring, and what it says about each parameter.
+    """Return the first paragraph of a docstring, and its descriptions of the parameters.
 
-    Google's style, numpy's and Sphinx's are known. Of a docstring that follows none of them, there is the first
-    paragraph alone.
+    It understands the styles of Google, numpy and Sphinx. For any other style, it returns only the first paragraph.
     """
     readings = _readings(text or "")
     if not readings:
@@ -85,12 +84,12 @@ def parse_docstring(text: str | None) -> tuple[str, dict[str, str]]:
 
 
 def _readings(text: str) -> list[Docstring]:
-    """Return what a docstring says in each style that it can be read in."""
+    """Return the parsed docstring in each style that fits."""
     from docstring_parser import DocstringStyle, parse
 
     read = []
     for style in (DocstringStyle.REST, DocstringStyle.GOOGLE, DocstringStyle.NUMPYDOC, DocstringStyle.EPYDOC):
-        with suppress(Exception):  # ParseError, and an IndexError for some that are cut off
+        with suppress(Exception):  # ParseError, or IndexError for a truncated docstring
             read.append(parse(text, style))
     return read
 
@@ -100,10 +99,10 @@ def _first_paragraph(text: str) -> str:
 
 
 def check_json_types(function: Callable[..., Any]) -> None:
-    """Check that every value that fits a parameter can be written as JSON, which is what models send.
+    """Check that every parameter accepts only values with a JSON form, because models send JSON.
 
     Raises:
-        SpecError: one has another type, such as a date, or a type hint means nothing.
+        SpecError: a parameter has another type, such as a date, or an invalid type hint.
     """
     hints = hints_of(function)
     for name in inspect.signature(function).parameters:  # without the first one of a bound method
@@ -116,9 +115,9 @@ def check_json_types(function: Callable[..., Any]) -> None:
 
 
 BUILT_IN: Final = "tract"
-"""The owner of the tools that are always there."""
+"""The owner of the tools that are always available."""
 OWN: Final = "user"
-"""The owner of those that a person's own code brought."""
+"""The owner of the tools that the user's code adds."""
 
 _LONGEST_DESCRIPTION: Final = 4_000
 
@@ -130,13 +129,13 @@ class Traits:
     read_only: bool = False
     """It changes nothing."""
     destructive: bool = False
-    """What it takes away may be gone for good."""
+    """It may remove something permanently."""
     open_world: bool = False
     """It reaches beyond this store: the network, a model, other programs."""
 
 
 class CallDetails(NamedTuple):
-    """What a person is shown of a call besides its arguments: tables and texts that explain."""
+    """Additional tables and texts that explain the arguments of a call to the user."""
 
     tables: tuple[ValueTable, ...] = ()
     blocks: tuple[CodeBlock, ...] = ()
@@ -147,28 +146,29 @@ class ToolDefinition:
     """One tool.
 
     Attributes:
-        name: as models call it; any text.
-        description: for models and for help.
-        parameters: validates arguments and gives the JSON Schema.
-        handler: called with the validated arguments by name.
-        owner: who brought it: `tract` (built in), `operation:<name>`, `user`.
-        version: what else tells its code from another one's, where the handler is the same for several.
-        told_actor: whether the handler is told who calls, as its first argument.
-        told_choice: whether the handler is told, as its second argument, what a person chose about the call: an
-            `ActionChoice`, or None where nobody was asked.
+        name: the name for models; any text.
+        description: the description for models and for help.
+        parameters: validates arguments and returns the JSON Schema.
+        handler: the function. It receives the validated arguments by name.
+        owner: the source of the tool: `tract` (built in), `operation:<name>`, `user`.
+        version: distinguishes the code of tools that share one handler.
+        told_actor: whether the handler receives the actor of the call as its first argument.
+        told_choice: whether the handler receives the user's choice about the call as its second argument: an
+            `ActionChoice`, or None if there was no request.
         namespace: the part of the name before its first dot, if its function is `tools.<namespace>.<rest>`.
-        returns: the type of what it gives back, or a JSON Schema of that; not checked, only told in stubs.
-        asks_itself: whether the handler has a person asked where that is due; the call itself is not asked about.
-        asks_always: returns, given the arguments, whether the handler always asks a model's user, and shows all of the
-            call. Then a call in doubt is not asked about twice.
-        needs_person: whether a person is asked also where a level of autonomy would allow the call.
-        check: is given the validated arguments and the actor before anybody is asked, and raises what is wrong.
-        details: returns what a person is shown besides the arguments, given the same.
-        title: returns what a call is in words, a verb first, given its arguments: `Create agent checker`.
-        binds: returns what a call is about besides its arguments, as that is now, such as a version: an approval of the
-            call counts for that alone.
-        lane: returns, of the arguments, what the call has to wait for: calls of one step that change something are
-            made one after the other, but those of different lanes side by side.
+        returns: the type of the result, or a JSON Schema. It is not checked; only stubs show it.
+        asks_itself: whether the handler asks the user when necessary. The executor then does not ask about the call.
+        asks_always: returns, for the arguments, whether the handler always asks a model's user and shows the complete
+            call. The executor then does not ask again about a call in doubt.
+        needs_person: whether the user must decide even if a level of autonomy would allow the call.
+        check: receives the validated arguments and the actor before any request, and raises an error for invalid
+            ones.
+        details: receives the same, and returns additional information for the request.
+        title: returns a short title of a call from its arguments, with the verb first: `Create agent checker`.
+        binds: returns the current state that a call depends on, such as a version, from its arguments. An approval of
+            the call covers only this state.
+        lane: returns the lane of a call from its arguments. Within a lane, the calls of one step that change
+            something run one after the other. Different lanes run in parallel.
     """
 
     name: str
@@ -193,7 +193,7 @@ class ToolDefinition:
 
     @property
     def is_of_tract(self) -> bool:
-        """True if it is built in, or fires an operation: what it does is a part of the history."""
+        """True if it is built in or fires an operation. The history records its effect."""
         return self.owner == BUILT_IN or self.owner.startswith("operation:")
 
     @property
@@ -203,7 +203,7 @@ class ToolDefinition:
 
     @property
     def writes_history(self) -> bool:
-        """True if it changes the current branch, as the built-in tools do that do not only read."""
+        """True if it changes the current branch: a built-in tool that does not only read."""
         return self.owner == BUILT_IN and not self.traits.read_only
 
     @property
@@ -213,10 +213,10 @@ class ToolDefinition:
 
     @property
     def definition_hash(self) -> str:
-        """64 hex digits over schema, traits and code: an approval of one version does not cover another.
+        """64 hex digits over schema, traits and code. An approval covers only one version.
 
-        The code is the part of the user's code that the handler reaches (see docs/tools.md). It is examined each
-        time, as the user may redefine a helper. The code of this package does not change.
+        The code is the part of the user's code that the handler reaches (see docs/tools.md). Each access examines it
+        again, because the user may redefine a helper. The code of this package does not change.
         """
         if self.is_of_tract:
             return self._first_hash
@@ -224,23 +224,23 @@ class ToolDefinition:
 
     @property
     def code_doubt(self) -> str:
-        """The reason why other code may run than what `definition_hash` covers; empty if that is certain.
+        """The reason why code outside `definition_hash` may run; empty if that is impossible.
 
-        Then no standing approval counts.
+        If there is a doubt, no standing approval applies.
         """
         return "" if self.is_of_tract else code_identity(self.handler).doubt
 
     @property
     def code_hash(self) -> str:
-        """64 hex digits like `definition_hash`, but the same in each process: objects count with their types.
+        """64 hex digits like `definition_hash`, but equal in all processes. Objects count by their types only.
 
-        By it, the result of a call that was made is found again.
+        It identifies the stored result of an earlier call.
         """
         return self._first_hash if self.is_of_tract else self._hash(code_identity(self.handler).digest)
 
     @cached_property
     def _first_hash(self) -> str:
-        """The hash as of the first time, with what containers held then."""
+        """The hash at the first access, with the contents of containers at that time."""
         return self._hash(code_identity(self.handler, with_state=True, with_objects=True).digest)
 
     def _hash(self, code: str) -> str:
@@ -252,7 +252,7 @@ class ToolDefinition:
         return digest([self.name, self.description, self.parameters.json_schema, traits, self.owner])
 
     def bound_to(self, instance: object) -> ToolDefinition:
-        """Return the same tool, whose handler is a method, of another instance. That is quicker than making it anew."""
+        """Return this tool with its handler, a method, bound to another instance. This is faster than a new tool."""
         made = copy(self)
         made.__dict__.pop("_first_hash", None)
         object.__setattr__(made, "handler", MethodType(self.handler.__func__, instance))  # type: ignore[attr-defined]
@@ -271,7 +271,7 @@ class ToolDefinition:
         return self.parameters.validate(given)
 
     def hash_for(self, values: Mapping[str, Any]) -> str:
-        """Return what an approval of a call counts for: 64 hex digits over the tool, and what the call is about."""
+        """Return the 64 hex digits that an approval of a call covers: the tool, and the state that `binds` returns."""
         return (
             self.definition_hash if self.binds is None else digest([self.definition_hash, self.binds(values)])
         )
@@ -289,23 +289,23 @@ class ToolDefinition:
         asks_itself: bool = False,
         **more: Any,
     ) -> ToolDefinition:
-        """Make a tool of a Python function; its type hints and docstring say everything.
+        """Make a tool from a Python function, its type hints and its docstring.
 
         Args:
-            function: what is called. Each parameter is described by `Annotated[T, "text"]`, or in the docstring, in
-                Google's, numpy's or Sphinx's style.
-            name: instead of the function's own.
-            description: instead of the first paragraph of its docstring.
-            traits: what calling it can do.
-            owner: who brought it.
-            told_actor: the function's first argument is the actor who calls; it is no parameter of the tool.
+            function: the handler. `Annotated[T, "text"]` describes a parameter, or the docstring does, in the style
+                of Google, numpy or Sphinx.
+            name: replaces the function's name.
+            description: replaces the first paragraph of its docstring.
+            traits: the possible effects of a call.
+            owner: the source of the tool.
+            told_actor: the function's first argument is the actor of the call. It is not a parameter of the tool.
             asks_itself: see `ToolDefinition`.
             more: `asks_always`, `binds`, `check`, `details`, `lane`, `namespace`, `needs_person`, `title` and
-                `version`; see there, too.
+                `version`; see `ToolDefinition`.
 
         Raises:
-            SpecError: it is no plain function, has a parameter without a name (`*args`), or one that JSON has no form
-                for.
+            SpecError: it is not a plain function, or it has a parameter without a name (`*args`) or without a JSON
+                form.
         """
         told, about = "", dict[str, str]()
         if owner != BUILT_IN:
@@ -327,7 +327,7 @@ class ToolDefinition:
 
     @classmethod
     def built_in(cls, function: Callable[..., Any], **options: Any) -> ToolDefinition:
-        """Make a tool that is always there; its description is the function's whole docstring.
+        """Make a tool that is always available. Its description is the function's whole docstring.
 
         Args:
             function: see `from_function`.
@@ -348,17 +348,17 @@ class ToolDefinition:
         owner: str = OWN,
         output_schema: dict[str, Any] | None = None,
     ) -> ToolDefinition:
-        """Make a tool of what a server or another library says about it.
+        """Make a tool from the declaration of a server or another library.
 
         Args:
-            name: as models call it.
-            description: for models and for help; it is cut after 4,000 characters.
+            name: the name for models.
+            description: the description for models and for help. It is cut after 4,000 characters.
             schema: JSON Schema of the arguments; see `SchemaParameters`.
-            handler: called with the arguments by the names that the schema has for them, whatever they are. So it takes
-                `**arguments`, and where it has a parameter of its own, that is positional-only.
-            traits: what calling it can do.
-            owner: who brought it.
-            output_schema: JSON Schema of what it gives back.
+            handler: receives the arguments by their names in the schema, which can be any names. It therefore takes
+                `**arguments`, and its own parameters are positional-only.
+            traits: the possible effects of a call.
+            owner: the source of the tool.
+            output_schema: JSON Schema of the result.
 
         Raises:
             SpecError: the schema cannot be used.
@@ -370,14 +370,14 @@ class ToolDefinition:
 
 
 _KNOWN: Final[dict[tuple[Any, int], tuple[Parameters, Any]]] = {}
-"""What methods of built-in tools declare, by the function: each tract has them, bound to parts of its own."""
+"""The declarations of built-in methods, by function. Each tract binds the same functions to its own objects."""
 
 
 def _declared(function: Callable[..., Any], about: dict[str, str], *, skip: int) -> tuple[Parameters, Any]:
-    """Return the parameters of a function, and what it returns.
+    """Return the parameters of a function, and its return type.
 
     Raises:
-        SpecError: a model cannot send a value for one of them.
+        SpecError: a model cannot send a value for one of the parameters.
     """
     known_as = None if about else getattr(function, "__func__", None)
     found = _KNOWN.get((known_as, skip))

@@ -1,8 +1,9 @@
 """The delegation of a child tract: its granted tools, and the actor of its model.
 
-The executor of such a tract asks the one above at every call. Nothing is copied: a lock, a removal, a replacement or a
-withdrawn permission above counts below at once, also between a request and its call. Requests are those of the tract
-at the top: one inbox, one store of grants, with the child's actor.
+The child's executor asks the parent's executor at every call. It copies nothing. If a tool of the parent is locked,
+removed or replaced, or a permission is withdrawn, this affects the child immediately, even between a request and its
+call. Requests belong to the root tract. It has the only inbox and the only store of grants, and it stores the child's
+actor with them.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ if TYPE_CHECKING:
 _SETTING: Final = "delegation"
 _AGENT: Final = "agent:"
 _LONGEST: Final = 128
-"""Characters of an actor, as its column in the store has it."""
+"""Maximum length of an actor in characters, as in its column in the store."""
 _ID_LENGTH: Final = 12
 _LONGEST_ID: Final = 64
-_DIGITS: Final = 32  # of a digest that stands for the actors above
+_DIGITS: Final = 32  # of the digest that replaces the actors above
 _AT_THE_TOP: Final = frozenset({"chat", "writer"})
-"""The ids of the models that act in a tract at the top: the chat, and the one that writes operations."""
+"""The ids of the models in a root tract: the chat, and the writer of operations."""
 
 
 class ReadingOnly(ToolProfile):
-    """The grant of somebody of whom nobody knows what was granted: the tools that only read."""
+    """The grant of a child if its stored grant is unknown: the tools that only read."""
 
     __slots__ = ()
 
@@ -47,17 +48,17 @@ READING_ONLY: Final = ReadingOnly("reading only", {})
 
 
 def agent_actor(parent: str, name: str) -> str:
-    """Return the actor of a model that acts below another one: `agent:<parent's id>/<its own>`.
+    """Return the actor of a child's model: `agent:<parent's id>/<its own>`.
 
-    Where that is longer than an actor can be, a digest stands for its beginning.
+    If that exceeds the maximum length of an actor, a digest replaces its beginning.
 
     Args:
-        parent: the actor above it; empty for the tract at the top.
-        name: its own id, which no other child of the same parent has: 1 to 64 characters without `/`, which would name
-            a child of its own, and none of the models of a tract at the top.
+        parent: the parent's actor; empty for the root tract.
+        name: the child's id, unique among the children of the parent. It has 1 to 64 characters without `/`, which
+            would name a grandchild. It is not an id of a root tract's own models.
 
     Raises:
-        SpecError: it can be no such id.
+        SpecError: the id is invalid.
     """
     if not name or "/" in name or len(name) > _LONGEST_ID or (not parent and name in _AT_THE_TOP):
         raise SpecError(f"{brief_repr(name)} cannot be the id of a model that acts below another one")
@@ -65,17 +66,17 @@ def agent_actor(parent: str, name: str) -> str:
 
 
 def child_actor(parent: str, tract_id: str, branch: str | None) -> str:
-    """Return the actor of the model of a child: 12 characters of its tract's id.
+    """Return the actor of a child's model, with 12 characters of its tract's id.
 
-    Of an agent on a branch they are those of a digest: the ids of a tract's agents begin with the tract's, and a branch
-    may have any name.
+    For an agent on a branch, they are characters of a digest. All agents of a tract share the beginning of their ids,
+    and a branch may have any name.
     """
     name = tract_id if branch is None else digest(agent_id(tract_id, branch))
     return agent_actor(parent, name[:_ID_LENGTH])
 
 
 def join_actors(parent: str, name: str) -> str:
-    """Return the name of an actor below another one. No two have the same."""
+    """Return the unique name of an actor below another one."""
     joined = f"{parent}/{name}"
     if len(joined) <= _LONGEST:
         return joined
@@ -85,12 +86,12 @@ def join_actors(parent: str, name: str) -> str:
 
 @dataclass(frozen=True)
 class Delegation:
-    """How a tract stands below another one.
+    """The link of a child tract to its parent.
 
     Attributes:
-        parent: gives the tract above; raises a `TractError` that says why there is none any more.
-        granted: which tools it may call at all; None for all that the parent may.
-        actor: of the model that acts in it.
+        parent: returns the parent tract. It raises a `TractError` with the reason if there is no parent any more.
+        granted: the tools that the child may call at all; None for all tools of the parent.
+        actor: the actor of the child's model.
     """
 
     parent: Callable[[], Any]
@@ -99,17 +100,17 @@ class Delegation:
 
     @property
     def executor(self) -> ToolExecutor:
-        """The executor of the tract above.
+        """The executor of the parent tract.
 
         Raises:
-            TractError: that tract is closed or gone.
+            TractError: the parent tract is closed or gone.
         """
         executor: ToolExecutor = self.parent().executor
         return executor
 
 
 class Remembered(NamedTuple):
-    """What is stored of a delegation: whose it is, the ids of both tracts, and what was granted, to whom."""
+    """The stored part of a delegation: the agent, the parent tract, the granted tools and the actor."""
 
     agent_id: str
     parent_id: str
@@ -128,13 +129,13 @@ class Remembered(NamedTuple):
 
     @classmethod
     def find(cls, settings: Settings, tract_id: str, branch: str | None, parent_id: str) -> Self:
-        """Return what is stored of a child; if this user has signed nothing of that, it was granted to read.
+        """Return the stored delegation of a child. If this user has not signed one, grant read-only tools.
 
         Args:
-            settings: of the child's tract.
-            tract_id: of the child.
-            branch: of an agent on a branch.
-            parent_id: of the tract that it is a child of, as the store says.
+            settings: the settings of the child's tract.
+            tract_id: the id of the child.
+            branch: the branch of an agent on a branch.
+            parent_id: the id of the parent tract according to the store.
 
         Raises:
             StoreError: the store cannot be read.
@@ -144,15 +145,13 @@ class Remembered(NamedTuple):
         stored = settings.find(_setting(name))
         if stored is not None and stored.is_own and stored.values.get("agent_id") == name:
             values = stored.values
-            with suppress(
-                LookupError, TypeError, ValueError, AttributeError
-            ):  # another version has signed it
+            with suppress(LookupError, TypeError, ValueError, AttributeError):  # signed by another version
                 return cls(name, values["parent_id"], _of_data(values["granted"]), values["actor"])
         return cls(name, parent_id, READING_ONLY, child_actor("", tract_id, branch))
 
 
 def _setting(name: str) -> str:
-    """Return the name of a child's setting. Agents on branches of a tract have one each, in that tract."""
+    """Return the name of a child's setting. Each agent on a branch has a separate one in the same tract."""
     return f"{_SETTING}:{digest(name)}"
 
 

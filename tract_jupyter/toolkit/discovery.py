@@ -1,7 +1,7 @@
-"""Finding tools: by what somebody is looking for, in the order in which they are likely to be needed.
+"""Search for tools, and a ranking by likely need.
 
-A model that calls tools from scripts is shown few of them. It finds the others with `tools_search`, reads how they are
-called with `tools_describe`, and does both from within a script too: they are tools like others.
+A model that calls tools from scripts receives few schemas. It finds other tools with `tools_search` and reads their
+documentation with `tools_describe`. Scripts can call both, because they are ordinary tools.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _IN_DESCRIPTION: Final = 1.0
 _IN_ARGUMENTS: Final = 0.5
 _SHORTEST_BEGINNING: Final = 4
 _BEGINNING: Final = 0.6
-"""What a word counts that only begins like the one looked for: `expenses` and `expense`, `weather` and `weathers`."""
+"""The weight of a word that only shares its beginning with the query: `expenses` and `expense`."""
 
 
 class _Indexed:
-    """A tool as the words that tell of it, each with what it counts."""
+    """A tool as its descriptive words, each with a weight."""
 
     def __init__(self, name: str, tool: ToolDefinition) -> None:
         arguments = " ".join(f"{key} {p.description}" for key, p in tool.parameters.arguments.items())
@@ -56,7 +56,7 @@ class _Indexed:
             self.weights.update(dict.fromkeys(_words(text), weight))
 
     def weight(self, word: str) -> float:
-        """Return what a word that is looked for counts here; 0 if the tool has nothing like it."""
+        """Return the weight of a query word in this tool; 0 if the tool has no similar word."""
         exact = self.weights.get(word, 0.0)
         if exact or len(word) < _SHORTEST_BEGINNING:
             return exact
@@ -74,12 +74,12 @@ def _is_alike(one: str, other: str) -> bool:
 
 
 def relevance(query: str, functions: Mapping[str, ToolDefinition]) -> dict[str, float]:
-    """Return how much each tool has to do with some words; tools that have nothing to do with them are left out.
+    """Return the relevance of tools for a query. Irrelevant tools are missing.
 
-    A word counts more in a tool's name than in its description, and more the fewer tools have it.
+    A word weighs more in a tool's name than in its description. A word that few tools have weighs more.
 
     Args:
-        query: any text; of a long one, its first words.
+        query: any text. Of a long text, only the first words count.
         functions: the tools, by any names.
     """
     wanted = [word for word in dict.fromkeys(_words(query[:4_000])) if word not in _PASSED_OVER]
@@ -94,15 +94,14 @@ def relevance(query: str, functions: Mapping[str, ToolDefinition]) -> dict[str, 
 
 
 def ranked(functions: Mapping[str, ToolDefinition], uses: Mapping[str, int], query: str = "") -> list[str]:
-    """Return the names of tools, the ones first that are most likely to be needed.
+    """Return the names of tools, with the most likely needed ones first.
 
-    The most relevant and the most used take turns. Where neither tells, what a person added comes before what is built
-    in.
+    The most relevant and the most used tools alternate. In a tie, the user's tools precede the built-in ones.
 
     Args:
-        functions: the tools, by the names that are returned.
-        uses: how often each was called, by the tool's own name.
-        query: what is asked for; may be empty.
+        functions: the tools, by the names to return.
+        uses: number of calls of each tool, by the tool's own name.
+        query: the search words; may be empty.
     """
     used = {name: float(uses.get(tool.name, 0)) for name, tool in functions.items()}
     likely: dict[str, float] = dict.fromkeys(functions, 0.0)
@@ -118,10 +117,10 @@ def ranked(functions: Mapping[str, ToolDefinition], uses: Mapping[str, int], que
 def callable_functions(
     executor: ToolExecutor, actor: str, profile: ToolProfile | None
 ) -> dict[str, ToolDefinition]:
-    """Return what an actor's code may call, by what stands behind `tools.`, in the profile's words.
+    """Return the tools that an actor's code may call, by their names after `tools.`, as the profile describes them.
 
-    What every call of is refused (locked, not permitted, not in the profile) is left out, and so is what runs scripts
-    and finds tools: whoever reads this knows it already, or cannot call it.
+    Tools that always refuse the call (locked, not permitted, not in the profile) are missing. The tools that run
+    scripts and find tools are missing as well, because the caller already knows them or cannot call them.
     """
     tools = executor.tools()
     in_code = None if profile is None else profile.in_code
@@ -146,8 +145,8 @@ def discovery_tools(
     """Return the tools that find tools.
 
     Args:
-        executor: gives the one that has all tools, when these are called.
-        count: is given what a model in code mode was told, where that took a request: outside of a script.
+        executor: returns the executor with all tools, at the time of a call.
+        count: receives the text that a model in code mode received in a separate request, outside of a script.
     """
     tools = _DiscoveryTools(executor, count)
     reads = Traits(read_only=True)
@@ -210,7 +209,7 @@ class _DiscoveryTools:
 
 
 def _resolved(names: Iterable[str], functions: Mapping[str, ToolDefinition]) -> list[str]:
-    """Return the names behind `tools.` of tools, which may be asked for by their own names too.
+    """Return the names after `tools.` for tool names of either form.
 
     Raises:
         UnknownToolError: there is no such tool.

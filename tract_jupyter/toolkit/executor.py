@@ -1,6 +1,6 @@
-"""The one way to run a tool.
+"""The executor, which runs every tool call.
 
-Stubs, scripts, agents and MCP all call through it, by the steps of `toolkit.call`. Errors come back as data.
+Stubs, scripts, agents and MCP all use it. The module `toolkit.call` has its steps. It returns errors as data.
 """
 
 from __future__ import annotations
@@ -51,32 +51,32 @@ _STRICTNESS: Final = (Permission.ALLOW, Permission.ASK, Permission.DENY)
 
 
 class ToolExecutor:
-    """The executor of tools: it finds, checks, asks and calls.
+    """The executor of tools: it finds tools, checks calls, asks the user and makes the calls.
 
-    With a delegation it asks the executor of the tract above at every call. Its tools are the granted ones of that
-    executor, of which the built-in ones act on its own tract, and the tools that the user added to its own tract.
-    Locks are those above and its own. Of the two permissions, the stricter counts. If the tract above is closed or
-    gone, there are no tools, and each call is refused with a sentence.
+    With a delegation, it asks the parent tract's executor at every call. It has the granted tools of the parent, and
+    the tools that the user added to its own tract. Built-in tools act on its own tract. Its own locks and all locks
+    of the ancestors apply. The stricter one of the two permissions applies. If the parent tract is closed or gone,
+    there are no tools, and the executor refuses each call with an explanation.
 
     Args:
-        tract: where pendings of gated calls belong.
-        reviewer: has persons decide about them.
-        unguarded: tells why a person is asked instead of an operation's handlers; empty if these decide.
-        fixed: the tools that are always there.
-        live: gives the tools that come and go, by name; asked at every call, so nothing is ever stale.
-        permission: tells whether an actor may call a tool, must ask first, or may not.
-        cassette: records calls, or serves what was recorded.
-        delegation: the link of a child to its parent; None for a tract at the top.
+        tract: the tract that the requests about gated calls belong to.
+        reviewer: asks the user about calls.
+        unguarded: returns why the user decides instead of an operation's handlers; empty if the handlers decide.
+        fixed: the tools that are always available.
+        live: returns the tools that come and go, by name. Every call reads them again, so they are never stale.
+        permission: returns the permission of an actor for a tool: allow, ask or deny.
+        cassette: records calls, or replays recorded ones.
+        delegation: the link of a child to its parent; None for a root tract.
 
     Attributes:
-        tract: the tract whose tools these are, which its context tools act on.
-        agent: the actor of the model that acts in the tract, where it stands below another one; empty at the top.
-        granted: the tools that may be called at all, directly or from scripts; None for all. A profile that says more
-            than the tract above has gives no more.
-        result_bytes: how long the JSON of a result may be that a toolset shows a model. A person's own call gives
-            the handler's own value, whatever it is.
-        uses: how often each tool was run since this was made, by name.
-        savings: what scripts saved since then.
+        tract: the tract that owns these tools. The context tools act on it.
+        agent: the actor of the model in a child tract; empty in a root tract.
+        granted: the tools that may be called at all, directly or from scripts; None for all. A profile cannot grant
+            more than the parent tract has.
+        result_bytes: maximum length of a result's JSON that a toolset passes to a model. The user's own call returns
+            the handler's value unchanged.
+        uses: number of calls of each tool since this executor was created, by name.
+        savings: the savings of scripts since then.
         unguarded: see `Args`.
     """
 
@@ -111,7 +111,7 @@ class ToolExecutor:
 
     @property
     def above(self) -> ToolExecutor | None:
-        """The executor of the tract above; None at the top, and if that tract is closed or gone."""
+        """The executor of the parent tract; None for a root tract, and if the parent is closed or gone."""
         if self._delegation is None:
             return None
         try:
@@ -120,7 +120,7 @@ class ToolExecutor:
             return None
 
     def _upwards(self) -> Iterator[ToolExecutor]:
-        """Yield this executor and those above it, as far as they can be reached."""
+        """Yield this executor and all reachable ancestors."""
         one: ToolExecutor | None = self
         while one is not None:
             yield one
@@ -128,55 +128,56 @@ class ToolExecutor:
 
     @property
     def top(self) -> ToolExecutor:
-        """The executor at the top, whose tract asks and stores the requests about calls.
+        """The root tract's executor. Its tract asks the user about calls and stores the requests.
 
         Raises:
-            TractError: a tract above is closed or gone.
+            TractError: an ancestor tract is closed or gone.
         """
         return self if self._delegation is None else self._delegation.executor.top
 
     @property
     def reviewer(self) -> Reviewer:
-        """The reviewer of the tract at the top, which asks the user about calls.
+        """The reviewer of the root tract, which asks the user about calls.
 
         Raises:
-            TractError: a tract above is closed or gone.
+            TractError: an ancestor tract is closed or gone.
         """
         return self.top._reviewer  # noqa: SLF001 # its own class
 
     def why_gone(self) -> str:
-        """Return why nothing can be called any more; empty if something can."""
+        """Return the reason why no call is possible any more; empty if calls are possible."""
         try:
-            self.top  # noqa: B018 # the chain is followed
+            self.top  # noqa: B018 # follows the chain
         except TractError as error:
             return NOTHING_ABOVE.format(why=error)
         return ""
 
     def home(self, name: str) -> ToolExecutor:
-        """Return the executor of the tract that has a tool: for a tool that fires an operation, the operation's tract.
+        """Return the executor of the tract that has a tool. For `fire_NAME`, this is the operation's tract.
 
         Raises:
-            TractError: a tract above is closed or gone.
+            TractError: an ancestor tract is closed or gone.
         """
         if self._delegation is None or name in self._fixed or name in self._live():
             return self
         return self._delegation.executor.home(name)
 
     def stands_below(self, other: object) -> bool:
-        """Return True if some of the tools are those of another executor."""
+        """Return True if another executor is an ancestor, which shares some of its tools with this one."""
         return any(one is other for one in self._upwards() if one is not self)
 
     def qualified(self, actor: str) -> str:
-        """Return the name of an actor of this tract in every tract: `agent:<id>/script:...` below another tract.
+        """Return the unique name of an actor across all tracts: `agent:<id>/script:...` in a child tract.
 
-        The user stays the user. No actor of this tract is one of another, so no grant covers both.
+        The user's name is the same in all tracts. Other actors of different tracts never share a name. A grant
+        therefore never covers actors of two tracts.
         """
         if not self.agent or actor in {USER, self.agent} or actor.startswith(f"{self.agent}/"):
             return actor
         return join_actors(self.agent, actor)
 
     def asker(self, actor: str) -> str:
-        """Describe an actor for the user: its depth, and the actors above it."""
+        """Describe an actor for the user, with its depth and the actors above it."""
         if self._delegation is None:
             return "The model" if actor == CHAT else actor
         if actor == USER:
@@ -189,18 +190,21 @@ class ToolExecutor:
         return f"{actor} (depth {len(chain)}, below {', below '.join(chain)})"
 
     def count_use(self, name: str) -> None:
-        """Count a call of a tool, here and above."""
+        """Count a call of a tool, here and in all ancestors."""
         for one in self._upwards():
             one.uses[name] += 1
 
     def count_savings(self, savings: Savings) -> None:
-        """Add the savings of a script, here and above."""
+        """Add the savings of a script, here and in all ancestors."""
         for one in self._upwards():
             one.savings += savings
 
     @property
     def permission(self) -> PermissionOf:
-        """The function that says whether an actor may call a tool: that above, or the stricter of that and its own."""
+        """The function that returns an actor's permission for a tool.
+
+        In a child tract, the stricter one of the parent's and its own permission applies.
+        """
         own = self._permission
         if self._delegation is None:
             return own
@@ -212,27 +216,27 @@ class ToolExecutor:
 
     @permission.setter
     def permission(self, permission: PermissionOf) -> None:
-        """Set its own, which below another tract can only be stricter."""
+        """Set the executor's own permission. In a child tract, it can only restrict the parent's permission."""
         self._permission = permission
 
     # --- tools
 
     def add_function(self, function: Function, **options: Any) -> Function:
-        """Make a tool of a function, replacing the user's own tool of that name, and return the function.
+        """Make a tool from a function, replace the user's tool of the same name, and return the function.
 
         Args:
-            function: see `ToolDefinition.from_function`, like the options.
-            options: see there.
+            function: see `ToolDefinition.from_function`.
+            options: see `ToolDefinition.from_function`.
 
         Raises:
-            SpecError: it is no plain function, or has a parameter that models cannot send a value for.
-            OperationExistsError: a tool that is not the user's own has that name.
+            SpecError: it is not a plain function, or a model cannot send a value for one of its parameters.
+            OperationExistsError: a tool of another owner has that name.
         """
         self.add(ToolDefinition.from_function(function, **options), replace=True)
         return function
 
     def tools(self) -> dict[str, ToolDefinition]:
-        """Return all current tools by name: its own, and those above that were granted."""
+        """Return all current tools by name: its own tools, and the granted tools of the parent."""
         if self._delegation is None:
             return {**self._fixed, **self._live()}
         above = self.above
@@ -248,15 +252,16 @@ class ToolExecutor:
         return granted is None or granted.has(tool) or granted.in_code.has(tool) or tool.name == READ_ON
 
     def add(self, tool: ToolDefinition, *, replace: bool = False) -> None:
-        """Add a tool of the user's own to this tract alone; here it takes the place of one above of that name.
+        """Add a tool of the user to this tract only. It hides a tool of the same name in the parent tract.
 
         Args:
             tool: the tool.
-            replace: let it take the place of one of that name that the user brought; never that of another.
+            replace: replace a tool of the same name if it belongs to the user. Tools of other owners are never
+                replaced.
 
         Raises:
-            OperationExistsError: a tool has that name, or would have the same name in Python.
-            SpecError: it is none of the tools that were granted.
+            OperationExistsError: a tool has that name, or the same name in Python.
+            SpecError: it is not one of the granted tools.
         """
         if not self._is_granted(tool):
             raise SpecError(
@@ -287,7 +292,7 @@ class ToolExecutor:
         self._fixed[tool.name] = tool
 
     def remove_tool(self, name: str) -> None:
-        """Remove one of the user's own tools that were brought to this tract.
+        """Remove one of the user's tools from this tract.
 
         Raises:
             UnknownToolError: no tool has that name.
@@ -305,7 +310,7 @@ class ToolExecutor:
         del self._fixed[tool.name]
 
     def namespaces(self) -> frozenset[str]:
-        """Return the names that stand for several tools: `tools.<namespace>.<tool>`."""
+        """Return the names that group several tools: `tools.<namespace>.<tool>`."""
         if self._delegation is not None:
             return namespaces(self.tools())
         live = self._live()
@@ -314,10 +319,10 @@ class ToolExecutor:
         return self._spaces[1]
 
     def check_namespace(self, name: str) -> None:
-        """Check that no tool has a name, or a name within it.
+        """Check that no tool has a name, or a name within that namespace.
 
         Raises:
-            OperationExistsError: one has.
+            OperationExistsError: a tool has such a name.
         """
         for tool in self.tools().values():
             if not tool.namespace and name in {python_name(tool.name), tool.name.partition(".")[0]}:
@@ -326,11 +331,11 @@ class ToolExecutor:
                 )
 
     def get(self, name: str) -> ToolDefinition | None:
-        """Return the tool of that name, or of that name for providers, if it exists now."""
+        """Return the current tool with this name, or with this provider name; None if there is none."""
         return self.find(name) or self._as_provided(name)
 
     def find(self, name: str) -> ToolDefinition | None:
-        """Return the tool of exactly that name, if it exists now."""
+        """Return the current tool with exactly this name; None if there is none."""
         own = self._fixed.get(name) or self._live().get(name)
         if self._delegation is None:
             return own
@@ -346,14 +351,14 @@ class ToolExecutor:
 
     @property
     def locks(self) -> Mapping[str, str]:
-        """The locked tools, each with the reason: its own, and those above."""
+        """The locked tools with the reasons, here and in all ancestors."""
         above = self.above
         return MappingProxyType(self._locks if above is None else {**self._locks, **above.locks})
 
     def lock_tool(self, name: str, reason: str = "") -> None:
-        """Refuse every call of a tool, whoever makes it, and offer it to no model, until it is unlocked.
+        """Refuse every call of a tool, and offer it to no model, until it is unlocked.
 
-        It stays locked if it is replaced.
+        The lock applies to all callers. It also survives a replacement of the tool.
 
         Raises:
             UnknownToolError: there is no such tool.
@@ -361,13 +366,13 @@ class ToolExecutor:
         self._locks[self._known(name).name] = reason
 
     def unlock_tool(self, name: str) -> None:
-        """Let a tool be called again; one that is not locked stays as it is.
+        """Allow calls of a tool again. This has no effect on a tool that is not locked.
 
         Raises:
             UnknownToolError: there is no such tool.
-            OperationExistsError: it is locked in a tract above.
+            OperationExistsError: it is locked in an ancestor tract.
         """
-        # a tool may be gone, and its lock still there
+        # a lock can outlive its tool
         locked = name if name in self._locks else self._known(name).name
         self._locks.pop(locked, None)
         if locked in self.locks:
@@ -385,20 +390,22 @@ class ToolExecutor:
         approval: Approval | None = None,
         permission: LeveledPermission | None = None,
     ) -> ToolResult:
-        """Call a tool. What went wrong is in the result; it raises nothing but the main thread's interrupt.
+        """Call a tool and return its result, which also reports any error.
+
+        The only exceptions are the main thread's interrupt and `CassetteError`.
 
         Args:
             name: the tool.
-            arguments: what it is called with. A null where the schema allows none stands for what is left out: models
-                in strict mode have no other way to say it.
-            actor: who calls.
-            profile: which tools there are for them; all if left out.
-            approval: of this very call, which is not asked about again. It counts for the tool that it was given for;
-                what is not permitted stays so.
-            permission: of somebody who acts at a level of autonomy; the executor's own if left out.
+            arguments: the arguments of the call. A null counts as omitted if the schema does not allow null. Models
+                in strict mode cannot omit an argument.
+            actor: the caller.
+            profile: the tools that the caller may use; all by default.
+            approval: the approval of this call, which makes another request unnecessary. It covers only the tool
+                version that the user approved. It does not override a denied permission.
+            permission: the permission of an actor at a level of autonomy; the executor's own permission by default.
 
         Raises:
-            CassetteError: a cassette is replayed, and the call is not what comes next on it.
+            CassetteError: a cassette is replayed, and its next recorded call is a different one.
         """
         return Call(self, name, actor, profile, permission, approval).execute(arguments)
 
@@ -412,30 +419,30 @@ class ToolExecutor:
         doubt: str = "",
         permission: LeveledPermission | None = None,
     ) -> Call | ToolResult:
-        """Look at a call without making it, so that the questions of several calls can be asked together.
+        """Check a call without making it. The caller can then ask about several calls together.
 
         Args:
-            name: see `execute`, like the three after it.
-            arguments: what it is called with.
-            actor: who calls.
-            profile: which tools there are for them.
-            doubt: why a person must be asked again, whatever was allowed before; the person is told.
+            name: see `execute`, also for the parameters without an entry here.
+            arguments: the arguments of the call.
+            actor: the caller.
+            profile: the tools that the caller may use.
+            doubt: the reason to ask the user again despite earlier approvals. The request shows it.
             permission: see `execute`.
 
         Returns:
-            The call with its question, if a person has to be asked; or why it cannot be made.
+            The call with its request, if the user has to decide. Otherwise the reason why the call is impossible.
         """
         call = Call(self, name, actor, profile, permission)
         return call.prepare(arguments, doubt) or call
 
     def is_barred(self, tool: ToolDefinition, actor: str, profile: ToolProfile | None) -> bool:
-        """Return True if every call is refused, whatever a person says: not in the profile, locked or not permitted."""
+        """Return True if no approval can allow a call: not in the profile, locked, or denied."""
         if (profile is not None and not profile.has(tool)) or tool.name in self.locks:
             return True
         return self.permission(tool, self.qualified(actor)) is Permission.DENY
 
     def unknown(self, name: str, tool: ToolDefinition | None, profile: ToolProfile | None) -> ToolResult:
-        """Refuse an unknown tool, and name the known ones. A tool that is not granted counts as denied."""
+        """Refuse an unknown tool, and list the known ones. A tool that is not granted counts as denied."""
         gone = self.why_gone()
         if gone:
             return ToolResult(str(name), success=False, error=gone, denied=True)
@@ -468,5 +475,5 @@ def _stricter(one: PermissionOf, other: PermissionOf, tool: ToolDefinition, acto
     return max(one(tool, actor), other(tool, actor), key=_STRICTNESS.index)
 
 
-def _deny(tool: ToolDefinition, actor: str) -> Permission:  # noqa: ARG001 # as a permission is called
+def _deny(tool: ToolDefinition, actor: str) -> Permission:  # noqa: ARG001 # the signature of a permission
     return Permission.DENY

@@ -1,4 +1,4 @@
-"""The names of tools: in Python, behind `tools.`, and as providers of models allow them."""
+"""The names of tools: in Python, after `tools.`, and in the form that model providers allow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def python_name(name: str) -> str:
     """Return the Python name of a tool: other characters become `_`, a keyword gets a trailing `_`."""
     cleaned = identifier(name)
-    is_special = cleaned.startswith("__") and cleaned.endswith("__")  # Python's own
+    is_special = cleaned.startswith("__") and cleaned.endswith("__")  # reserved by Python
     return f"tool{cleaned}" if is_special else cleaned
 
 
@@ -26,7 +26,7 @@ def python_names(names: Iterable[str]) -> dict[str, str]:
     """Map Python names to tool names.
 
     Raises:
-        OperationExistsError: two tools come to the same Python name.
+        OperationExistsError: two tools have the same Python name.
     """
     mapped: dict[str, str] = {}
     for name in names:
@@ -42,8 +42,9 @@ def python_names(names: Iterable[str]) -> dict[str, str]:
 def provider_names(names: Iterable[str]) -> dict[str, str]:
     """Map names that providers allow to tool names.
 
-    A tool keeps a name that is allowed. Others that come to one name all get a suffix: if one had it, a tool that comes
-    later, such as that of another server, could take it over, and with it the calls of a model that was told before.
+    A tool keeps an allowed name. If several other tools would share a name, all of them get a suffix. If one tool
+    kept the short name, a later tool, such as another server's, could take it over. It would then receive the calls
+    of a model that knows the old meaning.
     """
     wanted = {name: _provider_names(name) for name in names}
     wishes = Counter(chain.from_iterable(wanted.values()))
@@ -54,7 +55,7 @@ def provider_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def _provider_names(name: str) -> list[str]:
-    """Return the names for a tool that providers allow, the nicest first."""
+    """Return the possible provider names of a tool, the most readable first."""
     short = provider_name(name)
     if short == name:
         return [name]
@@ -63,7 +64,7 @@ def _provider_names(name: str) -> list[str]:
 
 
 def namespaces(tools: Mapping[str, ToolDefinition]) -> frozenset[str]:
-    """Return the names that stand for several tools."""
+    """Return the names that group several tools."""
     return frozenset(tool.namespace for tool in tools.values()) - {""}
 
 
@@ -71,17 +72,17 @@ def functions(tools: Mapping[str, ToolDefinition], namespace: str = "") -> dict[
     """Return the tools of one namespace by their Python names.
 
     Raises:
-        OperationExistsError: two come to the same name.
+        OperationExistsError: two tools have the same name.
     """
     own = {tool.own_name: tool for tool in tools.values() if tool.namespace == namespace}
     return {short: own[name] for short, name in python_names(own).items()}
 
 
 def all_functions(tools: Mapping[str, ToolDefinition]) -> dict[str, ToolDefinition]:
-    """Return all tools by what stands behind `tools.`: `name`, or `namespace.name`.
+    """Return all tools by their names after `tools.`: `name`, or `namespace.name`.
 
     Raises:
-        OperationExistsError: two come to the same name.
+        OperationExistsError: two tools have the same name.
     """
     spaces = {f"{space}.": functions(tools, space) for space in sorted(namespaces(tools))}
     named = {"": functions(tools), **spaces}
@@ -89,6 +90,6 @@ def all_functions(tools: Mapping[str, ToolDefinition]) -> dict[str, ToolDefiniti
 
 
 TOOL_GROUPS = ("agents", "code", "dynamic_agents", "self")
-"""What no server can be called: agents are called as `tools.agents`, and the others are granted to them as toolsets."""
+"""Names that no server can have. `tools.agents` calls agents; the other names grant toolsets to agents."""
 HELPERS = ("list_tools", "stub_source", "call_log", "savings")
-"""The functions that the `tools` module offers besides the tools; a tool of the same name wins."""
+"""The functions of the `tools` module that are not tools. A tool of the same name wins."""

@@ -1,7 +1,7 @@
 """Each active dynamic operation as a tool `fire_<name>`, whose parameters are the operation's fields.
 
-What comes this way counts as a model's, whoever makes the call. What becomes active without a question is said at
-`Operations.propose`; about the rest a person is asked.
+Every proposal through these tools counts as a model's, no matter who calls. `Operations.propose` documents which
+operations become active without a request. The user decides about all others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class OperationTools:
-    """The tools of the active operations; made anew only when the active operations change."""
+    """The tools of the active operations. They are rebuilt only if the set of active operations changes."""
 
     def __init__(self, operations: Operations, decide: Callable[[Pending], object]) -> None:
         self._operations = operations
@@ -61,7 +61,7 @@ class OperationTools:
         )  # fmt: skip
 
     def _outcome(self, pending: Pending) -> Any:
-        """Return what the caller needs: the fields and the result, or why it was rejected."""
+        """Return the fields and the result, or the reason of a rejection."""
         if pending.status is PendingStatus.PENDING:
             self._decide(pending)
         if pending.status in {PendingStatus.REJECTED, PendingStatus.EXPIRED}:
@@ -134,7 +134,7 @@ class _Proposing:
             rehearsed=True,
             reviewed=bool(doubt),
         )
-        # a proposal that was carried out before is active, and `propose` refuses it
+        # `propose` refuses a proposal that was carried out before, because it is active
         pending.caution = "" if doubt == BEGUN_BEFORE else doubt
         if pending.status is PendingStatus.PENDING:
             self._reviewer.decide_now(pending)
@@ -145,11 +145,11 @@ class _Proposing:
 
 
 class LiveTools:
-    """The tools of several sources in one dict, which is replaced only when a source gives another one."""
+    """The tools of several sources in one dict. A new dict replaces it only if a source returns a new one."""
 
     def __init__(self, *sources: Source) -> None:
         self._sources = sources
-        # one attribute, since threads that ask at once must find the two in step
+        # one attribute, because concurrent threads must see both values in step
         self._current: tuple[list[dict[str, ToolDefinition]], dict[str, ToolDefinition]] = ([], {})
 
     def __call__(self) -> dict[str, ToolDefinition]:

@@ -1,7 +1,7 @@
-"""Questions about calls of tools: that of the executor, and the base of those that end in a tool call.
+"""Requests about tool calls: the executor's, and the base class of requests that end in a tool call.
 
-A call that fires an operation is asked about once: the question shows the operation's code and offers its actions.
-What is chosen is done once the operation is fired, unless a handler of the operation decides first.
+The user decides only once about a call that fires an operation. The request shows the operation's code and offers its
+actions. The chosen action runs after the operation fires, unless a handler of the operation decides first.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
 
 
 _CHANGED: Final = {"commit": "edit_target", "annotate": "target_hash", "compress": "from_commit"}
-"""The argument that names the first message that is changed, of the context tools that change one."""
+"""The argument that names the first changed message, for each context tool that changes one."""
 _STANDING: Final = frozenset({"grant", RECORDED})
-"""Channels over which a person's earlier decision about the same comes."""
+"""Channels of the user's earlier decisions about the same request."""
 
 
 class Approval(NamedTuple):
-    """The approval of one call: of which tool, in which version, and what was chosen, if somebody did.
+    """The approval of one call, for one version of a tool.
 
     Attributes:
-        definition_hash: of the tool.
-        choice: what is done with the operation that the call fires.
+        definition_hash: the hash of the tool version.
+        choice: the user's choice for the operation that the call fires; None if there was none.
     """
 
     definition_hash: str
@@ -58,26 +58,26 @@ class Approval(NamedTuple):
 
 
 class ToolQuestion(FieldPending):
-    """Base class of questions about a tool call.
+    """Base class of requests about a tool call.
 
-    It belongs to the tract at the top, whose inbox has it; the call may be one of a tract below that.
+    The request belongs to the root tract, which has the inbox. The call may belong to a tract below the root.
     """
 
     _acts_in: Callable[[], Any] | None = None
 
     @property
     def acts_in(self) -> Any:
-        """The tract that makes the call: its executor has the tool, and its branch is written to."""
+        """The tract that makes the call. Its executor has the tool, and the call writes to its branch."""
         return self.tract if self._acts_in is None else self._acts_in()
 
     def act_in(self, tract: Any) -> None:
-        """Have the call be one of a tract that stands below that of the question."""
+        """Assign the call to a tract below the request's tract."""
         if tract is not self.tract:
             self._acts_in, self.branch = lambda: tract, tract.current_branch
 
     @property
     def current_tool(self) -> ToolDefinition | None:
-        """The tool as it is now; None if there is none, or nobody has it any more who makes the call."""
+        """The current tool; None if it does not exist any more, or the calling tract is gone."""
         try:
             found: ToolDefinition | None = self.acts_in.executor.get(self.tool_name)
         except TractError:  # the tract below is gone
@@ -86,18 +86,18 @@ class ToolQuestion(FieldPending):
 
     @cached_property
     def code_doubt(self) -> str:
-        """The doubt about the tool's code, see `ToolDefinition`. The hash tells if that code changes later."""
+        """The doubt about the tool's code, see `ToolDefinition`. The hash detects later changes of that code."""
         tool = self.current_tool
         return "" if tool is None else tool.code_doubt
 
     @property
     def subject(self) -> Subject | None:
-        """The subject of a standing approval; None if the code of the tool is not certain."""
+        """The subject of a standing approval; None if there is a doubt about the tool's code."""
         return None if self.code_doubt else super().subject
 
     @property
     def _home(self) -> Any:
-        """The tract that the tool lives in, with the operation that it fires."""
+        """The tract of the tool, and of the operation that it fires."""
         return self.acts_in.executor.home(self.tool_name).tract
 
     @property
@@ -112,28 +112,28 @@ class ToolQuestion(FieldPending):
 
     @property
     def title(self) -> str:
-        """What it asks for in words, if its tool says that, or with the name of the tool."""
+        """The title that the tool returns for the call, or a title with the tool's name."""
         tool = self.current_tool
         told = "" if tool is None or tool.title is None else tool.title(self.call_arguments)
         return told or f"Call tool {self.tool_name}"
 
     @property
     def trusts_defaults(self) -> bool:
-        """True if the defaults of its parameters are the user's, or of this package: not those of an MCP server."""
+        """True if the parameter defaults are from the user or this package. False for an MCP server's tool."""
         tool = self.current_tool
         return tool is not None and not tool.owner.startswith("mcp:")
 
     @property
     def is_destructive(self) -> bool:
-        """True if what the tool takes away may be gone for good."""
+        """True if the tool may remove something permanently."""
         tool = self.current_tool
         return tool is not None and tool.traits.destructive
 
     def check_branch(self) -> None:
-        """Check that the call would write to the branch that it was asked about on.
+        """Check that the call writes to the branch that the request names.
 
         Raises:
-            FingerprintError: the tool is one that works on the history, and another branch is the current one.
+            FingerprintError: the tool changes the history, and another branch is the current one.
         """
         tool = self.current_tool
         if tool is None or not tool.writes_history:
@@ -159,7 +159,7 @@ class ToolQuestion(FieldPending):
 
     @property
     def choice(self) -> ActionChoice | None:
-        """The choice of a person, now or as a standing approval; None for none."""
+        """The user's choice, made now or in a standing approval; None if there is none."""
         made: Decision | None = self.decision
         if made is None or self.status is not PendingStatus.APPROVED:
             return None
@@ -189,29 +189,29 @@ class ToolQuestion(FieldPending):
 
     @property
     def offered_actions(self) -> frozenset[str]:
-        """The names of the actions, including those of the operation."""
+        """The names of the actions, including the operation's."""
         fired = self.fired
         return super().offered_actions if fired is None else super().offered_actions.union(fired.spec.actions)
 
     def owner_of_action(self, name: str) -> type[Pending]:
-        """Return the class that an action belongs to: the operation's, for its own actions."""
+        """Return the class that defines an action: the operation, for its own actions."""
         fired = self.fired
         is_own = fired is None or name in super().offered_actions
         return super().owner_of_action(name) if is_own or fired is None else fired
 
     def chooses(self, name: str) -> bool:
-        """Return True if a name is an action of the operation, rather than a decision about the call alone."""
+        """Return True if a name is an action of the operation, and not just a decision about the call."""
         return self.owner_of_action(name) is not type(self)
 
     def runs_nothing(self, action: str) -> bool:
-        """Return True if firing does nothing: the operation has actions, but none is chosen and no handler decides."""
+        """Return True if the call would fire without effect: no action is chosen, and no handler decides."""
         fired = self.fired
         if action != "approve" or fired is None or not fired.spec.actions:
             return False
         return not self._home.hooks.list().get(fired.spec.name)
 
     def is_instant(self, action: str) -> bool:
-        """Return True if the action only decides; False where the operation's own code is chosen."""
+        """Return True if the action only decides. It is False for an action that runs the operation's code."""
         return not self.chooses(action) and super().is_instant(action)
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
@@ -220,7 +220,7 @@ class ToolQuestion(FieldPending):
         return () if fired is None else blocks_of(fired, self._home)
 
     def about_operation(self) -> str:
-        """Return what a person should know about the operation that is fired."""
+        """Return a text about the operation that the call fires, for the user."""
         fired = self.fired
         if fired is None:
             return ""
@@ -235,36 +235,36 @@ class ToolQuestion(FieldPending):
         return " ".join(filter(None, told))
 
     def about_rewrite(self) -> str:
-        """Return what the call would take from the model, as it changes what was sent before; empty if nothing."""
+        """Describe the cost of changing earlier messages, such as lost reasoning and cache; empty if there is none."""
         given = self.call_arguments
         if self.tool_name not in _CHANGED or given.get("priority", "skip") != "skip":
             return ""
         target = given.get(_CHANGED[self.tool_name])
         if target is None and self.tool_name != "compress":
             return ""
-        with suppress(TractError):  # what is wrong with the arguments, the call will tell
+        with suppress(TractError):  # the call itself reports invalid arguments
             cost = self.acts_in.costs.of_rewrite(*([] if target is None else [target]))
             return f"Then {cost}." if cost else ""
         return ""
 
     def carry_out_action(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Allow the call, also by choosing an action of the operation."""
+        """Allow the call. An action of the operation allows it as well."""
         if self.chooses(name):
             return self.through_gate(name, arguments, self.run_approved)
         return super().carry_out_action(name, arguments)
 
 
 class ToolPending(BuiltinPending, ToolQuestion):
-    """Base class of pendings that end in a tool call; their fields say which tool, and with what.
+    """Base class of requests that end in a tool call. Their fields name the tool and its arguments.
 
-    The arguments are what can be changed, and a standing approval is one of the tool with these values.
+    The user can change the arguments. A standing approval covers the tool with these values.
     """
 
     tool_field: ClassVar[str]
     arguments_field: ClassVar[str]
     machinery = frozenset({"definition_hash"})
     again: ClassVar[str]
-    """What to do if the tool changed since."""
+    """The advice to the user if the tool changed since the request."""
     definition_hash = Field()
     title = ToolQuestion.title
 
@@ -283,29 +283,29 @@ class ToolPending(BuiltinPending, ToolQuestion):
         """The parameters of the tool.
 
         Raises:
-            FingerprintError: there is no such tool any more.
+            FingerprintError: the tool does not exist any more.
         """
         return self._tool().parameters
 
     @property
     def subject(self) -> Subject | None:
-        """The call of the tool, as the subject of a standing approval; None if the tool's code is not certain."""
+        """The call as the subject of a standing approval; None if there is a doubt about the tool's code."""
         if self.code_doubt:
             return None
         return Subject("tool", self.tool_name, self.definition_hash, self.call_arguments, self.actor)
 
     def check_current(self) -> None:
-        """Check that tool and branch are the ones that were asked about.
+        """Check that tool and branch have not changed since the request.
 
         Raises:
-            FingerprintError: the tool was changed or removed, or writes elsewhere now.
+            FingerprintError: the tool was changed or removed, or the call would write to another branch.
         """
         if self._tool().hash_for(self.call_arguments) != self.definition_hash:
             raise FingerprintError(f"the tool {self.tool_name!r} was changed since; {self.again}")
         self.check_branch()
 
     def editable(self) -> Any:
-        """Return the arguments that can be changed; None if the tool is gone."""
+        """Return the arguments that the user can change; None if the tool is gone."""
         return None if self.current_tool is None else super().editable()
 
     def tables(self) -> tuple[ValueTable, ...]:
@@ -334,7 +334,7 @@ class ToolPending(BuiltinPending, ToolQuestion):
 
 
 class Alternative(NamedTuple):
-    """Another call that whoever makes a call has thought of: the tool, its arguments, and why, in their own words."""
+    """Another call that the caller considered: the tool, its arguments, and the caller's reason."""
 
     name: str
     arguments: dict[str, Any]
@@ -348,23 +348,23 @@ _LONGEST_REASONING: Final = 1_000
 
 
 class PendingToolCall(ToolQuestion):
-    """A gated tool call: approving it lets exactly this call happen.
+    """A gated tool call. An approval allows exactly this call.
 
     Attributes:
-        reasoning: why whoever makes the call wants it, in their own words; empty if they do not say.
-        alternatives: the other calls that they have thought of. One can be chosen in the place of this one.
-        instead: the call that was chosen in its place; None if none was.
-        is_in_doubt: whether it may have been made already, so that only a person can say that it is made again.
+        reasoning: the caller's own reason for the call; empty if there is none.
+        alternatives: other calls that the caller considered. The user can choose one of them instead of this call.
+        instead: the call that the user chose instead; None if there is none.
+        is_in_doubt: whether the call may have run already. Then only the user can decide to repeat it.
 
     Args:
         tool: its name.
-        arguments: validated, with defaults.
-        parameters: what they must fit.
-        definition_hash: of the tool's schema and code.
-        check: raises `FingerprintError` if the tool or the permission changed since.
-        why: the reason why a person is asked.
-        details: gives what is shown besides the arguments, of the arguments as they are now.
-        acts_in: the tract that makes the call; that of the question if left out.
+        arguments: the validated arguments, with defaults.
+        parameters: validate changed arguments.
+        definition_hash: the hash of the tool's schema and code.
+        check: raises `FingerprintError` if the tool or the permission changed since the request.
+        why: the reason for the request.
+        details: returns additional information about the current arguments.
+        acts_in: the tract that makes the call; the request's tract by default.
         options: see `Pending`.
     """
 
@@ -402,7 +402,7 @@ class PendingToolCall(ToolQuestion):
 
     @action
     def choose(self, number: Annotated[int, "The number of the alternative, from 1."]) -> None:
-        """Have an alternative done in the place of this call."""
+        """Run an alternative instead of this call."""
         if not 1 <= number <= len(self.alternatives):
             raise PendingError(
                 f"there is no alternative {number}; there are {len(self.alternatives)}, counted from 1"
@@ -410,12 +410,12 @@ class PendingToolCall(ToolQuestion):
         self.take_instead(self.alternatives[number - 1])
 
     def take_instead(self, chosen: Alternative, reason: str = "") -> None:
-        """Reject this call, as another one is chosen in its place. The caller then asks about that one."""
+        """Reject this call in favor of another one. The caller then asks about the chosen call."""
         self.instead = chosen
         self.reject(reason or f"{chosen} was chosen in its place")
 
     def take_place_of(self, other: Any) -> None:
-        """Have this call be the one that was chosen at another question, whose call is an alternative now."""
+        """Replace another request with this call. The other request's call becomes an alternative."""
         before = Alternative(other.tool_name, dict(other.call_arguments), other.reasoning)
         self.reasoning = other.instead.why
         self.alternatives = (before, *(one for one in other.alternatives if one is not other.instead))
@@ -441,12 +441,12 @@ class PendingToolCall(ToolQuestion):
 
     @property
     def offered_actions(self) -> frozenset[str]:
-        """The names of the actions; an alternative can be chosen where there are some."""
+        """The names of the actions. `choose` is one of them if there are alternatives."""
         offered = super().offered_actions
         return offered if self.alternatives else offered - {"choose"}
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """Return the arguments, but for those that stand there as a text."""
+        """Return the arguments, without those that the details show as a text."""
         texts = [block for block in self._told_details().blocks if block.language == "text"]
         return tuple(
             replace(
@@ -461,7 +461,7 @@ class PendingToolCall(ToolQuestion):
         )
 
     def more_tables(self) -> tuple[ValueTable, ...]:
-        """Return what its maker says of it, and the alternatives, besides what others show."""
+        """Return the details of the tool, the caller's reasoning, and the alternatives."""
         said = (ValueRow("reasoning", "", self.reasoning[:_LONGEST_REASONING]),) if self.reasoning else ()
         others = tuple(
             ValueRow(f"alternative {number}", "", str(other), other.why)
@@ -475,7 +475,7 @@ class PendingToolCall(ToolQuestion):
         return (*told.tables, *super().more_tables(), *(table for table in tables if table.rows))
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """Return the code of the operation that it fires, and what the tool shows of the call."""
+        """Return the code of the operation that it fires, and the tool's own code blocks."""
         return (*super().code_blocks(), *self._told_details().blocks)
 
     def _told_details(self) -> CallDetails:
@@ -483,7 +483,7 @@ class PendingToolCall(ToolQuestion):
             return CallDetails()
         try:
             return self._details(self.fields)
-        except TractError as error:  # the arguments were changed to something that cannot be
+        except TractError as error:  # the user changed the arguments to invalid values
             wrong = (ValueRow("as it is now", "", "it cannot be done", str(error)),)
             return CallDetails((ValueTable("What is wrong", wrong, "nothing"),))
 
@@ -499,19 +499,19 @@ class PendingToolCall(ToolQuestion):
 
     @property
     def call_arguments(self) -> dict[str, Any]:
-        """The arguments of the call, as approved."""
+        """The approved arguments of the call."""
         return self.fields
 
     def check_current(self) -> None:
-        """Check that tool, permission and branch are the ones that were asked about."""
+        """Check that tool, permission and branch have not changed since the request."""
         self._check()
         self.check_branch()
 
     def summary(self) -> str:
-        """Return what the tool does."""
+        """Return the description of the tool."""
         return self._description
 
     def why(self) -> str:
-        """Return who wants to call it, and why a person is asked."""
+        """Return the caller, and the reason for the request."""
         asked = self._why or f"{self.actor} wants to make this call; a person's own cell is not asked."
         return " ".join(filter(None, (asked, self.about_operation(), self.about_rewrite())))

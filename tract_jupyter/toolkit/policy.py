@@ -1,4 +1,4 @@
-"""Actions of policies: a policy calls a tool, or awaits a decision about the call."""
+"""Actions of policies: a policy calls a tool, or waits for a decision about the call."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class PendingPolicy(ToolPending):
-    """Call a tool because a policy says so.
+    """Call a tool for a policy.
 
-    A standing approval of it is one of the tool with these values.
+    A standing approval covers the tool with these values.
 
     Args:
         fields: see `about`.
@@ -64,21 +64,21 @@ class PendingPolicy(ToolPending):
         return f"Policy {self.policy_name}: {self.action_type}"
 
     def summary(self) -> str:
-        """Return what would be done."""
+        """Return the planned action in one sentence."""
         return f"The policy {self.policy_name!r} wants to call the tool {self.action_type!r}."
 
     def why(self) -> str:
-        """Return the policy's reason, and why a person is asked."""
+        """Return the policy's reason, with a text about the operation that the call fires."""
         return f"{self.reason or 'The policy gives no reason.'} {self.about_operation()}".rstrip()
 
 
 class PolicyCalls:
-    """The calls of policies, as far as they are allowed.
+    """The permitted calls of policies.
 
     Args:
-        tract: where their pendings belong.
+        tract: the tract of the requests.
         executor: calls the tools.
-        firing: has pendings decided.
+        firing: runs handlers and asks the user about requests.
     """
 
     def __init__(self, tract: object, executor: ToolExecutor, firing: Firing) -> None:
@@ -96,24 +96,24 @@ class PolicyCalls:
         permission: Permission | None = None,
         unhandled: Callable[[PendingPolicy], object] | None = None,
     ) -> Any:
-        """Call a tool because a policy says so, and return its result.
+        """Call a tool for a policy, and return its result.
 
-        A handler on `policy` may decide. Otherwise the executor's permission does, for the actor `policy:<name>`: the
-        call is allowed, or denied, or a standing approval or a person is asked for.
+        A handler on `policy` may decide. Otherwise, the executor's permission for the actor `policy:<name>` decides.
+        It allows or denies the call, or it requires a standing approval or the user's approval.
 
         Args:
             policy_name: the policy.
             action_type: the tool's name.
-            action_params: what it is called with.
-            reason: why, for whoever decides.
-            permission: instead of the executor's, where the level of autonomy says otherwise. What the executor denies
-                stays denied.
-            unhandled: is called if no handler decides, instead of the permission; it may raise.
+            action_params: the arguments of the call.
+            reason: the policy's reason, for the handler or the user.
+            permission: replaces the executor's permission if the level of autonomy differs from it. It cannot allow a
+                call that the executor denies.
+            unhandled: replaces the permission if no handler decides. It may raise an exception.
 
         Raises:
             ParameterError: the values do not fit the tool.
-            RejectedError: it was turned down.
-            UndecidedError: it waits in the inbox.
+            RejectedError: the call was rejected.
+            UndecidedError: the request waits in the inbox.
             ToolExecutionError: there is no such tool, or its call failed.
         """
         tool, fields = self._wanted(policy_name, action_type, action_params, reason)
@@ -132,19 +132,19 @@ class PolicyCalls:
         *,
         reason: str = "",
     ) -> PendingPolicy:
-        """Return the pending whose approval does what `apply` would; the arguments are the same.
+        """Return a request whose approval has the effect of `apply`, with the same arguments.
 
-        It is in the inbox until it is decided.
+        The request stays in the inbox until it is decided.
         """
         _, fields = self._wanted(policy_name, action_type, action_params, reason)
         return self.keep(self._pending(fields))
 
     def keep(self, pending: PendingPolicy) -> PendingPolicy:
-        """Put a pending into the inbox; return the open one that asks the same, if there is one."""
+        """Add a request to the inbox, or return the identical open request."""
         return self._firing.keep(pending)
 
     def tool(self, action_type: str, action_params: Mapping[str, Any]) -> ToolDefinition:
-        """Return the tool that a policy wants to call.
+        """Return the tool for a policy's planned call.
 
         Raises:
             ParameterError: the values do not fit the tool.
@@ -160,13 +160,13 @@ class PolicyCalls:
         return self._firing.bus.listens("policy")
 
     def is_decided_by_handlers(self, tool: ToolDefinition) -> bool:
-        """Return True if handlers decide about calls of policies, or about what the tool does."""
+        """Return True if handlers decide about calls of policies, or about the tool's effect."""
         return self.has_handlers or self._firing.bus.listens(tool.name)
 
     def _wanted(
         self, policy_name: str, action_type: str, action_params: Mapping[str, Any] | None, reason: str
     ) -> tuple[ToolDefinition, dict[str, Any]]:
-        """Return the tool that a policy wants to call, and the checked fields of the pending."""
+        """Return the tool for a policy's planned call, and the checked fields of the request."""
         check_text(policy_name, "policy_name")
         values = action_params if action_params is not None else {}
         tool = self._tool_of(action_type, values)
@@ -184,7 +184,7 @@ class PolicyCalls:
         return self.restored(fields, triggered_by=f"policy {name}", actor=policy_actor(name))
 
     def restored(self, fields: dict[str, Any], **options: Any) -> PendingPolicy:
-        """Make the pending of a policy's call from its fields."""
+        """Return the request for a policy's call, built from its fields."""
 
         def run(fields: dict[str, Any]) -> Any:
             return self._call(fields, pending.choice)
@@ -193,7 +193,7 @@ class PolicyCalls:
         return pending
 
     def _call(self, fields: dict[str, Any], choice: ActionChoice | None = None) -> Any:
-        """Call the tool; whoever decides such things has said that it may be called."""
+        """Call the tool. The caller has checked that the call is approved."""
         bridge = ToolBridge(self._executor, actor=policy_actor(fields["policy_name"]))
         approval = Approval(fields["definition_hash"], choice)
         return bridge.call(fields["action_type"], fields["action_params"], approval=approval)
@@ -215,7 +215,7 @@ def policy_actor(policy_name: str) -> str:
 
 
 def _default(permission: Permission, pending: PendingPolicy) -> Unhandled:
-    """Return the outcome if no handler decides."""
+    """Return the outcome for a request that no handler decides."""
     if permission is Permission.ALLOW:
         return "approve"
     if permission is Permission.ASK:

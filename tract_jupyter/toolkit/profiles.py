@@ -1,4 +1,4 @@
-"""Tool profiles: which tools an agent is shown, which its scripts may call, and how each is described to it."""
+"""Tool profiles: the tools that an agent sees, the tools that its scripts may call, and their descriptions."""
 
 from __future__ import annotations
 
@@ -19,44 +19,43 @@ if TYPE_CHECKING:
 DISCOVERY: Final = ("tools_search", "tools_describe")
 """The tools that find tools."""
 CODE_MODE: Final = ("notebook_execute", *DISCOVERY)
-"""The tools that a model is shown whose calls are made by its scripts."""
+"""The tools that a model sees if its scripts make the calls."""
 AGENT_TOOLS: Final = (
     "agent_create", "agent_call", "agent_update", "agent_list", "agent_retire", "agent_promote"
 )  # fmt: skip
-"""The tools that make agents and call them."""
+"""The tools that create and call agents."""
 _IN_CODE: Final = " in code"
-"""The end of the name of a profile in code mode."""
+"""The suffix of a profile name in code mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolConfig:
-    """The settings of one tool in a profile: whether the tool belongs to it, and how it is described."""
+    """The settings of one tool in a profile: whether it belongs to the profile, and its description."""
 
     enabled: bool = True
     description: str | None = None
-    """For the model; None for the tool's own."""
+    """The description for the model; None for the tool's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolProfile:
-    """A set of tools with their descriptions. A toolset with it shows these, and refuses calls of any other tool."""
+    """A set of tools with their descriptions. A toolset shows these tools, and refuses calls of any other tool."""
 
     name: str
     tool_configs: Mapping[str, ToolConfig]
-    """By tool name. Other tools are left out, unless one of the following attributes says otherwise."""
+    """By tool name. Other tools do not belong to the profile, unless one of the following attributes includes them."""
     has_others: bool = False
-    """True if tools that are not built in belong to it without being named: those of the user, of operations, ..."""
+    """True to include all tools that are not built in, such as tools of the user and of operations."""
     has_built_in: bool = False
-    """True if the built-in tools belong to it without being named."""
+    """True to include all built-in tools."""
     callable_from_code: ToolProfile | None = None
-    """The tools that its scripts may call; None for those that it shows."""
+    """The tools that its scripts may call; None for the tools that it shows."""
 
     def __post_init__(self) -> None:
-        """Check what a person wrote.
+        """Check the user's values.
 
         Raises:
-            ContentError: a tool is given something else than a `ToolConfig`, or its scripts something else than a
-                profile.
+            ContentError: a tool has a value that is not a `ToolConfig`, or `callable_from_code` is not a profile.
         """
         if not (self.callable_from_code is None or isinstance(self.callable_from_code, ToolProfile)):
             raise ContentError(
@@ -78,19 +77,19 @@ class ToolProfile:
         return self.has_built_in if tool.owner == BUILT_IN else self.has_others
 
     def filter_tools(self, tools: Iterable[ToolDefinition]) -> list[ToolDefinition]:
-        """Return those of some tools that belong to it, with its descriptions."""
+        """Return the tools that belong to the profile, with its descriptions."""
         return [self._described(tool) for tool in tools if self.has(tool)]
 
     @property
     def in_code(self) -> ToolProfile:
-        """The profile that its scripts are bound to."""
+        """The profile that limits its scripts."""
         return self.callable_from_code or self
 
     def as_code_mode(self) -> ToolProfile:
-        """Return the profile that shows three tools, to run scripts and to find tools, and has the rest in code.
+        """Return a profile that shows three tools, which run scripts and find tools. Scripts call the rest.
 
-        A model that goes by it carries three schemas instead of all, and what tools give back stays in its scripts.
-        Locks, permission and review hold for the calls of scripts as for any other.
+        A model with this profile receives three schemas instead of all, and results of tools stay in its scripts.
+        Locks, permission and review apply to the calls of scripts as to any other.
         """
         shown = {name: ToolConfig() for name in CODE_MODE}
         found = {name: ToolConfig() for name in DISCOVERY if name not in self.tool_configs}
@@ -98,7 +97,7 @@ class ToolProfile:
         return ToolProfile(f"{self.name}{_IN_CODE}", shown, callable_from_code=in_code)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return which tools belong to it, as JSON data: without descriptions, and without what scripts may call."""
+        """Return the selection of tools as JSON data, without descriptions and without `callable_from_code`."""
         configs = self.tool_configs.items()
         return {
             "name": self.name,
@@ -110,7 +109,7 @@ class ToolProfile:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ToolProfile:
-        """Return a profile from what `to_dict` gave."""
+        """Return the profile for the data of `to_dict`."""
         left_out = dict.fromkeys(data["left_out"], ToolConfig(enabled=False))
         configs = {**dict.fromkeys(data["tools"], ToolConfig()), **left_out}
         return cls(data["name"], configs, has_others=data["has_others"], has_built_in=data["has_built_in"])
@@ -138,7 +137,7 @@ def get_profile(name: str) -> ToolProfile:
 
 
 def find_profile(name: str) -> ToolProfile | None:
-    """Return the built-in profile of a name, also in code mode; None if there is none."""
+    """Return the built-in profile with a name, also in code mode; None if there is none."""
     base = _PROFILES.get(name.removesuffix(_IN_CODE))
     return base if base is None or base.name == name else base.as_code_mode()
 
@@ -159,7 +158,7 @@ _PROFILES: Final = {
 
 
 def profile_of(given: str | ToolProfile) -> ToolProfile:
-    """Return the profile that a name stands for; a profile as it is.
+    """Return the built-in profile with a name. Return a profile object unchanged.
 
     Raises:
         ContentError: there is no such profile.
@@ -172,7 +171,7 @@ def profile_of(given: str | ToolProfile) -> ToolProfile:
 
 
 def rights_of(granted: str | ToolProfile | None) -> ToolProfile | None:
-    """Return the profile of what is granted; None for everything.
+    """Return the profile of granted tools; None for all tools.
 
     Raises:
         ContentError: there is no such profile.

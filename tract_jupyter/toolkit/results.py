@@ -23,13 +23,13 @@ class ToolResult(NamedTuple):
     """The result of a call.
 
     Attributes:
-        output: the handler's own value.
+        output: the handler's value, unchanged.
         error: the problem, and the allowed values.
         cause: the exception, if there was one.
-        denied: it was refused. False if it failed.
-        replayed: it is the result of an earlier run of a script, and nothing was called.
-        told: the text for a model, if it is not made from the output.
-        images: the images that a model gets with it.
+        denied: whether the call was refused; False if it failed.
+        replayed: whether an earlier run of a script made this call. Nothing was called this time.
+        told: the text for a model, if it differs from the output.
+        images: the images for a model.
     """
 
     tool_name: str
@@ -48,7 +48,7 @@ class ToolResult(NamedTuple):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as JSON data; of an output without such a form its type, and how it shows itself."""
+        """Return the result as JSON data. If the output has no JSON form, the data has its type and a short `repr`."""
         if not self.success:
             return {"error": self.error, **({"denied": True} if self.denied else {})}
         told: dict[str, Any] = {} if self.told is None else {"told": self.told}
@@ -63,26 +63,26 @@ class ToolResult(NamedTuple):
 
     @classmethod
     def from_json(cls, name: str, told: Mapping[str, Any]) -> ToolResult:
-        """Return the result of a tool again from what `to_json` gave."""
+        """Rebuild the result of a tool from the data of `to_json`."""
         if "error" in told:
             return cls(name, success=False, error=told["error"], denied=told.get("denied", False))
         if "output" in told:
             images = (AttachedFile.of(file, base64.b64decode(data)) for file, data in told.get("images", ()))
             return cls(name, success=True, output=told["output"], told=told.get("told"), images=tuple(images))
         shown = str(told["shown"])
-        # a class of that name, as errors about it say the name
+        # a class with that name, because errors show the name
         kind = type(str(told.get("type")).replace("\0", ""), (), {"__repr__": lambda _: shown})
         return cls(name, success=True, output=kind())
 
     def value(self, arguments: Mapping[str, Any]) -> Any:
-        """Return the bare output, for code. `str()` of a dict or list gives the text for a model, if there is one.
+        """Return the output for code. If there is a text for a model, `str()` of a dict or list returns it.
 
         Args:
-            arguments: of the call, for the error.
+            arguments: the arguments of the call, for the error.
 
         Raises:
             ToolDeniedError: the call was not allowed.
-            ToolExecutionError: anything else that went wrong; the cause is `__cause__`.
+            ToolExecutionError: the call failed for another reason; the cause is `__cause__`.
         """
         __tracebackhide__ = True
         if self.success:
@@ -93,7 +93,7 @@ class ToolResult(NamedTuple):
 
 
 class StructuredDict(dict[str, Any]):
-    """A dict that a tool returned with a text for a model: `content`, which `str()` gives as well."""
+    """A dict with a text for a model. `content` and `str()` return the text."""
 
     content = ""
 
@@ -102,7 +102,7 @@ class StructuredDict(dict[str, Any]):
 
 
 class StructuredList(list[Any]):
-    """A list that a tool returned with a text for a model: `content`, which `str()` gives as well."""
+    """A list with a text for a model. `content` and `str()` return the text."""
 
     content = ""
 
@@ -123,10 +123,10 @@ def _with_content(value: Any, content: str) -> Any:
 
 
 def result_of(name: str, output: Any) -> ToolResult:
-    """Return the result that a handler's value stands for.
+    """Convert a handler's value into a result.
 
-    Many handlers report failure as `{"error": "why"}`, often with more keys that explain it. A dict with other keys is
-    a failure only if its `error` is a text that is not empty: a number may be a measure, and None says all is well.
+    Many handlers report a failure as `{"error": "why"}`, often with more keys that explain it. A dict with other keys
+    is a failure only if its `error` is a non-empty string. A number may be a measurement, and None means success.
     """
     if isinstance(output, ToolResult):
         return output
@@ -142,7 +142,7 @@ def result_of(name: str, output: Any) -> ToolResult:
 
 
 def for_model(result: ToolResult, limit: int) -> ToolResult:
-    """Return the result for a model: JSON data of at most `limit` bytes, or why it cannot be shown."""
+    """Return the result for a model: JSON data of at most `limit` bytes, or an error."""
     if not result.success:
         return result._replace(error=printable(result.error, _LONGEST_ERROR))
     shown = result.output if result.told is None else result.told.encode(errors="replace").decode()
@@ -168,7 +168,7 @@ _SCALARS: Final = frozenset({int, float, bool, type(None)})
 def rough_size(value: Any, depth: int = 3) -> int:
     """Estimate the length of a value's JSON from 20 entries of each container, three levels deep."""
     kind = type(value)
-    if kind in _SCALARS:  # most values, and every call is measured
+    if kind in _SCALARS:  # the most common case; every call is measured
         return _SCALAR
     if kind is str or isinstance(value, str | bytes):
         return len(value) + 2
@@ -203,9 +203,9 @@ def _extrapolate(total: int, length: int) -> int:
 
 
 class CallRecord(NamedTuple):
-    """The record of a call that code made. Sizes are in characters of JSON, roughly.
+    """The record of a call by code. Sizes are approximate numbers of JSON characters.
 
-    A named tuple: one is made at every call, and a frozen dataclass takes four times as long to make.
+    Every call creates a record. A named tuple is four times faster to create than a frozen dataclass.
     """
 
     tool: str

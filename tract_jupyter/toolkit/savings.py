@@ -1,10 +1,10 @@
-"""What a model is not sent because its scripts make the calls.
+"""The tokens that a model does not receive because its scripts make the calls.
 
-Without scripts, each call is a request of its own. Every request sends the schemas of all tools, and all calls and
-results before it once more. With a script there are two: one that the script comes of, and one that has its code and
-what it told. Both send the schemas of the few tools that are shown then, and the instructions for scripts.
+Without scripts, each call needs a separate request. Every request sends the schemas of all tools again, and all
+earlier calls and results. A script needs two requests. The model writes the script in the first one, and receives its
+code and output in the second one. Both send only the schemas of a few tools, and the instructions for scripts.
 
-What else is in the conversation would be sent in every request too, and is counted on neither side.
+Every request would also send the rest of the conversation. Neither side counts it.
 """
 
 from __future__ import annotations
@@ -31,16 +31,18 @@ TOKENS_PER_CALL: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Savings:
-    """The tokens that requests sent, or would have sent; those of several scripts can be added up.
+    """The tokens that requests sent, or would have sent. The values of several scripts can be added.
 
     Attributes:
-        scripts: how many scripts this is about. One that calls nothing has no other way to be compared with.
-        searches: requests by which a model looked for tools, outside of scripts. Who is shown all needs none.
-        calls: that the scripts made.
-        schema_tokens: of the tools' schemas in all requests, one for each call and one for what comes of them.
-        exchanged_tokens: of calls and results, each as often as it would have been sent.
-        shown_tokens: of the schemas and instructions that were sent instead, in two requests for each script.
-        script_tokens: of code, and what it told; of searches, and what they found.
+        scripts: number of scripts. A script without calls does not count, because there is nothing to compare.
+        searches: requests in which a model searched for tools, outside of scripts. A model with all schemas needs
+            none.
+        calls: number of calls by the scripts.
+        schema_tokens: tool schemas in all requests without scripts: one request per call, and one per script for the
+            end.
+        exchanged_tokens: calls and results, each as often as separate requests would send it.
+        shown_tokens: schemas and instructions in the actual requests, two per script.
+        script_tokens: code and output of the scripts, and searches with their results.
     """
 
     scripts: int = 0
@@ -63,17 +65,17 @@ class Savings:
 
     @property
     def saved(self) -> int:
-        """The difference; negative where scripts cost more than they spare."""
+        """The difference; negative if scripts cost more than they save."""
         return self.one_by_one - self.in_code
 
     @property
     def share(self) -> float:
-        """The part of the tokens that was saved: 0.97 are 97 %."""
+        """The saved fraction of the tokens: 0.97 means 97 %."""
         return self.saved / self.one_by_one if self.one_by_one else 0.0
 
     @property
     def verdict(self) -> str:
-        """The one number, in words."""
+        """The result in one sentence."""
         if self.saved < 0:
             return f"≈ {-self.saved:,} tokens more than separate calls would send"
         return f"≈ {self.saved:,} tokens saved ({self.share:.0%})"
@@ -97,23 +99,23 @@ _COUNTED_CALLS: Final = 200
 _COUNTED_CHARACTERS: Final = 200_000
 _COUNTED_OF_ONE: Final = 50_000
 _DUMPED: Final = 400_000
-_USUAL: Final = 4  # characters of a token, as long as nothing was counted
+_USUAL: Final = 4  # characters per token, until a text was counted
 
 
 class Exchanged:
     """The calls and results of one script, in tokens.
 
-    The first 200 calls are counted, up to 200,000 characters, and a long one by its beginning. From there on, tokens
-    are estimated by what a character came to so far, so that a loop of many calls is not slowed down.
+    It counts the first 200 calls, up to 200,000 characters in total, and only the beginning of a long text. It
+    estimates later calls from the average so far. A loop with many calls therefore stays fast.
 
     Args:
-        count: counts the tokens of a text.
-        longest: characters of a result that a model would be shown.
+        count: returns the number of tokens of a text.
+        longest: maximum number of characters of a result for a model.
 
     Attributes:
-        calls: how many there were.
-        tokens: of all, each sent once.
-        sent: of all, each sent as often as there are requests after it.
+        calls: number of calls.
+        tokens: tokens of all calls and results, each sent once.
+        sent: tokens of all calls and results, each sent as often as later requests repeat it.
     """
 
     def __init__(self, count: Callable[[str], int], longest: int) -> None:
@@ -126,13 +128,13 @@ class Exchanged:
         self._read_tokens = 0
 
     def add(self, name: str, arguments: Mapping[str, Any], result: ToolResult, rough: int) -> None:
-        """Count one call, after those before it.
+        """Count the next call.
 
         Args:
             name: the tool.
-            arguments: of the call.
-            result: of the call; of a failed one, the error is what a model is told.
-            rough: the characters of both, estimated.
+            arguments: the arguments of the call.
+            result: the result of the call. For a failed call, the error counts.
+            rough: the estimated number of characters of both.
         """
         told = result.error
         if result.success:
@@ -146,7 +148,7 @@ class Exchanged:
         self.sent += self.tokens
 
     def go_on(self, calls: int, tokens: int, sent: int) -> None:
-        """Continue where another process stopped."""
+        """Continue with the counts of another process."""
         self.calls, self.tokens, self.sent = calls, tokens, sent
 
     def _counted(self, value: Any) -> int:
@@ -165,7 +167,7 @@ class Exchanged:
 
 
 def _read(value: Any) -> tuple[str, int]:
-    """Return a value as a model reads it, or the beginning of that, and how long all of it is, about."""
+    """Return a value as a model reads it, possibly only its beginning, and its approximate total length."""
     if isinstance(value, str):
         return value, len(value)
     size = rough_size(value)
@@ -174,12 +176,12 @@ def _read(value: Any) -> tuple[str, int]:
             text = json.dumps(value, ensure_ascii=False)
             return text, len(text)
         return _beginning(value), size
-    except Exception:  # noqa: BLE001 # what has no JSON form would not reach a model, and its code may do anything
+    except Exception:  # noqa: BLE001 # without a JSON form, it never reaches a model; its code may raise anything
         return "", 0
 
 
 def _beginning(value: Any) -> str:
-    """Return the beginning of a large value's JSON, without making all of it."""
+    """Return the beginning of a large value's JSON without encoding all of it."""
     pieces, length = [], 0
     for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):
         pieces.append(piece)
@@ -196,13 +198,13 @@ def schema_tokens(
     *,
     without: Collection[str] = (),
 ) -> int:
-    """Return the tokens of the schemas of a profile's tools, as one request sends them.
+    """Return the number of tokens of a profile's schemas in one request.
 
     Args:
-        tools: all that there are, by name.
-        profile: which of them are shown.
-        count: counts the tokens of a text.
-        without: the names of tools that are not counted.
+        tools: all tools, by name.
+        profile: selects the tools.
+        count: returns the number of tokens of a text.
+        without: the names of tools that do not count.
     """
     names = {name: short for short, name in provider_names(tools).items()}
     shown = [

@@ -1,7 +1,7 @@
 """`tools`: every tool as a plain Python function.
 
-The functions are made from the tools' schemas when they are asked for, so the module is live: a tool appears here, or
-disappears, at once.
+Each access builds the function from the tool's current schema. New tools therefore appear at once, and removed tools
+disappear at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOG_LENGTH = 10_000
 
 
 class ToolBridge:
-    """The bridge by which code calls tools; it logs each call.
+    """The bridge from code to tools. It logs each call.
 
     Attributes:
         call_log: the newest 10,000 calls, oldest first.
@@ -43,13 +43,13 @@ class ToolBridge:
         self.call_log: deque[CallRecord] = deque(maxlen=_LOG_LENGTH)
 
     def call(self, name: str, arguments: Mapping[str, Any], *, approval: Approval | None = None) -> Any:
-        """Call a tool and return its bare result; within a script, as that script.
+        """Call a tool and return its output. Within a script, the script makes the call.
 
-        `approval`: of this call, if it was decided about already.
+        `approval`: the approval of this call, if there is one already.
 
         Raises:
-            ToolDeniedError: it was not allowed.
-            ToolExecutionError: anything else that went wrong; the cause is `__cause__`.
+            ToolDeniedError: the call was not allowed.
+            ToolExecutionError: the call failed for another reason; the cause is `__cause__`.
         """
         __tracebackhide__ = True
         started = perf_counter()
@@ -71,23 +71,23 @@ class ToolBridge:
 
 
 class ToolsModule(types.ModuleType):
-    """The module object that is called `tools` in a notebook, and each namespace in it.
+    """The module object `tools` in a notebook, or one of its namespaces.
 
     Args:
-        bridge: what its functions call.
-        name: the module's.
-        namespace: whose tools it has; empty for those that have none.
+        bridge: makes the calls of its functions.
+        name: the name of the module.
+        namespace: the namespace of its tools; empty for the tools without one.
     """
 
     def __init__(self, bridge: ToolBridge, name: str = "tools", namespace: str = "") -> None:
         super().__init__(
             name, f"Every tool as a function: {name}.list_tools() names them, {name}.<name>? explains one."
         )
-        # a name that no tool comes to
+        # no tool can have this name
         self.__dict__["__helpers__"] = _Helpers(bridge, name, namespace)
 
     def __getattr__(self, name: str) -> Any:
-        # Only for names that the module's own dict lacks, which is all tools.
+        # Python calls this only for names that the module's dict lacks: for all tools.
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         return self.__dict__["__helpers__"].find(name)
@@ -107,7 +107,7 @@ class ToolsModule(types.ModuleType):
 
 
 class _Helpers:
-    """The names of `tools`, and what it offers besides the tools."""
+    """The names of `tools`, and its helper functions."""
 
     def __init__(self, bridge: ToolBridge, module: str, namespace: str) -> None:
         self._bridge = bridge
@@ -118,10 +118,10 @@ class _Helpers:
         self._spaces: dict[str, ToolsModule] = {}
 
     def find(self, name: str) -> Any:
-        """Return the function, namespace or helper of a name.
+        """Return the function, namespace or helper with a name.
 
         Raises:
-            AttributeError: nothing here has that name.
+            AttributeError: there is no such name.
         """
         executor = self._bridge.executor
         stub, definition = self._stubs.get(name, (None, None))
@@ -150,17 +150,17 @@ class _Helpers:
         return [*self.functions(), *([] if self.namespace else self._bridge.executor.namespaces())]
 
     def list_tools(self) -> dict[str, str]:
-        """Return every tool's Python name and the first line of what it does."""
+        """Return the first line of every tool's description, by Python name."""
         return {
             short: (tool.description.splitlines() or [""])[0] for short, tool in self._all_functions().items()
         }
 
     def stub_source(self, names: Iterable[str] | None = None, *, docs: bool = True) -> str:
-        """Return the tools as the text of a `.pyi` file: for a prompt, or for a type checker.
+        """Return the tools as the text of a `.pyi` file, for a prompt or a type checker.
 
         Args:
-            names: the Python names of those that are wanted; all if left out.
-            docs: whether it says what the tools and their arguments are for.
+            names: the Python names of the tools; all by default.
+            docs: include the descriptions of tools and arguments.
 
         Raises:
             ToolExecutionError: there is no such tool.
@@ -175,25 +175,25 @@ class _Helpers:
         return stub_source({name: known[name] for name in wanted}, docs=docs)
 
     def _all_functions(self) -> dict[str, ToolDefinition]:
-        """Return these tools, and those of the namespaces here."""
+        """Return the tools of this module and of its namespaces."""
         return self.functions() if self.namespace else all_functions(self._bridge.executor.tools())
 
     @property
     def call_log(self) -> deque[CallRecord]:
-        """The newest calls, with the seconds that they took."""
+        """The newest calls, with their duration in seconds."""
         return self._bridge.call_log
 
     def savings(self) -> Savings:
-        """Return what scripts have saved here; calls outside of scripts are nobody's savings."""
+        """Return the savings of scripts. Calls outside of scripts do not count."""
         return self._bridge.executor.savings
 
 
 def make_stub(
     name: str, tool: ToolDefinition, call: Callable[[str, dict[str, Any]], Any]
 ) -> Callable[..., Any]:
-    """Make the function of a tool: `name(arguments...)`, with signature, annotations and docstring.
+    """Return the function of a tool: `name(arguments...)`, with signature, annotations and docstring.
 
-    `call` makes the call, given the tool's own name and the arguments by name.
+    `call` makes the call. It receives the tool's own name and the arguments by name.
     """
     target = tool.name
 
@@ -218,13 +218,13 @@ def _bind(tool: ToolDefinition, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 def executor_of(module: ToolsModule) -> tuple[ToolExecutor, str]:
-    """Return what runs the tools of a module, and whose they are: its namespace, empty for `tools` itself."""
+    """Return the executor and the namespace of a module. The namespace of `tools` itself is empty."""
     helpers: _Helpers = module.__dict__["__helpers__"]
     return helpers.executor, helpers.namespace
 
 
 def generate_tools_module(bridge: ToolBridge, name: str = "tools") -> ToolsModule:
-    """Make the module of a bridge. It is not put into `sys.modules`."""
+    """Return the module of a bridge. It does not become part of `sys.modules`."""
     return ToolsModule(bridge, name)
 
 

@@ -1,6 +1,6 @@
-"""A toolset: the tools as an agent has them. It shows one profile, and refuses calls of any other tool.
+"""A toolset: the tools in the form that an agent receives. It shows one profile, and refuses calls of any other tool.
 
-Each format uses the names that providers allow; the executor knows a tool by that name too.
+Each format uses names that providers allow. The executor accepts these names as well.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit.results import ToolResult
 
 _LIKENESS: Final = 0.3
-"""How much of two names has to be the same for one to be named in the place of the other, from 0 to 1."""
+"""The minimum similarity of a suggested name, from 0 to 1."""
 
 
 READ_ON: Final = "read_result"
-"""The tool that reads on in what was cut; whoever has any tools has this one."""
+"""The tool that reads the rest of a truncated result. Every caller with any tools has it."""
 
 
 class Asking(Protocol):
-    """The protocol of what has the calls of one step decided about."""
+    """The protocol of a reviewer that asks about all calls of one step together."""
 
     def granted(self, pending: Any) -> bool:
         """Approve a request if a standing approval or an earlier decision of the user covers it."""
@@ -47,23 +47,23 @@ class Asking(Protocol):
         ...
 
     def decide_together(self, pendings: Sequence[Any]) -> tuple[list[Any], Exception | None]:
-        """Ask about several questions, and return what was asked, and why some were left open."""
+        """Ask about several requests. Return the asked ones, and the reason why some stay open."""
         ...
 
     def catch_up(self, pending: Any) -> str:
-        """Follow what was decided elsewhere."""
+        """Apply a decision that was made elsewhere."""
         ...
 
 
 class Toolset:
-    """A bound view of an executor: its tools, permission and locks, for one actor, with the tools of one profile.
+    """A view of an executor for one actor and one profile: its tools, permission and locks.
 
     Args:
         executor: runs the tools.
-        profile: which tools there are.
-        actor: who calls them, for the permission: `agent:<id>`, ...
-        overrides: other descriptions, by the tool's name.
-        permission: of an actor that acts at a level of autonomy; the executor's own if left out.
+        profile: selects the tools.
+        actor: the caller, for the permission: `agent:<id>`, ...
+        overrides: replacement descriptions, by tool name.
+        permission: the permission of an actor at a level of autonomy; the executor's own permission by default.
 
     Raises:
         UnknownToolError: a description is for a tool that the profile does not have.
@@ -94,14 +94,14 @@ class Toolset:
 
     @property
     def reviewer(self) -> Asking:
-        """The part that has persons decide about its calls: that of the tract that the tools belong to."""
+        """The reviewer of the tools' tract, which asks the user about calls."""
         return self._executor.reviewer
 
     def in_conversation(self, executor: ToolExecutor) -> Toolset:
-        """Return the toolset for a conversation that is kept in another tract, which reads on in its own results.
+        """Return a toolset for a conversation in another tract. Its `read_result` reads that tract's results.
 
         Args:
-            executor: of the tract that has the conversation.
+            executor: the executor of the conversation's tract.
         """
         if executor is self._executor:
             return self
@@ -110,15 +110,15 @@ class Toolset:
         return made
 
     def key_of(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """Return what makes a call the same call as another one: the tool and the arguments, whatever their order."""
+        """Return a key that identical calls share: the tool and the arguments in any order."""
         return digest([name, arguments])
 
     def _runs(self, name: str) -> ToolExecutor:
-        """Return what runs a tool."""
+        """Return the executor that runs a tool."""
         return self._conversation if self._conversation is not None and name == READ_ON else self._executor
 
     def tools(self) -> dict[str, ToolDefinition]:
-        """Return the tools that can be called now, by name, with the profile's descriptions; no locked ones."""
+        """Return the callable tools by name, with the profile's descriptions and without locked tools."""
         locks = self._executor.locks
         return {
             tool.name: replace(tool, description=self._overrides[tool.name])
@@ -129,12 +129,12 @@ class Toolset:
         }
 
     def schemas(self, format: SchemaFormat = "openai", *, strict: bool = False) -> list[dict[str, Any]]:  # noqa: A002
-        """Return the tools for a model.
+        """Return the schemas of the tools for a model.
 
         Args:
             format: `openai`, `anthropic` or `mcp`.
-            strict: in OpenAI's strict mode. A tool whose parameters that mode cannot express, such as a
-                `dict[str, Any]`, is marked `strict: False`.
+            strict: use OpenAI's strict mode. A tool is marked `strict: False` if this mode cannot express its
+                parameters, such as a `dict[str, Any]`.
 
         Raises:
             ContentError: there is no such format, or it has no strict mode.
@@ -143,10 +143,10 @@ class Toolset:
         return [shaped(name, tool) for name, tool in self._provided().items()]
 
     def execute(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """Call a tool. Failures and refusals are in the result; see `ToolExecutor.execute`.
+        """Call a tool. The result reports failures and refusals; see `ToolExecutor.execute`.
 
-        The output is plain JSON data. What has no JSON form, or more bytes of it than the executor's
-        `result_bytes`, is an error that says so.
+        The output is plain JSON data. An output without a JSON form, or with more bytes than the executor's
+        `result_bytes`, becomes an error.
         """
         result = self._runs(name).execute(
             name, arguments, actor=self.actor, profile=self.profile, permission=self._permission
@@ -154,24 +154,24 @@ class Toolset:
         return for_model(result, self._executor.result_bytes)
 
     def prepare(self, name: str, arguments: Mapping[str, Any], *, doubt: str = "") -> Call | ToolResult:
-        """Look at a call without making it; see `ToolExecutor.prepare`."""
+        """Check a call without making it; see `ToolExecutor.prepare`."""
         return self._runs(name).prepare(
             name, arguments, actor=self.actor, profile=self.profile, doubt=doubt, permission=self._permission
         )
 
     def with_profile(self, profile: ToolProfile) -> Toolset:
-        """Return the toolset of the same actor, with the same words, for another profile."""
+        """Return a toolset with the same actor and descriptions for another profile."""
         made = copy(self)
         made.profile = profile
         made._check_overrides()  # noqa: SLF001 # its own copy
         return made
 
     def has(self, name: str) -> bool:
-        """Return True if a tool of that name, or of that name for providers, belongs to the profile."""
+        """Return True if the profile has a tool with this name or provider name."""
         return self.get(name) is not None
 
     def get(self, name: str) -> ToolDefinition | None:
-        """Return the tool of that name, or of that name for providers, if it belongs to the profile."""
+        """Return the profile's tool with this name or provider name; None if there is none."""
         tool = self._executor.get(name)
         return tool if tool is not None and self.profile.has(tool) else None
 
@@ -181,7 +181,7 @@ class Toolset:
         return tool is not None and tool.traits.read_only
 
     def why_not(self, name: str) -> str:
-        """Return why a tool that there was cannot be called now; empty if it can be."""
+        """Return why an earlier tool cannot be called now; empty if it can."""
         tool = self._executor.get(name)
         if tool is None or not self.profile.has(tool):
             return "removed"
@@ -189,7 +189,7 @@ class Toolset:
         return "" if reason is None else f"locked: {reason}" if reason else "locked"
 
     def nearest(self, name: str, most: int = 3) -> list[str]:
-        """Return the names, for providers, that look most like one, in any case."""
+        """Return the most similar provider names, regardless of case."""
         lower = {one.lower(): one for one in self._provided()}
         return [lower[one] for one in get_close_matches(name.lower(), lower, n=most, cutoff=_LIKENESS)]
 
@@ -197,18 +197,18 @@ class Toolset:
         """Call a tool and return its output.
 
         Raises:
-            ToolDeniedError: it was not allowed.
-            ToolExecutionError: anything else that went wrong.
+            ToolDeniedError: the call was not allowed.
+            ToolExecutionError: the call failed for another reason.
         """
         __tracebackhide__ = True
         return self.execute(name, arguments).value(arguments)
 
     def callables(self) -> list[Callable[..., Any]]:
-        """Return the tools as plain functions with name, docstring and signature; they raise as `call` does."""
+        """Return the tools as plain functions with name, docstring and signature. They raise the errors of `call`."""
         return [make_stub(python_name(name), tool, self.call) for name, tool in self._provided().items()]
 
     def _provided(self) -> dict[str, ToolDefinition]:
-        """Return the tools by the names that providers allow among all tools of the executor."""
+        """Return the tools by their provider names, which are unique among all tools of the executor."""
         tools = self.tools()
         names = provider_names(self._executor.tools())
         return {short: tools[name] for short, name in names.items() if name in tools}
@@ -225,7 +225,7 @@ class Toolset:
 
 
 SchemaFormat = Literal["openai", "anthropic", "mcp"]
-"""Whose shape the schemas of tools have."""
+"""The format of tool schemas."""
 
 
 def to_openai(name: str, tool: ToolDefinition) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def to_openai(name: str, tool: ToolDefinition) -> dict[str, Any]:
 
 
 def to_openai_strict(name: str, tool: ToolDefinition) -> dict[str, Any]:
-    """Return a tool in OpenAI's strict mode; one that has no strict form says `strict: False` and stays as it is."""
+    """Return a tool in OpenAI's strict mode. A tool without a strict form gets `strict: False` instead."""
     schema = strict_schema(tool.parameters.json_schema)
     shape = to_openai(name, tool)
     parameters = {} if schema is None else {"parameters": schema}
@@ -269,7 +269,7 @@ _SHAPES: Final[dict[str, Callable[[str, ToolDefinition], dict[str, Any]]]] = {
 
 
 def shape(format: str, *, strict: bool = False) -> Callable[[str, ToolDefinition], dict[str, Any]]:  # noqa: A002
-    """Return the function that formats a tool, given the name that providers allow.
+    """Return the function that formats a tool with its provider name.
 
     Raises:
         ContentError: there is no such format, or it has no strict mode.

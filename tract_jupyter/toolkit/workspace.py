@@ -1,4 +1,4 @@
-"""The workspace: the folders whose files may be attached to messages, which only a person can widen."""
+"""The workspace: the folders whose files may be attached to messages. Only the user can add folders."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _SETTINGS: Final = "workspace"
 class Workspace:
     """The workspace of one tract: `t.workspace.roots = ["data"]`.
 
-    The roots are signed and stored with the tract. Those that somebody else has signed do not count; a child without
-    roots of its own has those of its parents.
+    The roots are signed and stored with the tract. Roots that another user signed have no effect. A child without
+    stored roots inherits its ancestors' roots.
 
     Args:
-        settings: where they are stored.
-        above: gives what is stored by the tracts that this one comes from, its parent first.
-        folder: where the tract was opened: the root, if none are stored.
-        executor: gives what runs tools.
+        settings: the store of the roots.
+        above: returns the settings of the ancestor tracts, the parent first.
+        folder: the folder in which the tract was opened; the default root.
+        executor: returns the executor of the tract's tools.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class Workspace:
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        """The folders whose files may be attached; relative names begin at the first one.
+        """The folders whose files may be attached. Relative names start at the first one.
 
-        The folder in which the tract was opened, unless a person says otherwise. What runs on behalf of a model can
-        only narrow them.
+        By default, this is the folder in which the tract was opened. Code that runs for a model can only remove
+        folders or replace them by subfolders.
         """
         for settings in (self._settings, *self._above()):
             stored = settings.find(_SETTINGS)
@@ -65,11 +65,11 @@ class Workspace:
 
     @roots.setter
     def roots(self, folders: Sequence[str | Path]) -> None:
-        """Set them.
+        """Set the roots.
 
         Raises:
-            AttachmentError: one is no folder.
-            CodeDecisionError: a script, or what a tool call runs, wants more than there is.
+            AttachmentError: a path is not a folder.
+            CodeDecisionError: a script or a tool call tries to add a folder.
             StoreError: they cannot be stored.
             TrustError: they cannot be signed.
         """
@@ -82,16 +82,19 @@ class Workspace:
 
     @property
     def default(self) -> Path | None:
-        """The root as long as none are stored: the current folder when the tract was opened; of this process alone."""
+        """The root if no roots are stored: the current folder when the tract was opened.
+
+        It applies to this process only.
+        """
         return self._default
 
     @default.setter
     def default(self, folder: str | Path) -> None:
-        """Set it.
+        """Set the default root.
 
         Raises:
-            AttachmentError: it is no folder.
-            CodeDecisionError: a script, or what a tool call runs, wants more than there is.
+            AttachmentError: the path is not a folder.
+            CodeDecisionError: a script or a tool call tries to add a folder.
         """
         wanted = _folder(folder)
         self._check_person((wanted,))
@@ -107,17 +110,18 @@ class Workspace:
             )
 
     def read(self, *names: str | Path, send_anyway: bool = False) -> list[AttachedFile]:
-        """Return files of the workspace, to be attached: all of them, or none.
+        """Return files of the workspace for attachment: all of them, or none.
 
         Args:
-            names: paths; a relative one begins at the first root.
-            send_anyway: accept texts that may hold a secret, such as `password = hunter2`. A key is never accepted.
+            names: paths. A relative path starts at the first root.
+            send_anyway: accept texts that may contain a secret, such as `password = hunter2`. Keys are never
+                accepted.
 
         Raises:
-            WorkspaceError: one lies outside, wherever a link leads.
-            AttachmentError: one is not there, is no regular file, is too large, of a type that cannot be attached, or
-                holds something like a secret; or they are too many.
-            CodeDecisionError: code that runs for a model wants to send a text that may hold a secret.
+            WorkspaceError: a file is outside of the roots, after all links are resolved.
+            AttachmentError: a file is missing, not a regular file, too large, of an unsupported type, or may contain
+                a secret; or there are too many files.
+            CodeDecisionError: code that runs for a model wants to send a text that may contain a secret.
         """
         if send_anyway and runs_for_model(self._executor()):
             raise CodeDecisionError(

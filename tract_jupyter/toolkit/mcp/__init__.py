@@ -1,8 +1,8 @@
 """The Model Context Protocol: tools of other programs here, and the tools of a tract for other programs.
 
-`client` reaches a server (a program, or a URL: `transports`) over a `connection`, `content` reads its answers, `tools`
-adds its tools to the executor; `mcp_server` serves a tract (`server`). The SDK is an extra, which is imported
-with the first server or client.
+`client` connects to a server (a program, or a URL: `transports`) over a `connection`. `content` reads its answers.
+`tools` adds its tools to the executor. `mcp_server` serves a tract (`server`). The SDK is an optional dependency. The
+first server or client imports it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["DECISION_SECONDS", "mcp_server"]
 
 DECISION_SECONDS: Final = 300.0
-"""The time that a call from outside waits for a person, unless another is given."""
+"""The default time in seconds that an external call waits for the user's decision."""
 
 
 def mcp_server(
@@ -24,14 +24,14 @@ def mcp_server(
 ) -> McpService:
     """Serve the tools of a tract, and its approved operations: `mcp_server(tract).run()`.
 
-    Clients come as actors `mcp:<name>`. A call that needs approval waits in the inbox of the store, where a
-    notebook on the same store decides it; if that takes too long, it is refused.
+    Clients have actors `mcp:<name>`. A call that needs approval waits in the inbox of the store. A notebook on the
+    same store can decide it. If the decision takes too long, the call is refused.
 
     Args:
-        tract: whose tools; keep it open meanwhile.
-        profile: which of them; see `Tract.toolset`.
-        decision_timeout: seconds that a decision may take. Where the tract has a way of its own to ask a person, as in
-            a notebook, that way and its time count instead.
+        tract: the tract with the tools. Keep it open while the server runs.
+        profile: selects the tools; see `Tract.toolset`.
+        decision_timeout: maximum seconds for a decision. If the tract can ask the user directly, as in a notebook, it
+            uses that channel and its timeout instead.
 
     Raises:
         ContentError: there is no such profile.

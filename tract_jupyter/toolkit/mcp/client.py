@@ -1,6 +1,6 @@
 """The client of an MCP server: a program on this machine, or a URL.
 
-Data of a server is a claim of another party: it is bounded, and never run.
+The data of a server are claims of another party. Their size is limited, and they are never executed.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _MESSAGE_LIMIT: Final = 16 * 1024 * 1024
 
 @dataclass(frozen=True)
 class McpTool:
-    """A tool as its server describes it. The hints are the server's claims; None if it claims nothing.
+    """A tool as its server describes it. The hints are the server's claims; None if there is no claim.
 
     Attributes:
         runs_as_task: it can only be called as a task.
-        reads_resources: it is no tool of the server: it reads the server's resources.
-        problem: why it cannot be used; empty if nothing is known against it.
+        reads_resources: it is not a tool of the server: it reads the server's resources.
+        problem: the reason why it is unusable; empty if no problem is known.
     """
 
     name: str
@@ -67,11 +67,11 @@ class McpTool:
 
     @classmethod
     def listed(cls, tool: Any, place: int, *, has_tasks: bool) -> McpTool:
-        """Return a tool as a server lists it.
+        """Convert an entry of a server's list of tools.
 
         Args:
-            tool: as the server sent it.
-            place: its place in the list, from 1.
+            tool: the entry, as the server sent it.
+            place: its position in the list, from 1.
             has_tasks: the server runs tasks.
         """
         if not isinstance(tool, dict) or not isinstance(tool.get("name"), str):
@@ -111,14 +111,14 @@ def _part(tool: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _claim(hints: dict[str, Any], name: str) -> bool | None:
     found = hints.get(name)
-    return found if isinstance(found, bool) else None  # a hint that is no boolean claims nothing
+    return found if isinstance(found, bool) else None  # a hint that is not a boolean is ignored
 
 
 def _object_schema(schema: Any) -> dict[str, Any]:
     """Return the schema of a tool's arguments as the schema of an object.
 
     Raises:
-        SpecError: it describes something else.
+        SpecError: it describes another type.
     """
     if schema is None:
         return {"type": "object", "properties": {}}
@@ -137,7 +137,7 @@ def _may_be_object(schema: Any) -> bool:
 
 @contextmanager
 def needing_sdk() -> Iterator[None]:
-    """Say how to install the SDK, if an import within this does not find it.
+    """Explain how to install the SDK if an import in this block does not find it.
 
     Raises:
         McpStartError: it is not installed.
@@ -152,26 +152,26 @@ def needing_sdk() -> Iterator[None]:
 
 
 class McpServer:
-    """One MCP server. Its program is started, or its URL connected to, at the first use, and then kept.
+    """One MCP server. The first use starts its program or connects to its URL. The connection then stays open.
 
-    Threads may share it; their calls run side by side.
+    Threads may share it. Their calls run in parallel.
 
     Args:
-        name: what it is called here: a Python name.
-        command: the program and its arguments. It may do all that you may do.
-        url: of a server over HTTP instead.
-        env: variables of the program besides PATH, HOME and the like. No others are passed on.
+        name: its name here, a Python name.
+        command: the program and its arguments. It has all of your rights.
+        url: the URL of a server over HTTP, instead of a command.
+        env: variables of the program, in addition to PATH, HOME and similar ones. It receives no others.
         cwd: the folder that the program runs in.
-        headers: sent with each request to the URL, such as `{"Authorization": "Bearer ..."}`.
-        timeout: seconds that a call may take without progress, unless the call says otherwise.
-        longest_timeout: seconds that a call may take in total, even if the server reports progress.
-        start_timeout: seconds until it must be ready.
-        result_bytes: the most bytes of text that one call may bring.
-        trust_annotations: believe what the server says about which of its tools only read, so that models may call
-            these without being asked about.
+        headers: HTTP headers of each request to the URL, such as `{"Authorization": "Bearer ..."}`.
+        timeout: maximum seconds of a call without progress, unless the call sets another limit.
+        longest_timeout: maximum seconds of a call in total, even if the server reports progress.
+        start_timeout: maximum seconds until it is ready.
+        result_bytes: maximum number of text bytes in the answer to one call.
+        trust_annotations: trust the server's claims about read-only tools. Models may then call these without
+            approval.
 
     Raises:
-        McpError: the name or an option is not valid, or there is neither a command nor a URL.
+        McpError: the name or an option is invalid, or there is neither a command nor a URL.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class McpServer:
         self._lock = threading.Lock()
         self._is_closed = False
         self.listed: tuple[McpTool, ...] = ()
-        """Its tools, as it listed them last; another tuple as soon as it lists others."""
+        """The tools in its last list. It is another tuple as soon as the list changes."""
         self.problem = ""
         """The problem with its last list of tools, if there was one."""
 
@@ -219,7 +219,7 @@ class McpServer:
 
     @property
     def identity(self) -> str:
-        """64 hex digits over what is reached: another command, folder or variable is another server."""
+        """64 hex digits over the target. Another command, folder or variable means another server."""
         reached = [self.command, self.url, str(self._cwd), sorted(self._env.items())]
         return sha256(ascii(reached).encode())  # a path on this machine need not be valid Unicode
 
@@ -231,24 +231,24 @@ class McpServer:
 
     @property
     def stderr(self) -> str:
-        """The end of what its program wrote to stderr."""
+        """The end of its program's stderr output."""
         connection = self._connection
         return "" if connection is None else connection.endpoint.tail.text
 
     def start(self) -> None:
-        """Connect, and ask for its tools, unless that was done.
+        """Connect and read its tools, unless it is connected already.
 
         Raises:
             McpStartError: it cannot be started or reached, or is not ready in time.
-            McpResultError: what it lists are no tools.
+            McpResultError: its list of tools is invalid.
         """
         self._connected()
 
     def list_tools(self) -> list[McpTool]:
-        """Ask for its tools.
+        """Read its tools again, and return them.
 
         Raises:
-            McpError: it cannot be started, does not answer in time, or lists what are no tools.
+            McpError: it cannot be started, does not answer in time, or sends an invalid list.
         """
         self._request(lambda client, _: self._look(client), self.timeout, "asked for its tools")
         return list(self.listed)
@@ -256,17 +256,17 @@ class McpServer:
     def call(
         self, tool: str, arguments: Mapping[str, Any] | None = None, *, timeout: float | None = None
     ) -> Any:
-        """Call a tool, and return its structured content, or else its text.
+        """Call a tool, and return its structured content, or its text if there is none.
 
-        A call is made once. Whatever becomes of it, it is not made again by itself, since it may have had its effect.
+        The call is never repeated automatically, because it may have had its effect.
 
         Args:
-            tool: its name, as the server has it.
-            arguments: by name, with values that have a JSON form.
-            timeout: seconds without progress until the call is cancelled.
+            tool: its name on the server.
+            arguments: the arguments by name. Their values have a JSON form.
+            timeout: maximum seconds without progress. Then the call is cancelled.
 
         Raises:
-            ToolExecutionError: the tool or the server says that it failed.
+            ToolExecutionError: the tool or the server reports a failure.
             McpError: the server cannot be started, is lost, does not answer in time, or sends too much.
         """
         return self.answer(tool, arguments, timeout=timeout).value
@@ -274,7 +274,7 @@ class McpServer:
     def answer(
         self, tool: str, arguments: Mapping[str, Any] | None = None, *, timeout: float | None = None
     ) -> McpAnswer:
-        """Call a tool, and return the value for code with the text for a model; otherwise like `call`."""
+        """Call a tool, and return the value for code and the text for a model. Otherwise like `call`."""
         full = f"{self.name}.{tool}"
         try:
             given = plain(dict(arguments or {}))
@@ -297,7 +297,7 @@ class McpServer:
         return read_answer(result, full, self.result_bytes, wraps=may_wrap(listed.output_schema))
 
     def close(self) -> None:
-        """Disconnect, and end its program. A second call does nothing."""
+        """Disconnect, and stop its program. A second call does nothing."""
         with self._lock:
             self._is_closed = True
             self._drop(self._connection)
@@ -325,7 +325,7 @@ class McpServer:
         return call_tool(client, self.name, tool.name, arguments, on_progress, task_seconds=seconds)
 
     def _request(self, job: Callable[[Client, Patience], Awaitable[T]], timeout: float, was: str) -> T:
-        """Run a job on the connection; `was` says what the server was doing, for errors."""
+        """Run a job on the connection; `was` describes the server's activity, for errors."""
         connection = self._connected()
         from tract_jupyter.toolkit.mcp.connection import Patience
 
@@ -348,7 +348,7 @@ class McpServer:
             ) from error
 
     async def _look(self, client: Client) -> None:
-        """Adopt its list of tools; if the list cannot be used, none of them."""
+        """Replace its tools by the current list. If the list is unusable, there are none."""
         from tract_jupyter.toolkit.mcp.connection import check_headers, has_tasks, list_tools
 
         try:
@@ -365,7 +365,7 @@ class McpServer:
         ):
             found.append(McpTool.of_resources())
         listed = tuple(found)
-        if listed != self.listed:  # what is made of them is kept as long as they are the same
+        if listed != self.listed:  # an equal list keeps the existing definitions
             self.listed = listed
 
     def _connected(self) -> McpConnection:
@@ -378,7 +378,7 @@ class McpServer:
             return self._connection  # type: ignore[return-value] # it is one now
 
     def _drop(self, connection: McpConnection | None) -> None:
-        """Let go of a connection, if it is still the current one. The caller holds the lock."""
+        """Close a connection, if it is still the current one. The caller holds the lock."""
         if connection is not None and connection is self._connection:
             self._connection = None
             connection.close()
@@ -414,7 +414,7 @@ _HEADERS: Final = "its inputSchema has x-mcp-header entries that are not valid"
 
 @dataclass
 class _Progress:
-    """Passes on the progress of a call: to its time limit, and to the user."""
+    """A callback that passes the progress of a call to its time limit and to the user."""
 
     subject: str
     work: Work
@@ -432,10 +432,10 @@ _LONGEST_NAME: Final = 64
 
 
 def check_server(name: str, command: Sequence[str] | None, url: str | None) -> None:
-    """Check a server's name, and how it is reached.
+    """Check the name and the target of a server.
 
     Raises:
-        McpError: the name is not valid, or there is not exactly one of command and URL.
+        McpError: the name is invalid, or there is not exactly one of command and URL.
     """
     _check_name(name)
     if (command is None) == (url is None):
@@ -457,7 +457,7 @@ def check_limits(name: str, **limits: float) -> None:
     """Check the limits of a server.
 
     Raises:
-        McpError: one is no number above 0.
+        McpError: a limit is not a number above 0.
     """
     for option, value in limits.items():
         if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
@@ -467,10 +467,10 @@ def check_limits(name: str, **limits: float) -> None:
 
 
 def checked_texts(name: str, option: str, given: Mapping[str, str] | None) -> dict[str, str]:
-    """Return an option's texts by name, if they are valid.
+    """Return an option's strings by name, if they are valid.
 
     Raises:
-        McpError: it is not a dict of texts.
+        McpError: it is not a dict of strings.
     """
     if given is None:
         return {}
@@ -486,7 +486,7 @@ def checked_texts(name: str, option: str, given: Mapping[str, str] | None) -> di
 
 def _check_name(name: str) -> None:
     is_name = isinstance(name, str) and name == python_name(name) and len(name) <= _LONGEST_NAME
-    # models are given NAME_tool
+    # models see NAME_tool
     if not is_name or name in (*HELPERS, *TOOL_GROUPS) or f"{name}_".startswith(("_", TOOL_PREFIX)):
         raise McpError(
             f"{brief_repr(name)} cannot be the name of an MCP server. Its tools are at tools.NAME, so it must be a "

@@ -1,6 +1,6 @@
-"""A connection to an MCP server: kept open in a thread of its own, used from any other without `await`.
+"""A connection to an MCP server. It is open in a separate thread. Other threads use it without `await`.
 
-The SDK's client keeps the connection. Answers are read as plain JSON, since the SDK refuses a whole list for one odd
+The SDK's client holds the connection. Answers are read as plain JSON. The SDK would refuse a whole list for one odd
 tool, and a whole answer for one odd block.
 """
 
@@ -36,26 +36,26 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_STOP_SECONDS: Final = 10.0  # ending a program takes six at most
-_PAUSE_SECONDS: Final = 0.1  # between two looks at a list that changes all the time
+_STOP_SECONDS: Final = 10.0  # stopping a program takes at most six
+_PAUSE_SECONDS: Final = 0.1  # between two reads of a list that changes constantly
 
-# the SDK reports to these what a server does wrong; errors tell it, and nothing may print into a cell
+# the SDK logs problems of servers here; our errors report them, and nothing may print into a cell
 for _name in ("mcp", "client"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 
 class Endpoint(Protocol):
-    """The way messages get to a server and back."""
+    """The path of messages to a server and back."""
 
     tail: StderrTail
     ended: anyio.Event
 
     def streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
-        """Return what the SDK calls a transport."""
+        """Return a transport of the SDK."""
         ...
 
     def why_it_ended(self) -> str:
-        """Return what is known about its end."""
+        """Return the known reason for its end."""
         ...
 
 
@@ -64,7 +64,7 @@ OnProgress: TypeAlias = "Callable[[float, float | None, str | None], None]"
 
 
 class Patience:
-    """The time that a request may take: some seconds from the last sign of progress, and a total.
+    """The time limit of a request: some seconds since the last progress, and a total.
 
     Args:
         timeout: seconds without progress.
@@ -78,12 +78,12 @@ class Patience:
         self._until = time.monotonic() + timeout
 
     def extend(self) -> None:
-        """Note progress."""
+        """Record progress."""
         self._is_extended = True
         self._until = time.monotonic() + self._timeout
 
     def why_over(self) -> str:
-        """Return why the time is over, for an error."""
+        """Return the limit that was exceeded, for an error."""
         if not self._is_extended:
             return f"did not answer within {min(self._timeout, self._longest):g} s"
         if self._last <= self._until:
@@ -100,14 +100,14 @@ class McpConnection:
     """A connection that is open until it is closed or the server ends. Threads may share it.
 
     Args:
-        endpoint: how to reach the server.
-        start_timeout: seconds that it has until it is ready.
-        on_tools: awaited in the connection's thread, with its client, before anything else, and whenever the
-            server says that its tools changed.
+        endpoint: the path to the server.
+        start_timeout: maximum seconds until it is ready.
+        on_tools: awaited in the connection's thread with its client, first at the start, and later at each change of
+            the server's tools.
 
     Raises:
         TimeoutError: it was not ready in time.
-        Exception: whatever else kept it from getting ready.
+        Exception: any other error of the start.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class McpConnection:
         self._ready: Future[Client] = Future()
         self._stack = ExitStack()
         self._portal = self._stack.enter_context(start_blocking_portal(name="mcp-client"))
-        atexit.register(self.close)  # a program that does not listen would live on
+        atexit.register(self.close)  # otherwise, an unresponsive program would survive this process
         self._main = self._portal.start_task_soon(self._run)
         try:
             self._client = self._ready.result(start_timeout)
@@ -129,15 +129,15 @@ class McpConnection:
 
     @property
     def is_open(self) -> bool:
-        """True if a call has a chance to be heard."""
+        """True if the server can still receive a call."""
         return not self._main.done()
 
     def run(self, job: Callable[[Client], Awaitable[T]], patience: Patience) -> T:
-        """Run a job with the client, and wait for it here. Whatever ends the wait cancels the job.
+        """Run a job with the client, and wait for it in this thread. If the wait ends early, the job is cancelled.
 
         Raises:
-            TimeoutError: it took longer.
-            Exception: whatever the job raises.
+            TimeoutError: the time limit was exceeded.
+            Exception: any exception of the job.
         """
         future = self._portal.start_task_soon(job, self._client)
         try:
@@ -151,7 +151,7 @@ class McpConnection:
             future.cancel()  # if it is done, this does nothing
 
     def close(self) -> None:
-        """End the connection, and the server if it is a program. A second call does nothing."""
+        """Close the connection, and stop the server if it is a program. A second call does nothing."""
         atexit.unregister(self.close)
         self._main.cancel()
         wait([self._main], _STOP_SECONDS)
@@ -162,7 +162,7 @@ class McpConnection:
     async def _run(self) -> None:
         try:
             await self._serve()
-        except Exception as error:  # noqa: BLE001 # whoever waits is told; nobody does later on
+        except Exception as error:  # noqa: BLE001 # `_ready` passes it to the waiting thread; later, no thread waits
             if not self._ready.done():
                 self._ready.set_exception(_innermost(error))
 
@@ -180,11 +180,11 @@ class McpConnection:
             tasks.cancel_scope.cancel()
 
     async def _listen(self, client: Client) -> None:
-        """Subscribe to changes of the tools; servers from before 2026 announce them unasked."""
+        """Subscribe to changes of the tools. Servers from before 2026 announce them without a subscription."""
         tools = client.server_capabilities.tools
         if tools is None or not tools.list_changed or client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
-        with suppress(MCPError, RuntimeError, TimeoutError):  # it need not keep its promise
+        with suppress(MCPError, RuntimeError, TimeoutError):  # the server may not support the subscription
             async with client.listen(tools_list_changed=True) as changes:
                 async for _ in changes:
                     self._changed.set()
@@ -197,13 +197,13 @@ class McpConnection:
         while True:
             await self._changed.wait()
             self._changed = anyio.Event()
-            with suppress(McpError):  # whoever looks at the tools next is told
+            with suppress(McpError):  # the next use of the tools reports it
                 await self._on_tools(client)
             await anyio.sleep(_PAUSE_SECONDS)
 
 
 def _innermost(error: Exception) -> Exception:
-    """Return the first error of a group; a task group wraps each in one."""
+    """Return the first error of a group. A task group wraps each error in a group."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error
@@ -221,7 +221,7 @@ _POLL_MILLISECONDS: Final = (
     50,
     1_000,
     30_000,
-)  # the least, the usual and the most between two looks at a task
+)  # minimum, default and maximum between two polls of a task
 _CANCEL_SECONDS: Final = 2.0
 
 
@@ -232,7 +232,7 @@ async def _request(
     session = client.session
     data: dict[str, Any] = {"method": method} | ({"params": params} if params else {})
     options: CallOptions = {}
-    session._stamp(data, options)  # noqa: SLF001 # the SDK has no public way that leaves the result as it is
+    session._stamp(data, options)  # noqa: SLF001 # no public method of the SDK returns the raw result
     if on_progress is not None:
 
         async def report(progress: float, total: float | None, message: str | None) -> None:
@@ -243,10 +243,10 @@ async def _request(
 
 
 async def list_tools(client: Client, server: str) -> list[Any]:
-    """Return all tools, in the server's order, as it describes them.
+    """Return all tools in the server's order, as it describes them.
 
     Raises:
-        McpResultError: the server refuses, or sends no list, or one without an end.
+        McpResultError: the server refuses, sends an invalid list, or sends an endless list.
     """
     found: list[Any] = []
     cursor = None
@@ -280,11 +280,11 @@ def check_headers(client: Client, tools: Mapping[str, dict[str, Any]]) -> set[st
     """Register the arguments that a server over HTTP expects as headers.
 
     Args:
-        client: of the server.
+        client: the client of the server.
         tools: the schema of the arguments of each tool, by name.
 
     Returns:
-        The tools whose schemas say this in a way that is not valid; a client must not call them.
+        The tools with an invalid declaration of headers. A client must not call them.
     """
     if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return set()
@@ -302,21 +302,21 @@ async def call_tool(
     *,
     task_seconds: float | None = None,
 ) -> dict[str, Any]:
-    """Call a tool. A refusal of the server comes back as an error of the tool.
+    """Call a tool. If the server refuses, the answer is an error of the tool.
 
-    The SDK's own `call_tool` checks the answer against the server's output schema, whose patterns could keep this
-    process busy for ever, and may answer requests of the server by making the call again; neither happens here.
+    The SDK's own `call_tool` checks the answer against the server's output schema, whose patterns could block this
+    process forever. It may also answer requests of the server with a second call. This function does neither.
 
     Args:
-        client: of the server.
-        server: its name.
+        client: the client of the server.
+        server: the name of the server.
         tool: the tool.
-        arguments: by name.
+        arguments: the arguments by name.
         on_progress: called with progress.
-        task_seconds: run the call as a task, which the server keeps for so long.
+        task_seconds: run the call as a task, which the server retains for this time.
 
     Raises:
-        McpResultError: the answer is not valid.
+        McpResultError: the answer is invalid.
     """
     params: dict[str, Any] = {"name": tool, "arguments": arguments}
     try:
@@ -342,7 +342,7 @@ async def _task_result(
     """Wait for a task. If the wait ends before the task, the task is cancelled.
 
     Raises:
-        McpResultError: the task asks a question back.
+        McpResultError: the task asks the client for input.
     """
     named = {"taskId": str(task.get("taskId"))}
     is_over = False
@@ -368,10 +368,10 @@ def _pause(milliseconds: Any) -> float:
 
 
 async def read_resource(client: Client, server: str, uri: str) -> dict[str, Any]:
-    """Read a resource; its contents are the blocks of the answer.
+    """Read a resource. Its contents become the blocks of the answer.
 
     Raises:
-        McpResultError: the answer is not valid.
+        McpResultError: the answer is invalid.
     """
     try:
         result = await _request(client, "resources/read", {"uri": uri})
@@ -382,10 +382,10 @@ async def read_resource(client: Client, server: str, uri: str) -> dict[str, Any]
 
 
 def _refusal(error: MCPError) -> dict[str, Any]:
-    """Return the error of a server as an answer.
+    """Convert an error of the server into an answer.
 
     Raises:
-        MCPError: it is the end of the connection.
+        MCPError: the connection has ended.
     """
     if error.code == CONNECTION_CLOSED:
         raise error
@@ -397,10 +397,10 @@ def _asks_back(subject: str) -> McpResultError:
 
 
 def _list_in(result: Mapping[str, Any], name: str, what: str) -> list[Any]:
-    """Return a list of a result.
+    """Return a list from a result.
 
     Raises:
-        McpResultError: it is missing or no list.
+        McpResultError: it is missing or not a list.
     """
     found = result.get(name)
     if not isinstance(found, list):

@@ -1,7 +1,7 @@
 """The answer of an MCP tool: a value for code, and a text with described blocks for the model.
 
-A server sends `content`, which is for the model, and may send `structuredContent`, which is for code. Neither replaces
-the other. The data is checked here and not against the SDK's types. So one odd block does not cost the whole answer.
+A server sends `content` for the model, and may send `structuredContent` for code. Neither replaces the other. This
+module checks the data itself, without the SDK's types. One odd block therefore does not invalidate the whole answer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RUN: Final = re.compile(
 )
 """Base64 in a text: a data URI, or a long word, also of several lines."""
 _IN_DATA: Final = re.compile(r"[A-Za-z0-9+]{40}|/{6}")
-"""In data, but not in a path or a name of many words."""
+"""A pattern that occurs in data, but not in a path or a name of many words."""
 _HEX: Final = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _DATA_KEY: Final = re.compile(r"(?i)(.*_)?(data|blob|bytes|base_?64|b64|b64_json|image|audio|thumbnail|icon)")
 _TYPE_KEY: Final = re.compile(r"(?i)(mime|media|content)_?type")
@@ -48,9 +48,9 @@ class McpAnswer(NamedTuple):
     """The answer of a tool.
 
     Attributes:
-        value: for code: the structured content without its wrapper, or the text.
-        told: the text for a model; None if the value says all.
-        images: the images of the content that a model can see.
+        value: the value for code: the structured content without its wrapper, or the text.
+        told: the text for a model; None if the value is sufficient.
+        images: the images that a model can see.
     """
 
     value: Any
@@ -59,16 +59,16 @@ class McpAnswer(NamedTuple):
 
 
 def read_answer(result: Mapping[str, Any], subject: str, limit: int, *, wraps: bool) -> McpAnswer:
-    """Read an answer.
+    """Convert an answer of a server.
 
     Args:
-        result: as the server sent it.
+        result: the answer, as the server sent it.
         subject: the tool, for errors.
-        limit: the most bytes of text.
-        wraps: a structured content of one key may be a wrapper; see `may_wrap`.
+        limit: maximum number of text bytes.
+        wraps: structured content with one key may be a wrapper; see `may_wrap`.
 
     Raises:
-        McpResultError: it holds more.
+        McpResultError: it exceeds the limit.
     """
     blocks: list[Any] = result.get("content") or []
     structured = result.get("structuredContent")
@@ -84,7 +84,7 @@ def read_answer(result: Mapping[str, Any], subject: str, limit: int, *, wraps: b
 
 
 def read_reason(result: Mapping[str, Any]) -> str:
-    """Return the reason that a failed answer gives."""
+    """Return the reason in a failed answer."""
     text = _text(result.get("content") or [], hides=True)
     if not text and result.get("structuredContent") is not None:
         text = _as_text(_without_data(result["structuredContent"]))
@@ -92,13 +92,13 @@ def read_reason(result: Mapping[str, Any]) -> str:
 
 
 def may_wrap(schema: Mapping[str, Any] | None) -> bool:
-    """Return True if a structured content of one key `result` or `content` is a wrapper, as its schema says."""
+    """Return True if the schema allows a wrapper: structured content with only the key `result` or `content`."""
     properties = (schema or {}).get("properties")
     return not isinstance(properties, dict) or len(properties) <= 1
 
 
 def unwrapped_schema(schema: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the schema of the value for code; None if it says nothing."""
+    """Return the schema of the value for code; None if there is none."""
     properties = (schema or {}).get("properties")
     if schema is None or not isinstance(properties, dict) or len(properties) != 1:
         return schema
@@ -187,7 +187,7 @@ def _resource(resource: Any, *, hides: bool) -> str:
 
 
 def _images(blocks: Sequence[Any], subject: str) -> tuple[AttachedFile, ...]:
-    """Return the images that can be sent to a model; the others are only described."""
+    """Return the images that a model can receive. The text only describes the others."""
     found: list[AttachedFile] = []
     for block in blocks:
         match block:
@@ -277,8 +277,8 @@ def _described_run(found: re.Match[str]) -> str:
 def _is_base64(text: str, *, is_named: bool) -> bool:
     """Return True if a text is probably base64.
 
-    A long word of letters alone may be a sequence of a genome, one of hex digits a hash. So the text must be named as
-    data, begin like a file, or have lower case, upper case and digits.
+    A long word with only letters may be a genome sequence, and hex digits may be a hash. The text must therefore be
+    named as data, start like a file, or contain lowercase letters, uppercase letters and digits.
     """
     first, *others = lines = text.splitlines()
     if any(len(line) != len(first) for line in others[:-1]):  # MIME wraps into lines of one length

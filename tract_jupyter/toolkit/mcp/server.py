@@ -1,4 +1,4 @@
-"""The server that `mcp_server` returns: every call of a client goes through the executor."""
+"""The server that `mcp_server` returns. The executor makes every call of a client."""
 
 from __future__ import annotations
 
@@ -50,10 +50,12 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit.toolset import Toolset
 
 
-_LOOK_SECONDS: Final = 1.0  # how often a changed list of tools is looked for
+_LOOK_SECONDS: Final = 1.0  # between two checks for a changed list of tools
 
 
-_AT_ONCE: Final = 64  # calls that only read, and as many others, most of which wait for a decision
+_AT_ONCE: Final = (
+    64  # calls that only read; the same limit applies to all others, most of which wait for a decision
+)
 
 
 _PROGRESS_SECONDS: Final = (
@@ -82,15 +84,15 @@ class ServedTract(Protocol):
 
     @property
     def reviewer(self) -> Reviewer:
-        """The part that asks a person about a client's calls."""
+        """The reviewer, which asks the user about a client's calls."""
         ...
 
     def toolset(self, profile: str | ToolProfile, *, actor: str = ...) -> Toolset:
-        """Return the tools of a profile, called by a client."""
+        """Return the tools of a profile for a client."""
         ...
 
     def as_tools(self, profile: str | ToolProfile, *, format: Literal["mcp"]) -> list[dict[str, Any]]:  # noqa: A002
-        """Return these tools as MCP lists them."""
+        """Return these tools in MCP's format."""
         ...
 
 
@@ -98,7 +100,7 @@ class McpService:
     """The MCP server of one tract.
 
     Attributes:
-        server: the SDK's server, for another transport than stdio.
+        server: the SDK's server, for other transports than stdio.
     """
 
     def __init__(self, tract: ServedTract, profile: str | ToolProfile, decision_timeout: float) -> None:
@@ -122,10 +124,10 @@ class McpService:
         )
 
     def run(self) -> None:
-        """Serve over stdin and stdout until the client leaves. Anything else that is printed goes to stderr.
+        """Serve over stdin and stdout until the client disconnects. All other printed output goes to stderr.
 
         Raises:
-            McpError: this is a notebook, to which stdin and stdout belong.
+            McpError: stdin and stdout belong to a notebook.
         """
         if _in_event_loop():
             raise McpError(
@@ -133,7 +135,7 @@ class McpService:
                 f"python -m tract_jupyter mcp-server {self._tract.location}"
             )
         anyio.run(self._serve)
-        for ended in list(self._running):  # each was told that nobody waits for it any more
+        for ended in list(self._running):  # each knows that its client no longer waits
             ended.wait(_END_SECONDS)
 
     async def _serve(self) -> None:
@@ -145,11 +147,11 @@ class McpService:
 
     def _ask_in_inbox(self, timeout: float) -> None:
         reviewer = self._tract.reviewer
-        if type(reviewer.channel) is Channel:  # no person can be reached
+        if type(reviewer.channel) is Channel:  # no user can be reached
             reviewer.channel = InboxChannel()
             reviewer.timeout, reviewer.on_timeout = timeout, "deny"
 
-    # --- what a client asks
+    # --- requests of a client
 
     async def _list_tools(
         self, ctx: ServerRequestContext[Any], _params: PaginatedRequestParams | None
@@ -162,7 +164,7 @@ class McpService:
     ) -> CallToolResult:
         self._session = ctx.session
         over, notes = threading.Event(), CallNotes()
-        given_up.set(over)  # of this request's own context
+        given_up.set(over)  # in this request's own context
         execute = partial(self._execute, params.name, params.arguments or {}, _actor(ctx), notes)
         try:
             async with anyio.create_task_group() as tasks:
@@ -183,20 +185,20 @@ class McpService:
         return False
 
     def _execute(self, name: str, arguments: dict[str, Any], actor: str, notes: CallNotes) -> ToolResult:
-        """Execute a call in this thread, which may wait for a person."""
+        """Execute a call in this thread. It may wait for the user."""
         ended = threading.Event()
         self._running.add(ended)
         try:
             self._tract.operations.look_again()
             with changed_context(notes=notes):
                 return self._tract.toolset(self._profile, actor=actor).execute(name, arguments)
-        except Exception as error:  # noqa: BLE001 # of the store; the SDK would only say that there was one
+        except Exception as error:  # noqa: BLE001 # of the store; the SDK would hide the message
             return failed(name, error)
         finally:
             ended.set()
             self._running.discard(ended)
 
-    # --- what changes
+    # --- changes of the tools
 
     def _tools(self) -> list[Tool]:
         self._tract.operations.look_again()
@@ -210,10 +212,10 @@ class McpService:
             tasks.cancel_scope.cancel()
 
     async def _watch(self) -> None:
-        """Tell the client when tools appear or disappear, such as operations activated in a notebook."""
+        """Notify the client when tools appear or disappear, such as operations activated in a notebook."""
         known: list[Tool] | None = None
         while True:
-            with suppress(Exception):  # what is wrong with the store, whoever asks is told
+            with suppress(Exception):  # the next call reports problems of the store
                 now = await to_thread.run_sync(self._tools)
                 if known is not None and now != known:
                     await self._tell_of_changes()
@@ -221,13 +223,13 @@ class McpService:
             await anyio.sleep(_LOOK_SECONDS)
 
     async def _tell_of_changes(self) -> None:
-        await self._changes.publish(ToolsListChanged())  # to clients of today
+        await self._changes.publish(ToolsListChanged())  # for current clients
         if self._session is not None:
-            await self._session.send_tool_list_changed()  # to one of before 2026
+            await self._session.send_tool_list_changed()  # for a client from before 2026
 
 
 async def _report(session: ServerSession, notes: CallNotes) -> None:
-    """Report progress until this is cancelled. Without it the client gives up while the user decides."""
+    """Report progress until cancellation. Without reports, the client gives up while the user decides."""
     for step in itertools.count(1):
         await anyio.sleep(_PROGRESS_SECONDS)
         waits = any(pending.status.is_open for pending in notes.asked)
@@ -235,7 +237,7 @@ async def _report(session: ServerSession, notes: CallNotes) -> None:
 
 
 async def _answer_invalid(incoming: Any, valid: Any, outgoing: Any) -> None:
-    """Pass messages on, and answer a line that is no message with an error; the SDK would drop it."""
+    """Pass messages on, and answer any other line with an error. The SDK would drop it."""
     async with incoming, valid, outgoing:
         async for item in incoming:
             if not isinstance(item, Exception):
@@ -245,7 +247,10 @@ async def _answer_invalid(incoming: Any, valid: Any, outgoing: Any) -> None:
 
 
 def _error_for(problem: Exception) -> JSONRPCError | None:
-    """Return the answer to a line that is no message; None if it is blank. It has the id, if the line shows one."""
+    """Return the error for a line that is not a message; None for a blank line.
+
+    The error has the id of the line, if it has a valid one.
+    """
     found = problem.errors(include_url=False) if isinstance(problem, ValidationError) else []
     inputs = [one["input"] for one in found]
     if inputs and isinstance(inputs[0], str) and not inputs[0].strip():
@@ -269,14 +274,14 @@ def _in_event_loop() -> bool:
 
 
 def _actor(ctx: ServerRequestContext[Any]) -> str:
-    """Return the actor, named as the client names itself."""
+    """Return the actor of a client, with the client's own name."""
     client = ctx.session.client_params
     name = "" if client is None else printable(client.client_info.name, _LONGEST_NAME).strip()
     return f"mcp:{name or 'unknown'}"
 
 
 def answer(result: ToolResult) -> CallToolResult:
-    """Convert a result for a client: its value, or why it failed or was refused."""
+    """Convert a result for a client: its value, or the reason of a failure or refusal."""
     if not result.success:
         why = refused_call(result.tool_name, result.error) if result.denied else result.error
         return CallToolResult(content=[_block(why)], is_error=True)
@@ -293,16 +298,16 @@ def _block(text: str) -> TextContent:
 
 
 given_up: ContextVar[threading.Event] = ContextVar("given_up")
-"""Set when nobody waits for the call of this thread any more."""
+"""Set when the client no longer waits for the call of this thread."""
 
 
 class InboxChannel(Channel):
-    """A channel that shows nothing here; a notebook on the same store does, with `%tract inbox`."""
+    """A channel without its own display. A notebook on the same store shows the requests with `%tract inbox`."""
 
     name = "inbox"
 
     def can_reach(self) -> bool:
-        """Return True: somebody may look at the inbox."""
+        """Return True: the user may look at the inbox."""
         return True
 
     def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:  # noqa: ARG002
@@ -311,7 +316,7 @@ class InboxChannel(Channel):
         return call is None or not call.is_set()
 
     def prompt(self, ticket: Ticket, **_: object) -> Answer | None:
-        """Give up: the client no longer waits.
+        """Give up, because the client no longer waits.
 
         Raises:
             UndecidedError: always.

@@ -1,8 +1,8 @@
-"""The tools of MCP servers among those of the executor: `NAME.tool`, and `tools.NAME.tool` in code.
+"""The tools of MCP servers in the executor: `NAME.tool`, and `tools.NAME.tool` in code.
 
-What a server says about its tools is a claim. A tool that cannot be used as it is described is left out, and the
-others stay. The hash of a definition covers all that was claimed and which server it was, so that an approval of one
-does not cover another.
+A server's description of a tool is only a claim. The executor omits a tool with an unusable description, but not the
+other tools. The hash of a definition covers the server and all its claims. An approval therefore never covers another
+tool.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit.mcp.client import McpServer, McpTool
 
 _LONGEST_NAME: Final = 128  # https://modelcontextprotocol.io/specification: tool names
-_MOST_PARTS: Final = 50_000  # of all schemas of a server; reading these takes some ten seconds
+_MOST_PARTS: Final = 50_000  # in all schemas of a server; reading them takes about ten seconds
 _CHANGED: Final = (
     "its server changed or removed it meanwhile, so it was not called; look at it, and call it again"
 )
@@ -34,7 +34,7 @@ _CHANGED: Final = (
 
 @dataclass
 class _Made:
-    """The definitions made from one list of a server."""
+    """The definitions for one list of a server."""
 
     listed: tuple[McpTool, ...]
     tools: dict[str, ToolDefinition] = field(default_factory=dict)
@@ -42,23 +42,23 @@ class _Made:
 
 
 class McpTools:
-    """MCP servers by name, and their tools; a server that ended is started again at the next call.
+    """MCP servers by name, and their tools. The next call restarts a server that ended.
 
     Args:
-        check_name: refuses a name for a server that other tools have.
+        check_name: raises an error if other tools use a server's name.
 
     Attributes:
-        servers: by name.
+        servers: the servers by name.
     """
 
     def __init__(self, check_name: Callable[[str], object]) -> None:
         self._check_name = check_name
         self.servers: dict[str, McpServer] = {}
-        # one attribute, since threads that ask at once must find the two in step
+        # one attribute, because concurrent threads must see both values in step
         self._current: tuple[dict[str, _Made], dict[str, ToolDefinition]] = ({}, {})
 
     def __call__(self) -> dict[str, ToolDefinition]:
-        """Return all tools by name; the same dict as long as no server lists others."""
+        """Return all tools by name. It is the same dict until a server lists other tools."""
         return self._up_to_date()[1]
 
     def add(
@@ -76,27 +76,30 @@ class McpTools:
         result_bytes: int = 1_000_000,
         trust_annotations: bool = False,
     ) -> McpServer:
-        """Start a server, or connect to one; its tools are `tools.NAME.tool` until it is removed or the tract closed.
+        """Start a server, or connect to one.
 
-        Its program may do all that you may do: add what you trust. It is not stored, so that no store starts programs.
-        Calls of your own are made as they are; those of a model are asked about, as for all tools.
+        Its tools are `tools.NAME.tool` until it is removed or the tract is closed.
+
+        The program has all of your rights: add only programs that you trust. The server is not stored, because a
+        store must never start programs. Your own calls need no approval. A model's calls need approval, like the
+        calls of other tools.
 
         Args:
-            name: what it is called here: a Python name.
+            name: its name here, a Python name.
             command: the program and its arguments.
-            url: of a server over HTTP instead.
-            env: variables of the program besides PATH, HOME and the like. No others are passed on.
+            url: the URL of a server over HTTP, instead of a command.
+            env: variables of the program, in addition to PATH, HOME and similar ones. It receives no others.
             cwd: the folder that the program runs in.
-            headers: sent with each request to the URL, such as `{"Authorization": "Bearer ..."}`.
-            timeout: seconds that a call may take without progress, unless the call says otherwise.
-            longest_timeout: seconds that a call may take in total, even if the server reports progress.
-            start_timeout: seconds until it must be ready.
-            result_bytes: the most bytes of text that one call may bring.
-            trust_annotations: believe what the server says about which of its tools only read, so that models may call
-                these without being asked about.
+            headers: HTTP headers of each request to the URL, such as `{"Authorization": "Bearer ..."}`.
+            timeout: maximum seconds of a call without progress, unless the call sets another limit.
+            longest_timeout: maximum seconds of a call in total, even if the server reports progress.
+            start_timeout: maximum seconds until it is ready.
+            result_bytes: maximum number of text bytes in the answer to one call.
+            trust_annotations: trust the server's claims about read-only tools. Models may then call these without
+                approval.
 
         Raises:
-            McpError: it cannot be started or reached, or the name is not valid or is taken.
+            McpError: it cannot be started or reached, or the name is invalid or in use.
         """
         from tract_jupyter.toolkit.mcp.client import McpServer
 
@@ -113,7 +116,7 @@ class McpTools:
         return server
 
     def problems(self, name: str) -> dict[str, str]:
-        """Return why some of a server's tools are left out.
+        """Return the reasons why some of a server's tools are missing, by tool name.
 
         Raises:
             McpError: no server has that name.
@@ -122,7 +125,7 @@ class McpTools:
         return self._up_to_date()[0][name].problems
 
     def remove(self, name: str) -> None:
-        """End a server, and forget it with its tools.
+        """Stop a server, and remove it with its tools.
 
         Raises:
             McpError: no server has that name.
@@ -131,7 +134,7 @@ class McpTools:
         self.servers.pop(name).close()
 
     def close(self) -> None:
-        """End all servers."""
+        """Stop all servers."""
         while self.servers:
             self.servers.popitem()[1].close()
 
@@ -202,7 +205,7 @@ def _definition(server: McpServer, tool: McpTool) -> ToolDefinition:
 
 
 def _output_schema(tool: McpTool) -> dict[str, Any] | None:
-    """Return the schema of the value for code; None if it cannot be used, as nothing depends on it."""
+    """Return the schema of the value for code; None if it is unusable. It is only informative."""
     schema = unwrapped_schema(tool.output_schema)
     try:
         if schema is not None:
@@ -215,7 +218,7 @@ def _output_schema(tool: McpTool) -> dict[str, Any] | None:
 def _handler(server: McpServer, tool: McpTool) -> Callable[..., ToolResult]:
     def call(**arguments: Any) -> ToolResult:
         full = f"{server.name}.{tool.name}"
-        server.start()  # one that ended may list other tools now
+        server.start()  # a restarted server may list other tools
         if tool not in server.listed:
             return ToolResult(full, success=False, error=_CHANGED)
         try:
@@ -228,8 +231,8 @@ def _handler(server: McpServer, tool: McpTool) -> Callable[..., ToolResult]:
 
 
 def _traits(tool: McpTool, *, trusted: bool) -> Traits:
-    """Return what calling it can do. Without trust, only what a server says against itself counts."""
+    """Return the possible effects of a call. Without trust, only the server's warnings count."""
     if not trusted:
         return Traits(destructive=bool(tool.destructive), open_world=True)
-    reads = bool(tool.read_only)  # what it does not say, means here what MCP says
+    reads = bool(tool.read_only)  # missing hints have the defaults of MCP
     return Traits(reads, not reads and tool.destructive is not False, tool.open_world is not False)

@@ -39,36 +39,36 @@ class StderrTail:
         self._kept = b""
 
     def add(self, data: bytes) -> None:
-        """Append data, and forget the beginning."""
+        """Append data, and drop the beginning."""
         self._kept = (self._kept + data)[-_KEPT:]
 
     @property
     def text(self) -> str:
-        """The kept text, fit to be shown."""
+        """The text in printable form."""
         return printable(self._kept.decode(errors="replace")).strip()
 
     def quoted(self) -> str:
-        """Return its end as a part of an error; empty if nothing was written."""
+        """Return its end as a part of an error message; empty if there is no output."""
         text = self.text
         if not text:
             return ""
         return f". It wrote: {text if len(text) <= _QUOTED else '…' + text[-_QUOTED:]}"
 
 
-_TIMEOUT = httpx2.Timeout(30.0, read=None)  # how long an answer may take is the call's business
+_TIMEOUT = httpx2.Timeout(30.0, read=None)  # the call limits the time for an answer
 
 
 class HttpEndpoint:
     """A connection to a URL.
 
     Args:
-        url: of the endpoint.
-        headers: sent with each request, such as `Authorization`.
-        limit: the most bytes of one answer.
+        url: the URL of the endpoint.
+        headers: HTTP headers of each request, such as `Authorization`.
+        limit: maximum number of bytes of one answer.
 
     Attributes:
-        tail: empty; a program on another machine has no stderr here.
-        ended: never set: each request is a connection of its own.
+        tail: empty; the stderr of a program on another machine is not available.
+        ended: never set, because each request uses a separate connection.
     """
 
     def __init__(self, url: str, headers: Mapping[str, str], limit: int) -> None:
@@ -80,12 +80,12 @@ class HttpEndpoint:
         self.ended = anyio.Event()
 
     def why_it_ended(self) -> str:
-        """Return what is known about its end."""
+        """Return the known reason for its end."""
         return self._problem or "the connection failed"
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[tuple[Any, Any]]:
-        """Yield the stream to read from, and the one to write to."""
+        """Yield the stream for reading, and the stream for writing."""
         async with (
             httpx2.AsyncClient(
                 headers=self._headers, timeout=_TIMEOUT, event_hooks={"response": [self._bound]}
@@ -95,17 +95,17 @@ class HttpEndpoint:
             yield streams
 
     async def _bound(self, response: httpx2.Response) -> None:
-        """Make reading an answer fail if it grows too large. In a stream of events, the SDK limits each."""
+        """Limit the size of an answer. In a stream of events, the SDK limits each event."""
         if response.headers.get("content-encoding", "identity") != "identity":
             self._refuse("it compressed an answer, whose size cannot be told before it is unpacked")
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             response.stream = _Bounded(response.stream, self)
 
     def count(self, size: int) -> None:
-        """Check the size of an answer so far.
+        """Check the current size of an answer.
 
         Raises:
-            httpx2.ReadError: it is too much.
+            httpx2.ReadError: it exceeds the limit.
         """
         if size > self._limit:
             self._refuse(f"it sent an answer of more than {self._limit:,} bytes")
@@ -131,23 +131,23 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-_GRACE_SECONDS: Final = 2.0  # what a program has to end by itself, once its stdin is closed
+_GRACE_SECONDS: Final = 2.0  # time for a program to exit after its stdin is closed
 _POLL_SECONDS: Final = 0.01
 _GONE: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 
 
 class StdioEndpoint:
-    """A program, which is started for one connection, and ended with everything that it started.
+    """A program that is started for one connection. At the end, all its child processes are stopped as well.
 
     Args:
         command: the program and its arguments.
-        env: variables besides those few that every program needs; the secrets of this process are not passed on.
-        cwd: the folder that it runs in.
-        limit: the most bytes of one message.
+        env: variables in addition to the few that every program needs. The secrets of this process are not passed on.
+        cwd: the folder that the program runs in.
+        limit: maximum number of bytes of one message.
 
     Attributes:
-        tail: the end of what it wrote to stderr, or to stdout without being a message.
-        ended: set when no more messages can come or go.
+        tail: the end of its stderr output, and of stdout lines that are not messages.
+        ended: set when no more messages can be sent or received.
     """
 
     def __init__(
@@ -163,14 +163,14 @@ class StdioEndpoint:
         self._exit_code: int | None = None
 
     def why_it_ended(self) -> str:
-        """Return what is known about its end, with the last lines that it wrote."""
+        """Return the known reason for its end, with the last lines of its output."""
         code = self._exit_code
         by_itself = "it ended the connection" if code is None else f"it ended with exit code {code}"
         return f"{self._problem or by_itself}{self.tail.quoted()}"
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[tuple[Any, Any]]:
-        """Start the program; yield the stream to read from, and the one to write to."""
+        """Start the program, and yield the stream for reading and the stream for writing."""
         process = await anyio.open_process(
             self._command, env=self._env, cwd=self._cwd, start_new_session=True
         )
@@ -190,7 +190,7 @@ class StdioEndpoint:
             finally:
                 incoming.close()
                 outgoing.close()
-                with anyio.CancelScope(shield=True):  # what is given up must leave no program behind, either
+                with anyio.CancelScope(shield=True):  # a cancellation must not leave a program running
                     await self._stop(process)
                     for pump in pumps:
                         await pump.end()
@@ -205,10 +205,10 @@ class StdioEndpoint:
         self.ended.set()
         with suppress(*_GONE):
             async for _ in stdout:
-                pass  # as long as it cannot write on, it cannot end either
+                pass  # a blocked write would keep it from exiting
 
     async def _lines(self, stdout: ByteReceiveStream) -> AsyncIterator[bytes]:
-        """Yield each complete line, up to the first that is longer than the limit."""
+        """Yield each complete line. Stop at the first line that exceeds the limit."""
         parts: list[bytes] = []
         size = 0
         async for chunk in stdout:
@@ -225,7 +225,7 @@ class StdioEndpoint:
                 return
 
     def _parsed(self, line: bytes) -> SessionMessage | None:
-        """Return the message of a line; anything else, such as a forgotten `print`, is kept for errors only."""
+        """Return the message in a line. Any other line, such as a forgotten `print`, is stored for errors only."""
         if not line.strip():
             return None
         try:
@@ -241,7 +241,7 @@ class StdioEndpoint:
                     text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                     await stdin.send(text.encode() + b"\n")
         except _GONE:
-            self.ended.set()  # it may live on, but it hears nothing more
+            self.ended.set()  # it may still run, but it receives no more messages
 
     async def _read_errors(self, stderr: ByteReceiveStream) -> None:
         with suppress(*_GONE):
@@ -249,11 +249,11 @@ class StdioEndpoint:
                 self.tail.add(chunk)
 
     async def _stop(self, process: Process) -> None:
-        """Let it end by itself, then end it and everything it started."""
+        """Let the program exit by itself, then stop it and all its child processes."""
         if process.stdin is not None:
             with suppress(*_GONE):
                 await process.stdin.aclose()
-        if not self._problem:  # one that does harm is given no time
+        if not self._problem:  # no grace period after a violation
             await _wait(process)
             self._exit_code = process.returncode
         if sys.platform == "win32":
@@ -265,7 +265,7 @@ class StdioEndpoint:
 
 
 class _Pump:
-    """A task that carries data in one direction, even if what surrounds it is cancelled."""
+    """A task that carries data in one direction, even if the surrounding scope is cancelled."""
 
     def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
         self._work = work
@@ -273,20 +273,20 @@ class _Pump:
         self._done = anyio.Event()
 
     async def run(self) -> None:
-        """Work until there is nothing more, or until it is ended."""
+        """Work until there is no more data, or until `end` is called."""
         with self._scope:
             await self._work()
         self._done.set()
 
     async def end(self) -> None:
-        """Wait for the last data, but not for ever: what the program left behind may hold a pipe."""
+        """Wait briefly for the last data. A leftover child process may hold a pipe open forever."""
         with anyio.move_on_after(_GRACE_SECONDS):
             await self._done.wait()
         self._scope.cancel()
 
 
 async def _wait(process: Process) -> None:
-    """Wait briefly until it has ended. `process.wait()` would also wait for everybody who holds its pipes."""
+    """Wait briefly for the exit. `process.wait()` would also wait for all other processes that hold its pipes."""
     with anyio.move_on_after(_GRACE_SECONDS):
         while process.returncode is None:  # noqa: ASYNC110 # nothing sets an event
             await anyio.sleep(_POLL_SECONDS)
