@@ -155,11 +155,11 @@ class Agents:
 
     @property
     def workers(self) -> Executor | None:
-        """The executor for requests to agents' models: `t.agents.workers = client.get_executor()`. None means no workers.
+        """The executor for requests to agents' models, such as `client.get_executor()`. None means this process.
 
         Any `concurrent.futures.Executor` works: a `ProcessPoolExecutor`, Dask's `client.get_executor()`, ipyparallel's
-        `view.executor`. Tool calls, requests for approval and API keys stay in this process. A worker reads a model's key
-        from its environment. If a request cannot be sent to a worker, this process makes it and emits a warning.
+        `view.executor`. Tool calls, requests for approval and API keys stay in this process. A worker reads a model's
+        key from its environment. If a request cannot be sent to a worker, this process makes it and emits a warning.
         """
         return None if self.request_workers is None else self.request_workers.executor
 
@@ -394,7 +394,7 @@ class Agents:
     # --- resuming and stopping
 
     def resume(self, agent: str | Agent, call: int | None = None) -> str:
-        """Resume a call that ended without an answer: after Stop, a limit, a missing decision or the end of the process.
+        """Resume a call that ended without an answer: after Stop, a limit, a missing decision or a process end.
 
         Only the user can resume a call. This also works for an agent of an earlier session, but only for this call.
         Finished tool calls do not run again, and their usage still counts.
