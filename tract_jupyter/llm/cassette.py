@@ -47,7 +47,7 @@ class CassetteReport:
         path: the cassette.
         requests: the number of requests to models.
         calls: the number of tool calls.
-        unused: entries of the cassette that were not asked for, in words.
+        unused: unused entries of the cassette, in words.
         head: the newest commit of the tract that began it.
         recorded_head: the newest commit at the end of the recording.
         is_recording: True for a recording.
@@ -80,10 +80,10 @@ class CassetteReport:
 
 
 class CassetteDeck:
-    """The cassette that all tracts of a session use. Threads may share it.
+    """The cassette that all tracts of a session use. This class is thread-safe.
 
     Attributes:
-        tape: the recording or the replay; None if there is none.
+        tape: the recording or the replay; None if neither is active.
         owner: the tract's cassette that began it.
     """
 
@@ -176,9 +176,9 @@ class Cassette:
     def replay(self, path: str | Path) -> Self:
         """Serve all requests and tool calls of the session from a cassette until `stop`, or until this tract is closed.
 
-        No model is asked, and no function of yours and no MCP server is called. The tract's own tools, operations and
-        scripts run again, because they change the tract; they need the same approvals. A request or call with other
-        content than the recorded ones is refused, and so is everything after it.
+        No model, MCP server or function of yours is called. The tract's own tools, operations and scripts run again,
+        because they change the tract. They need the same approvals. A request or call that differs from the recorded
+        ones is refused, and so are all later ones.
 
         Args:
             path: the cassette.
@@ -188,7 +188,7 @@ class Cassette:
 
         Raises:
             CassetteError: the file is not a complete cassette of this version, a recording or replay is active, or the
-                tract is at another commit than the one where the recording began.
+                tract is not at the commit where the recording began.
         """
         self._check_idle()
         player = Player(_path(path), self.deck.redaction)
@@ -291,7 +291,7 @@ class Cassette:
         return send(on_delta) if tape is None else tape.request(sent(), self._asker, send, on_delta)
 
     def asking(self, ask: Callable[..., Any]) -> LLMClient:
-        """Return a client for a function that replies in the place of a model."""
+        """Return a client for a function that replies instead of a model."""
         client: LLMClient = SimpleNamespace(chat=ask)
         return client if self._tape is None else _RecordedClient(self, client)
 
@@ -352,7 +352,7 @@ class Cassette:
 
     @property
     def _tape(self) -> Recorder | Player | None:
-        """What this thread uses now."""
+        """The recording or replay that this thread uses now."""
         tape = self.deck.tape
         return None if tape is None or tape.is_paused else tape
 
@@ -408,7 +408,7 @@ class _RecordedClient:
         on_delta: Callable[[Delta], object] | None = None,
         **options: Any,
     ) -> Any:
-        """Ask; see `models.LLMClient`."""
+        """Return the reply; see `models.LLMClient`."""
 
         def send(on_delta: Callable[[Delta], object] | None) -> Any:
             return send_to(self._client, messages, options, on_delta)

@@ -27,7 +27,7 @@ CUT_REASONS: Final = REFUSED | {"length", "incomplete"}
 """The reasons of a reply that is not whole."""
 
 CHARACTERS_PER_TOKEN: Final = 4
-"""About so many, where nothing better counts."""
+"""Approximate number, used if no better counter is available."""
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 """The names that servers have for the text of the reasoning."""
 INVALID_JSON: Final = "INVALID_JSON"

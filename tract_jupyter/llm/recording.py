@@ -61,7 +61,7 @@ class SentRequest:
 
 
 class RecordedModel:
-    """Takes the place of a client during a replay. Its requests are served before they reach it."""
+    """A stand-in for a client during a replay. The cassette serves its requests first."""
 
     def chat(self, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:  # noqa: ARG002 # as of clients
         """Refuse.
@@ -177,7 +177,7 @@ class Recorder:
     def call(
         self, asked: Mapping[str, Any], make: Callable[[], Made], write: Callable[[Made], Any], *, again: bool
     ) -> Made:
-        """Make a call, and record it with its result; nothing of a call that is interrupted."""
+        """Make a call and record it with its result. An interrupted call is not recorded."""
         with nullcontext() if again else self._pause():
             made = make()
         with self._lock:
@@ -262,7 +262,7 @@ class _Written(NamedTuple):
 
 
 def _new_parts(messages: list[Any], options: dict[str, Any], before: _Written | None) -> dict[str, Any]:
-    """Return what is written of a request: a reference to the one before it, and its own messages and options."""
+    """Return the data to write for a request: a reference to the previous request, and the new messages and options."""
     if before is None:
         return {"messages": json_data(messages), "options": json_data(options)}
     same = len(before.messages)

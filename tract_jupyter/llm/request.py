@@ -83,12 +83,12 @@ class ModelRequest:
                 raise cannot_send(f"the option {name}", dialect, "leave it out")
 
     def named_choice(self) -> str | None:
-        """Return the name of the tool that must be called, in the words of chat completions; None if none is named."""
+        """Return the name of the tool that must be called, from the options of chat completions; None without one."""
         choice = self.options.get("tool_choice")
         function = choice.get("function") if isinstance(choice, dict) else None
         return function.get("name") if isinstance(function, dict) else None
 
 
 def cannot_send(what: str, dialect: str, advice: str) -> LLMConfigError:
-    """Return the error for something that a dialect has no place for."""
+    """Return the error for a part that a dialect cannot express."""
     return LLMConfigError(f"{dialect} has no place for {what}, so nothing was sent; {advice}")
