@@ -86,7 +86,7 @@ class Retention:
         """Return the patterns that a summary does not contain.
 
         Raises:
-            ContentError: a pattern takes too long for it.
+            ContentError: a pattern takes too long.
         """
         regex = criteria["match_mode"] == "regex"
         return [
