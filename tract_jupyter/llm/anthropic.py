@@ -124,7 +124,9 @@ class AnthropicClient(HTTPClient):
         blocks.add(tools)
         body |= _translated(messages, request.model, blocks)
         if (body.get("thinking") or {}).get("type") == "enabled" and _thinking_is_missing(body["messages"]):
-            del body["thinking"]  # refused in a turn that did not begin with it; it is back with the next one
+            del body[
+                "thinking"
+            ]  # the provider refuses it in a turn that began without it; the next turn has it again
         return {name: value for name, value in body.items() if value is not None}
 
     def _check_options(self, options: Mapping[str, Any], model: str) -> None:
@@ -203,7 +205,7 @@ def _options(request: ModelRequest) -> dict[str, Any]:
         options["output_config"] = {**(options.get("output_config") or {}), **_output_format(form)}
     thinking = options.get("thinking")
     if isinstance(thinking, dict) and thinking.get("type") in {"adaptive", "enabled"}:
-        # by default its text stays away, and with it all that a model says between two calls
+        # by default the reply omits its text, including all text of the model between two calls
         options["thinking"] = {"display": "summarized", **thinking}
     budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
     options["max_tokens"] = (
@@ -402,7 +404,7 @@ def _named(block: dict[str, Any], use: dict[str, Any]) -> dict[str, Any]:
 
 
 def _can_go(block: Mapping[str, Any]) -> bool:
-    # a blank text, which a model may send itself, is refused
+    # the provider refuses blank texts, although a model may write them
     return block.get("type") != "text" or bool(str(block.get("text") or "").strip())
 
 

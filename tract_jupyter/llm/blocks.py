@@ -99,8 +99,8 @@ def provider_fields(message: Mapping[str, Any]) -> dict[str, Any]:
     try:
         blocks = json.dumps(found.blocks, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         if _storable(blocks) != blocks:
-            blocks = json.dumps(found.blocks, separators=(",", ":"))  # half a character, as it came
-    except (TypeError, ValueError, RecursionError):  # of a client that is not ours
+            blocks = json.dumps(found.blocks, separators=(",", ":"))  # half a character, unchanged
+    except (TypeError, ValueError, RecursionError):  # the blocks of a user's client
         return kept
     return (
         {**kept, "provider_blocks": {**found.to_dict(), "blocks": blocks}}
@@ -136,9 +136,9 @@ class SentBlocks:
         firsts = [number for number, one in enumerate(replies) if _is_first(one, dialect, model)]
         self._first = firsts[-1] if firsts else 0
         self.sent: list[int] = []
-        """The replies whose blocks are sent, by their number among the replies."""
+        """The numbers of the replies whose blocks are sent."""
         self.property_names = PropertyNames()
-        """The names of properties that this request replaces, as the provider refuses them."""
+        """The property names that this request replaces, because the provider refuses them."""
 
     def add(self, *parts: Any) -> None:
         """Add a sent part to the prefix, in order. Chat completions have no prefix, so they skip this."""

@@ -139,7 +139,7 @@ def ask_model(
         LLMResponseError: the client's response is not readable, or ended before it had content.
         LLMRequestError: the signal of this code was set; `code` is `cancelled`.
     """
-    ModelCall().check()  # a client that cannot be ended is not asked again
+    ModelCall().check()  # do not call a client again that cannot be cancelled
     messages = [*sent, *openai_messages(_said_since(fields["retry_history"]))]
     offered = {"tools": fields["tools"]} if fields["tools"] else {}
     options = {**offered, **fields["options"]}
@@ -158,7 +158,7 @@ def ask_model(
         **({"reasoning": reply.reasoning} if reply.reasoning else {}),
     }
     return {
-        # half a character, which cannot be stored, is not worth the reply
+        # drop half a character, which cannot be stored, instead of the whole reply
         "response_text": reply.text.encode(errors="replace").decode(),
         "tool_calls": [call.to_dict() for call in reply.tool_calls],
         "model": reply.model,

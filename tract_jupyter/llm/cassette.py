@@ -115,15 +115,15 @@ class CassetteDeck:
 class Cassette:
     """Records the traffic of a tract with its models and tools to a file, or replays it from one.
 
-    All tracts of a session use one cassette, also children and agents.
+    All tracts of a session use one cassette, including children and agents.
 
     Args:
         name: the id of the tract or agent.
         deck: the cassette of its session.
-        place: gives the tract's position.
-        secrets: gives the keys that are in use.
-        now: gives the current time, as the store keeps it.
-        set_clock: sets the function that gives the time of a commit, by its hash without a time; None for `now`.
+        place: returns the tract's position.
+        secrets: returns the keys in use.
+        now: returns the current time, in the precision of the store.
+        set_clock: sets the function that returns the time of a commit, by its hash without a time; None for `now`.
         by: the program that records.
     """
 
@@ -262,7 +262,7 @@ class Cassette:
         return f"<Cassette: {'recording' if self.is_recording else 'replaying'} {tape.path}>"
 
     def close(self) -> None:
-        """End a recording or replay that this tract began, and warn of entries that were not used."""
+        """End a recording or replay that this tract began, and warn of unused entries."""
         report = self.stop() if self.deck.owner is self else None
         self.deck.leave(self)
         if report is not None and report.unused:
@@ -282,7 +282,7 @@ class Cassette:
 
         Args:
             sent: describes the request.
-            send: sends it, given a function for the pieces of the reply.
+            send: sends the request. It receives a function for the pieces of the reply.
             on_delta: called with each piece.
         """
         tape = self._tape
@@ -313,8 +313,8 @@ class Cassette:
             arguments: the checked and approved arguments.
             actor: the caller.
             make: makes the call. An error is a result.
-            write: gives a result as JSON data.
-            read: gives the result of such data.
+            write: converts a result to JSON data.
+            read: converts such data to a result.
             again: a replay makes the call again.
         """
         tape = self._tape
@@ -342,7 +342,7 @@ class Cassette:
         return str(self.draw(f"child {digest([self._asker, json_data(options)])}", make))
 
     def stand_in(self, operation: str) -> ModelConnection | None:
-        """Return a model for a replay, if none is configured; None if no replay is active or it has no such request."""
+        """Return a model for a replay without a configured model. None without a replay or without such a request."""
         tape = self._tape
         if not isinstance(tape, Player) or not (operation == "chat" or tape.has_requests(operation)):
             return None

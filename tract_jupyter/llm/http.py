@@ -191,7 +191,7 @@ class HTTPClient(ABC):
         """Return a whole reply in the form between packages.
 
         Raises:
-            LLMRequestError: it is no reply.
+            LLMRequestError: the body is not a reply.
         """
 
     @abstractmethod
@@ -219,13 +219,13 @@ class HTTPClient(ABC):
         Args:
             messages: the messages in OpenAI's shape; see docs/models.md for further fields.
             on_delta: called with each piece of the reply when it arrives.
-            abort: the signal that ends the call; by default the signal of `concurrency.stopped_by`.
+            abort: the signal that cancels the call; by default the signal of `concurrency.stopped_by`.
             before_retry: called before a retry, with the usage of the failed try. Its exception ends the call.
             **options: `model`, `temperature`, `max_tokens`, `tools`, ..., with the names of chat completions or of the
                 provider.
 
         Raises:
-            LLMRequestError: there is no reply; `code` has the reason, and `partial` the received part.
+            LLMRequestError: the request failed. `code` has the reason, and `partial` the received part.
             LLMConfigError: no model is named, or the provider's dialect cannot express the request.
         """
         if on_delta is None:
@@ -498,7 +498,7 @@ class HTTPClient(ABC):
         if self._transport is not None:
             return nullcontext(
                 httpx.Client(transport=self._transport, timeout=timeout)
-            )  # it is not ours to close
+            )  # the caller closes the transport
         with self._lock:
             self._ssl = self._ssl or httpx.create_ssl_context()  # reading all certificates takes its time
         return httpx.Client(verify=self._ssl, timeout=timeout)
@@ -606,7 +606,7 @@ class Tries:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        if isinstance(error, LLMRequestError):  # what its own try has used is in `reported`
+        if isinstance(error, LLMRequestError):  # `reported` has the usage of its own try
             error.failed_tries = [one for one in self._failed if one is not error.reported]
         elif isinstance(error, LLMBudgetError):
             error.failed_tries = self._failed

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from tract_jupyter.llm.sse import Assembly
 
 _NOT_SENT_EMPTY: Final = frozenset({"prompt_cache_key", "stream_options"})
-_DETAILS: Final = "reasoning_details"  # of OpenRouter, which wants them back
-# they refuse a message that calls tools without its reasoning, be it empty
+_DETAILS: Final = "reasoning_details"  # OpenRouter's field, which must be sent back
+# these servers refuse a message with tool calls but without its reasoning, even if it is empty
 _WANT_REASONING: Final = ("deepseek.com", "moonshot.ai", "moonshot.cn")
 
 
@@ -238,7 +238,7 @@ def _is_cut(call: RawCall, said: str | None, *, is_last: bool) -> bool:
     function = call.given.get("function")
     written = function.get("arguments") if isinstance(function, dict) else call.arguments
     if not (written.strip() if isinstance(written, str) else written):
-        return is_last and (said is None or finish_of(said, calls=False) in CUT_REASONS)  # else it has none
+        return is_last and (said is None or finish_of(said, calls=False) in CUT_REASONS)  # else no arguments
     return is_unfinished(call.arguments)
 
 
@@ -383,7 +383,7 @@ class _Pieces:
 
     def __init__(self) -> None:
         self._pieces: dict[str, list[Any]] = {}
-        self._reasoning = ""  # the name that is read; some gateways send the text under both
+        self._reasoning = ""  # the field to read; some gateways send the text in both fields
 
     def add(self, delta: dict[str, Any]) -> Iterator[Delta]:
         for name, value in delta.items():

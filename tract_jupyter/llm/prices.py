@@ -128,8 +128,8 @@ class Prices:
             asked: the requested model.
             usage: its tokens.
             replied: the model in the reply.
-            tier: the `service_tier` in the reply; the tables have only the usual one.
-            at: the time of the request; None for now.
+            tier: the `service_tier` in the reply. The tables have only the default tier.
+            at: the time of the request; None means now.
         """
         is_known = usage.input_tokens is not None and usage.output_tokens is not None
         for name in (*asked.names, replied):
@@ -167,7 +167,7 @@ def _listed_cost(model: str, asked: AskedModel, usage: Usage, at: datetime | Non
         return None
     try:
         return _priced(model, asked, usage, at)
-    except Exception:  # noqa: BLE001 # unknown model, tokens that make no sense, ...: a reply is worth more than its bill
+    except Exception:  # noqa: BLE001 # unknown model, invalid tokens, ...: a missing price must not lose the reply
         return None
 
 

@@ -145,7 +145,7 @@ def _arguments(call: dict[str, Any], raw: RawCall, finish: str, *, is_last: bool
     if finish in CUT_REASONS and is_last and raw.arguments == "{}":
         return _unread("", _CUT.format(reason=finish))  # even if the tool needs no arguments
     try:
-        # RawCall.values knows no duplicates and takes NaN, which has no JSON form
+        # RawCall.values ignores duplicate keys and accepts NaN, which has no JSON form
         found = json.loads(raw.arguments, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         cut = finish in CUT_REASONS and is_last

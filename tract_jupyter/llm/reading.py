@@ -104,7 +104,7 @@ def read_cassette(path: Path) -> CassetteContent:
     first, *lines = text.split("\n")
     content = CassetteContent(_place(path, first))
     end: dict[str, Any] | None = None
-    rest = lines.pop() if lines else ""  # the part of a line that was written when the process was killed
+    rest = lines.pop() if lines else ""  # an incomplete line, from a process that was killed
     for number, line in enumerate(tracked(lines, f"Reading {path.name}"), 2):
         try:
             if end is not None:

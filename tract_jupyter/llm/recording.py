@@ -93,14 +93,14 @@ def partial_of(path: Path) -> Path:
 
 
 class Recorder:
-    """Records a cassette, and writes it when the recording ends. Threads may share it.
+    """Records a cassette, and writes it when the recording ends. This class is thread-safe.
 
     Requests within a user's tool or model are not recorded, because a replay does not call it.
 
     Args:
         path: the cassette.
         place: the start of the recording.
-        redaction: returns the filter that removes secrets, at any time.
+        redaction: returns the current filter that removes secrets.
         by: the program that records.
         at: the current time.
         replace: overwrite an existing cassette.
@@ -160,7 +160,7 @@ class Recorder:
                 reply = send(None if on_delta is None else keep)
         except BaseException as error:
             came["error"] = _error_data(error)
-            if pieces:  # a reply that did not fail has them
+            if pieces:  # a successful reply contains its pieces
                 came["pieces"] = [[kind, text, index, name] for (kind, index, name), text in pieces.items()]
             raise
         else:
@@ -201,7 +201,7 @@ class Recorder:
             head: the newest commit.
 
         Raises:
-            CassetteError: it cannot be written.
+            CassetteError: the file cannot be written.
         """
         with self._lock:
             self._is_over = True

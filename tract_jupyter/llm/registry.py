@@ -265,12 +265,12 @@ class Models(Mapping[str, ModelConnection]):
         temperature: float | None = None,
         max_tokens: int | None = None,
     ) -> dict[str, Any]:
-        """Set the options of one kind of request, from now on. Omitted options are the client's choice.
+        """Set the options of one kind of request, from now on. The client chooses omitted options.
 
         Args:
-            model: another model of the same client, by the client's name for it; for another client, `use`.
+            model: another model of the same client, by the client's name for it. For another client, use `use`.
             operation: `chat` for replies, `compress` for summaries, `merge` for guidance on conflicts, `tool_result`
-                for shorter tool results, `consult` for a model that decides about a pending, `review` for a look at
+                for shorter tool results, `consult` for a model that decides about a request, `review` for a review of
                 calls before the user sees them, `orchestrate` for callers of `client_for`.
             temperature: the variation of the replies, from 0 on.
             max_tokens: the maximum length of a reply, from 1 on.
@@ -279,7 +279,7 @@ class Models(Mapping[str, ModelConnection]):
             The current options of such requests. Options of a call, as in `generate(model=...)`, take precedence.
 
         Raises:
-            ContentError: there is no such kind of request.
+            ContentError: the kind of request is unknown.
             LLMConfigError: a value cannot be sent.
         """
         now = self._to_change()
@@ -329,7 +329,7 @@ class Models(Mapping[str, ModelConnection]):
     # --- clients
 
     def connection(self, operation: ModelOperation) -> ModelConnection | None:
-        """Return the model of one kind of request; None if there is none."""
+        """Return the model for one kind of request, or None."""
         operation, purposes = self._kind(operation), self._now.purposes
         found = purposes.get(operation) or purposes.get(None)
         return found if found is not None or self.cassette is None else self.cassette.stand_in(operation)

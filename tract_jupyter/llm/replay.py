@@ -44,14 +44,14 @@ _NOTHING: Final = object()
 
 
 class Player:
-    """Replays a cassette. Threads may share it.
+    """Replays a cassette. This class is thread-safe.
 
     Args:
         path: the cassette.
-        redaction: gives the filter that removes secrets, because they are not on the cassette.
+        redaction: returns the filter that removes secrets, because the cassette has none.
 
     Raises:
-        CassetteError: as for `read_cassette`.
+        CassetteError: see `read_cassette`.
     """
 
     is_paused: Final = False
@@ -125,7 +125,7 @@ class Player:
             entry = self._take(self._calls, name, {"tract": "", **asked})
             self.calls += 1
         recorded = entry.line["result"]
-        if again:  # its recorded result has the durations and times that the model saw
+        if again:  # the recorded result has the durations and times for the model
             made = make()
             result = write(made)
             if ("error" in result) is not ("error" in recorded):
@@ -136,7 +136,7 @@ class Player:
         return read(json_data(recorded))
 
     def draw(self, kind: str, make: Callable[[], Any]) -> Any:
-        """Return the recorded value, or a new one if there is none left.
+        """Return the next recorded value. After the last one, return a new value.
 
         Raises:
             CassetteError: the recorded value has another type.

@@ -121,7 +121,7 @@ def _options(request: ModelRequest) -> dict[str, Any]:
         options.pop(name, None) for name in ("reasoning_effort", "response_format", "verbosity")
     )
     if effort is not None:
-        # a summary is all of the reasoning that people can read
+        # only the summary of the reasoning is readable
         summary = {} if effort == "none" else {"summary": "auto"}
         options["reasoning"] = {"effort": effort, **summary, **(options.get("reasoning") or {})}
     text = {
@@ -149,7 +149,7 @@ def _tool(tool: dict[str, Any]) -> dict[str, Any]:
     function = tool.get("function")
     if not isinstance(function, dict):
         return tool  # one of Responses' own
-    # strict if left out, which would change schemas that were not made for it
+    # the default is strict, which would change schemas that are not made for it
     sent = {"type": "function", "parameters": None, "strict": False, **function}
     return {name: value for name, value in sent.items() if value is not None or name == "parameters"}
 
@@ -290,7 +290,7 @@ def _written(reply: Mapping[str, Any], model: str, *, is_whole: bool = True) -> 
     refusal = sound("".join(_parts_of(items, "refusal", "refusal")))
     finish = finish_of(said, calls=bool(calls), refusal=bool(refusal))
     if status == "incomplete" and finish not in CUT_REASONS:
-        finish = "incomplete"  # for a reason that is not known here
+        finish = "incomplete"  # unknown reason
     reasoning, field = _reasoning(items)
     usage = reply.get("usage")
     usage = usage if isinstance(usage, dict) else {}
@@ -377,7 +377,7 @@ class _ResponseAssembly:
         elif kind == _ARGUMENTS or kind in _DELTAS:
             yield from self._grow(kind, index, event)
         elif not kind.startswith("response."):
-            self._events.append(event)  # the others repeat what these say
+            self._events.append(event)  # other events repeat the content of these
 
     def _add_item(self, index: int, event: Mapping[str, Any], *, is_done: bool) -> Iterator[Delta]:
         item = event.get("item")

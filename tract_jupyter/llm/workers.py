@@ -65,7 +65,7 @@ def ask_from_worker(_number: str, request: Sealed) -> Sealed:
     try:
         sent: _Sent = pickle.loads(request.data)  # noqa: S301 # as the executor itself does
         client = _client_of(sent.connection)
-    except Exception as error:  # noqa: BLE001 # such as a class that only the notebook has, or no key
+    except Exception as error:  # noqa: BLE001 # for example a class that only the notebook has, or a missing key
         return _sealed("not asked", _words(error))
     try:
         reply = client.chat(sent.messages, **sent.options)
@@ -204,10 +204,10 @@ class _FromWorkers:
         )
 
     def _sealed(self, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> Sealed:
-        """Return a request as it is sent.
+        """Return the request in its sent form.
 
         Raises:
-            _NotSentError: something in it cannot be sent, or should not be.
+            _NotSentError: a part of it cannot be sent, or must not be sent.
         """
         connection = self._connection
         if connection.key is not None and connection.key.given is not None:

@@ -48,7 +48,7 @@ class CommitInfo(NamedTuple):
     token_count: int
     token_counter: str
     generation: int
-    """How many commits come before it."""
+    """The number of earlier commits."""
     created_at: datetime
     metadata: dict[str, Any]
     generation_config: dict[str, Any]

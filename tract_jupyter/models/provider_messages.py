@@ -364,7 +364,7 @@ def _turn(messages: Sequence[Message], index: int, answers: _Answers, ids: _Ids)
 
 
 def _note(call: ToolCall) -> str:
-    # a sentence, not a syntax: what looks like a call invites the model to write its calls as text
+    # a sentence, not call syntax: call syntax in a text invites the model to write its calls as text
     return f"(The tool {call.name} was called with {canonical_json(call.arguments)}; its answer is not shown here.)"
 
 

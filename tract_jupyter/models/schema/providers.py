@@ -62,7 +62,7 @@ def _property(member: Member) -> dict[str, Any]:
     return {"anyOf": parts} if len(parts) > 1 else next(iter(parts), {})
 
 
-# what only says something about values, or narrows them: the executor looks at the values anyway
+# keywords that only describe or narrow values: the executor checks the values anyway
 _LEFT_OUT: Final = frozenset({
     "$schema", "$id", "$comment", "title", "default", "examples", "deprecated", "readOnly", "writeOnly", "minLength",
     "maxLength", "uniqueItems",

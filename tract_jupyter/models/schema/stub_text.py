@@ -188,14 +188,14 @@ def _returned(function: StubbedFunction) -> Any:
     try:
         reader = TypeReader(JsonSchema(function.returns).root, records=True)
         return reader.read(reader.root)
-    except SpecError:  # only told, never relied on
+    except SpecError:  # only for display
         return Any
 
 
 def _record(typed_dict: Any) -> Record:
     try:
         hints = typing.get_type_hints(typed_dict, include_extras=True)
-    except NameError:  # a name that only the type checker knows
+    except NameError:  # a name that exists only for the type checker
         hints = dict.fromkeys(typed_dict.__annotations__, Any)
     return Record({key: _record_member(typed_dict, key, hint) for key, hint in hints.items()})
 

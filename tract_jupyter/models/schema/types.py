@@ -214,7 +214,7 @@ def _parts(annotation: Any) -> list[Any] | None:
 def _is_leaf(annotation: Any) -> bool:
     try:
         return annotation in _LEAVES
-    except TypeError:  # it has no hash, so it is none of them
+    except TypeError:  # not hashable, so it is not one of them
         return False
 
 
