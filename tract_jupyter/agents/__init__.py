@@ -1,13 +1,13 @@
-"""Agents that are made, called and refined while the notebook runs.
+"""Agents that the user or a model creates, calls and improves while the notebook runs.
 
-* `definition`: what an agent is, as data. `file`: `.agent` files. `findings`: what to notice in their text.
-* `agents`: `Tract.agents`. `making`: making and changing one, and who may. `registry`: agents and calls, and what the
-  store keeps of them. `tools`: the tools that make and call them. `details`: what a person is shown before an agent is
-  made. `adoption`: the question about a file.
-* `running`: a call: one turn of the tool loop, in a tract of its own. `rights`: what it may call. `budgets`: what it
-  may take.
+* `definition`: an agent as data. `file`: `.agent` files. `findings`: warnings about their text.
+* `agents`: `Tract.agents`. `making`: creation, changes and their permission checks. `registry`: agents, calls and
+  their stored records. `tools`: the tools that create and call agents. `details`: the details of an agent that the
+  user reviews. `adoption`: the request to adopt a file.
+* `running`: runs a call as one turn of the tool loop, in a separate tract. `rights`: the tools that an agent may call.
+  `budgets`: usage limits.
 
-The loop, the gate and the executor are those that everybody uses. Knows `loop`, `toolkit`, `review`,
+Agents use the same loop, gate and executor as everything else. Knows `loop`, `toolkit`, `review`,
 `analysis`, `llm` and `prompts`.
 """
 

@@ -1,4 +1,4 @@
-"""The question whether an agent's file is taken over: it shows the whole file, what it grants, and what to notice."""
+"""The request to adopt an agent's file. It shows the whole file, its grants and its findings."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class PendingAdoption(Pending):
-    """Take an agent's file over as it is now, for later sessions too.
+    """A request to adopt an agent's file in its current version, also for later sessions.
 
     Args:
-        agents: of the tract.
-        path: the file.
+        agents: agents of the tract.
+        path: path of the file.
 
     Raises:
-        AgentError: it is no `.agent` file, or grants what there is not.
+        AgentError: the file is not a valid `.agent` file, or it grants unknown tools.
     """
 
     in_view = frozenset({"file"})
@@ -50,22 +50,22 @@ class PendingAdoption(Pending):
 
     @property
     def title(self) -> str:
-        """The heading: says which agent."""
+        """The heading, with the agent's name."""
         return f"Adopt agent {self._definition.name}"
 
     def summary(self) -> str:
-        """Return what it is about."""
+        """Return the agent's description, or a default text."""
         return self._definition.description or "Take an agent's file over as it is now."
 
     def binding(self) -> Subject:
-        """Bind the whole file."""
+        """Bind the approval to the whole file."""
         return Subject("agent", self._definition.name, file_hash(self.fields["file"]), {})
 
     def check_current(self) -> None:
-        """Check that the file is still what is shown.
+        """Check that the file still has the displayed text.
 
         Raises:
-            FingerprintError: it was changed.
+            FingerprintError: the file changed.
         """
         try:
             now = read_file(self._path)
@@ -77,15 +77,15 @@ class PendingAdoption(Pending):
             )
 
     def why(self) -> str:
-        """Return what approving means."""
+        """Return the effect of an approval."""
         return "It can be called from then on, in later sessions too; once changed, not before it is adopted anew."
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """Return what it may do."""
+        """Return the agent's rights."""
         return self._details(None).tables
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """Return the file, and what has changed where the agent was taken over before."""
+        """Return the file. If the agent was adopted before, return the changes first."""
         text = self.fields["file"]
         former = next((one for one in self._agents if one.name == self._definition.name), None)
         blocks = self._details(former).blocks if former else ()
@@ -99,4 +99,4 @@ class PendingAdoption(Pending):
 def _adopt(agents: Agents, path: Path, pending: Any) -> Any:
     return agents.maker.adopt(
         path.expanduser().absolute(), pending.fields["file"]
-    )  # not what stands there by now
+    )  # the approved text, not the file's current text

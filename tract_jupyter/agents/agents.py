@@ -1,8 +1,8 @@
-"""`Tract.agents`: agents that are made, called and refined while the notebook runs.
+"""`Tract.agents`: agents that the user or a model creates, calls and improves while the notebook runs.
 
-An agent is data: instructions, and what it may call and take. A model makes one by the tools of the toolset
-`dynamic_agents`, a person by the same as functions; a person is asked about what a model makes. An agent is of the
-session that made it, unless a person takes its file over.
+An agent is data: instructions, the tools that it may call, and its budget. A model creates agents with the tools of the
+toolset `dynamic_agents`. The user calls the same tools as functions. The user approves each agent that a model creates.
+An agent belongs to the session that created it, unless the user adopts its file.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ _FOLDER: Final = ".agents"
 
 
 class Agents:
-    """The agents of one tract. Threads may share it.
+    """The agents of one tract. This class is thread-safe.
 
     Args:
-        tract: whose tools, models and questions they share.
-        settings: where records of them are signed and kept.
-        whose: the tract's own name within its session.
-        store: the folder of the store; None if it is in memory, or elsewhere.
+        tract: the tract. Its agents share its tools, models and requests.
+        settings: store of the signed agent records.
+        whose: the tract's name within its session.
+        store: the folder of the store. None if the store is in memory or in a different place.
 
     Attributes:
-        on_change: functions that are called, on any thread, when an agent or a call changes.
-        on_turn: functions that are given each event of each agent's conversation, with its call.
-        maker: makes and changes them, for the tools and for `adopt`.
-        lock: held while one is made or changed.
+        on_change: callbacks for each change of an agent or a call. They run on any thread.
+        on_turn: callbacks for each event in an agent's conversation. They receive the call and the event.
+        maker: creates and changes agents, for the tools and for `adopt`.
+        lock: lock around the creation or change of an agent.
     """
 
     def __init__(self, tract: Any, settings: Settings, whose: str, store: Path | None) -> None:
@@ -86,7 +86,7 @@ class Agents:
         self.lock = threading.RLock()
         self.revision = 0
         self.edition = 0
-        """Counts what is made, changed and retired."""
+        """Number of creations, changes and retirements."""
         for agent in self.records.agents():
             if agent.is_adopted:
                 self._agents[key_of(agent.name)] = agent
@@ -104,20 +104,20 @@ class Agents:
     def __len__(self) -> int:
         return len(self._agents)
 
-    # --- what a person says
+    # --- settings of the user
 
     @property
     def limits(self) -> TreeLimits:
-        """What all agents may take together: `t.agents.limits = TreeLimits(depth=2, count=5)`."""
+        """The limits for all agents together: `t.agents.limits = TreeLimits(depth=2, count=5)`."""
         return self._limits
 
     @limits.setter
     def limits(self, limits: TreeLimits) -> None:
-        """Set it.
+        """Set the limits.
 
         Raises:
-            AgentError: it is something else.
-            CodeDecisionError: what runs on behalf of a model wants to.
+            AgentError: the value is not a `TreeLimits`.
+            CodeDecisionError: code that runs for a model tries to set the limits.
         """
         self.check_person("what agents may take")
         if not isinstance(limits, TreeLimits):
@@ -132,16 +132,16 @@ class Agents:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The menu of models that an agent may name: names of `t.models`; all that were added there, by default."""
+        """The names from `t.models` that an agent may use. By default, all names that the user added there."""
         return tuple(self.tract.models) if self._models is None else self._models
 
     @models.setter
     def models(self, names: Iterable[str] | None) -> None:
-        """Set it; None for all that were added.
+        """Set the menu of models. None allows all models in `t.models`.
 
         Raises:
             AgentError: `t.models` has no such name.
-            CodeDecisionError: what runs on behalf of a model wants to.
+            CodeDecisionError: code that runs for a model tries to set the menu.
         """
         self.check_person("which models agents may ask")
         given = None if names is None else tuple(names)
@@ -155,21 +155,21 @@ class Agents:
 
     @property
     def workers(self) -> Executor | None:
-        """Where the requests to agents' models are made: `t.agents.workers = client.get_executor()`; None for here.
+        """The executor for requests to agents' models, such as `client.get_executor()`. None means this process.
 
-        Any `concurrent.futures.Executor`: a `ProcessPoolExecutor`, Dask's `client.get_executor()`, ipyparallel's
-        `view.executor`. Tool calls and questions stay in this process, and so do keys: a worker has the key of a model
-        in its environment. What cannot be sent is asked from here, with a warning.
+        Any `concurrent.futures.Executor` works: a `ProcessPoolExecutor`, Dask's `client.get_executor()`, ipyparallel's
+        `view.executor`. Tool calls, requests for approval and API keys stay in this process. A worker reads a model's
+        key from its environment. If a request cannot be sent to a worker, this process makes it and emits a warning.
         """
         return None if self.request_workers is None else self.request_workers.executor
 
     @workers.setter
     def workers(self, executor: Executor | None) -> None:
-        """Set it, for calls that begin from now on; None for this process. It is not shut down here.
+        """Set the executor for later calls. None means this process. The tract never shuts the executor down.
 
         Raises:
-            AgentError: it is no executor.
-            CodeDecisionError: what runs on behalf of a model wants to.
+            AgentError: the value is not an executor.
+            CodeDecisionError: code that runs for a model tries to set the executor.
         """
         self.check_person("where agents' models are asked from")
         if executor is not None and not callable(getattr(executor, "submit", None)):
@@ -184,24 +184,24 @@ class Agents:
 
     @property
     def directory(self) -> Path:
-        """The folder for the files of agents, each session in a folder of its own; assign another one.
+        """The folder for agents' files, with one subfolder per session. Assign a path to change it.
 
-        Beside the store; of a store in memory a temporary one, which goes with the tract.
+        The default is next to the store. For a store in memory, it is a temporary folder, deleted with the tract.
         """
         return self._folder.parent
 
     @directory.setter
     def directory(self, directory: str | Path | None) -> None:
-        """Set it, for agents that are made from now on; None for the usual one."""
+        """Set the folder for the files of new agents. None means the default."""
         self.check_person("where the files of agents are")
         self._folder.move(None if directory is None else Path(directory))
 
     @property
     def toolsets(self) -> dict[str, frozenset[str]]:
-        """The toolsets that an agent may be given, each with the names of its tools."""
+        """The toolsets that a definition can name, each with the names of its tools."""
         return toolsets_of(self.executor)
 
-    # --- making and changing: what a model does, too, comes through the tools of the same names
+    # --- creating and changing; models use the tools with the same names
 
     def create(
         self,
@@ -213,20 +213,20 @@ class Agents:
         toolsets: Sequence[str] = (),
         budget: Allowance | dict[str, Any] | None = None,
     ) -> Agent:
-        """Make an agent, which can be called in this session: the tool `agent_create`.
+        """Create an agent for this session. Runs the tool `agent_create`.
 
         Args:
-            name: 1 to 64 letters, digits, `_` and `-`, a letter first; new, whatever its case.
-            instructions: what its model is told first.
-            description: what it is for.
-            model: one of `models`; None for the model of whoever calls it.
-            tools: what it may call, by name.
+            name: 1 to 64 letters, digits, `_` and `-`, starting with a letter. It must be unique, ignoring case.
+            instructions: the first message to the agent's model.
+            description: purpose of the agent.
+            model: one of `models`. None means the caller's model.
+            tools: names of the tools that the agent may call.
             toolsets: sets of tools; see `toolsets`.
-            budget: what all its calls may take: `{"steps": 20, "usd": 0.5}`.
+            budget: limit for all calls of the agent: `{"steps": 20, "usd": 0.5}`.
 
         Raises:
-            AgentError: it cannot be made; nothing was.
-            ToolDeniedError: a person was asked, as a model's script does this, and rejected it.
+            AgentError: the definition is invalid. No agent is created.
+            ToolDeniedError: a model's script created the agent, and the user rejected it.
         """
         self._tool(
             "agent_create", name=name, instructions=instructions, description=description, model=model,
@@ -235,54 +235,54 @@ class Agents:
         return self.get(name)
 
     def call(self, agent: str, input: str, attachments: Sequence[str] = ()) -> str:  # noqa: A002 # the tool's name
-        """Call an agent, and return its answer: the tool `agent_call`.
+        """Call an agent and return its answer. Runs the tool `agent_call`.
 
         Raises:
-            AgentError: it came to no answer; the message says what it took, and how to go on.
+            AgentError: the call ended without an answer. The message says what it used and how to resume it.
         """
         done = self._tool("agent_call", agent=agent, input=input, attachments=listed_names(attachments))
         return str(done["answer"])
 
     def update(self, agent: str, **changes: Any) -> Agent:
-        """Change an agent, which is another version then: the tool `agent_update`.
+        """Change an agent. This creates a new version of it. Runs the tool `agent_update`.
 
         Args:
-            agent: its name.
+            agent: name of the agent.
             changes: `instructions`, `description`, `model`, `tools`, `toolsets`, `budget`.
 
         Raises:
-            AgentError: it cannot be changed like this.
+            AgentError: the change is invalid.
         """
         given = {name: as_given(value) if name == "budget" else value for name, value in changes.items()}
         self._tool("agent_update", agent=agent, **given)
         return self.get(agent)
 
     def retire(self, agent: str) -> None:
-        """Have nobody call an agent any more: the tool `agent_retire`. Its calls can still be read."""
+        """Prevent further calls of an agent. Runs the tool `agent_retire`. Its earlier calls stay readable."""
         self._tool("agent_retire", agent=agent)
 
     def promote(self, agent: str, path: str | Path) -> Path:
-        """Copy an agent's file to where it outlives the session: the tool `agent_promote`.
+        """Copy an agent's file to a place that outlives the session. Runs the tool `agent_promote`.
 
-        It can be called from there once a person has taken it over, with `adopt`.
+        Later sessions can call the agent after the user adopts the copy with `adopt`.
         """
         return Path(self._tool("agent_promote", agent=agent, path=str(path))["path"])
 
     def adopt(self, path: str | Path) -> Agent:
-        """Take an agent's file over, as it is now: it can be called from now on, in later sessions too.
+        """Adopt an agent's file in its current version. The agent can then be called, also in later sessions.
 
-        Read it first: this is your approval of it. If the file is changed afterwards, the agent is blocked until it is
-        taken over again.
+        Read the file first: this call approves it. If the file changes later, the agent is blocked until you adopt it
+        again.
 
         Raises:
-            AgentError: it is no `.agent` file, or grants what there is not.
-            CodeDecisionError: what runs on behalf of a model wants to.
+            AgentError: the file is not a valid `.agent` file, or it grants unknown tools.
+            CodeDecisionError: code that runs for a model tries to adopt the file.
         """
         self.check_person("which agents are taken over from files")
         place = Path(path).expanduser().absolute()
         return self.maker.adopt(place, read_file(place))
 
-    # --- looking
+    # --- reading
 
     @property
     def executor(self) -> ToolExecutor:
@@ -292,19 +292,19 @@ class Agents:
 
     @property
     def names(self) -> list[str]:
-        """The names of the active agents: those that can be called, unless they are blocked (`Agent.why_blocked`)."""
+        """The names of the active agents. They can be called, unless they are blocked (`Agent.why_blocked`)."""
         return sorted(agent.name for agent in self if agent.state is AgentState.ACTIVE)
 
     @property
     def is_full(self) -> bool:
-        """True if as many agents are active as may be."""
+        """True if the number of active agents is at its limit."""
         return len(self.names) >= self._limits.count
 
     def get(self, name: str) -> Agent:
-        """Return an agent of this session, or one that was taken over.
+        """Return an agent of this session, or an adopted agent.
 
         Raises:
-            AgentError: there is none of that very name.
+            AgentError: no agent has exactly this name.
         """
         check_name(name)
         found = self.find(name)
@@ -321,17 +321,17 @@ class Agents:
         return found
 
     def find(self, name: str) -> Agent | None:
-        """Return the agent of a name, whatever its case and the agent's state; None if there is none."""
+        """Return the agent with a name, ignoring case and the agent's state. Return None if it does not exist."""
         with self.lock:
             return self._agents.get(key_of(name))
 
     def active(self, name: str) -> Agent | None:
-        """Return the agent of a name that can be called; None if there is none."""
+        """Return the active agent with a name, or None."""
         found = self.find(name)
         return found if found is not None and found.state is AgentState.ACTIVE else None
 
     def past(self) -> list[Agent]:
-        """Return the agents of earlier sessions, which cannot be called, with the calls that are kept of them."""
+        """Return the agents of earlier sessions with their stored calls. These agents cannot be called."""
         found = self.records.agents(without={agent.kept_as for agent in self})
         earlier = [agent for agent in found if agent.session != self.session]
         kept = self.records.calls() if earlier else []
@@ -341,7 +341,7 @@ class Agents:
         return earlier
 
     def known(self, name: str) -> Agent | None:
-        """Return an agent of that very name, also one of an earlier session; None if there is none."""
+        """Return the agent with exactly this name, also from an earlier session, or None."""
         with self.lock:
             found = self._agents.get(key_of(name)) or self._past.get(key_of(name))
             if found is None:
@@ -352,10 +352,10 @@ class Agents:
         return found if found is not None and found.name == name else None
 
     def calls_of(self, agent: str | Agent) -> list[AgentCall]:
-        """Return the calls of an agent, those of earlier sessions first; none of others that had its name.
+        """Return the calls of an agent, oldest first. Leave out calls of other agents that used the same name.
 
         Args:
-            agent: its name; or one that `past` gave.
+            agent: name of the agent, or an agent from `past`.
         """
         found = agent if isinstance(agent, Agent) else self.known(agent)
         if found is None:
@@ -367,22 +367,22 @@ class Agents:
         return [*(call for call in self.records.calls_of(found) if call.number not in numbers), *here]
 
     def transcript(self, agent: str | Agent, call: int | None = None) -> Any:
-        """Return the tract with the conversation of a call, to look at: `.compile()`, `.loop.turns()`; close it then.
+        """Return the tract with the conversation of a call: `.compile()`, `.loop.turns()`. Close the tract after use.
 
         Args:
-            agent: its name; or one that `past` gave.
-            call: the number of the call; the newest if left out.
+            agent: name of the agent, or an agent from `past`.
+            call: number of the call; by default, the newest.
         """
         found = self._call(agent, call)
         return self.tract.beside(found.tract_id, found.branch, f"Conversations of the agent {found.agent}")
 
     def collapse(self, agent: str | Agent, call: int | None = None, **options: Any) -> CollapseResult:
-        """Commit what an agent found out to the tract.
+        """Commit an agent's result to the tract.
 
         Args:
-            agent: its name; or one that `past` gave.
-            call: the number of the call; the newest if left out.
-            options: those of `Session.collapse`; without any, its answer is the outcome.
+            agent: name of the agent, or an agent from `past`.
+            call: number of the call; by default, the newest.
+            options: options of `Session.collapse`. Without options, the result is the agent's answer.
         """
         found = self._call(agent, call)
         session = self.tract.session
@@ -391,29 +391,29 @@ class Agents:
         result: CollapseResult = session.collapse(child, self.tract, **given)
         return result
 
-    # --- going on, and stopping
+    # --- resuming and stopping
 
     def resume(self, agent: str | Agent, call: int | None = None) -> str:
-        """Go on with a call that was left: by Stop, a limit, a missing decision, the end of its process.
+        """Resume a call that ended without an answer: after Stop, a limit, a missing decision or a process end.
 
-        That is a person's word: also for an agent of an earlier session, for this call alone. What has ended is not
-        made again, and what it took still counts.
+        Only the user can resume a call. This also works for an agent of an earlier session, but only for this call.
+        Finished tool calls do not run again, and their usage still counts.
 
         Args:
-            agent: its name; or one that `past` gave, where another one has its name now.
-            call: the number of the call; the newest that is open if left out.
+            agent: name of the agent. If a different agent has the name now, pass an agent from `past`.
+            call: number of the call; by default, the newest open call.
 
         Returns:
             The answer.
 
         Raises:
-            AgentError: there is nothing to go on with, or it came to no answer.
-            CodeDecisionError: what runs on behalf of a model wants to.
+            AgentError: no call is open, or the call ended without an answer.
+            CodeDecisionError: code that runs for a model tries to resume the call.
         """
         return str(outcome_of(self.go_on(agent, call, AgentCaller(self.tract)))["answer"])
 
     def go_on(self, agent: str | Agent, number: int | None, caller: AgentCaller) -> AgentCall:
-        """Go on with a call; see `resume`. Only a call that is made again goes on without a person's word."""
+        """Resume a call; see `resume`. Only a repeated call resumes without the user."""
         if not caller.is_again:
             self.check_person("which calls of agents go on")
         name = agent.name if isinstance(agent, Agent) else agent
@@ -441,13 +441,13 @@ class Agents:
             )
         self._take_up(found, call)
         done = self._runner.resume(found, call, caller)
-        if done.state is CallState.DONE and not caller.is_again:  # whoever made it is not there
+        if done.state is CallState.DONE and not caller.is_again:  # the first caller is gone
             done.is_unheard = True
             self.records.save_call(done)
         return done
 
     def _take_up(self, agent: Agent, call: AgentCall) -> None:
-        """Have a call of an earlier session be one of an agent's here, with what the agent took in that session."""
+        """Add a call from an earlier session to an agent here. Charge the agent for its usage in that session."""
         if call in agent.calls:
             return
         if call.state is CallState.LEFT:
@@ -460,13 +460,13 @@ class Agents:
         agent.calls.append(call)
 
     def stop(self, agent: str | None = None) -> None:
-        """Stop the calls of an agent and of all agents that it called, or all, from any thread."""
+        """Stop the calls of an agent and of all agents below it, or stop all calls. Works from any thread."""
         for call, own in self._under_way():
             if agent is None or agent in call.chain:
                 own.loop.stop()
 
     def close(self) -> None:
-        """Stop all calls, and close what they use."""
+        """Stop all calls and close their resources."""
         for _, own in self._under_way():
             own.loop.close()
         self._runner.wait()
@@ -480,7 +480,7 @@ class Agents:
     # --- for the tools
 
     def called_by(self, caller: AgentCaller, name: str, text: str, attachments: Sequence[str]) -> AgentCall:
-        """Call an agent; a call that may have been made before, as its process ended, is gone on with."""
+        """Call an agent. If the caller repeats a call after its process ended, resume the first attempt."""
         if not text.strip():
             raise AgentError("no_input", f"say what {name!r} is to do: the input is empty")
         if caller.is_again:
@@ -489,17 +489,17 @@ class Agents:
             left = next((one for one in reversed(same) if one.state.is_open or one.is_unheard), None)
             if left is not None and left.state.is_open:
                 return self.go_on(name, left.number, caller)
-            if left is not None:  # a person had it go on, and it has ended
+            if left is not None:  # the user resumed it, and it finished
                 left.is_unheard = False
                 self.records.save_call(left)
                 return left
         return self._runner.call(self.get(name), text, attachments, caller)
 
     def check_person(self, what: str) -> None:
-        """Check that a person says something, in a cell of their own.
+        """Check that the user makes this setting, in a cell that the user runs.
 
         Raises:
-            CodeDecisionError: what runs on behalf of a model does.
+            CodeDecisionError: code that runs for a model makes it.
         """
         if runs_for_model(self.executor):
             raise CodeDecisionError(
@@ -507,11 +507,11 @@ class Agents:
             )
 
     def keep(self, agent: Agent, what: str, actor: str) -> None:
-        """Keep the record of an agent, in which something is said to have been done.
+        """Store the record of an agent after an action on it.
 
         Raises:
-            StoreError: it cannot be stored.
-            TrustError: it cannot be signed.
+            StoreError: the record cannot be stored.
+            TrustError: the record cannot be signed.
         """
         self.records.save(agent, what, actor)
         self._agents[key_of(agent.name)] = agent
@@ -519,10 +519,10 @@ class Agents:
         self.changed()
 
     def connection(self, name: str) -> ModelConnection:
-        """Return the model of a name of the menu.
+        """Return the model with a name from the menu.
 
         Raises:
-            AgentError: there is none.
+            AgentError: the model is unknown.
         """
         try:
             return self.tract.models[name]  # type: ignore[no-any-return] # a `Models`
@@ -530,7 +530,7 @@ class Agents:
             raise unknown("model", [name], self.models, "unknown_model") from None
 
     def meter_of(self, agent: Agent) -> Meter:
-        """Return the meter of all calls of an agent."""
+        """Return the meter for all calls of an agent."""
         with self.lock:
             if agent.meter is None:
                 agent.meter = Meter(
@@ -544,7 +544,7 @@ class Agents:
 
     @contextmanager
     def following(self, call: AgentCall, caller: AgentCaller) -> Iterator[None]:
-        """Have a call stop with the turn that made it."""
+        """Stop a call when the turn that made it stops."""
         self.changed()
         forget = None if caller.stop is None else caller.stop.on_set(call.own.loop.stop)
         try:
@@ -554,30 +554,30 @@ class Agents:
                 forget()
 
     def told(self, call: AgentCall, event: TurnEvent) -> None:
-        """Tell those who look on what happens in an agent's conversation."""
+        """Notify the listeners of an event in an agent's conversation."""
         self._tell(self.on_turn, call, event)
         self.changed()
 
     def changed(self) -> None:
-        """Tell those who look on that something changed."""
+        """Notify the listeners of a change."""
         self.revision += 1
         self._tell(self.on_change)
 
     # ---
 
     def _tell(self, looks: list[Any], *about: Any) -> None:
-        """Tell those who look on. One that fails disturbs no agent, and is told no more."""
+        """Call the listeners. A listener that raises an error is removed and does not affect the agents."""
         for look in list(looks):
             try:
                 look(*about)
-            except Exception as error:  # noqa: BLE001 # it may raise anything
+            except Exception as error:  # noqa: BLE001 # a listener may raise any error
                 with suppress(ValueError):
                     looks.remove(look)
                 told = f"{brief_repr(look)} looks on at agents no more, as it raised {type(error).__name__}: {error}"
                 warnings.warn(told, RuntimeWarning, stacklevel=3)
 
     def _tool(self, tool: str, /, **arguments: Any) -> Any:
-        """Call a tool as whoever runs this: a person's own cell, or a script, which is asked about it."""
+        """Call a tool as the current actor: the user's cell, or a script that needs approval."""
         try:
             return getattr(self.tract.tools, tool)(**arguments)
         except ToolExecutionError as error:
@@ -593,7 +593,7 @@ class Agents:
         return found[-1]
 
     def _under_way(self) -> list[tuple[AgentCall, Any]]:
-        """Return the calls that go on, each with its tract."""
+        """Return the running calls, each with its tract."""
         calls = [call for agent in [*self, *self._past.values()] for call in list(agent.calls)]
         found = [(call, call.own) for call in calls if call.state is CallState.RUNNING]
         return [(call, own) for call, own in found if own is not None]

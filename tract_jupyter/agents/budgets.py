@@ -1,4 +1,4 @@
-"""Limits of one agent, and of all agents together. `loop.Meter` counts their use."""
+"""Limits for one agent and for all agents together. `loop.Meter` counts the usage."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tract_jupyter.models import Allowance, brief_repr, counted
 
 @dataclass(frozen=True, kw_only=True)
 class TreeLimits:
-    """The limits of all agents of a tract together. Assign one to `t.agents.limits`.
+    """The limits for all agents of a tract together. Assign an instance to `t.agents.limits`.
 
     Attributes:
-        depth: how deep agents may call agents: 1 if those that you, or your chat, call may call none.
-        count: how many may be active at once.
-        budget: what all their calls together may take, until the tract is closed.
-        agent: what all calls of one agent may take that has no budget of its own.
+        depth: longest chain of agent calls. With 1, the agents that you or your chat call cannot call other agents.
+        count: how many agents may be active at once.
+        budget: limit for all calls of all agents together, until the tract is closed.
+        agent: limit for all calls of one agent that defines no budget.
     """
 
     depth: int = 3
@@ -25,10 +25,10 @@ class TreeLimits:
     agent: Allowance = field(default=Allowance(steps=50))  # the same
 
     def __post_init__(self) -> None:
-        """Check what a person wrote.
+        """Validate the limits.
 
         Raises:
-            AgentError: a limit is of another kind.
+            AgentError: a limit has the wrong type.
         """
         for name in ("depth", "count"):
             if type(getattr(self, name)) is not int or getattr(self, name) < 1:
@@ -44,7 +44,7 @@ class TreeLimits:
 
 
 def used_text(used: dict[str, float]) -> str:
-    """Return what a call has taken, in words; without the time, which is never the same."""
+    """Return a call's usage in words. The text leaves out the time, because it differs in each run."""
     told = [
         counted(int(used.get("steps", 0)), "request"),
         counted(int(used.get("calls", 0)), "tool call"),

@@ -1,4 +1,4 @@
-"""What an agent is: a name, instructions, a model, what it may call and what it may take. It never holds code."""
+"""An agent as data: name, instructions, model, tools and budget. A definition never contains code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST_NAME: Final = 64
 _LONGEST_DESCRIPTION: Final = 1_000
 _LONGEST_INSTRUCTIONS: Final = 50_000
 _LARGEST: Final = 10**12
-"""Of any limit: sums of larger numbers are not exact."""
+"""The maximum for any limit. Sums of larger numbers are not exact."""
 _DEVICES: Final = frozenset(
     ["con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))]
 )
@@ -42,25 +42,25 @@ _ROLES: Final = frozenset(
     ]
 )
 BUDGET_KEYS: Final = tuple(one.name for one in fields(Allowance))
-"""What a budget may limit."""
+"""The limits that a budget can set."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentDefinition:
-    """The definition of an agent. It is checked when it is made.
+    """The definition of an agent. The constructor validates it.
 
     Attributes:
-        name: 1 to 64 letters, digits, `_` and `-`, beginning with a letter. It is never changed to fit.
-        instructions: what its model is told first; kept to the character.
-        description: what it is for, for those who may call it.
-        model: a model of the host's menu; None for the one of whoever calls it.
-        compatible_models: patterns such as `openai/*`, one of which that model has to fit, where `model` is None.
-        tools: what it may call, by name.
+        name: 1 to 64 letters, digits, `_` and `-`, starting with a letter. An invalid name is never corrected.
+        instructions: the first message to the agent's model. The text stays exactly the same.
+        description: purpose of the agent, for its callers.
+        model: a model from the host's menu. None means the caller's model.
+        compatible_models: patterns such as `openai/*`. If `model` is None, the caller's model must match one of them.
+        tools: names of the tools that the agent may call.
         toolsets: sets of tools; see `t.agents.toolsets`.
-        budget: what all its calls together may take; None for the usual.
+        budget: limit for all calls of the agent together. None means the default.
 
     Raises:
-        AgentError: something of it cannot be used.
+        AgentError: a value is invalid.
     """
 
     name: str
@@ -73,7 +73,7 @@ class AgentDefinition:
     budget: Allowance | None = None
 
     def __post_init__(self) -> None:
-        """Check it."""
+        """Validate the definition."""
         check_name(self.name)
         _check_text("instructions", self.instructions, _LONGEST_INSTRUCTIONS)
         if not self.instructions.strip():
@@ -81,7 +81,7 @@ class AgentDefinition:
         _check_text("description", self.description, _LONGEST_DESCRIPTION)
         if self.model is not None:
             _check_text("model", self.model, 200)
-        if self.budget == Allowance():  # the usual one, as in a file without any
+        if self.budget == Allowance():  # the default, like a file without a budget
             object.__setattr__(self, "budget", None)
         for name in ("compatible_models", "tools", "toolsets"):
             object.__setattr__(self, name, checked_names(name, getattr(self, name)))
@@ -92,11 +92,11 @@ class AgentDefinition:
 
     @property
     def task_hash(self) -> str:
-        """What a call that was left must still be of, to go on: all but the budget."""
+        """Hash that must match to resume a call. It covers everything except the budget."""
         return digest([{**self.front_matter(), "budget": None}, self.instructions])
 
     def front_matter(self) -> dict[str, Any]:
-        """Return all but the instructions, as a file has it; what is empty is left out."""
+        """Return the front matter of the file: everything except the instructions, without empty values."""
         given: dict[str, Any] = {
             "name": self.name,
             "description": self.description,
@@ -112,10 +112,10 @@ class AgentDefinition:
 
 
 def check_name(name: object) -> None:
-    """Check the form of an agent's name. It is compared as it is given, and never changed.
+    """Check that a name is valid for an agent. The check never changes the name.
 
     Raises:
-        AgentError: no agent can have that name.
+        AgentError: the name is invalid or reserved.
     """
     if not isinstance(name, str):
         raise AgentError("bad_name", f"the name of an agent is a text, not {brief_repr(name)}")
@@ -134,15 +134,15 @@ def check_name(name: object) -> None:
 
 
 def key_of(name: str) -> str:
-    """Return what makes two names the same: neither case nor the kind of dash tells agents apart."""
+    """Return the key for comparing names. Names that differ only in case or in `-` and `_` are the same."""
     return name.casefold().replace("-", "_")
 
 
 def checked_names(what: str, given: object) -> tuple[str, ...]:
-    """Return a list of names, each once.
+    """Return a list of unique names as a tuple.
 
     Raises:
-        AgentError: it is something else.
+        AgentError: the value is not a list of unique, non-empty strings.
     """
     if not isinstance(given, list | tuple):
         raise AgentError(
@@ -160,10 +160,10 @@ def checked_names(what: str, given: object) -> tuple[str, ...]:
 
 
 def check_keys(what: str, given: Iterable[object], keys: Sequence[str], code: str) -> None:
-    """Check that something has only keys that there are.
+    """Check that all keys are known.
 
     Raises:
-        AgentError: it has another one.
+        AgentError: a key is unknown.
     """
     for key in given:
         if key not in keys:
@@ -175,7 +175,7 @@ def read_budget(given: object) -> Allowance | None:
     """Return a budget from `{steps, calls, tokens, usd, seconds}` or an `Allowance`.
 
     Raises:
-        AgentError: it is something else.
+        AgentError: the value is not a valid budget.
     """
     if given is None or isinstance(given, Allowance):
         return given
@@ -197,10 +197,10 @@ def read_budget(given: object) -> Allowance | None:
 
 
 def changed_definition(definition: AgentDefinition, changes: dict[str, Any]) -> AgentDefinition:
-    """Return a definition with some parts changed; what is None stays.
+    """Return a copy of a definition with some values changed. A change of None keeps the old value.
 
     Raises:
-        AgentError: it cannot be like this.
+        AgentError: the new definition is invalid.
     """
     given = {name: value for name, value in changes.items() if value is not None}
     if "budget" in given:
@@ -211,17 +211,17 @@ def changed_definition(definition: AgentDefinition, changes: dict[str, Any]) -> 
 
 
 def listed_names(names: Any) -> Any:
-    """Return names as the tools take them; a text, which is a sequence too, as it is, to be refused."""
+    """Return names as a list for the tools. A string stays a string, and the tool then rejects it."""
     return names if isinstance(names, str) else list(names)
 
 
 def as_given(budget: Any) -> Any:
-    """Return a budget as the tools take it."""
+    """Return a budget in the form that the tools accept."""
     return budget.to_dict() if isinstance(budget, Allowance) else budget
 
 
 def unknown(what: str, wrong: Iterable[str], allowed: Iterable[str], code: str) -> AgentError:
-    """Return the error for names that there are not, with those that there are."""
+    """Return the error for unknown names. It lists the allowed names."""
     names, there = list(wrong), sorted(allowed)
     told = f"Allowed: {', '.join(there)}" if there else "There are none"
     near = nearest(names[0], there)

@@ -1,4 +1,4 @@
-"""What a person is shown of an agent before it is made or changed: its text, its rights, and what to notice."""
+"""The details that the user reviews before an agent is created or changed: its text, rights and findings."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from tract_jupyter.agents.definition import AgentDefinition
     from tract_jupyter.agents.registry import Agent
 
-_FEW = 4  # tools that a sentence names
+_FEW = 4  # most tools that a sentence lists by name
 
 
 def details_of(
     agents: Agents, definition: AgentDefinition, former: Agent | None, actor: str, *, is_of_file: bool = False
 ) -> CallDetails:
-    """Return what a person is shown of a definition; of a new version of an agent, what has changed too.
+    """Return the details of a definition for the user's review. For a new version, include the changes.
 
     Args:
-        agents: of the tract.
-        definition: the new one.
-        former: the agent as it is.
-        actor: who makes it.
-        is_of_file: whether it is what stands in the agent's file, and nothing is written there.
+        agents: agents of the tract.
+        definition: the new definition.
+        former: the agent's current version, if it exists.
+        actor: the actor that creates or changes the agent.
+        is_of_file: True if the definition comes from the agent's file, so the file is not rewritten.
     """
     rows = tuple(_rights(agents, definition, actor))
     tables = [ValueTable("What it may do", rows, "nothing", summary=_in_a_sentence(agents, definition))]
@@ -58,7 +58,7 @@ def details_of(
 
 
 def _tools(agents: Agents, definition: AgentDefinition) -> tuple[list[str], list[str]]:
-    """Return the tools that an agent calls freely, and those that are asked about."""
+    """Return the tools that an agent calls freely, and the tools that need approval."""
     there = agents.executor.tools()
     names = sorted(agents.granted(definition))
     reads = [name for name in names if name in there and there[name].traits.read_only]

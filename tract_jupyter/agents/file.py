@@ -1,4 +1,4 @@
-"""`.agent` files: YAML front matter, then the instructions as they are. Reading one runs nothing.
+"""`.agent` files: YAML front matter, followed by the unchanged instructions. Reading a file never runs code.
 
     ---
     name: checker
@@ -8,7 +8,7 @@
     ---
     You check sums.
 
-The file that is written of a definition, read again, is that definition, to the character.
+If you write a definition to a file and read the file again, you get exactly the same definition.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 ENDING: Final = ".agent"
-"""The ending of the files' names."""
+"""The file name extension."""
 KEYS: Final = ("name", "description", "model", "compatible_models", "tools", "toolsets", "budget")
 """The keys of the front matter."""
 _FENCE: Final = "---"
 _MOST_BYTES: Final = 256_000
 _NOT_HERE: Final = ("entry", "schema_in_ref")
 _HIDDEN_END: Final = re.compile("[\x85\u2028\u2029]|\r(?!\n)")
-"""What ends a line in YAML, and in few other places."""
+"""Characters that end a line in YAML but in few other places."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts so that they are read again as they were."""
+    """Writes strings in a form that YAML reads back unchanged."""
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.Node:
-    # what is no plain printable line is quoted with escapes: other styles fold lines, or change line ends
+    # quote every other text with escapes: the other YAML styles fold lines or change line ends
     style = None if text.isprintable() else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -56,7 +56,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads plain data: no aliases, and no key twice."""
+    """Reads plain data. It rejects aliases and duplicate keys."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -71,10 +71,10 @@ class _Loader(yaml.SafeLoader):
 
 
 def file_text(definition: AgentDefinition) -> str:
-    """Return the file of a definition.
+    """Return the file text of a definition.
 
     Raises:
-        AgentError: its front matter is too long.
+        AgentError: the front matter is too long.
     """
     front = yaml.dump(
         definition.front_matter(), Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=10**9
@@ -93,15 +93,15 @@ def _check_length(front: str) -> None:
 
 
 def file_hash(text: str) -> str:
-    """Return what tells one version of a file from another: its SHA-256, 64 hex digits."""
+    """Return the SHA-256 of a file's text, as 64 hex digits. It identifies the version."""
     return sha256(text.encode())
 
 
 def parse_file(text: str) -> AgentDefinition:
-    """Read a file.
+    """Parse the text of an `.agent` file.
 
     Raises:
-        AgentError: it is no `.agent` file, or its definition cannot be used.
+        AgentError: the text is not a valid `.agent` file, or its definition is invalid.
     """
     front, body = _parted(text.removeprefix("\ufeff"))
     _check_length(front)
@@ -137,7 +137,7 @@ def _parted(text: str) -> tuple[str, str]:
     """Return the front matter and the body.
 
     Raises:
-        AgentError: there is no front matter.
+        AgentError: the front matter is missing.
     """
     lines = list(_lines(text))
     if lines and lines[0].rstrip("\r\n") == _FENCE:
@@ -151,7 +151,7 @@ def _parted(text: str) -> tuple[str, str]:
 
 
 def _lines(text: str) -> Iterator[str]:
-    r"""Yield the lines with their ends; only `\n` ends one, where Python's own splitting knows more."""
+    r"""Yield the lines with their line ends. Only `\n` ends a line, unlike in `str.splitlines`."""
     start = 0
     while start < len(text):
         end = text.find("\n", start) + 1 or len(text)
@@ -160,13 +160,13 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def read_file(path: Path) -> str:
-    """Return the text of a file, as it is.
+    """Return the unchanged text of a file.
 
     Raises:
-        AgentError: it cannot be read, is too large, or no text.
+        AgentError: the file cannot be read, is too large, or is not text.
     """
     try:
-        # a FIFO would have the opening wait for a writer, and a terminal become that of this process
+        # without these flags, a FIFO blocks until a writer opens it, and a terminal becomes this process's terminal
         flags = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_BINARY"))
         with os.fdopen(os.open(path, flags), "rb") as file:
             is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
@@ -185,14 +185,14 @@ def read_file(path: Path) -> str:
 
 
 def new_file(path: Path, roots: Sequence[Path]) -> Path:
-    """Return where a file may be promoted to.
+    """Return the resolved path for a promoted file.
 
     Args:
-        path: as somebody wrote it; a relative one begins at the first root.
+        path: path from the caller. A relative path starts at the first root.
         roots: the folders of the workspace.
 
     Raises:
-        AgentError: that is no place for it.
+        AgentError: the path is not allowed.
     """
     if not roots:
         raise AgentError(
@@ -218,11 +218,11 @@ def new_file(path: Path, roots: Sequence[Path]) -> Path:
 
 
 class AgentFolder:
-    """The folder of one session's files, which is made with the first of them.
+    """The folder for one session's files. It is created with the first file.
 
     Args:
-        usual: the folder of all sessions; None for a temporary one, which goes with this.
-        session: the name of the session.
+        usual: the parent folder for all sessions. None means a temporary folder that `close` deletes.
+        session: name of the session.
     """
 
     def __init__(self, usual: Path | None, session: str) -> None:
@@ -233,7 +233,7 @@ class AgentFolder:
 
     @property
     def parent(self) -> Path:
-        """The folder of all sessions."""
+        """The parent folder for all sessions."""
         if self._parent is not None:
             return self._parent
         if self._temporary is None:
@@ -241,15 +241,15 @@ class AgentFolder:
         return Path(self._temporary.name)
 
     def move(self, parent: Path | None) -> None:
-        """Have files that are written from now on be in another folder; None for the usual one."""
+        """Set the parent folder for new files. None means the default."""
         self._parent = self._usual if parent is None else parent.expanduser().absolute()
         self._made = None
 
     def made(self) -> Path:
-        """Return the folder of the session, which is there then, and was new; one that somebody removed is made anew.
+        """Return the folder of the session. Create it if it does not exist yet, or no longer exists.
 
         Raises:
-            AgentError: it cannot be made.
+            AgentError: the folder cannot be created.
         """
         if self._made is None or not self._made.exists():
             folder = self.parent / self._session
@@ -267,24 +267,24 @@ class AgentFolder:
         return self._made
 
     def close(self) -> None:
-        """Remove what is temporary, and a folder without files."""
+        """Remove temporary files, and the session folder if it is empty."""
         if self._made is not None:
-            with suppress(OSError):  # there are files in it
+            with suppress(OSError):  # the folder is not empty
                 self._made.rmdir()
         if self._temporary is not None:
             self._temporary.cleanup()
 
 
 def write_file(path: Path, text: str, *, is_new: bool) -> None:
-    """Write a whole file, or nothing.
+    """Write a file atomically.
 
     Args:
-        path: where.
-        text: all of it.
-        is_new: refuse to take the place of a file that is there.
+        path: path of the file.
+        text: the whole text.
+        is_new: refuse to replace an existing file.
 
     Raises:
-        AgentError: there is one, or it cannot be written.
+        AgentError: the file exists, or it cannot be written.
     """
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
@@ -294,7 +294,7 @@ def write_file(path: Path, text: str, *, is_new: bool) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             if is_new:
-                os.link(aside, path)  # unlike a rename, it fails where there is a file
+                os.link(aside, path)  # unlike a rename, it fails if the file exists
             else:
                 aside.replace(path)
         finally:

@@ -1,4 +1,4 @@
-"""What a person should notice in a text that tells a model what to do. It explains; it contains nothing."""
+"""Warnings for the user about a text that instructs a model. They explain risks, but they do not block anything."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LONGEST_QUOTE: Final = 80
 _LONG: Final = 8_000
 _MOST: Final = 50
-"""Places of a kind; a text may be made of them."""
+"""Most places per kind of finding, because a text may contain very many."""
 _FOUND: Final = (
     (
         "hidden characters",
@@ -80,7 +80,7 @@ _FOUND: Final = (
 
 
 def text_findings(text: str) -> tuple[Finding, ...]:
-    """Return what should be noticed in a text, with its first places, the worst first."""
+    """Return the findings in a text, most severe first. Each kind lists at most the first 50 places."""
     starts = _line_starts(text)
     found = [
         Finding(name, Category.UNKNOWN, level, _span(starts, match), _quoted(match.group()), why, "", 1.0)
@@ -94,7 +94,7 @@ def text_findings(text: str) -> tuple[Finding, ...]:
 
 
 def findings_rows(findings: Iterable[Finding]) -> tuple[ValueRow, ...]:
-    """Return findings as rows: what each is, where it stands, and why it matters; the worst first."""
+    """Return findings as table rows with kind, place and reason, most severe first."""
     return tuple(
         ValueRow(rule.code, "", f"{rule.where}: {rule.worst.text}".rstrip(": "), rule.worst.reason)
         for rule in by_rule(findings)

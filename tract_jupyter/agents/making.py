@@ -1,6 +1,6 @@
-"""Making, changing, retiring, promoting and adopting agents: who may, and all of it or nothing.
+"""Create, change, retire, promote and adopt agents. Each action checks permissions and is atomic.
 
-This is where what tools, cells and questions say about agents is done. Each of them checks first, as its question does.
+Tools, cells and approved requests all use this code. Each method repeats the checks of its request.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class AgentMaker:
-    """Makes and changes the agents of a tract.
+    """Creates and changes the agents of a tract.
 
     Args:
-        agents: all of them.
-        folder: for their files.
+        agents: all agents of the tract.
+        folder: the folder for their files.
     """
 
     def __init__(self, agents: Agents, folder: AgentFolder) -> None:
@@ -37,10 +37,10 @@ class AgentMaker:
         self._folder = folder
 
     def make(self, caller: AgentCaller, definition: AgentDefinition, actor: str) -> Agent:
-        """Make an agent: write its file, keep its record.
+        """Create an agent: write its file and store its record.
 
         Raises:
-            AgentError: it cannot be made; nothing was kept of it.
+            AgentError: the agent cannot be created. Nothing is stored.
         """
         with self._agents.lock:
             self.check_new(definition, caller)
@@ -60,10 +60,10 @@ class AgentMaker:
         return agent
 
     def change(self, caller: AgentCaller, agent: Agent, definition: AgentDefinition, actor: str) -> Agent:
-        """Make another version of an agent.
+        """Create a new version of an agent.
 
         Raises:
-            AgentError: it cannot be changed; it is as it was.
+            AgentError: the change is not possible. The agent stays the same.
         """
         with self._agents.lock:
             self.check_changed(agent, definition, caller)
@@ -80,7 +80,9 @@ class AgentMaker:
             except BaseException:
                 agent.definition, agent.text, agent.making, agent.earlier, agent.version = before
                 if agent.path is not None:
-                    with suppress(AgentError):  # it is then not what was approved, and the agent blocked
+                    with suppress(
+                        AgentError
+                    ):  # then the file differs from the approved text, and the agent is blocked
                         write_file(agent.path, agent.text, is_new=False)
                 raise
             if agent.meter is not None:
@@ -88,7 +90,7 @@ class AgentMaker:
         return agent
 
     def retire(self, caller: AgentCaller, agent: Agent, actor: str) -> None:
-        """Retire an agent; the file that this session made goes, its record stays."""
+        """Retire an agent. Delete its file if this session created it. The record stays."""
         with self._agents.lock:
             self.check_owned(agent, caller, "retire")
             path, was = agent.path, agent.state
@@ -99,15 +101,15 @@ class AgentMaker:
                 agent.state = was
                 raise
             if path is not None and not agent.is_adopted:
-                with suppress(OSError):  # what is in its place is nobody's agent
+                with suppress(OSError):  # a leftover file is harmless: no agent uses it
                     path.unlink()
                 agent.path = None
 
     def promote(self, caller: AgentCaller, agent: Agent, path: Path, actor: str) -> Path:
-        """Copy the file of an agent, and note where from.
+        """Copy the file of an agent, and record its origin.
 
         Raises:
-            AgentError: it was changed since it was approved, or cannot be written there.
+            AgentError: the file changed since its approval, or the copy cannot be written.
         """
         with self._agents.lock:
             self.check_promoted(agent, caller)
@@ -123,7 +125,10 @@ class AgentMaker:
         return target
 
     def adopt(self, place: Path, text: str) -> Agent:
-        """Take a file over whose text a person has approved; see `adopt`. With another text in it, it is blocked."""
+        """Adopt a file with the text that the user approved; see `Agents.adopt`.
+
+        If the file has a different text, the agent is blocked.
+        """
         self._agents.check_person("which agents are taken over from files")
         definition = parse_file(text)
         with self._agents.lock:
@@ -155,16 +160,16 @@ class AgentMaker:
             self._agents.keep(agent, "adopted", "user")
             if former is not None and is_active and not is_same and not former.is_adopted and former.path:
                 with suppress(OSError):
-                    former.path.unlink()  # the file that this session made of it
+                    former.path.unlink()  # the file that this session created
         return agent
 
-    # --- who may
+    # --- permission checks
 
     def check_new(self, definition: AgentDefinition, caller: AgentCaller) -> None:
-        """Check that an agent can be made.
+        """Check that an agent can be created.
 
         Raises:
-            AgentError: its name is taken, it grants too much, or there are too many.
+            AgentError: its name exists, it grants too much, or too many agents are active.
         """
         name = definition.name
         former = self._agents.find(name)
@@ -186,10 +191,10 @@ class AgentMaker:
         self.check_count()
 
     def check_changed(self, agent: Agent, definition: AgentDefinition, caller: AgentCaller) -> None:
-        """Check that an agent can be changed to this.
+        """Check that the caller can change an agent to this definition.
 
         Raises:
-            AgentError: it is not the caller's, was retired, or would grant too much.
+            AgentError: the caller did not create the agent, the agent is retired, or the definition grants too much.
         """
         self.check_owned(agent, caller, "change")
         if agent.state is not AgentState.ACTIVE:
@@ -204,10 +209,10 @@ class AgentMaker:
         self.check_definition(definition, caller)
 
     def check_promoted(self, agent: Agent, caller: AgentCaller) -> None:
-        """Check that somebody may promote an agent, and that it is as it was approved.
+        """Check that the caller may promote an agent, and that its file is unchanged since its approval.
 
         Raises:
-            AgentError: they may not, it was retired, or its file was changed.
+            AgentError: the caller may not promote it, it is retired, or its file changed.
         """
         self.check_owned(agent, caller, "promote")
         if agent.state is not AgentState.ACTIVE:
@@ -217,10 +222,10 @@ class AgentMaker:
         agent.check_file()
 
     def check_owned(self, agent: Agent, caller: AgentCaller, doing: str) -> None:
-        """Check that somebody may change an agent: an agent only what it has made itself, in whichever version it is.
+        """Check that the caller may change an agent. An agent may change only the agents that it created.
 
         Raises:
-            AgentError: they may not.
+            AgentError: the caller may not change it.
         """
         if caller.running is None:
             return
@@ -228,10 +233,10 @@ class AgentMaker:
             raise AgentError("not_yours", f"{caller.name} did not make {agent.name!r}, and cannot {doing} it")
 
     def check_definition(self, definition: AgentDefinition, caller: AgentCaller) -> None:
-        """Check what a definition grants, and its model.
+        """Check a definition's grants and its model.
 
         Raises:
-            AgentError: there is no such thing, or its maker may not grant it.
+            AgentError: a tool or model is unknown, or the caller may not grant it.
         """
         check_rights(definition, self._agents.executor, caller.allowed)
         self.check_model(definition)
@@ -240,16 +245,16 @@ class AgentMaker:
         """Check that the model of a definition is on the menu.
 
         Raises:
-            AgentError: it is not.
+            AgentError: the model is not on the menu.
         """
         if definition.model is not None and definition.model not in self._agents.models:
             raise unknown("model", [definition.model], self._agents.models, "unknown_model")
 
     def check_count(self) -> None:
-        """Check that another agent may be active, besides those that were asked for in the same answer.
+        """Check that one more agent can be active. Agents that the same response creates count.
 
         Raises:
-            AgentError: there are as many as may be.
+            AgentError: the number of active agents is at its limit.
         """
         if (
             len(self._agents.names) + call_context().planned.count("agent_create")

@@ -1,4 +1,4 @@
-"""The agents of a session, and what the store keeps of them: a signed record of each version, and of each call."""
+"""The agents of a session and their stored state: one signed record per version and per call."""
 
 from __future__ import annotations
 
@@ -26,38 +26,40 @@ _RECORD: Final = "agent:"
 _CALL: Final = "agent_call:"
 _ID_LENGTH: Final = 16
 _LONGEST_SHOWN: Final = 55
-"""Characters of a name in an actor; the hash of the version covers all of it."""
+"""Most characters of a name in an actor. The version's hash covers the whole name."""
 _DIGITS: Final = 8
-"""Of that hash: two versions with the same ones can be looked for, so there is never a second one."""
+"""Digits of that hash in an actor. A model could search for a second version with the same digits, so
+`AgentRecords.check_version` rejects it.
+"""
 
 
 class AgentState(StrEnum):
-    """What an agent is."""
+    """The state of an agent."""
 
     ACTIVE = "active"
-    """It can be called."""
+    """The agent can be called."""
     RETIRED = "retired"
-    """Nobody calls it any more; its name stays taken, and its calls can be read."""
+    """The agent cannot be called. Its name stays reserved, and its calls stay readable."""
     PAST = "past"
-    """It was made in an earlier session."""
+    """An earlier session created the agent."""
 
 
 class CallState(StrEnum):
-    """How far a call of an agent has come."""
+    """The state of an agent call."""
 
     RUNNING = "running"
     WAITING = "waiting"
-    """A person has to decide about one of its calls."""
+    """The user must decide about one of its tool calls."""
     DONE = "done"
     STOPPED = "stopped"
     FAILED = "failed"
-    """A request failed, or a limit ended it."""
+    """A request failed, or a limit ended the call."""
     LEFT = "left"
-    """Its process ended before it did."""
+    """The process ended before the call did."""
 
     @property
     def is_open(self) -> bool:
-        """True if it can be gone on with."""
+        """True if the call can be resumed."""
         return self is not CallState.DONE
 
 
@@ -66,26 +68,26 @@ class AgentCall:
     """One call of an agent.
 
     Attributes:
-        agent: the name of the agent.
-        number: of this call of it, from 1.
-        tract_id: the tract with its conversation, on the branch `branch`.
-        actor: who makes the calls of its model: `agent:`, all agents above it and itself, each with its version.
-        chain: the names of these agents.
-        depth: 1 if you, or your chat, called it.
-        input: what it was told.
-        attachments: the files that it was given, as they were named.
-        limits: what it may take.
-        hash: of the version that was called.
-        task_hash: of what that is but for its budget.
-        session: the session that it was made in.
-        state: how far it has come.
-        note: why it ended, if not with an answer.
-        answer: what it said last.
-        used: what it took: `steps`, `calls`, `tokens`, `usd`, `seconds`; while it goes on, before it was gone on with.
-        began: when.
-        ended: when; None while it goes on.
-        process: that carries it out.
-        is_unheard: whether a person had it go on, and whoever made it was not told the answer yet.
+        agent: name of the agent.
+        number: number of the call, from 1.
+        tract_id: the tract with the conversation, on the branch `branch`.
+        actor: actor of the model's tool calls: `agent:`, then all agents above and this agent, each with its version.
+        chain: names of these agents.
+        depth: 1 if you or your chat called the agent.
+        input: the task from the caller.
+        attachments: names of the attached files, as the caller wrote them.
+        limits: limits for this call.
+        hash: hash of the called version.
+        task_hash: hash of this version without its budget.
+        session: session in which the call was made.
+        state: current state.
+        note: why the call ended, if it ended without an answer.
+        answer: last text of the model.
+        used: usage: `steps`, `calls`, `tokens`, `usd`, `seconds`. During a run, the usage before this run.
+        began: start time.
+        ended: end time; None during a run.
+        process: process that runs the call.
+        is_unheard: True if the user resumed the call and its caller has not received the answer yet.
     """
 
     agent: str
@@ -113,29 +115,29 @@ class AgentCall:
 
     @property
     def branch(self) -> str:
-        """The branch of its conversation."""
+        """The branch with the conversation."""
         return f"call-{self.number}"
 
     @property
     def conversation(self) -> str:
-        """The name of its conversation for `Session.get_tract`."""
+        """The name of the conversation for `Session.get_tract`."""
         return f"{self.tract_id}:{self.branch}"
 
     @property
     def elsewhere(self) -> str:
-        """The other process in which it is under way, in words; empty if it is under way in none."""
+        """The other process that runs the call, in words. Empty if no other process runs it."""
         is_there = self.state is CallState.RUNNING and self.process != this_process()
         return process_text(self.process) if is_there else ""
 
     @property
     def taken(self) -> dict[str, float]:
-        """What it has taken until now."""
+        """The usage until now."""
         if self.meter is None:
             return self.used
         return {name: self.used.get(name, 0) + number for name, number in self.meter.used.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the store keeps of it."""
+        """Return the call as data for the store."""
         limits = {name: getattr(self.limits, name) for name in ("steps", "calls", "tokens", "usd", "seconds")}
         return {
             "agent": self.agent, "number": self.number, "tract": self.tract_id, "actor": self.actor,
@@ -149,7 +151,7 @@ class AgentCall:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> AgentCall:
-        """Read what `to_dict` gave. What was under way was left, unless another process runs that is at it."""
+        """Read the data from `to_dict`. A running call becomes `LEFT`, unless its other process is still alive."""
         state, ended, process = CallState(data["state"]), data["ended"], data["process"]
         if state is CallState.RUNNING and (process == this_process() or not is_running(process)):
             state = CallState.LEFT
@@ -166,22 +168,22 @@ class AgentCall:
 
 @dataclass(eq=False, repr=False)
 class Agent:
-    """An agent as it is now.
+    """An agent in its current state.
 
     Attributes:
-        definition: what it is.
-        text: its file, as it was approved.
-        path: where the file is; None if it has none any more.
-        creator: the actor who made it.
-        maker: the names of the agents in the chain that made it; none for one of a person, or of their chat.
-        session: the session that it was made in; empty for one that was taken over from a file.
-        version: 1, and one more for each update.
-        state: what it is.
-        making: what is known of how this version was made: the `model` that wrote it, the notebook's `cell`.
-        promoted: where a promoted copy is, with what is known of its making.
-        earlier: the hashes of its earlier versions.
-        meter: what its calls took, and may take.
-        calls: its calls in this session, the oldest first.
+        definition: the agent's definition.
+        text: the approved text of its file.
+        path: path of the file; None if the file was deleted.
+        creator: the actor that created the agent.
+        maker: names of the agents in the chain that created it. Empty if the user or the chat created it.
+        session: session that created it. Empty for an adopted agent.
+        version: starts at 1 and increases with each update.
+        state: current state.
+        making: origin of this version: the `model` that wrote it and the notebook's `cell`.
+        promoted: place and origin of the promoted copy.
+        earlier: hashes of its earlier versions.
+        meter: usage and limits of all its calls.
+        calls: its calls in this session, oldest first.
     """
 
     definition: AgentDefinition
@@ -204,38 +206,38 @@ class Agent:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The agent's name."""
         return self.definition.name
 
     @property
     def hash(self) -> str:
-        """The SHA-256 of its file, which an approval is about: 64 hex digits."""
+        """The SHA-256 of the approved file, as 64 hex digits. Approvals refer to it."""
         text, made = self._hashed
-        if text is not self.text:  # asked for at each look at the tools
+        if text is not self.text:  # cached, because each listing of the tools reads it
             text, made = self._hashed = (self.text, file_hash(self.text))
         return made
 
     @property
     def id(self) -> str:
-        """Its name and version, as actors have it: a standing approval of one version counts for no other."""
+        """Name and version for actors. A standing approval for one version does not apply to another version."""
         return self.id_with(self.hash)
 
     def id_with(self, made: str) -> str:
-        """Return what actors have of it in the version of a hash."""
+        """Return the id for the version with a hash."""
         return f"{self.name[:_LONGEST_SHOWN]}@{made[:_DIGITS]}"
 
     @property
     def kept_as(self) -> str:
-        """What tells it from agents of the same name in other sessions."""
+        """The key in the store. It differs between agents with the same name in different sessions."""
         return f"{key_of(self.name)}:{self.session}"
 
     @property
     def is_adopted(self) -> bool:
-        """True if it was taken over from a file, and so outlives the session."""
+        """True if the agent was adopted from a file. It then outlives the session."""
         return not self.session
 
     def provenance(self, path: Path, by: str) -> dict[str, Any]:
-        """Return what is noted of a copy that is promoted now: of which version, how that was made, and by whom."""
+        """Return the origin of a promoted copy: version, hash, creator, origin of the version, and actor."""
         return {
             **self.making, "path": str(path), "hash": self.hash, "creator": self.creator, "version": self.version,
             "session": self.session, "at": datetime.now(UTC).isoformat(), "by": by,
@@ -243,7 +245,7 @@ class Agent:
 
     @property
     def why_blocked(self) -> str:
-        """Why it cannot be called although it is active, as its file is not what was approved; empty if it is."""
+        """Why an active agent cannot be called: its file differs from the approved text. Empty if it can be called."""
         if self.path is None or self.state is not AgentState.ACTIVE:
             return ""
         again = "" if self.is_adopted else ", or agent_update makes another version, with a file anew"
@@ -263,24 +265,24 @@ class Agent:
 
     @property
     def edited(self) -> str:
-        """What somebody has written into its file in the place of what was approved; empty if nobody has."""
+        """The file's current text if it differs from the approved text, or an empty string."""
         with suppress(AgentError):
             text = "" if self.path is None else read_file(self.path)
             return "" if text == self.text else text
         return ""
 
     def check_file(self) -> None:
-        """Check that its file is still what was approved.
+        """Check that the file still has the approved text.
 
         Raises:
-            AgentError: it was changed, or is gone.
+            AgentError: the file changed or does not exist.
         """
         why = self.why_blocked
         if why:
             raise AgentError("file_changed", why)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the store keeps of it."""
+        """Return the agent as data for the store."""
         return {
             "name": self.name, "text": self.text, "path": None if self.path is None else str(self.path),
             "creator": self.creator, "maker": list(self.maker), "session": self.session, "version": self.version,
@@ -290,10 +292,10 @@ class Agent:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Agent:
-        """Read what `to_dict` gave.
+        """Read the data from `to_dict`.
 
         Raises:
-            AgentError: it is something else.
+            AgentError: the data is invalid.
         """
         try:
             return cls(
@@ -306,24 +308,24 @@ class Agent:
 
 
 class AgentRecords:
-    """The signed records of agents and of their calls. What this user has not signed is not there.
+    """The signed records of agents and their calls. Records without this user's signature are ignored.
 
     Args:
-        settings: where they are kept.
+        settings: the store of the records.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
     def together(self) -> AbstractContextManager[object]:
-        """Have what is stored within this be stored as a whole, or not at all."""
+        """Return a context manager that stores all its records or none."""
         return self._settings.database.write()
 
     def check_version(self, agent: Agent) -> None:
-        """Check that actors can tell an agent, as it is now, from all that they can have been before.
+        """Check that the agent's current id differs from the id of every earlier version.
 
         Raises:
-            AgentError: they cannot, so that what was allowed to one version for good would count for this one.
+            AgentError: two versions have the same id. A standing approval for one would then apply to both.
         """
         for one in self._read(_RECORD + key_of(agent.name)[:_LONGEST_SHOWN], Agent.from_dict):
             for made in (*one.earlier, one.hash):
@@ -335,43 +337,46 @@ class AgentRecords:
                     )
 
     def save(self, agent: Agent, what: str, actor: str) -> None:
-        """Keep an agent as it is now.
+        """Store the current state of an agent.
 
         Args:
             agent: the agent.
-            what: what was done with it, for the log.
-            actor: who did it.
+            what: the action, for the log.
+            actor: the actor of the action.
 
         Raises:
-            StoreError: it cannot be stored.
-            TrustError: it cannot be signed.
+            StoreError: the record cannot be stored.
+            TrustError: the record cannot be signed.
         """
         about = {"agent": agent.name, "what": what, "version": agent.version, "hash": agent.hash}
         self._settings.save(_RECORD + agent.kept_as, agent.to_dict(), about, actor)
 
     def save_call(self, call: AgentCall) -> None:
-        """Keep a call as it is now."""
+        """Store the current state of a call."""
         about = {"agent": call.agent, "call": call.number, "state": call.state.value, "branch": call.branch}
         self._settings.save(
             f"{_CALL}{key_of(call.agent)}:{call.number:06}", call.to_dict(), about, call.actor
         )
 
     def agents(self, without: Container[str] = ()) -> list[Agent]:
-        """Return the agents that are kept, by name and session; but for those whose `kept_as` is in `without`."""
+        """Return the stored agents by name and session, except agents whose `kept_as` is in `without`."""
         return list(self._read(_RECORD, Agent.from_dict, without))
 
     def calls(self, name: str | None = None) -> list[AgentCall]:
-        """Return the calls of an agent that are kept, the oldest first; of all agents without a name."""
+        """Return the stored calls of an agent, oldest first. Without a name, return the calls of all agents."""
         of = "" if name is None else f"{key_of(name)}:"
         return list(self._read(_CALL + of, AgentCall.from_dict))
 
     def calls_of(self, agent: Agent) -> list[AgentCall]:
-        """Return the kept calls of an agent, the oldest first; none of others that had its name in other sessions."""
+        """Return the stored calls of an agent, oldest first.
+
+        Leave out calls of agents that had the same name in other sessions.
+        """
         kept = self.calls(agent.name)
         if not agent.is_adopted:
             return [call for call in kept if call.session == agent.session]
         others = {one.session for one in self.agents() if one.name == agent.name and not one.is_adopted}
-        others.discard(agent.promoted.get("session"))  # the one that it was promoted from
+        others.discard(agent.promoted.get("session"))  # the session that promoted it
         return [call for call in kept if call.session not in others]
 
     def _read(self, prefix: str, read: Any, without: Container[str] = ()) -> Iterator[Any]:
@@ -382,9 +387,9 @@ class AgentRecords:
                 try:
                     yield read(found.values)
                 except (AgentError, SpecError, TractError, KeyError, TypeError, ValueError):
-                    continue  # what cannot be read is nobody's
+                    continue  # skip unreadable records
 
 
 def conversation_id(whose: str, name: str) -> str:
-    """Return the id of the tract with an agent's conversations: of 32 characters at most, as each tract's is."""
+    """Return the id of the tract with an agent's conversations. Like every tract id, it has at most 32 characters."""
     return f"agent.{key_of(name)[:_ID_LENGTH]}.{digest([whose, key_of(name)])[:8]}"

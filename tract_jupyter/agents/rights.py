@@ -1,4 +1,4 @@
-"""What an agent may call: never more than whoever makes it, or calls it."""
+"""The tools that an agent may call: never more than its creator or its caller."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit import ToolExecutor
 
 NAMESPACE: Final = "agents"
-"""Where the functions of agents are: `tools.agents.<name>`."""
+"""The namespace of the agent functions: `tools.agents.<name>`."""
 CREATING: Final = "dynamic_agents"
 CODE: Final = "code"
 OWN_CONTEXT: Final = "self"
 
 
 def toolsets_of(executor: ToolExecutor) -> dict[str, frozenset[str]]:
-    """Return the toolsets that there are now: the names of their tools, by the name of the set.
+    """Return the current toolsets: the names of their tools, by name of the set.
 
-    `self` are the tools for an agent's own context, `code` those that run scripts, `dynamic_agents` those that make
-    agents; and the tools of each MCP server, which cannot have one of these names.
+    `self` contains the tools for an agent's context, `code` the tools that run scripts, and `dynamic_agents` the tools
+    that create agents. Each MCP server is also a toolset. A server cannot have one of these three names.
     """
     tools = executor.tools()
     found: dict[str, set[str]] = {
@@ -41,22 +41,22 @@ def toolsets_of(executor: ToolExecutor) -> dict[str, frozenset[str]]:
 
 
 def reserved_names(executor: ToolExecutor) -> list[str]:
-    """Return the names that no agent can have, as tools have them, or groups of tools."""
+    """Return the names of tools and tool groups. No agent can have one of them."""
     tools = executor.tools().values()
     own = [one.name for one in tools if one.namespace != NAMESPACE]
     return own + [one.namespace for one in tools if one.namespace]
 
 
 def check_free(name: str, executor: ToolExecutor, others: Iterable[str]) -> None:
-    """Check that no tool has a name, nor do several together, and that no other agent has the same one in Python.
+    """Check that a new agent's name is free: no tool, tool group or other agent has the same name in Python.
 
     Args:
-        name: of an agent.
-        executor: of the tract.
-        others: the names of the agents that there are.
+        name: name of the new agent.
+        executor: the executor of the tract.
+        others: names of the existing agents.
 
     Raises:
-        AgentError: it is taken.
+        AgentError: the name exists.
     """
     key = key_of(python_name(name))
     taken = next((one for one in reserved_names(executor) if key_of(python_name(one)) == key_of(name)), None)
@@ -74,16 +74,16 @@ def check_free(name: str, executor: ToolExecutor, others: Iterable[str]) -> None
 
 
 def allowed_tools(executor: ToolExecutor, profile: ToolProfile | None) -> frozenset[str]:
-    """Return the names of the tools that somebody with a profile may call, also from code; all if they have none.
+    """Return the names of the tools that a profile allows, directly or in code. Without a profile, return all tools.
 
     Args:
-        executor: which they call: one that delegates has no more tools than were granted.
-        profile: that they are bound to.
+        executor: the executor. A delegating executor has only the granted tools.
+        profile: the caller's profile.
     """
     tools = executor.tools()
     if profile is None:
         return frozenset(tools)
-    # what a profile shows and what its scripts may call are both its rights
+    # the rights of a profile include the tools that it shows and the tools that its scripts may call
     return frozenset(name for name, tool in tools.items() if profile.in_code.has(tool) or profile.has(tool))
 
 
@@ -95,15 +95,15 @@ def tools_of(definition: AgentDefinition, toolsets: Mapping[str, frozenset[str]]
 
 
 def check_rights(definition: AgentDefinition, executor: ToolExecutor, allowed: frozenset[str]) -> None:
-    """Check that a definition grants what there is, and no more than its maker may call.
+    """Check that a definition grants only existing tools that its creator may call.
 
     Args:
-        definition: the agent's.
-        executor: of the tract.
-        allowed: what its maker may call.
+        definition: definition of the agent.
+        executor: the executor of the tract.
+        allowed: names of the tools that the creator may call.
 
     Raises:
-        AgentError: it grants something else.
+        AgentError: the definition grants any other tool.
     """
     toolsets, tools = toolsets_of(executor), executor.tools()
     strange = [name for name in definition.toolsets if name not in toolsets]
@@ -124,13 +124,13 @@ def check_rights(definition: AgentDefinition, executor: ToolExecutor, allowed: f
 
 
 def profile_for(definition: AgentDefinition, names: Collection[str]) -> ToolProfile:
-    """Return the profile of an agent that may call these tools."""
+    """Return the profile for an agent with these tools."""
     base = ToolProfile(f"agent {definition.name}", {name: ToolConfig() for name in sorted(names)})
     return base.as_code_mode() if CODE in definition.toolsets else base
 
 
 def granted_profile(profile: ToolProfile) -> ToolProfile:
-    """Return the profile of all that an agent may call, shown to its model or not."""
+    """Return a profile with all tools that an agent may call, including tools hidden from its model."""
     inner = profile.in_code
     configs: dict[str, Any] = {**inner.tool_configs, **profile.tool_configs}
     return ToolProfile(inner.name, configs)

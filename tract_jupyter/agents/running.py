@@ -1,7 +1,7 @@
-"""Calling an agent: a conversation of its own, with the tools that it was granted, as far as its budget goes.
+"""Run a call of an agent: a separate conversation with the granted tools and a budget.
 
-It is an ordinary turn of the one tool loop, in a tract of its own. Its tools are those of whoever called it, less what
-it was not granted; its questions are asked where all questions of the tract are asked.
+A call is an ordinary turn of the tool loop in a separate tract. The agent has its caller's tools, without the tools
+that it was not granted. Its requests for approval go through the tract's usual gate.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _PATIENCE: Final = 5.0
 _CHATS_OWN: Final = re.compile("(?:;|, and) chat\\(None\\)")
-"""What a note says from here on is how a chat goes on, which an agent's call does by another word."""
+"""The part of a note that explains how to resume a chat. Agent calls resume in a different way."""
 _STATES: Final = {
     TurnOutcome.ANSWER: CallState.DONE,
     TurnOutcome.WAITING: CallState.WAITING,
@@ -57,15 +57,15 @@ _STATES: Final = {
 
 @dataclass(frozen=True)
 class RunningAgent:
-    """An agent at work: whose tools an agent that it calls may have, at most.
+    """A running agent. Its tools are the upper limit for the agents that it calls.
 
     Attributes:
-        call: what it was called for.
-        agent: which one.
-        own: its tract.
-        profile: what it may call.
-        above: the agent that called it; None if none did.
-        meters: the meters that count it.
+        call: the current call.
+        agent: the agent.
+        own: the agent's tract.
+        profile: the tools that it may call.
+        above: the agent that called it, or None.
+        meters: the meters that count its usage.
     """
 
     call: AgentCall
@@ -77,10 +77,10 @@ class RunningAgent:
 
 
 class AgentCaller:
-    """Whoever makes or calls an agent now: a person, a chat's model, or an agent.
+    """The current caller or creator of an agent: the user, a chat's model, or an agent.
 
     Args:
-        tract: that the agents belong to.
+        tract: the tract that owns the agents.
     """
 
     def __init__(self, tract: Any) -> None:
@@ -97,46 +97,46 @@ class AgentCaller:
 
     @property
     def tract(self) -> Any:
-        """The tract whose tools it has: the agents' own, or one that was spawned from that."""
+        """The tract whose tools the caller uses: the agents' tract, or a tract spawned from it."""
         return self._executor.tract if self.running is None else self.running.own
 
     @property
     def depth(self) -> int:
-        """How many agents stand in the chain that ends with it; 0 for a person or their chat."""
+        """The number of agents in the chain that ends with the caller. 0 for the user or the chat."""
         return 0 if self.running is None else self.running.call.depth
 
     @property
     def chain(self) -> tuple[str, ...]:
-        """The names of these agents."""
+        """The names of the agents in this chain."""
         return () if self.running is None else self.running.call.chain
 
     @property
     def allowed(self) -> frozenset[str]:
-        """The names of the tools that it may call."""
+        """The names of the tools that the caller may call."""
         names = allowed_tools(self._executor, self.profile)
         return names if self._executor is self._top.executor else names & self._top.executor.tools().keys()
 
     @property
     def making(self) -> dict[str, str]:
-        """What is known of how something is made now: the `model` that writes it, and the `cell` that runs."""
+        """The known origin of a change made now: the `model` that writes it, and the running `cell`."""
         notes = call_context().notes
         known = {"model": "" if notes is None else notes.model, "cell": this_cell()}
         return {name: str(value) for name, value in known.items() if value}
 
     def actor_of(self, agent: Agent) -> str:
-        """Return the actor of the calls of an agent that it calls."""
+        """Return the actor for the tool calls of an agent that this caller calls."""
         return agent_actor(
             self._executor.agent if self.running is None else self.running.call.actor, agent.id
         )
 
     @property
     def name(self) -> str:
-        """Who it is, in words."""
+        """The caller in words."""
         return "you" if self.running is None else f"the agent {self.running.agent.name!r}"
 
 
 class CallRunner:
-    """Carries calls of agents out.
+    """Runs calls of agents.
 
     Args:
         agents: the agents of a tract.
@@ -148,21 +148,21 @@ class CallRunner:
         self._ended = threading.Condition()
 
     def wait(self) -> None:
-        """Wait until all calls have ended and were kept, five seconds at most; not within one of them."""
+        """Wait at most five seconds until all calls have ended and are stored. Within a call, return immediately."""
         if call_context().agent is None:
             with self._ended:
                 self._ended.wait_for(lambda: not self._under_way, _PATIENCE)
 
     def call(self, agent: Agent, text: str, attachments: Sequence[str], caller: AgentCaller) -> AgentCall:
-        """Call an agent, and return what came of it.
+        """Call an agent and return the finished call.
 
         Raises:
-            AgentError: it cannot be called now; nothing was begun.
-            AttachmentError: a file cannot be attached; nothing was begun.
+            AgentError: the agent cannot be called now. Nothing starts.
+            AttachmentError: a file cannot be attached. Nothing starts.
         """
         self._check(agent, caller)
         names = self._names(agent, caller)
-        if attachments:  # what cannot be attached begins nothing
+        if attachments:  # an invalid attachment prevents the start
             self._check_attachments(attachments, caller)
         reserved = reserve(self._meters(agent, caller), caller.among)
         call = AgentCall(
@@ -176,10 +176,10 @@ class CallRunner:
         return call
 
     def resume(self, agent: Agent, call: AgentCall, caller: AgentCaller) -> AgentCall:
-        """Go on with a call that was left; what has ended is not made again, and what was taken still counts.
+        """Resume an open call. Finished tool calls do not run again, and their usage still counts.
 
         Raises:
-            AgentError: it cannot go on.
+            AgentError: the call cannot be resumed.
         """
         names = self._names(agent, caller)
         reserved = reserve(self._meters(agent, caller), caller.among)
@@ -188,7 +188,7 @@ class CallRunner:
         with self._settled(call, reserved, caller.running):
             if call.own is None:
                 self._open(agent, call, caller, names)
-            else:  # it waited for a decision, and its tract knows about which call
+            else:  # it waited for a decision, and its tract holds the pending call
                 call.own.executor.granted = granted_profile(profile_for(agent.definition, names))
             self._agents.records.save_call(call)
             said = any(message.role == "user" for message in call.own.compile().messages)
@@ -196,9 +196,9 @@ class CallRunner:
         return call
 
     def taken_before(self, call: AgentCall) -> dict[str, float]:
-        """Return what a call had taken when its process ended, which had no time to note it: what the store knows.
+        """Return the usage of a call whose process ended before it saved the usage.
 
-        It is what its conversation says, and what the agents took that it called; nobody knows the time.
+        The usage comes from the stored conversation, plus the usage of the agents that it called. The time is unknown.
         """
         own = self._agents.tract.beside(
             call.tract_id, call.branch, f"Conversations of the agent {call.agent}"
@@ -226,7 +226,7 @@ class CallRunner:
 
     @contextmanager
     def _settled(self, call: AgentCall, reserved: Reservation, above: RunningAgent | None) -> Iterator[None]:
-        """Charge a call in the end, however it ends, and keep what came of it."""
+        """Charge the usage of a call and store its result, however the call ends."""
         with self._ended:
             self._under_way += 1
         try:
@@ -246,7 +246,7 @@ class CallRunner:
             unpriced = "" if call.meter is None else call.meter.unpriced
             call.meter, call.used = None, _sum(call.used, used)
             reserved.settle(used, unpriced)
-            # calls, and time, were counted as they happened; the rest is not yet charged to who was stopped, and left
+            # calls and time were charged as they happened; charge the rest to callers that already ended after a stop
             more: dict[str, float] = {name: used[name] for name in ("steps", "tokens", "usd") if name in used}
             while above is not None and above.call.meter is None:
                 above.call.used = _sum(above.call.used, more)
@@ -279,10 +279,10 @@ class CallRunner:
         agent.check_file()
 
     def _names(self, agent: Agent, caller: AgentCaller) -> frozenset[str]:
-        """Return the tools that an agent has when somebody calls it.
+        """Return the agent's tools for this caller.
 
         Raises:
-            AgentError: it may call what its caller may not.
+            AgentError: the agent has a tool that its caller does not have.
         """
         executor = self._agents.executor
         there = executor.tools()
@@ -294,7 +294,7 @@ class CallRunner:
                 f"the agent {agent.name!r} may call {', '.join(map(repr, more[:10]))}, which {caller.name} may not: "
                 "nobody gets more by calling an agent. Call one that has no more than you have",
             )
-        # also one that was retired since, which gives nobody back what it had lost
+        # include retired creators: retirement does not restore lost rights
         for maker in (one for one in self._agents if one.name in agent.maker):
             lost = sorted(names - self._agents.granted(maker.definition))
             if lost:
@@ -311,11 +311,11 @@ class CallRunner:
         return names
 
     def _check_attachments(self, attachments: Sequence[str], caller: AgentCaller) -> None:
-        """Check that files can be attached: an agent passes on only what it was given itself.
+        """Check that the files can be attached. An agent can pass on only its own attachments.
 
         Raises:
-            AgentError: it was not given one of them.
-            AttachmentError: one cannot be read.
+            AgentError: a file is not one of the caller's attachments.
+            AttachmentError: a file cannot be read.
         """
         if caller.running is not None:
             more = [name for name in attachments if name not in caller.running.call.attachments]
@@ -332,12 +332,12 @@ class CallRunner:
         meters = [self._agents.meter_of(agent)]
         if caller.meter is not None:
             meters.append(caller.meter)
-        if caller.running is None:  # what agents below take, they take of the one that was called first
+        if caller.running is None:  # nested calls count against the first agent's reservation
             meters.append(self._agents.meter)
         return tuple(meters)
 
     def _begin(self, agent: Agent, call: AgentCall, caller: AgentCaller, names: frozenset[str]) -> None:
-        """Make the branch of a call, which begins with the instructions alone, and note the call: all or nothing."""
+        """Create the branch of a call with the instructions as its first commit, and store the call. This is atomic."""
         content = {"content_type": "instruction", "text": agent.definition.instructions}
         number = agent.calls[-1].number if agent.calls else self._kept_calls(call)
         while call.own is None:
@@ -349,12 +349,12 @@ class CallRunner:
                     own = self._open(agent, call, caller, names, is_new=True)
                     own.commit(content, metadata={"agent_call": about})
                     self._agents.records.save_call(call)
-            except BranchExistsError:  # another process was faster
+            except BranchExistsError:  # another process created the branch first
                 number = max(number, self._kept_calls(call))
         agent.calls.append(call)
 
     def _kept_calls(self, call: AgentCall) -> int:
-        """Return how many calls of an agent the store has."""
+        """Return the number of stored calls of an agent."""
         return sum(name.startswith("call-") for name in self._agents.tract.branches_beside(call.tract_id))
 
     def _open(
@@ -366,7 +366,6 @@ class CallRunner:
         *,
         is_new: bool = False,
     ) -> Any:
-        """Open the tract of a call, and return it."""
         granted = granted_profile(profile_for(agent.definition, names))
         call.own = caller.tract.beside(
             call.tract_id, call.branch, f"Conversations of the agent {agent.name}", is_new=is_new, granted=granted,
@@ -386,17 +385,17 @@ class CallRunner:
             own.loop.make_meter = lambda _limits, _price: meter
             self._choose_model(agent, own)
             own.models.workers = self._agents.request_workers
-            # also of one that may call nothing: what its model makes up is answered
+            # needed even without tools: it answers tool calls that the model invents
             toolset = Toolset(own.executor, profile, actor=call.actor, permission=call_context().level)
             with (
                 changed_context(agent=RunningAgent(call, agent, own, profile, caller.running, meters)),
-                own.loop.signal() as stop,  # before it follows: a stop that was given already counts
+                own.loop.signal() as stop,  # before `following`, because an earlier stop counts
                 self._agents.following(call, caller),
             ):
                 self._note(call, self._chat(own, text, call, toolset))
         except StoppedEarlyError as early:
             self._note(call, early.response)
-        except CassetteError as error:  # the replay has failed as a whole
+        except CassetteError as error:  # the whole replay failed
             call.state, call.note = CallState.FAILED, str(error)
             raise
         except TractError as error:
@@ -413,16 +412,16 @@ class CallRunner:
         options: dict[str, Any] = {}
         if text is not None and call.attachments:
             options["attachments"] = list(call.attachments)
-        if self._agents.on_turn or self._agents.on_change:  # what nobody looks at costs nothing
+        if self._agents.on_turn or self._agents.on_change:  # no cost without listeners
             options["on_turn"] = partial(self._agents.told, call)
         response: ChatResponse = own.chat(text, tools=toolset, limits=call.limits, **options)
         return response
 
     def _choose_model(self, agent: Agent, own: Any) -> None:
-        """Have an agent ask the model that it names, if it names one.
+        """Select the model that the agent's definition names, if any.
 
         Raises:
-            AgentError: there is no such model on the menu, or the caller's does not fit.
+            AgentError: the model is not on the menu, or the caller's model is not compatible.
         """
         definition = agent.definition
         if definition.model is not None:
@@ -444,8 +443,8 @@ class CallRunner:
         call.note, call.answer = _CHATS_OWN.split(response.note)[0], response.text
 
     def _end(self, call: AgentCall) -> None:
-        """Keep what came of a call. Its tract stays open as long as it waits, as it knows what was asked."""
-        if call.state is CallState.RUNNING:  # it ended before it was begun, or in a way that nobody foresaw
+        """Store the result of a call. The tract of a waiting call stays open, because it holds the pending request."""
+        if call.state is CallState.RUNNING:  # it ended before it began, or in an unexpected way
             call.state = CallState.FAILED
         call.ended = datetime.now(UTC)
         try:
@@ -460,7 +459,7 @@ class CallRunner:
 
 
 def _end_stopped(call: AgentCall) -> None:
-    """Have a call that was stopped be that, also if its model could not be interrupted and ended by itself."""
+    """Set a stopped call's state to STOPPED, even if its model could not be interrupted and finished normally."""
     if call.state is CallState.DONE:
         call.note = "its reply could not be ended on its way, and is kept"
     elif call.state is CallState.FAILED:
@@ -474,10 +473,10 @@ def _sum(used: dict[str, float], more: dict[str, float]) -> dict[str, float]:
 
 
 def outcome_of(call: AgentCall) -> dict[str, Any]:
-    """Return what whoever called an agent is given.
+    """Return the result for the caller.
 
     Raises:
-        AgentError: it did not come to an answer.
+        AgentError: the call ended without an answer.
     """
     used = used_text(call.used)
     if call.state is CallState.DONE:

@@ -1,4 +1,4 @@
-"""The toolset `dynamic_agents`, for models and persons: make, call, change, list, retire and promote agents."""
+"""The toolset `dynamic_agents` for models and the user: create, call, change, list, retire and promote agents."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _TITLES: Final = {
 
 
 def call_title(tool: str, arguments: Mapping[str, Any]) -> str:
-    """Return what a call is in words: `Create agent checker`; empty if it is none of these tools'."""
+    """Return a title for a call, such as `Create agent checker`. Return an empty string for any other tool."""
     named = arguments.get("name" if tool == "agent_create" else "agent")
     return f"{_TITLES[tool]} {one_line(str(named), _LONGEST_NAME)}" if tool in _TITLES and named else ""
 
 
 def agent_tools(agents: Callable[[], Agents]) -> list[ToolDefinition]:
-    """Return the tools that make and call agents.
+    """Return the tools that create and call agents.
 
     Args:
-        agents: gives the agents of the tract, which are made when first used.
+        agents: returns the tract's agents, which are created on first use.
     """
     tools = _Tools(agents)
 
@@ -79,10 +79,10 @@ def agent_tools(agents: Callable[[], Agents]) -> list[ToolDefinition]:
 
 
 class AgentFunctions:
-    """The active agents as tools `agents.<name>`; made anew only when an agent changes.
+    """The active agents as tools `agents.<name>`. They are rebuilt only after an agent changes.
 
     Args:
-        agents: gives the agents, if there are any yet.
+        agents: returns the agents, or None before their first use.
     """
 
     def __init__(self, agents: Callable[[], Agents | None]) -> None:
@@ -123,7 +123,7 @@ def _function(agents: Agents, agent: Agent) -> ToolDefinition:
 
 @cache
 def _any_agent() -> ToolDefinition:
-    """Return the tool of an agent, but for which one: what it takes is the same for all."""
+    """Return the tool template for agents. All agents accept the same parameters."""
 
     def call(
         actor: str,
@@ -275,23 +275,23 @@ class _Tools:
         target = agents.maker.promote(AgentCaller(agents.tract), agents.get(agent), Path(path), actor)
         return {"agent": agent, "path": str(target), "next": "a person adopts it: tract.agents.adopt(path)"}
 
-    # --- before a person is asked
+    # --- checks before the user decides
 
     def version(self, values: Mapping[str, Any]) -> str:
-        """Return which version of its agent a call is about; empty if there is no such agent."""
+        """Return the hash of the agent's version for a call. Return an empty string if the agent does not exist."""
         with suppress(AgentError):
             return self._agents().get(values["agent"]).hash
         return ""
 
     def check_create(self, values: Mapping[str, Any]) -> None:
-        """Check that an agent could be made."""
+        """Check that the agent can be created."""
         from tract_jupyter.agents.running import AgentCaller
 
         agents = self._agents()
         agents.maker.check_new(self._definition(**values), AgentCaller(agents.tract))
 
     def check_update(self, values: Mapping[str, Any]) -> None:
-        """Check that an agent could be changed."""
+        """Check that the agent can be changed."""
         from tract_jupyter.agents.running import AgentCaller
 
         agents = self._agents()
@@ -301,14 +301,14 @@ class _Tools:
         )
 
     def check_retire(self, values: Mapping[str, Any]) -> None:
-        """Check that an agent could be retired."""
+        """Check that the agent can be retired."""
         from tract_jupyter.agents.running import AgentCaller
 
         agents = self._agents()
         agents.maker.check_owned(agents.get(values["agent"]), AgentCaller(agents.tract), "retire")
 
     def check_promote(self, values: Mapping[str, Any]) -> None:
-        """Check that an agent could be promoted."""
+        """Check that the agent can be promoted."""
         from tract_jupyter.agents.file import new_file
         from tract_jupyter.agents.running import AgentCaller
 
@@ -318,7 +318,7 @@ class _Tools:
         new_file(Path(values["path"]), agents.tract.workspace.roots)
 
     def details(self, what: str, values: Mapping[str, Any], actor: str) -> CallDetails:
-        """Return what a person is shown besides the values of a call."""
+        """Return the details that the user reviews, in addition to the values of a call."""
         from tract_jupyter.agents.details import details_of
 
         agents = self._agents()

@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 ANTHROPIC: Final = "https://api.anthropic.com"
 ANTHROPIC_VERSION: Final = "2026-10-21"
 MAX_TOKENS: Final = 16_000
-"""The limit of a reply where none is given; Messages want one."""
+"""The default token limit of a reply. The Messages API requires a limit."""
 _NAME: Final = "Anthropic's Messages"
 _INSTRUCTED: Final = "(Nothing was said. The instructions change.)"
-"""The user's turn before an instruction that stands right behind a reply."""
+"""The user turn that goes before an instruction directly after a reply."""
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 _SYSTEM: Final = frozenset({"system", "developer"})
 _SAMPLING: Final = ("temperature", "top_p", "top_k")
@@ -69,24 +69,24 @@ _EFFORTS: Final = {
     "xhigh": "xhigh",
     "max": "max",
 }
-# what the families after 5.0 have in common, among others that they refuse a tool choice that forces a call
+# model families after 5.0; among other things, they refuse a tool choice that forces a call
 _NEWEST: Final = re.compile(r"claude-[a-z]+-(?:5-\d|[6-9])(?!\d)")
-# these think without being asked to
+# these models think by default
 _THINKS: Final = re.compile(r"claude-(?:opus|sonnet|fable|mythos)-5-\d(?!\d)")
 # an instruction within the conversation keeps its place there with these; with others it belongs to the system
 _SYSTEM_ANYWHERE: Final = re.compile(
     r"claude-(?:opus-4-8|(?:opus|fable|mythos)-5|[a-z]+-5-\d|[a-z]+-[6-9])(?!\d)"
 )
-# these refuse to go on with what the assistant has begun to say
+# these models refuse a prefilled assistant message
 _NO_PREFILL: Final = re.compile(r"claude-(?:mythos|[a-z]+-(?:4-(?:[6-9]|\d\d)(?!\d)|(?:[5-9]|\d\d)(?!\d)))")
 
 
 class AnthropicClient(HTTPClient):
-    """A client of Anthropic's Messages; see `models.LLMClient`. Threads may share it.
+    """A thread-safe client for Anthropic's Messages API; see `models.LLMClient`.
 
-    Messages, tools and options come in OpenAI's shape and are translated; Anthropic's own options (`thinking`,
-    `output_config`, ...) are sent as they are. `base_url` ends before `/v1`. The key is that of the environment
-    variable `ANTHROPIC_API_KEY` if none is given. The arguments are those of every `HTTPClient`.
+    The client translates messages, tools and options from OpenAI's shape. It sends Anthropic's own options (`thinking`,
+    `output_config`, ...) unchanged. `base_url` ends before `/v1`. The default key comes from the environment variable
+    `ANTHROPIC_API_KEY`. The arguments are the same as for every `HTTPClient`.
     """
 
     dialect: ClassVar[Dialect] = "anthropic"
@@ -116,7 +116,7 @@ class AnthropicClient(HTTPClient):
             "stream": request.stream,
         }
         if not tools and _used_tools(messages):
-            # calls in the history need definitions, also where none may follow
+            # calls in the history need definitions, even if no more calls are allowed
             tools = [{"name": name, "input_schema": {"type": "object"}} for name in _used_tools(messages)]
             body["tool_choice"] = {"type": "none"}
         if tools:
@@ -124,14 +124,16 @@ class AnthropicClient(HTTPClient):
         blocks.add(tools)
         body |= _translated(messages, request.model, blocks)
         if (body.get("thinking") or {}).get("type") == "enabled" and _thinking_is_missing(body["messages"]):
-            del body["thinking"]  # refused in a turn that did not begin with it; it is back with the next one
+            del body[
+                "thinking"
+            ]  # the provider refuses it in a turn that began without it; the next turn has it again
         return {name: value for name, value in body.items() if value is not None}
 
     def _check_options(self, options: Mapping[str, Any], model: str) -> None:
-        """Refuse what the provider would refuse, while it is known why.
+        """Refuse options that the provider would refuse, with a clear reason.
 
         Raises:
-            LLMConfigError: an option has no place.
+            LLMConfigError: an option cannot be sent.
         """
         version = next(value for name, value in self._headers.items() if name.lower() == "anthropic-version")
         given = [name for name in _SAMPLING if options.get(name) is not None]
@@ -158,7 +160,7 @@ class AnthropicClient(HTTPClient):
                 "a conversation in which only the system says something", _NAME,
                 "say something first, such as chat('Go ahead.')",
             )  # fmt: skip
-        # what the provider has paused within a turn of its own tools is sent back as it is
+        # a turn that the provider paused during a server tool is sent back unchanged
         is_paused = any(
             one.get("type") in {"server_tool_use", "mcp_tool_use"} for one in turns[-1]["content"]
         )
@@ -186,7 +188,7 @@ class AnthropicClient(HTTPClient):
 
 
 def _options(request: ModelRequest) -> dict[str, Any]:
-    """Return the options by Anthropic's names. What has none of ours is passed on."""
+    """Return the options with Anthropic's names. Other options are passed on unchanged."""
     options = request.options
     if _THINKS.search(request.model) and "reasoning_effort" not in options:
         options.setdefault("thinking", {"type": "adaptive"})
@@ -203,7 +205,7 @@ def _options(request: ModelRequest) -> dict[str, Any]:
         options["output_config"] = {**(options.get("output_config") or {}), **_output_format(form)}
     thinking = options.get("thinking")
     if isinstance(thinking, dict) and thinking.get("type") in {"adaptive", "enabled"}:
-        # by default its text stays away, and with it all that a model says between two calls
+        # by default the reply omits its text, including all text of the model between two calls
         options["thinking"] = {"display": "summarized", **thinking}
     budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
     options["max_tokens"] = (
@@ -257,7 +259,7 @@ def _tool_choice(request: ModelRequest) -> dict[str, Any] | None:
 
 
 def _tool(tool: dict[str, Any], names: PropertyNames) -> dict[str, Any]:
-    """Return a tool as Anthropic takes it; its own ones, such as those that its servers run, as they are."""
+    """Return a tool in Anthropic's shape. Anthropic's own tools, such as server tools, stay unchanged."""
     if "function" not in tool:
         return tool
     try:
@@ -274,9 +276,9 @@ def _tool(tool: dict[str, Any], names: PropertyNames) -> dict[str, Any]:
 def _translated(messages: Sequence[dict[str, Any]], model: str, blocks: SentBlocks) -> dict[str, Any]:
     """Return `system` and `messages`.
 
-    What the system says first is the system prompt. A later instruction keeps its place with models that take it there,
-    right after the user's turn; with others it joins the system prompt. Where no user's turn comes before the next
-    reply, one that says so does: what is sent only grows at its end, whatever follows.
+    The first system messages become the system prompt. Some models accept later instructions in place, directly after
+    the user's turn. For other models, later instructions join the system prompt. If no user turn comes before the next
+    reply, a placeholder user turn is added. Each request therefore only extends the previous one at its end.
     """
     takes_system = bool(_SYSTEM_ANYWHERE.search(model))
     texts = (text_of(one.get("content")) for one in messages if one.get("role") in _SYSTEM)
@@ -309,7 +311,7 @@ def _translated(messages: Sequence[dict[str, Any]], model: str, blocks: SentBloc
 
 
 class _Noted:
-    """Notes what the turns say, which only grow at their end, for the blocks that are bound to it."""
+    """Adds the turns to the prefix hash for the blocks that are bound to it. The turns only grow at their end."""
 
     def __init__(self, turns: list[dict[str, Any]], blocks: SentBlocks) -> None:
         self._turns = turns
@@ -357,7 +359,7 @@ def _says_something(message: Mapping[str, Any]) -> bool:
 
 
 def _said(message: Mapping[str, Any], blocks: SentBlocks) -> list[dict[str, Any]]:
-    """Return a message of the assistant as blocks: those that came, if they may be sent here."""
+    """Return an assistant message as blocks. Use the original blocks if they may be sent here."""
     calls = [RawCall.of(call, place) for place, call in enumerate(dicts(message.get("tool_calls")))]
     uses = [_use(call, blocks.property_names) for call in calls]
     came = blocks.of(message, lambda found: _says_same(found, message, uses))
@@ -376,7 +378,7 @@ def _use(call: RawCall, names: PropertyNames) -> dict[str, Any]:
 def _says_same(
     blocks: Sequence[dict[str, Any]], message: Mapping[str, Any], uses: list[dict[str, Any]]
 ) -> bool:
-    """Return True if a message was not changed since its blocks came, but for ids that no thought is bound to."""
+    """Return True if a message is unchanged since its blocks arrived, except for ids that no thought is bound to."""
     came = [_made(one) for one in blocks if one.get("type") == "tool_use"]
     same_calls = came == [_made(one) for one in uses]
     same_text = _text(blocks).strip() == text_of(message.get("content")).strip()
@@ -388,7 +390,7 @@ def _made(use: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 def _as_sent(blocks: Sequence[dict[str, Any]], uses: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the blocks of a reply with the ids that its calls have now."""
+    """Return the blocks of a reply with the current ids of its calls."""
     of_message = iter(uses)
     return [
         _named(one, next(of_message)) if one.get("type") == "tool_use" else one
@@ -402,7 +404,7 @@ def _named(block: dict[str, Any], use: dict[str, Any]) -> dict[str, Any]:
 
 
 def _can_go(block: Mapping[str, Any]) -> bool:
-    # a blank text, which a model may send itself, is refused
+    # the provider refuses blank texts, although a model may write them
     return block.get("type") != "text" or bool(str(block.get("text") or "").strip())
 
 
@@ -421,7 +423,7 @@ def _parts(content: object) -> Iterator[dict[str, Any]]:
     """Yield the content of a message as blocks.
 
     Raises:
-        LLMConfigError: a part has no place.
+        LLMConfigError: a part cannot be sent.
     """
     given: Iterable[Any] = (
         content if isinstance(content, list | tuple) else [{"type": "text", "text": content or ""}]
@@ -453,7 +455,7 @@ def _used_tools(messages: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _thinking_is_missing(turns: list[dict[str, Any]]) -> bool:
-    """Return True if the current turn calls tools and does not begin with its thinking, as that of another model."""
+    """Return True if the current turn calls tools but lacks its thinking first, because another model wrote it."""
     for turn in reversed(turns):
         kinds = [block.get("type") for block in turn["content"]]
         if turn["role"] == "user" and "text" in kinds:
@@ -471,7 +473,7 @@ def _text(blocks: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _written(reply: Mapping[str, Any], model: str, *, unended: Collection[int] | None = None) -> WrittenReply:
-    """Return the reply that a message is; `unended` are the places of blocks without an end, of one that was cut."""
+    """Return the reply of a message. `unended` has the places of blocks that were cut before their end."""
     blocks = dicts(reply["content"])
     usage, declined = reply.get("usage"), reply.get("stop_details")
     said = reply["stop_reason"] if isinstance(reply.get("stop_reason"), str) else None
@@ -519,7 +521,7 @@ _KINDS: Final = {"text_delta": ("text", "text"), "thinking_delta": ("reasoning",
 
 
 class _MessagesAssembly:
-    """The message put together from the events so far."""
+    """The message assembled from the events so far."""
 
     def __init__(
         self,
@@ -583,7 +585,7 @@ class _MessagesAssembly:
         if kind == "citations_delta":
             block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]
             return
-        for name, value in delta.items():  # deltas that are not known yet are kept in the same way
+        for name, value in delta.items():  # store unknown deltas in the same way
             if isinstance(value, str) and name != "type":
                 self._pieces.setdefault((index, name), []).append(value)
             elif name != "type" and value is not None:
@@ -625,11 +627,11 @@ class _MessagesAssembly:
         return _written(self._whole(), self._model).to_dict()
 
     def usage(self) -> object:
-        """Return what was reported of tokens so far."""
+        """Return the provider's token usage so far."""
         return self._message.get("usage")
 
     def partial(self) -> dict[str, Any] | None:
-        """Return what has come."""
+        """Return the received part of the reply."""
         if not self._blocks:
             return None
         unended = {place for place, index in enumerate(sorted(self._blocks)) if index not in self._stopped}

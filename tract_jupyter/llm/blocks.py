@@ -25,7 +25,7 @@ Dialect = Literal["chat", "responses", "anthropic"]
 DIALECTS: Final = get_args(Dialect)
 _encode: Final = json.JSONEncoder(sort_keys=True, default=repr).encode
 MOST_KEPT: Final = 1_000_000
-"""Characters of the blocks, and of the reasoning, that a commit keeps. More is left out as a whole."""
+"""Maximum number of characters of the blocks, and of the reasoning, in a commit. A longer text is not stored at all."""
 _REFUSED: Final = re.compile(
     r"bound to a different conversation|[Ii]nvalid `?signature|blocks in the latest assistant message cannot be modif"
     r"|[Ee]ncrypted[ _]content\b.{0,80}(?:verified|decrypted|invalid)|invalid_encrypted_content"
@@ -82,7 +82,7 @@ def _read(blocks: object) -> Sequence[Any]:
 
 
 def provider_fields(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the stored fields of a reply besides text and calls: `reasoning`, `reasoning_field`, `provider_blocks`.
+    """Return the stored fields of a reply except text and calls: `reasoning`, `reasoning_field`, `provider_blocks`.
 
     The blocks are one JSON text, which preserves the order of keys and the form of numbers.
     """
@@ -99,8 +99,8 @@ def provider_fields(message: Mapping[str, Any]) -> dict[str, Any]:
     try:
         blocks = json.dumps(found.blocks, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         if _storable(blocks) != blocks:
-            blocks = json.dumps(found.blocks, separators=(",", ":"))  # half a character, as it came
-    except (TypeError, ValueError, RecursionError):  # of a client that is not ours
+            blocks = json.dumps(found.blocks, separators=(",", ":"))  # half a character, unchanged
+    except (TypeError, ValueError, RecursionError):  # the blocks of a user's client
         return kept
     return (
         {**kept, "provider_blocks": {**found.to_dict(), "blocks": blocks}}
@@ -130,18 +130,18 @@ class SentBlocks:
         self._model = model
         self._leaves_out = leaves_out
         self._noted: list[Any] = []
-        self._hash = hashlib.sha256()  # of what was noted before that
-        self._number = -1  # of the reply that is looked at
+        self._hash = hashlib.sha256()  # hash of the prefix so far
+        self._number = -1  # number of the current reply
         replies = [one for one in messages if one.get("role") == "assistant"]
         firsts = [number for number, one in enumerate(replies) if _is_first(one, dialect, model)]
         self._first = firsts[-1] if firsts else 0
         self.sent: list[int] = []
-        """The replies whose blocks are sent, by their number among the replies."""
+        """The numbers of the replies whose blocks are sent."""
         self.property_names = PropertyNames()
-        """The names of properties that this request replaces, as the provider refuses them."""
+        """The property names that this request replaces, because the provider refuses them."""
 
     def add(self, *parts: Any) -> None:
-        """Add a sent part to the prefix, in order. Chat completions bind nothing, so they skip this."""
+        """Add a sent part to the prefix, in order. Chat completions have no prefix, so they skip this."""
         self._noted += parts
 
     def of(
@@ -170,7 +170,7 @@ class SentBlocks:
         for part in self._noted:
             try:
                 text = _encode(part)
-            except (ValueError, RecursionError):  # the request has no JSON form, which whoever sends it says
+            except (ValueError, RecursionError):  # the request has no JSON form; sending it raises the error
                 text = ""
             self._hash.update(text.encode() + b"\n")
         self._noted.clear()
@@ -213,5 +213,5 @@ def thought_before(
 
 
 def are_refused(error: Exception) -> bool:
-    """Return True if a provider refuses the blocks of earlier replies, which asking again cannot change."""
+    """Return True if a provider refuses the blocks of earlier replies. A retry cannot change that."""
     return _REFUSED.search(str(error)) is not None

@@ -1,4 +1,4 @@
-"""One request to a model: asking any client for a reply, and ending the call from another thread while it waits."""
+"""One request to a model: call any client for a reply, and cancel the call from another thread."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _USUAL: Final = frozenset({"role", "content", "tool_calls"})
 
 
 class ModelCall:
-    """One call, and the connections that it opened."""
+    """One call and its open connections."""
 
     def __init__(self, abort: StopSignal | None = None) -> None:
         self._abort = current_stop() if abort is None else abort
@@ -54,11 +54,11 @@ class ModelCall:
 
     @property
     def is_cancelled(self) -> bool:
-        """True if the call was ended."""
+        """True if the call was cancelled."""
         return self._cancelled.is_set() or self._abort.is_set()
 
     def cancel(self) -> None:
-        """End the call: a thread that waits for the provider returns at once."""
+        """Cancel the call. A thread that waits for the provider returns at once."""
         with self._lock:
             self._cancelled.set()
             for one in self._sockets:
@@ -67,12 +67,12 @@ class ModelCall:
                 wait.set()
 
     def check(self) -> None:
-        """Raise `LLMRequestError` if the call was ended."""
+        """Raise `LLMRequestError` if the call was cancelled."""
         if self.is_cancelled:
             raise LLMRequestError("the call was ended before the whole reply had come", code=CANCELLED)
 
     def pause(self, seconds: float) -> None:
-        """Wait, unless the call is ended."""
+        """Wait, unless the call is cancelled."""
         self._cancelled.wait(seconds)
         self.check()
 
@@ -80,7 +80,8 @@ class ModelCall:
         """Return the result of another thread's work when it is available.
 
         Raises:
-            LLMRequestError: the call was ended first. The work gets a signal and is not awaited.
+            LLMRequestError: the call was cancelled first. The work receives a signal, and the call does not wait for
+                it.
         """
         over = threading.Event()
         with self._lock:
@@ -98,7 +99,7 @@ class ModelCall:
         return future.result()
 
     def trace(self, event: str, info: dict[str, Any]) -> None:
-        """Note a connection that httpx has made; see https://www.encode.io/httpcore/extensions/#trace."""
+        """Record a connection that httpx opened; see https://www.encode.io/httpcore/extensions/#trace."""
         about = getattr(info.get("return_value"), "get_extra_info", None)
         found = about("socket") if about is not None and event.endswith(".complete") else None
         if isinstance(found, socket.socket):
@@ -109,7 +110,7 @@ class ModelCall:
 
 
 def _shut(one: socket.socket) -> None:
-    # closing it would leave a reader of another thread waiting; that of the plain socket keeps TLS as it is
+    # closing it would leave a reader in another thread waiting; shutting the plain socket down keeps TLS intact
     with suppress(OSError):
         socket.socket.shutdown(one, socket.SHUT_RDWR)
 
@@ -126,19 +127,19 @@ def ask_model(
     fields: Mapping[str, Any],
     on_delta: Callable[[Delta], object] | None = None,
 ) -> dict[str, Any]:
-    """Ask for a reply, and return its fields.
+    """Request a reply and return its fields.
 
     Args:
         client: the client.
         sent: the messages, in OpenAI's shape.
-        fields: `retry_history`, which is sent after them; `tools`; `options`.
-        on_delta: gets the pieces of the reply, if the client can stream: its `chat` has this parameter.
+        fields: `retry_history`, which is sent after the messages; `tools`; `options`.
+        on_delta: receives the pieces of the reply, if the client can stream: its `chat` has this parameter.
 
     Raises:
         LLMResponseError: the client's response is not readable, or ended before it had content.
         LLMRequestError: the signal of this code was set; `code` is `cancelled`.
     """
-    ModelCall().check()  # a client that cannot be ended is not asked again
+    ModelCall().check()  # do not call a client again that cannot be cancelled
     messages = [*sent, *openai_messages(_said_since(fields["retry_history"]))]
     offered = {"tools": fields["tools"]} if fields["tools"] else {}
     options = {**offered, **fields["options"]}
@@ -157,7 +158,7 @@ def ask_model(
         **({"reasoning": reply.reasoning} if reply.reasoning else {}),
     }
     return {
-        # half a character, which cannot be stored, is not worth the reply
+        # drop half a character, which cannot be stored, instead of the whole reply
         "response_text": reply.text.encode(errors="replace").decode(),
         "tool_calls": [call.to_dict() for call in reply.tool_calls],
         "model": reply.model,
@@ -173,7 +174,7 @@ Send = Callable[..., dict[str, Any]]
 
 
 class ClientThrough(ABC):
-    """A client that asks another one, and changes the requests or the responses.
+    """A client that calls another client and changes the requests or the responses.
 
     Args:
         client: the other client.
@@ -189,7 +190,7 @@ class ClientThrough(ABC):
         on_delta: Callable[[Delta], object] | None = None,
         **options: Any,
     ) -> dict[str, Any]:
-        """Ask; see `models.LLMClient`."""
+        """Return the reply; see `models.LLMClient`."""
 
         def send(
             messages: list[dict[str, Any]], options: Mapping[str, Any], *, quietly: bool = False
@@ -203,12 +204,12 @@ class ClientThrough(ABC):
 
 
 class WholeReplies(ClientThrough):
-    """A client that asks again, with a higher limit, if a reply was cut. Only the first try is streamed.
+    """A client that repeats a request with a higher limit if a reply was cut. Only the first try is streamed.
 
-    Its `chat` raises an `LLMResponseError` if no reply was whole, or if the model or its provider refused to answer.
+    Its `chat` raises an `LLMResponseError` if no reply was complete, or if the model or its provider refused to answer.
 
     Args:
-        client: the client to ask.
+        client: the client to call.
         may_call: accept a cut reply that calls tools, because the model gets an answer about the cut call.
     """
 
@@ -283,10 +284,10 @@ def send_to(
 
 
 def can_stream(client: LLMClient) -> bool:
-    """Return True if a client gives its replies piece by piece: its `chat` has a parameter `on_delta`."""
+    """Return True if a client can stream its replies: its `chat` has a parameter `on_delta`."""
     try:
         return "on_delta" in inspect.signature(client.chat).parameters
-    except (TypeError, ValueError):  # what is not written in Python may not tell
+    except (TypeError, ValueError):  # a function in C may have no signature
         return False
 
 

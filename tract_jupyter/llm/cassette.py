@@ -47,7 +47,7 @@ class CassetteReport:
         path: the cassette.
         requests: the number of requests to models.
         calls: the number of tool calls.
-        unused: entries of the cassette that were not asked for, in words.
+        unused: unused entries of the cassette, in words.
         head: the newest commit of the tract that began it.
         recorded_head: the newest commit at the end of the recording.
         is_recording: True for a recording.
@@ -80,10 +80,10 @@ class CassetteReport:
 
 
 class CassetteDeck:
-    """The cassette that all tracts of a session use. Threads may share it.
+    """The cassette that all tracts of a session use. This class is thread-safe.
 
     Attributes:
-        tape: the recording or the replay; None if there is none.
+        tape: the recording or the replay; None if neither is active.
         owner: the tract's cassette that began it.
     """
 
@@ -115,15 +115,15 @@ class CassetteDeck:
 class Cassette:
     """Records the traffic of a tract with its models and tools to a file, or replays it from one.
 
-    All tracts of a session use one cassette, also children and agents.
+    All tracts of a session use one cassette, including children and agents.
 
     Args:
         name: the id of the tract or agent.
         deck: the cassette of its session.
-        place: gives the tract's position.
-        secrets: gives the keys that are in use.
-        now: gives the current time, as the store keeps it.
-        set_clock: sets the function that gives the time of a commit, by its hash without a time; None for `now`.
+        place: returns the tract's position.
+        secrets: returns the keys in use.
+        now: returns the current time, in the precision of the store.
+        set_clock: sets the function that returns the time of a commit, by its hash without a time; None for `now`.
         by: the program that records.
     """
 
@@ -176,9 +176,9 @@ class Cassette:
     def replay(self, path: str | Path) -> Self:
         """Serve all requests and tool calls of the session from a cassette until `stop`, or until this tract is closed.
 
-        No model is asked, and no function of yours and no MCP server is called. The tract's own tools, operations and
-        scripts run again, because they change the tract; they need the same approvals. A request or call with other
-        content than the recorded ones is refused, and so is everything after it.
+        No model, MCP server or function of yours is called. The tract's own tools, operations and scripts run again,
+        because they change the tract. They need the same approvals. A request or call that differs from the recorded
+        ones is refused, and so are all later ones.
 
         Args:
             path: the cassette.
@@ -188,7 +188,7 @@ class Cassette:
 
         Raises:
             CassetteError: the file is not a complete cassette of this version, a recording or replay is active, or the
-                tract is at another commit than the one where the recording began.
+                tract is not at the commit where the recording began.
         """
         self._check_idle()
         player = Player(_path(path), self.deck.redaction)
@@ -262,7 +262,7 @@ class Cassette:
         return f"<Cassette: {'recording' if self.is_recording else 'replaying'} {tape.path}>"
 
     def close(self) -> None:
-        """End a recording or replay that this tract began, and warn of entries that were not used."""
+        """End a recording or replay that this tract began, and warn of unused entries."""
         report = self.stop() if self.deck.owner is self else None
         self.deck.leave(self)
         if report is not None and report.unused:
@@ -282,7 +282,7 @@ class Cassette:
 
         Args:
             sent: describes the request.
-            send: sends it, given a function for the pieces of the reply.
+            send: sends the request. It receives a function for the pieces of the reply.
             on_delta: called with each piece.
         """
         tape = self._tape
@@ -291,7 +291,7 @@ class Cassette:
         return send(on_delta) if tape is None else tape.request(sent(), self._asker, send, on_delta)
 
     def asking(self, ask: Callable[..., Any]) -> LLMClient:
-        """Return a client for a function that replies in the place of a model."""
+        """Return a client for a function that replies instead of a model."""
         client: LLMClient = SimpleNamespace(chat=ask)
         return client if self._tape is None else _RecordedClient(self, client)
 
@@ -313,8 +313,8 @@ class Cassette:
             arguments: the checked and approved arguments.
             actor: the caller.
             make: makes the call. An error is a result.
-            write: gives a result as JSON data.
-            read: gives the result of such data.
+            write: converts a result to JSON data.
+            read: converts such data to a result.
             again: a replay makes the call again.
         """
         tape = self._tape
@@ -342,7 +342,7 @@ class Cassette:
         return str(self.draw(f"child {digest([self._asker, json_data(options)])}", make))
 
     def stand_in(self, operation: str) -> ModelConnection | None:
-        """Return a model for a replay, if none is configured; None if no replay is active or it has no such request."""
+        """Return a model for a replay without a configured model. None without a replay or without such a request."""
         tape = self._tape
         if not isinstance(tape, Player) or not (operation == "chat" or tape.has_requests(operation)):
             return None
@@ -352,7 +352,7 @@ class Cassette:
 
     @property
     def _tape(self) -> Recorder | Player | None:
-        """What this thread uses now."""
+        """The recording or replay that this thread uses now."""
         tape = self.deck.tape
         return None if tape is None or tape.is_paused else tape
 
@@ -408,7 +408,7 @@ class _RecordedClient:
         on_delta: Callable[[Delta], object] | None = None,
         **options: Any,
     ) -> Any:
-        """Ask; see `models.LLMClient`."""
+        """Return the reply; see `models.LLMClient`."""
 
         def send(on_delta: Callable[[Delta], object] | None) -> Any:
             return send_to(self._client, messages, options, on_delta)

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 ModelOperation = Literal["chat", "compress", "merge", "tool_result", "consult", "orchestrate"]
 MODEL_OPERATIONS: Final = get_args(ModelOperation)
-"""What a model is asked for: replies, summaries, guidance for conflicts, shorter answers of tools, decisions about
-pendings, acting by itself (a name for callers of `client_for`), a look at calls before a person is asked."""
+"""The kinds of requests: replies, summaries, guidance for conflicts, shorter tool results, decisions about pending
+requests, `orchestrate` (a name for callers of `client_for`), and reviews of calls before the user sees them.
+"""
 _FOR_CALLERS: Final = frozenset({"orchestrate"})
 
 
 def purpose_text(operation: str) -> str:
-    """Return a kind of request in words; one that only callers ask for says so."""
+    """Return a kind of request in words. The text marks a kind that only callers use."""
     return f"{operation} (by your own code alone)" if operation in _FOR_CALLERS else operation
 
 
@@ -60,14 +61,14 @@ def _is_temperature(value: object) -> bool:
 
 
 class ConfiguredClient:
-    """A client with the settings of its tract. Its requests are within the tract's budget and on its bill.
+    """A client with the settings of its tract. Its requests count against the tract's budget and costs.
 
     Args:
         models: the models of the tract.
         connection: the model.
         operation: the kind of request.
-        options: the options of each request. Options of the call win.
-        client: the client; the client of the connection if left out.
+        options: the options of each request. Options of a call take precedence.
+        client: the client; by default the connection's client.
     """
 
     def __init__(
@@ -90,16 +91,16 @@ class ConfiguredClient:
     def chat(
         self, messages: list[dict[str, Any]], *, on_delta: Callable[..., object] | None = None, **options: Any
     ) -> dict[str, Any]:
-        """Ask; see `models.LLMClient`.
+        """Return the reply; see `models.LLMClient`.
 
         Args:
-            messages: what to reply to.
+            messages: the conversation.
             on_delta: receives each piece of the reply, if the client can stream.
-            **options: those of the client.
+            **options: options of the client.
 
         Raises:
-            LLMBudgetError: the request could exceed the budget; it was not sent.
-            LLMConfigError: there is no key.
+            LLMBudgetError: the request could exceed the budget. It was not sent.
+            LLMConfigError: the key is missing.
         """
         sent = {**self._options, **options}
         asked = self._connection.asked(sent.get("model"))
@@ -131,9 +132,9 @@ class ConfiguredClient:
         return cassette.request(described, send, on_delta)  # type: ignore[no-any-return]
 
     def _with_images(self, model: str, messages: list[dict[str, Any]], ask: Callable[..., Any]) -> Any:
-        """Ask with the images of results of tools, and once more without them if they are refused.
+        """Send a request with the images of tool results. If they are refused, send it once more without them.
 
-        The user did not choose them, and a refused image would also fail each later request.
+        The user did not choose these images, and a refused image would make every later request fail.
         """
         if not has_attached_results(messages) or model in self._models.without_images:
             return ask(with_results=False)
@@ -147,9 +148,9 @@ class ConfiguredClient:
         return ask(with_results=False)
 
     def replies_with_blocks(self, messages: list[dict[str, Any]], **options: Any) -> tuple[int, ...] | None:
-        """Return which replies a request would send back with their raw blocks, by their number among the replies.
+        """Return the numbers of the replies that a request would send back with their raw blocks.
 
-        None if the client, of a user's own, does not say. Arguments and errors as of `chat`; nothing is sent.
+        None if a user's client cannot say. Arguments and errors are the same as for `chat`. No request is sent.
         """
         ask = getattr(self._asked(), "replies_with_blocks", None)
         whole = {**self._options, **options}

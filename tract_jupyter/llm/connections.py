@@ -50,7 +50,7 @@ class ModelConnection:
         """Return the connection to an object with `chat`, or to a function.
 
         Raises:
-            LLMConfigError: it is neither.
+            LLMConfigError: the argument is neither.
         """
         is_client = callable(getattr(client, "chat", None)) and not isinstance(client, type)
         if not is_client and (isinstance(client, type) or not callable(client)):
@@ -67,7 +67,7 @@ class ModelConnection:
     def of_provider(
         cls, provider: Provider, model: str, *, base_url: str | None = None, key: KeySource | None = None
     ) -> ModelConnection:
-        """Return the connection to a provider's model; address and key are its usual ones if left out."""
+        """Return the connection to a provider's model. The default address and key are the provider's."""
         place = hidden_address(provider.address() if base_url is None else base_url).rstrip("/")
         return cls(
             f"{provider.name}/{model}", place, model, key or provider.key_source(), provider=provider.name,
@@ -81,10 +81,10 @@ class ModelConnection:
         return self.base_url or f"your {what}"
 
     def asked(self, model: object = None) -> AskedModel:
-        """Return the model that a request goes to, for its price.
+        """Return the model of a request, for its price.
 
         Args:
-            model: the one that the request names, if it names one.
+            model: the model that the request names, if any.
         """
         own = getattr(self.client, "model", None)
         found = next((one for one in (model, self.model, own) if isinstance(one, str) and one), "")
@@ -117,7 +117,7 @@ class Credential:
 
 
 def key_text(key: KeySource | None) -> str:
-    """Describe the source of a key, and say if it is set."""
+    """Describe the source of a key, and whether the key is set."""
     if key is None:
         return "no key"
     if key.given is not None:
@@ -127,17 +127,17 @@ def key_text(key: KeySource | None) -> str:
 
 
 def _check_function(function: Any) -> None:
-    """Check that a function can be asked.
+    """Check that a function can replace a client.
 
     Raises:
-        LLMConfigError: it is asynchronous, or takes no messages.
+        LLMConfigError: the function is asynchronous, or takes no messages.
     """
     if iscoroutinefunction(function):
         raise LLMConfigError(
             "an async function cannot be asked: give a plain one, such as lambda messages, **options: "
             "asyncio.run(ask(messages))"
         )
-    with suppress(TypeError, ValueError):  # what is not written in Python may not tell
+    with suppress(TypeError, ValueError):  # a function in C may have no signature
         taken = signature(function)
         try:
             taken.bind([])
@@ -154,7 +154,7 @@ class _Function:
     function: Callable[..., Any]
 
     def chat(self, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
-        """Call the function; a text that it returns is a whole reply."""
+        """Call the function. A returned string is a whole reply."""
         reply: Any = self.function(messages, **options)
         if isinstance(reply, dict):
             return reply
@@ -167,7 +167,7 @@ class _Function:
 
 
 class Clients:
-    """The clients of connections, each made when it is first used, and again when its key has changed."""
+    """The clients of connections. Each is created on first use, and again after its key changes."""
 
     def __init__(self, cassette: Cassette | None = None) -> None:
         self._cassette = cassette
@@ -178,10 +178,10 @@ class Clients:
         return [key for _, key, _ in self._made.values() if key]
 
     def of(self, connection: ModelConnection, credential: Credential | None = None) -> LLMClient:
-        """Return the client of a connection, with its key. Nothing is asked yet; in a replay there is nobody to ask.
+        """Return the client of a connection, with its key. No request is sent yet. A replay needs no real client.
 
         Raises:
-            LLMConfigError: there is no key.
+            LLMConfigError: the key is missing.
         """
         if self._cassette is not None and self._cassette.is_replaying:
             return RecordedModel()
@@ -198,16 +198,16 @@ class Clients:
         return made[2]
 
     def forget(self, name: str, credential: str | None = None) -> None:
-        """Forget the clients of a model, or the one of its credentials."""
+        """Remove the clients of a model, or the client of one of its credentials."""
         for place in [place for place in self._made if place[0] == name and credential in {None, place[1]}]:
             del self._made[place]
 
 
 def http_client(connection: ModelConnection, key: str, credential: Credential | None = None) -> LLMClient:
-    """Return a client for an address, whose errors say where key and model come from.
+    """Return a client for an address. Its errors name the source of the key and the model.
 
     Raises:
-        LLMConfigError: an argument cannot be used.
+        LLMConfigError: an argument is invalid.
     """
     name = connection.name
     source = connection.key if credential is None else credential.key
@@ -225,7 +225,7 @@ def http_client(connection: ModelConnection, key: str, credential: Credential | 
         f"name one in the request, or for all as tract.models.add({name!r}, ..., model='...', replace=True)"
     )
     told = {"about_key": about_key, "about_model": about_model}
-    # an empty key, not None: that of OpenAI must not go to another address
+    # an empty key, not None: OpenAI's key must not go to another address
     made: LLMClient = make_client(
         connection.dialect, connection.model, base_url=connection.base_url or "", api_key=Secret(key),
         **{**told, **connection.options},
@@ -237,7 +237,7 @@ def checked_name(model: object) -> str:
     """Return the name of a model.
 
     Raises:
-        LLMConfigError: it is not a text, or is empty.
+        LLMConfigError: the name is empty or not a string.
     """
     if not isinstance(model, str) or not model.strip():
         raise LLMConfigError(f"a model is the name that the provider knows it by, not {brief_repr(model)}")

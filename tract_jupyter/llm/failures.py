@@ -69,7 +69,7 @@ _TOO_LONG: Final = _Kind(
 _INVALID: Final = _Kind(reason="invalid_request")
 _UNKNOWN: Final = _Kind(advice="Ask again")
 
-# by the word of the body, since the status is 200 where the failure comes within a stream
+# by a word in the body, because a failure within a stream has status 200
 _BY_WORD: Final = {
     "rate_limit_error": _BUSY, "rate_limit_exceeded": _BUSY, "too_many_requests": _BUSY,
     "overloaded_error": _OVERLOADED, "overloaded": _OVERLOADED, "slow_down": _OVERLOADED,
@@ -92,7 +92,7 @@ _IS_TOO_LONG: Final = re.compile(
 )
 _OK, _MULTIPLE_CHOICES, _BAD_REQUEST, _TOO_MANY, _SERVER_ERROR = 200, 300, 400, 429, 500
 _SHORTEST_SECRET: Final = 4
-_BEGINNING: Final = 8  # so many characters of a secret give away what follows, where an answer was cut
+_BEGINNING: Final = 8  # a cut answer may end with this many characters of a secret
 _OLLAMA: Final = ":11434"  # its port
 _LONGEST_ANSWER: Final = 500  # characters of it in a message
 
@@ -147,14 +147,14 @@ class Failures:
         )
 
     def told(self, error: object) -> LLMRequestError:
-        """Return the error for one that came with status 200, as within a stream."""
+        """Return the error for an error report with status 200, such as one within a stream."""
         return self._classified(error, "it says: ")
 
     def reply_of(self, body: bytes, response: httpx.Response) -> dict[str, Any]:
         """Read a whole reply.
 
         Raises:
-            LLMRequestError: it is not a JSON object, or it tells of an error.
+            LLMRequestError: the body is not a JSON object, or it reports an error.
         """
         reply = json_of(body)
         if not body.strip():
@@ -236,7 +236,7 @@ class Failures:
 
 
 def _kind(told: Mapping[str, Any], text: str, status: int | None) -> _Kind:
-    """Return what kind of failure it is: by its words, and only else by the status."""
+    """Return the kind of failure: by the words of the error, or else by the status."""
     words = [told.get(name) for name in ("code", "type")]
     found = [_BY_WORD[word] for word in words if isinstance(word, str) and word in _BY_WORD]
     kind = next((one for one in found if one is not _INVALID), None)
@@ -275,7 +275,7 @@ def _until(date: str) -> float:
 
 
 def json_of(body: bytes) -> Any:
-    """Return the JSON value of a body; None if it is none."""
+    """Return the JSON value of a body; None if the body is not JSON."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):

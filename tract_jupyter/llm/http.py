@@ -1,4 +1,4 @@
-"""What clients share that ask a model over HTTP: addresses, keys, bounds, retries, streaming, ending a call.
+"""The common base of clients that call a model over HTTP: addresses, keys, limits, retries, streaming, cancellation.
 
 A dialect is a subclass of `HTTPClient` that translates requests, whole replies and streams.
 """
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 LONGEST_PAUSE: Final = 60.0
 """Seconds. A provider that asks for more is not waited for: the error says how long it would be."""
 MAX_REPLY: Final = 32 * 1024 * 1024
-"""Bytes of a reply; what is larger is refused."""
+"""Maximum size of a reply in bytes. Larger replies are refused."""
 _LONGEST_OWN_PAUSE: Final = 8.0
 _SECRET_HEADER: Final = re.compile(r"key|token|auth|cookie|secret", re.IGNORECASE)
 _CONNECT_TIMEOUT: Final = 10.0  # seconds
@@ -55,15 +55,15 @@ _ATTACHMENTS: Final = {
         "This model does not take such attachments: ask one that does, as "
         "tract.models.use('anthropic/claude-sonnet-5-5'), or say it again without them",
 }  # fmt: skip
-"""What to do where a model takes no images or files, in the words of providers and servers."""
+"""Remedies if a model takes no images or files, by a pattern of the provider's error."""
 
 T = TypeVar("T")
 BeforeRetry = Callable[[Mapping[str, Any]], object]
-"""Is given what a try has used that failed, and raises what refuses the next one."""
+"""Callback before a retry. It receives the usage of the failed try and raises an error to prevent the retry."""
 
 
 class _Prepared(NamedTuple):
-    """A request that can be sent, with the blocks in it and the reply's token limit."""
+    """A request that is ready to send, with its blocks and the reply's token limit."""
 
     model: str
     body: bytes
@@ -72,19 +72,20 @@ class _Prepared(NamedTuple):
 
 
 class HTTPClient(ABC):
-    """A client that asks a model over HTTP; see `models.LLMClient`. Threads may share it.
+    """A thread-safe client that calls a model over HTTP; see `models.LLMClient`.
 
     Args:
         model: the default model of requests.
         base_url: the provider's address; by default the dialect's own provider. It may include the path of requests.
-        api_key: the key, by default from the environment variable of the dialect's provider; an empty text for none.
+        api_key: the key, by default from the environment variable of the dialect's provider. An empty string means no
+            key.
         timeout: seconds without data from the provider until a request fails.
-        max_retries: the number of retries after a refusal (429), a provider's failure (5xx) or a lost connection. The
-            pause is the provider's (Retry-After), or grows.
-        backoff: seconds of the first pause; each further one is twice as long, at most 8 s.
+        max_retries: the number of retries after a rate limit (429), a server error (5xx) or a lost connection. The
+            provider sets the pause (Retry-After). Otherwise the pause grows.
+        backoff: seconds of the first pause. Each further pause is twice as long, at most 8 s.
         headers: more headers to send.
         transport: an `httpx.BaseTransport` to use instead of the network.
-        about_key: the remedy for a refused key: where the key comes from.
+        about_key: the remedy for a refused key: the source of the key.
         about_model: the remedy for a missing model name.
 
     Raises:
@@ -103,11 +104,11 @@ class HTTPClient(ABC):
     key_variable: ClassVar[str]
     """The environment variable of the key."""
     default_max_tokens: ClassVar[int | None] = None
-    """The tokens that a reply may have where the request does not say; None if that is left to the provider."""
+    """The token limit of a reply if the request sets none. None leaves the limit to the provider."""
     about_url: ClassVar[str] = "base_url"
-    """What to look at where nothing is found at the address."""
+    """The argument to check if the address does not exist."""
     hints: ClassVar[Mapping[str, str]] = {}
-    """What to do where an error of the provider matches a pattern."""
+    """Remedies by a pattern of the provider's error."""
 
     def __init__(
         self,
@@ -171,10 +172,10 @@ class HTTPClient(ABC):
     # --- the dialect
 
     def _check_end(self, body: Mapping[str, Any]) -> None:  # noqa: B027 # most have nothing to refuse
-        """Refuse a body that ends with what the provider does not reply to.
+        """Refuse a body whose last message the provider does not reply to.
 
         Raises:
-            LLMConfigError: it does.
+            LLMConfigError: the provider does not reply to the last message.
         """
 
     @abstractmethod
@@ -182,7 +183,7 @@ class HTTPClient(ABC):
         """Return the body of a request, with the raw blocks of its earlier replies.
 
         Raises:
-            LLMConfigError: the dialect has no place for something in it.
+            LLMConfigError: the dialect cannot express a part of the request.
         """
 
     @abstractmethod
@@ -190,15 +191,15 @@ class HTTPClient(ABC):
         """Return a whole reply in the form between packages.
 
         Raises:
-            LLMRequestError: it is no reply.
+            LLMRequestError: the body is not a reply.
         """
 
     @abstractmethod
     def _assembly(self, model: str) -> Assembly:
-        """Return what puts a streamed reply together."""
+        """Return the assembly for a streamed reply."""
 
     def _own_headers(self, key: str) -> dict[str, str]:
-        """Return the headers that each request has."""
+        """Return the headers of every request."""
         headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
         return {**headers, "Authorization": masked(f"Bearer {key}")} if key else headers
 
@@ -218,13 +219,13 @@ class HTTPClient(ABC):
         Args:
             messages: the messages in OpenAI's shape; see docs/models.md for further fields.
             on_delta: called with each piece of the reply when it arrives.
-            abort: the signal that ends the call; by default the signal of `concurrency.stopped_by`.
+            abort: the signal that cancels the call; by default the signal of `concurrency.stopped_by`.
             before_retry: called before a retry, with the usage of the failed try. Its exception ends the call.
             **options: `model`, `temperature`, `max_tokens`, `tools`, ..., with the names of chat completions or of the
                 provider.
 
         Raises:
-            LLMRequestError: there is no reply; `code` has the reason, and `partial` the received part.
+            LLMRequestError: the request failed. `code` has the reason, and `partial` the received part.
             LLMConfigError: no model is named, or the provider's dialect cannot express the request.
         """
         if on_delta is None:
@@ -247,28 +248,28 @@ class HTTPClient(ABC):
         before_retry: BeforeRetry | None = None,
         **options: Any,
     ) -> ReplyStream:
-        """Return the pieces of the reply as they come; the whole reply is in `reply` after the last one.
+        """Return the pieces of the reply as they arrive. After the last piece, `reply` has the whole reply.
 
-        Arguments and errors as for `chat`; errors come while it is read. A request is not sent again once a piece
-        has come.
+        Arguments and errors are the same as for `chat`. Errors are raised during reading. After the first piece, a
+        request is not sent again.
         """
         request = self._prepared(messages, options, stream=True)
         again = partial(self._prepared, messages, options, stream=True, leaves_out=True)
         return ReplyStream(self._streamed(request, again, abort, before_retry))
 
     def as_sent(self, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
-        """Return the body of a request as it would be sent, without sending it.
+        """Return the body of a request without sending it.
 
         Raises:
-            LLMConfigError: as of `chat`.
+            LLMConfigError: see `chat`.
         """
         return self._body(self._request(messages, options, stream=False))
 
     def replies_with_blocks(self, messages: list[dict[str, Any]], **options: Any) -> tuple[int, ...]:
-        """Return which replies a request would send back with their raw blocks, by their number among the replies.
+        """Return the numbers of the replies that a request would send back with their raw blocks.
 
         Raises:
-            LLMConfigError: as of `chat`.
+            LLMConfigError: see `chat`.
         """
         request = self._request(messages, options, stream=False)
         self._body(request)
@@ -277,14 +278,14 @@ class HTTPClient(ABC):
     # --- ending
 
     def cancel(self) -> None:
-        """End all running calls, in all threads. They raise `LLMRequestError` with code `cancelled`."""
+        """Cancel all running calls, in all threads. They raise `LLMRequestError` with code `cancelled`."""
         with self._lock:
             calls = list(self._calls)
         for call in calls:
             call.cancel()
 
     def close(self) -> None:
-        """End all calls, and take no more."""
+        """Cancel all calls and refuse new ones."""
         with self._lock:
             self._is_closed = True
         self.cancel()
@@ -307,7 +308,7 @@ class HTTPClient(ABC):
         stream: bool,
         leaves_out: bool = False,
     ) -> _Prepared:
-        """Return the request as it is sent; without the blocks of earlier replies, if `leaves_out`."""
+        """Return the prepared request. With `leaves_out`, omit the blocks of earlier replies."""
         request = self._request(messages, options, stream=stream, leaves_out=leaves_out)
         body = self._body(request)
         self._check_end(body)
@@ -356,9 +357,10 @@ class HTTPClient(ABC):
         again: Callable[[], _Prepared],
         ask: Callable[[_Prepared], T],
     ) -> T:
-        """Ask, and once more without the blocks of earlier replies where the provider refuses them.
+        """Send a request. If the provider refuses the blocks of earlier replies, send it once more without them.
 
-        It may bind them more strictly than is known here, and would refuse them with every later request.
+        The provider may bind blocks more strictly than this package knows. It would then refuse them in every later
+        request.
         """
         try:
             return self._tried(call, tries.noting(lambda: ask(request)))
@@ -379,7 +381,7 @@ class HTTPClient(ABC):
             raise
 
     def _whole(self, response: httpx.Response, request: _Prepared, came: list[bytes]) -> dict[str, Any]:
-        """Read a reply that is not streamed; `came` has what came of it if it breaks off."""
+        """Read a reply that is not streamed. If it breaks off, `came` has the received part."""
         came.extend(self._bounded(response))
         body = b"".join(came)
         came.clear()
@@ -397,7 +399,7 @@ class HTTPClient(ABC):
             body, said = b"", None
             raise error.with_traceback(
                 None
-            ) from None  # a provider may repeat a key: no variable has what it said
+            ) from None  # the provider's text may repeat a key, so no variable holds it
 
     def _streamed(
         self,
@@ -408,7 +410,7 @@ class HTTPClient(ABC):
     ) -> Iterator[Delta | dict[str, Any]]:
         """Yield the pieces, and the whole reply last."""
         with self._call(abort) as call, Tries(before_retry) as tries:
-            # a failure is tried again until there is a first piece: whoever has it must not get it twice
+            # retry only before the first piece: the caller must not receive a piece twice
             first, rest = self._accepted(
                 call, tries, request, again, lambda one: _begun(self._pieces(call, one))
             )
@@ -441,7 +443,7 @@ class HTTPClient(ABC):
         yield self._received(assembly.reply(), request)
 
     def _received(self, reply: dict[str, Any], request: _Prepared) -> dict[str, Any]:
-        """Return a reply for the caller. Keys of this client, which a server may repeat, are masked."""
+        """Return a reply for the caller. Mask this client's keys, because a server may repeat them."""
         reply = request.blocks.bind(masked_in(reply, self._repeated))
         limit, (choice, *_) = request.most_tokens, reply["choices"]
         if limit and choice["finish_reason"] in self.unsure_ends:
@@ -476,7 +478,7 @@ class HTTPClient(ABC):
 
     @contextmanager
     def _answer(self, call: ModelCall, body: bytes) -> Iterator[httpx.Response]:
-        """Send a request, and give its successful response for reading."""
+        """Send a request and yield its successful response for reading."""
         call.check()
         url, trace = f"{self.base_url}{self.path}", {"trace": call.trace}
         with (
@@ -489,14 +491,14 @@ class HTTPClient(ABC):
             yield response
 
     def _http(self) -> AbstractContextManager[httpx.Client]:
-        """Return a connection for one request, so that ending a call does not affect another one."""
+        """Return a connection for one request. Closing it does not affect other calls."""
         import httpx
 
         timeout = httpx.Timeout(self.timeout, connect=min(self.timeout, _CONNECT_TIMEOUT))
         if self._transport is not None:
             return nullcontext(
                 httpx.Client(transport=self._transport, timeout=timeout)
-            )  # it is not ours to close
+            )  # the caller closes the transport
         with self._lock:
             self._ssl = self._ssl or httpx.create_ssl_context()  # reading all certificates takes its time
         return httpx.Client(verify=self._ssl, timeout=timeout)
@@ -524,7 +526,7 @@ class HTTPClient(ABC):
 
 
 def _objects(data: bytes) -> Iterator[dict[str, Any] | None]:
-    """Yield the JSON objects of an event, None for one that is damaged; other data means nothing here."""
+    """Yield the JSON objects of an event, and None for a damaged object. Other data is ignored."""
     whole = json_of(data)
     # some servers leave out the empty line between two events
     for value, text in (
@@ -564,10 +566,10 @@ def _may_pass(error: BaseException) -> bool:
 
 
 class Tries:
-    """The failed tries of one request whose tokens the provider reported, because they are billed.
+    """The failed tries of one request. The provider reported their tokens, so they are billed.
 
     Args:
-        before_retry: gets each of them before the next try, which it may refuse.
+        before_retry: receives each failed try before the next one, and may refuse the next one.
     """
 
     def __init__(self, before_retry: BeforeRetry | None) -> None:
@@ -576,7 +578,7 @@ class Tries:
         self._is_told = True  # of the last one
 
     def noting(self, attempt: Callable[[], T]) -> Callable[[], T]:
-        """Return `attempt`, noted where it fails."""
+        """Return `attempt`, wrapped to record its failure."""
 
         def noted() -> T:
             if self._before_retry is not None and not self._is_told:
@@ -593,7 +595,7 @@ class Tries:
         return noted
 
     def told(self, piece: T) -> T:
-        """Return a piece; a whole reply with the tries before it."""
+        """Return a piece. Add the earlier tries to a whole reply."""
         if isinstance(piece, dict) and self._failed:
             return {**piece, "failed_tries": list(self._failed)}  # type: ignore[return-value] # a dict is one
         return piece
@@ -604,20 +606,23 @@ class Tries:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        if isinstance(error, LLMRequestError):  # what its own try has used is in `reported`
+        if isinstance(error, LLMRequestError):  # `reported` has the usage of its own try
             error.failed_tries = [one for one in self._failed if one is not error.reported]
         elif isinstance(error, LLMBudgetError):
             error.failed_tries = self._failed
 
 
 def _usage_of(said: object) -> dict[str, Any] | None:
-    """Return what a provider reported of tokens, as fields of a response; None if it said nothing."""
+    """Return the provider's token report as fields of a response; None without a report."""
     usage = Usage.of({"usage": said})
     return {"usage": usage.to_dict(), "provider_usage": usage.raw} if usage.to_dict() else None
 
 
 def _usage_of_cut(came: list[bytes]) -> dict[str, Any] | None:
-    """Return the tokens of a reply that broke off, by its size alone: it may repeat a key; None if nothing came."""
+    """Return the tokens of a reply that broke off; None if nothing arrived.
+
+    The estimate uses only the size, because the text may repeat a key.
+    """
     size = sum(map(len, came))
     return {"usage": {"completion_tokens": -(-size // CHARACTERS_PER_TOKEN)}} if size else None
 
@@ -627,7 +632,7 @@ def _begun(pieces: Iterator[Any]) -> tuple[Any, Iterator[Any]]:
 
 
 def _checked_url(url: object, example: str) -> str:
-    """Return an address. Errors do not repeat a text that may hold a key, and no variable here has a part of it."""
+    """Return a valid address. It may hold a key, so errors do not repeat it, and no variable here has a part of it."""
     if not isinstance(url, str):
         raise LLMConfigError(f"base_url is a text such as {example!r}, not {brief_repr(url)}")
     if is_address(url):
@@ -641,7 +646,7 @@ def _checked_url(url: object, example: str) -> str:
 
 
 def _without_path(url: str, path: str) -> str:
-    """Return an address without what requests add to it: the path, or its version."""
+    """Return an address without the parts that requests add: the path or its version."""
     version = "/v1" if path.startswith("/v1/") else ""
     for end in filter(None, (path, version)):
         if url.endswith(end):

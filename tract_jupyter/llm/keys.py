@@ -1,4 +1,4 @@
-"""Keys of providers: where each comes from. A key itself is in no repr, pickle or message."""
+"""Sources of providers' keys. A key never appears in a repr, pickle or message."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 KEYRING_SERVICE: Final = "tract_jupyter"
 """The service under which keys are looked for in the system's keyring; the user is the provider's name."""
 KEYRING_SECONDS: Final = 3.0
-"""How long the keyring may take. One that is locked may wait for a dialog that nobody sees."""
+"""Timeout for the keyring. A locked keyring may wait for an invisible dialog."""
 
-# capitals alone: hardly any key looks like this, so one that was given by mistake is refused rather than kept
+# only capitals: hardly any key looks like this, so a key passed by mistake is refused and not stored
 _VARIABLE: Final = re.compile(r"(?!AKIA)[A-Z_][A-Z0-9_]{0,63}")
 
 
@@ -34,7 +34,7 @@ class Secret(str):
         return "'***'"
 
     def strip(self, chars: str | None = None, /) -> Secret:
-        """Return the key without what surrounds it."""
+        """Return the key without surrounding characters."""
         return Secret(super().strip(chars))
 
     def rstrip(self, chars: str | None = None, /) -> Secret:
@@ -46,7 +46,7 @@ class Secret(str):
 
 
 def masked(key: Any) -> Any:
-    """Return a key as a text that no repr shows; anything else as it is."""
+    """Return a key as a string that no repr shows. Other values stay unchanged."""
     return Secret(key) if isinstance(key, str) else key
 
 
@@ -66,7 +66,7 @@ def repeatable(secrets: Iterable[str]) -> tuple[str, ...]:
 
 
 def masked_in(value: Any, secrets: Sequence[str]) -> Any:
-    """Return JSON data with `***` in the place of secrets."""
+    """Return JSON data with `***` instead of secrets."""
     try:
         if isinstance(value, str):
             for secret in secrets:
@@ -139,10 +139,10 @@ class KeySource:
 
     @classmethod
     def of_given(cls, key: object) -> KeySource:
-        """Keep a key that was given in this process.
+        """Return the source for a key that was set in this process.
 
         Raises:
-            LLMConfigError: it is not a text, or is empty.
+            LLMConfigError: the key is empty or not a string.
         """
         if not isinstance(key, str) or not key.strip():
             raise LLMConfigError(
@@ -226,7 +226,6 @@ _GIVEN: Final = "this session"
 
 
 def _told(place: str) -> str:
-    """Return a place of a key as it is said in a sentence."""
     if place == _GIVEN:
         return "what was given in this session"
     if place.startswith("keyring "):
@@ -250,7 +249,7 @@ def _entry(service: str, user: str) -> Secret:
         ring = keyring()
         try:
             found.append("" if ring is None else str(ring.get_password(service, user) or "").strip())
-        except Exception:  # noqa: BLE001 # a locked or absent keyring raises errors of its own
+        except Exception:  # noqa: BLE001 # a locked or absent keyring raises its own errors
             found.append("")
 
     if time.monotonic() < _silent_until[0]:
@@ -265,4 +264,4 @@ def _entry(service: str, user: str) -> Secret:
 
 _KEYRING_REST: Final = 60.0
 _silent_until: Final = [0.0]
-"""When a keyring that did not answer is asked again."""
+"""When to try a keyring again that did not answer."""

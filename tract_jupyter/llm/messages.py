@@ -27,7 +27,7 @@ CUT_REASONS: Final = REFUSED | {"length", "incomplete"}
 """The reasons of a reply that is not whole."""
 
 CHARACTERS_PER_TOKEN: Final = 4
-"""About so many, where nothing better counts."""
+"""Approximate number, used if no better counter is available."""
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 """The names that servers have for the text of the reasoning."""
 INVALID_JSON: Final = "INVALID_JSON"
@@ -56,10 +56,10 @@ class Usage:
 
     @classmethod
     def of(cls, response: Mapping[str, Any]) -> Usage:
-        """Read the usage of a response in the form between packages; of a client of the user's, in any dialect's names.
+        """Read the usage of a response in the form between packages, or from a user's client, in any dialect's names.
 
-        Zeros are unknown: every request has tokens, and so has every reply that says something. A server that reports
-        zeros has not counted.
+        Zeros are unknown: every request has tokens, and so has every reply with content. A server that reports zeros
+        has not counted.
         """
         found = cls._read(response)
         is_counted = found.output_tokens or (found.input_tokens and not _says_something(response))
@@ -143,7 +143,7 @@ def _says_something(response: Mapping[str, Any]) -> bool:
 
 
 def larger_usage(before: object, now: object) -> object:
-    """Return the token counts of a stream so far: the largest of each count, as some streams end with zeros."""
+    """Return the token counts of a stream so far: the maximum of each count, because some streams end with zeros."""
     if not isinstance(now, dict) or not isinstance(before, dict):
         return now if isinstance(now, dict) else before
     found = dict(before)
@@ -188,7 +188,7 @@ class WrittenCall:
     is_cut: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return an entry of `tool_calls`; one that must never run says `cut`."""
+        """Return an entry of `tool_calls`. A call that must never run has `cut`."""
         function = {"name": self.name, "arguments": self.arguments}
         call = {"id": self.id, "type": "function", "function": function}
         return {**call, "cut": True} if self.is_cut else call
@@ -199,13 +199,13 @@ class WrittenReply:
     """A reply as a dialect read it.
 
     Attributes:
-        text: the text; None if there is none.
-        calls: the tool calls; ids may be missing.
-        reasoning: the reasoning, as far as the provider shows it.
+        text: the text, or None.
+        calls: the tool calls. Ids may be missing.
+        reasoning: the reasoning, as far as the provider returns it.
         reasoning_field: the provider's name for it.
         refusal: the text of a refusal.
         finish_reason: the reason for the end; None if the reply is incomplete or the provider gives none.
-        provider_finish_reason: the same, in the provider's word.
+        provider_finish_reason: the provider's word for this reason.
         blocks: the provider blocks to store; None if the message contains everything.
         outer: `id`, `created`, `model`, `usage`, ... of the response.
     """
@@ -279,7 +279,7 @@ _LAST_TOKEN: Final = re.compile(r"t(ru?)?|f(a(ls?)?)?|n(ul?)?|-|[.eE][+-]?|\\?u?
 
 
 def is_unfinished(text: str) -> bool:
-    """Return True if a text is the beginning of a JSON object or list, which was cut. A blank text is none."""
+    """Return True if a text is a JSON object or list that was cut. A blank text is not."""
     try:
         json.loads(text, strict=False)  # a line break within a text is invalid, and cuts nothing
     except json.JSONDecodeError as error:
@@ -292,7 +292,7 @@ def is_unfinished(text: str) -> bool:
 
 
 def sound(text: str) -> str:
-    """Return a text with the halves of characters joined that came apart; a half that is alone is replaced."""
+    """Return a text with split characters joined. A single half of a character is replaced."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -305,7 +305,7 @@ _LONGEST_ID: Final = 40
 
 
 def _name_calls(calls: list[WrittenCall], reply_id: object) -> None:
-    """Give each call an id that no other one of the reply has, as their answers name them by it."""
+    """Give each call an id that is unique in the reply, because the answers refer to it."""
     taken: set[str] = set()
     for place, call in enumerate(calls):
         first = call.id or f"call_{_ID.sub('_', str(reply_id or ''))[: _LONGEST_ID - 10]}_{place}"
@@ -330,9 +330,7 @@ def with_own_ids(messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, An
     The same messages always get the same ids, so a prefix that was sent before stays the same.
     """
     taken: set[str] = set()
-    open_calls: dict[
-        str, list[str]
-    ] = {}  # by their first id; the ids that are sent, the next to be answered first
+    open_calls: dict[str, list[str]] = {}  # sent ids by original id, the next one to answer first
     for message in messages:
         calls = message.get("tool_calls")
         if message.get("role") == "tool":

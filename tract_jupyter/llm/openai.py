@@ -1,7 +1,7 @@
-"""OpenAI's chat completions, which most providers speak, each in its own way: Ollama, vLLM, llama.cpp, DeepSeek, ...
+"""OpenAI's chat completions. Most providers use them with deviations: Ollama, vLLM, llama.cpp, DeepSeek, ...
 
-References: https://platform.openai.com/docs/api-reference/chat, /docs/api-reference/chat-streaming. The deviations that
-are understood are listed in docs/models.md.
+References: https://platform.openai.com/docs/api-reference/chat, /docs/api-reference/chat-streaming. docs/models.md
+lists the supported deviations.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
     from tract_jupyter.llm.sse import Assembly
 
 _NOT_SENT_EMPTY: Final = frozenset({"prompt_cache_key", "stream_options"})
-_DETAILS: Final = "reasoning_details"  # of OpenRouter, which wants them back
-# they refuse a message that calls tools without its reasoning, be it empty
+_DETAILS: Final = "reasoning_details"  # OpenRouter's field, which must be sent back
+# these servers refuse a message with tool calls but without its reasoning, even if it is empty
 _WANT_REASONING: Final = ("deepseek.com", "moonshot.ai", "moonshot.cn")
 
 
 class OpenAIClient(HTTPClient):
-    """A client of OpenAI's chat completions and of the many compatible servers; see `models.LLMClient`.
+    """A thread-safe client for OpenAI's chat completions and the many compatible servers; see `models.LLMClient`.
 
-    Threads may share it. `base_url` ends with the version, such as `http://localhost:11434/v1` for Ollama. The default
-    key is in the environment variable `OPENAI_API_KEY`. `chat` has one option of its own: `resend_reasoning` is True if
-    the server needs the text of the reasoning back. The arguments are those of every `HTTPClient`.
+    `base_url` ends with the version, such as `http://localhost:11434/v1` for Ollama. The default key is in the
+    environment variable `OPENAI_API_KEY`. `chat` has one extra option, `resend_reasoning`. Set it to True if the server
+    needs the text of the reasoning back. The arguments are the same as for every `HTTPClient`.
     """
 
     dialect: ClassVar[Dialect] = "chat"
@@ -134,14 +134,14 @@ class OpenAIClient(HTTPClient):
 
 
 def cache_key(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> str:
-    """Return what OpenAI finds its cache of a conversation by: the same for all of its requests, as it only grows."""
+    """Return OpenAI's cache key for a conversation. All its requests have the same key, because it only grows."""
     begins = list(takewhile(lambda one: one.get("role") != "assistant", messages))
     text = json.dumps([tools, begins], sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def _sent(message: dict[str, Any], blocks: SentBlocks, *, resends: bool) -> dict[str, Any]:
-    """Return a message as it is sent: what the provider sent itself, as it came."""
+    """Return a message for sending. The provider's own fields stay unchanged."""
     if message.get("role") == "tool":
         return {name: value for name, value in message.items() if name != "is_error"}
     if message.get("role") != "assistant":
@@ -166,7 +166,7 @@ def _sent(message: dict[str, Any], blocks: SentBlocks, *, resends: bool) -> dict
 
 
 def _says_the_same(raw: Mapping[str, Any], message: Mapping[str, Any], calls: list[dict[str, Any]]) -> bool:
-    """Return True if a message was not changed since it came."""
+    """Return True if a message is unchanged since it arrived."""
     came = dicts(raw.get("tool_calls"))
     made, said = ([RawCall.of(one, 0) for one in each] for each in (came, calls))
     is_same = [(one.name, one.sent_values()) for one in made] == [
@@ -178,7 +178,7 @@ def _says_the_same(raw: Mapping[str, Any], message: Mapping[str, Any], calls: li
 
 
 def _sent_call(call: dict[str, Any], place: int, came: dict[str, Any]) -> dict[str, Any]:
-    """Return a call, with what the provider gave it besides, such as the signature of the thoughts before it."""
+    """Return a call with the provider's extra fields, such as the signature of the preceding reasoning."""
     more = {name: value for name, value in came.items() if name not in {"index", "id", "type", "function"}}
     return {**more, **RawCall.of(call, place).to_openai()}
 
@@ -234,16 +234,16 @@ def _calls(given: list[dict[str, Any]], said: str | None) -> list[WrittenCall]:
 
 
 def _is_cut(call: RawCall, said: str | None, *, is_last: bool) -> bool:
-    """Return True if a call was cut before its arguments were complete, whatever the provider says."""
+    """Return True if a call was cut before its arguments were complete, whether or not the provider reports it."""
     function = call.given.get("function")
     written = function.get("arguments") if isinstance(function, dict) else call.arguments
     if not (written.strip() if isinstance(written, str) else written):
-        return is_last and (said is None or finish_of(said, calls=False) in CUT_REASONS)  # else it has none
+        return is_last and (said is None or finish_of(said, calls=False) in CUT_REASONS)  # else no arguments
     return is_unfinished(call.arguments)
 
 
 def _says_all(raw: dict[str, Any], calls: list[dict[str, Any]]) -> bool:
-    """Return True if the form between packages has a place for everything in a message."""
+    """Return True if the form between packages can express everything in a message."""
     more = {name for name, value in raw.items() if value not in (None, [], "")}
     plain = not isinstance(raw.get("content"), list)
     each = all(set(call) <= {"index", "id", "type", "function"} for call in calls)
@@ -251,7 +251,7 @@ def _says_all(raw: dict[str, Any], calls: list[dict[str, Any]]) -> bool:
 
 
 class _Call:
-    """A call that is put together."""
+    """A call during assembly."""
 
     def __init__(self, index: object) -> None:
         self.index = index
@@ -272,7 +272,7 @@ class _Call:
 
 
 class _ChatAssembly:
-    """The reply put together from the chunks so far; of several choices, the first."""
+    """The reply assembled from the chunks so far. Of several choices, only the first counts."""
 
     def __init__(
         self,
@@ -332,7 +332,7 @@ class _ChatAssembly:
         return Delta("tool_call", text, self._calls.index(call), call.name)
 
     def _call_of(self, index: object, given: str, name: str) -> _Call:
-        """Return the call that a part belongs to: servers count in different ways, or not at all."""
+        """Return the call of a part. Servers number the calls in different ways or not at all."""
         last = self._calls[-1] if self._calls else None
         # the newest first: a server may give each call the same index
         same = [one for one in reversed(self._calls) if isinstance(index, int) and one.index == index]
@@ -343,7 +343,7 @@ class _ChatAssembly:
             return found
         candidate = same[0] if same else None if isinstance(index, int) else last
         if candidate is None and not given and not name:
-            candidate = last  # the rest of a call, under an index of its own
+            candidate = last  # the rest of a call, under a separate index
         begins = candidate is not None and (
             bool(given and candidate.id and (name or candidate.is_complete))
             or bool(name and candidate.name and (candidate.is_complete or name != candidate.name))
@@ -365,11 +365,11 @@ class _ChatAssembly:
         return _written(self._raw(), self._said, self._outer, self._model).to_dict()
 
     def usage(self) -> object:
-        """Return what was reported of tokens so far."""
+        """Return the provider's token usage so far."""
         return self._outer.get("usage")
 
     def partial(self) -> dict[str, Any] | None:
-        """Return what has come."""
+        """Return the received part of the reply."""
         if not self._has_choice:
             return None
         return _written(self._raw(), self._said, self._outer, self._model, is_whole=False).to_dict()
@@ -383,7 +383,7 @@ class _Pieces:
 
     def __init__(self) -> None:
         self._pieces: dict[str, list[Any]] = {}
-        self._reasoning = ""  # the name that is read; some gateways send the text under both
+        self._reasoning = ""  # the field to read; some gateways send the text in both fields
 
     def add(self, delta: dict[str, Any]) -> Iterator[Delta]:
         for name, value in delta.items():
@@ -415,7 +415,7 @@ def _joined(name: str, pieces: Collection[Any]) -> Any:
 
 
 def _merged(entries: list[Any]) -> list[Any]:
-    """Return the entries of a list that came in pieces: those with the same type and index in a row are one."""
+    """Merge the streamed entries of a list. Consecutive entries with the same type and index form one entry."""
     found: list[Any] = []
     for entry in entries:
         last = found[-1] if found else None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tract_jupyter.llm.messages import Usage
 
 MILLION: Final = 1_000_000
-# a name that ends so is taken for the model of that date, at the same price
+# a name with this ending counts as the dated version of the model, at the same price
 _DATED: Final = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2}|latest)")
 _BILLS: Final = "openrouter.ai"  # in US dollars, and says how much
 _USUAL_TIERS: Final = frozenset({None, "auto", "default", "standard"})
@@ -75,9 +75,9 @@ class AskedModel:
 
     Attributes:
         shown: its name in texts.
-        model: the provider's name of it; empty if none was given.
+        model: the provider's name for it; empty if the request names none.
         names: its names: registered, with the provider, without. The user's prices are looked up in this order.
-        provider: the provider's name in the price tables; empty if it has none.
+        provider: the provider's name in the price tables; empty if the tables do not list it.
         base_url: its address, which identifies the provider if no name does.
     """
 
@@ -97,7 +97,7 @@ class Prices:
     def set(
         self, name: str, *, input: object, output: object, cached: object = None, cache_write: object = None  # noqa: A002 # the usual words
     ) -> ModelPrice:  # fmt: skip
-        """Have a price of the user's count for a model from now on.
+        """Set the user's price for a model from now on.
 
         Raises:
             LLMConfigError: a price is not a number from 0 on.
@@ -128,8 +128,8 @@ class Prices:
             asked: the requested model.
             usage: its tokens.
             replied: the model in the reply.
-            tier: the `service_tier` in the reply; the tables have only the usual one.
-            at: the time of the request; None for now.
+            tier: the `service_tier` in the reply. The tables have only the default tier.
+            at: the time of the request; None means now.
         """
         is_known = usage.input_tokens is not None and usage.output_tokens is not None
         for name in (*asked.names, replied):
@@ -146,7 +146,7 @@ class Prices:
     def _listed(
         self, asked: AskedModel, usage: Usage, replied: str | None, at: datetime | None
     ) -> Cost | None:
-        """ModelPrice a request by the tables: by the name that was asked for, unless another model replied."""
+        """Return the cost from the tables: by the requested name, unless another model replied."""
         is_alias = bool(replied) and bool(asked.model) and str(replied).startswith(asked.model)
         names = [asked.model, replied] if is_alias or not replied else [replied, asked.model]
         costs = [_listed_cost(name, asked, usage, at) for name in names if name]
@@ -155,7 +155,7 @@ class Prices:
 
 
 def _says_its_bill(asked: AskedModel) -> bool:
-    """Return True if what a reply says that it cost is what is billed: of OpenRouter, or a client of the user's."""
+    """Return True if the cost in the reply is the billed cost: for OpenRouter and for a user's client."""
     if asked.base_url is None:
         return not asked.provider
     host = urlsplit(asked.base_url).hostname or ""
@@ -167,7 +167,7 @@ def _listed_cost(model: str, asked: AskedModel, usage: Usage, at: datetime | Non
         return None
     try:
         return _priced(model, asked, usage, at)
-    except Exception:  # noqa: BLE001 # unknown model, tokens that make no sense, ...: a reply is worth more than its bill
+    except Exception:  # noqa: BLE001 # unknown model, invalid tokens, ...: a missing price must not lose the reply
         return None
 
 
@@ -200,9 +200,9 @@ def _long_lived(usage: Usage) -> int:
 
 
 def _is_named(found: Any, name: str) -> bool | None:
-    """Return True if the tables name the model, False if they name the one that this is a dated version of.
+    """Return True if the tables name the model, and False if they name the undated version of it.
 
-    None if they only know names that begin like this one: that may be another model, at another price.
+    None if they only have other names with the same beginning: these may be other models at other prices.
     """
     known = {found.id, *_texts(found.match)}
     if name in known:

@@ -86,7 +86,7 @@ class _Renaming:
         return made
 
     def value(self, value: Any, *, restores: bool = False) -> Any:
-        """Return a value of the schema with the new names, or with those of the tool again."""
+        """Return a value with the new names, or with `restores`, with the tool's original names."""
         return self._value(value, [self._root], restores=restores)
 
     def _value_of(self, schema: dict[str, Any], value: Any) -> Any:
@@ -109,7 +109,7 @@ class _Renaming:
         for key, one in value.items():
             name = str(known.get(key, key) if restores else key)
             new = name if restores or key not in names else self._rename(key)
-            if new != key and new in value:  # both names are given
+            if new != key and new in value:  # the value has both names
                 new = key
             made[new] = self._value(one, _properties(nodes, name), restores=restores)
         return made
@@ -136,7 +136,7 @@ def _names_in(schema: Any) -> Iterator[str]:
 
 
 def _properties(nodes: Iterable[Any], name: str) -> Iterator[Any]:
-    """Yield the schemas of a property. Patterns are not matched, so those of every pattern are among them."""
+    """Yield the schemas of a property. Patterns are not matched, so the result includes the schemas of all patterns."""
     for node in nodes:
         schema = node.schema
         parts = [*schema.get("patternProperties", {}).values()]

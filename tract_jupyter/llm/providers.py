@@ -50,7 +50,7 @@ class Provider:
     example: str = ""
 
     def address(self) -> str:
-        """Return the address: that of the environment, or else its own."""
+        """Return the address from the environment, or else the default address."""
         for variable in self.url_variables:
             found = os.environ.get(variable, "").strip()
             if found:
@@ -58,18 +58,18 @@ class Provider:
         return self.base_url
 
     def key_source(self) -> KeySource:
-        """Return where its key comes from: the environment, then the system's keyring."""
+        """Return the source of its key: the environment, then the system's keyring."""
         return KeySource(
             self.key_variables, KEYRING_SERVICE if self.needs_key else "", self.name, needed=self.needs_key
         )
 
     def dialect_at(self, base_url: str) -> str:
-        """Return how it is talked to at an address."""
+        """Return its dialect at an address."""
         return self.own_dialect if self.own_dialect and base_url == self.base_url else self.dialect
 
     @property
     def example_model(self) -> str:
-        """A model of it as it is written, for examples."""
+        """A model name with its prefix, for examples."""
         return f"{self.name}/{self.example}"
 
 
@@ -99,10 +99,10 @@ PROVIDERS: Final = {
         ),
     )
 }  # fmt: skip
-"""By name, in the order in which they are listed. The names of models in documentation are those of `example`."""
+"""The providers by name, in display order. Documentation uses the model names in `example`."""
 
 EXAMPLE: Final = PROVIDERS["openai"].example_model
-"""The model that messages name where somebody has to choose one."""
+"""The example model in messages that ask the user to choose one."""
 HOW_TO_CHOOSE: Final = f"type %tract model {EXAMPLE}, or tract.models.use({EXAMPLE!r})"
 """The line that chooses a model, within a sentence."""
 
@@ -130,7 +130,7 @@ def make_client(dialect: str, model: str | None, *, base_url: str, api_key: str,
     """Return a client of a dialect.
 
     Raises:
-        LLMConfigError: an argument cannot be used, or there is no such dialect.
+        LLMConfigError: an argument is invalid, or the dialect is unknown.
     """
     if dialect not in DIALECTS:
         raise LLMConfigError(f"dialect is {' or '.join(map(repr, DIALECTS))}, not {brief_repr(dialect)}")
@@ -149,11 +149,11 @@ _OLLAMA_PORT: Final = 11434
 
 
 def _ollama_url(host: str) -> str:
-    """Return the address for `OLLAMA_HOST`, which is what a server listens on: `0.0.0.0`, `host:port`, or a URL."""
+    """Return the address for `OLLAMA_HOST`, the listening address of a server: `0.0.0.0`, `host:port`, or a URL."""
     url = host if _HAS_SCHEME.match(host) else f"http://{host}"
     scheme, _, place = url.rstrip("/").partition("://")
     name, colon, port = place.partition(":")
-    name = "127.0.0.1" if name in {"", "0.0.0.0"} else name  # noqa: S104 # where it listens everywhere, it is here, too
+    name = "127.0.0.1" if name in {"", "0.0.0.0"} else name  # noqa: S104 # a server that listens on all addresses is also local
     if not colon and scheme == "http":
         port = str(_OLLAMA_PORT)
     place = f"{name}:{port}" if port else name
@@ -164,7 +164,7 @@ _LOOK: Final = 2.0  # seconds
 
 
 def served_models(base_url: str) -> list[str] | None:
-    """Ask a server that speaks OpenAI's dialect, such as a local Ollama, which models it has; None if it is silent."""
+    """Return the models of a server with OpenAI's dialect, such as a local Ollama; None if it does not answer."""
     import httpx
 
     try:

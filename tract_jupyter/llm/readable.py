@@ -1,9 +1,9 @@
-"""A client whose replies can always be stored and sent again: malformed calls become calls that can be answered.
+"""A client whose replies can always be stored and sent again. It converts malformed calls to valid calls.
 
 Models use invalid tool names, write arguments that are not JSON, omit or repeat ids, and stop in the middle of a call.
-A provider refuses all of that in the next request. So each call of a reply gets a unique id, a valid name, and an
-object as arguments. Unreadable arguments are in that object under `INVALID_JSON`, with the reason. Such a call never
-runs.
+A provider refuses all of these errors in the next request. So each call of a reply gets a unique id, a valid name, and
+an object as arguments. Unreadable arguments are in that object under `INVALID_JSON`, with the reason. Such a call
+never runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models import LLMClient
 
 REASON: Final = "why_unreadable"
-"""Stands beside `INVALID_JSON`, the arguments that could not be read, and says why."""
+"""The key for the reason, next to `INVALID_JSON` with the unreadable arguments."""
 _LONGEST_RAW: Final = 500
 _DEEPEST: Final = 150
 """Levels of arguments. A commit has 200 at most, and wraps the arguments in a few levels."""
@@ -39,13 +39,13 @@ _CUT: Final = (
 
 
 class ReadableClient(ClientThrough):
-    """A client whose replies have calls that can be read, kept and sent again.
+    """A client whose replies have calls that can be read, stored and sent again.
 
     Its `chat` raises an `LLMResponseError` if the provider refused to reply, or if the reply is empty.
 
     Args:
-        client: the client to ask.
-        offered: the names under which tools are offered.
+        client: the client to call.
+        offered: the offered names of the tools.
     """
 
     def __init__(self, client: LLMClient, offered: Collection[str]) -> None:
@@ -137,15 +137,15 @@ def _first_choice(response: dict[str, Any]) -> dict[str, Any]:
 
 
 def _arguments(call: dict[str, Any], raw: RawCall, finish: str, *, is_last: bool) -> dict[str, Any]:
-    """Return the arguments of a call, or what could not be read of them."""
+    """Return the arguments of a call, or the unreadable text with a reason."""
     function = call.get("function")
     written = function.get("arguments") if isinstance(function, dict) else None
     if call.get("cut"):
         return _unread(raw.arguments if written else "", _CUT.format(reason=finish))
     if finish in CUT_REASONS and is_last and raw.arguments == "{}":
-        return _unread("", _CUT.format(reason=finish))  # whatever it takes without arguments
+        return _unread("", _CUT.format(reason=finish))  # even if the tool needs no arguments
     try:
-        # RawCall.values knows no duplicates and takes NaN, which has no JSON form
+        # RawCall.values ignores duplicate keys and accepts NaN, which has no JSON form
         found = json.loads(raw.arguments, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         cut = finish in CUT_REASONS and is_last
@@ -199,13 +199,13 @@ def _allowed_name(name: str, offered: Collection[str]) -> str:
     if name in offered:
         return name
     allowed = _NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME] or "unnamed"
-    while allowed != name and allowed in offered:  # what is offered was not what it wrote
+    while allowed != name and allowed in offered:  # the model did not write an offered name
         allowed = f"{allowed[: _LONGEST_NAME - 1]}_" if len(allowed) < _LONGEST_NAME else f"_{allowed[:-1]}"
     return allowed
 
 
 def _new_id(given: Any, ids: set[str]) -> str:
-    """Return the id as it was given, or, where it cannot be sent or is taken, another one."""
+    """Return the original id. If it is not valid or not unique, return a new one."""
     text = given if isinstance(given, str) and _ID.fullmatch(given) else "call"
     found, number = text, len(ids) + 1
     while found in ids or found == "call":

@@ -61,8 +61,8 @@ class CassetteContent:
     """The content of a cassette.
 
     Attributes:
-        place: where the recording began.
-        head: the newest commit when it ended.
+        place: the start of the recording.
+        head: the newest commit at the end of the recording.
         requests: the requests, in the order in which they ended.
         calls: the calls, in the same order.
         drawn: drawn values by kind, in order.
@@ -79,10 +79,10 @@ class CassetteContent:
 
 
 def read_place(path: Path) -> CassettePlace:
-    """Return where a recording began.
+    """Return the place at which a recording started.
 
     Raises:
-        CassetteError: as for `read_cassette`.
+        CassetteError: see `read_cassette`.
     """
     try:
         with path.open(encoding="utf-8") as file:
@@ -104,7 +104,7 @@ def read_cassette(path: Path) -> CassetteContent:
     first, *lines = text.split("\n")
     content = CassetteContent(_place(path, first))
     end: dict[str, Any] | None = None
-    rest = lines.pop() if lines else ""  # the part of a line that was written when the process was killed
+    rest = lines.pop() if lines else ""  # an incomplete line, from a process that was killed
     for number, line in enumerate(tracked(lines, f"Reading {path.name}"), 2):
         try:
             if end is not None:
@@ -127,7 +127,7 @@ def read_cassette(path: Path) -> CassetteContent:
 
 
 def damaged(path: Path, what: str) -> CassetteError:
-    """Return the error for a line that no recording writes."""
+    """Return the error for a damaged line."""
     return CassetteError(
         f"{what} of {path} is damaged, so nothing was replayed; restore the file, or record again"
     )
@@ -169,10 +169,10 @@ def _place(path: Path, line: str) -> CassettePlace:
 
 
 def _read_line(content: CassetteContent, line: dict[str, Any]) -> dict[str, Any] | None:
-    """Add a line to the content; return the end, if it is that.
+    """Add a line to the content. If it is the last line, return it.
 
     Raises:
-        ValueError: no recording writes such a line. So do the other errors of `_WRONG_LINE`.
+        ValueError: the line is damaged. Such a line can also raise the other errors of `_WRONG_LINE`.
     """
     if "end" in line:
         return dict(line["end"])

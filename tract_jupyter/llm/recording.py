@@ -61,7 +61,7 @@ class SentRequest:
 
 
 class RecordedModel:
-    """Takes the place of a client during a replay. Its requests are served before they reach it."""
+    """A stand-in for a client during a replay. The cassette serves its requests first."""
 
     def chat(self, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:  # noqa: ARG002 # as of clients
         """Refuse.
@@ -93,14 +93,14 @@ def partial_of(path: Path) -> Path:
 
 
 class Recorder:
-    """Records a cassette, and writes it when the recording ends. Threads may share it.
+    """Records a cassette, and writes it when the recording ends. This class is thread-safe.
 
     Requests within a user's tool or model are not recorded, because a replay does not call it.
 
     Args:
         path: the cassette.
         place: the start of the recording.
-        redaction: returns the filter that removes secrets, at any time.
+        redaction: returns the current filter that removes secrets.
         by: the program that records.
         at: the current time.
         replace: overwrite an existing cassette.
@@ -160,7 +160,7 @@ class Recorder:
                 reply = send(None if on_delta is None else keep)
         except BaseException as error:
             came["error"] = _error_data(error)
-            if pieces:  # a reply that did not fail has them
+            if pieces:  # a successful reply contains its pieces
                 came["pieces"] = [[kind, text, index, name] for (kind, index, name), text in pieces.items()]
             raise
         else:
@@ -177,7 +177,7 @@ class Recorder:
     def call(
         self, asked: Mapping[str, Any], make: Callable[[], Made], write: Callable[[Made], Any], *, again: bool
     ) -> Made:
-        """Make a call, and record it with its result; nothing of a call that is interrupted."""
+        """Make a call and record it with its result. An interrupted call is not recorded."""
         with nullcontext() if again else self._pause():
             made = make()
         with self._lock:
@@ -201,7 +201,7 @@ class Recorder:
             head: the newest commit.
 
         Raises:
-            CassetteError: it cannot be written.
+            CassetteError: the file cannot be written.
         """
         with self._lock:
             self._is_over = True
@@ -262,7 +262,7 @@ class _Written(NamedTuple):
 
 
 def _new_parts(messages: list[Any], options: dict[str, Any], before: _Written | None) -> dict[str, Any]:
-    """Return what is written of a request: a reference to the one before it, and its own messages and options."""
+    """Return the data to write for a request: a reference to the previous request, and the new messages and options."""
     if before is None:
         return {"messages": json_data(messages), "options": json_data(options)}
     same = len(before.messages)

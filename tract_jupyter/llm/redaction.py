@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 REDACTED: Final = "[redacted]"
-_SHORTEST: Final = 8  # what is shorter stands for a key that is none, such as "ollama"
+_SHORTEST: Final = 8  # a shorter text is a dummy key, such as "ollama"
 
 
 class Redaction:

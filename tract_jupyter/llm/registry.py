@@ -60,7 +60,7 @@ class _Choice:
     def choose(self, connection: ModelConnection | None, operation: ModelOperation | None) -> None:
         if operation is not None:
             check_choice(operation, MODEL_OPERATIONS, "operation")
-            # a name of another client's model means nothing to this one
+            # the name of another client's model is meaningless for this client
             self.settings.get(operation, {}).pop("model", None)
         if connection is None:
             self.purposes.pop(operation, None)
@@ -69,7 +69,7 @@ class _Choice:
 
 
 _LENT: Final[ContextVar[Mapping[object, _Choice]]] = ContextVar("tract_models_lent", default={})  # noqa: B039 # never written to
-"""Choices that count in this context alone, by the `_key` of their `Models`."""
+"""Choices for this context only, by the `_key` of their `Models`."""
 
 
 class Models(Mapping[str, ModelConnection]):
@@ -85,9 +85,9 @@ class Models(Mapping[str, ModelConnection]):
     Attributes:
         clients: the clients of models with an address.
         replies: the kind of request of replies; another kind if the conversation is not a user's chat.
-        follows: returns the models of the tract above. Its choice counts until something is chosen here. If it returns
-            None, its last choice counts.
-        workers: make the requests; None for this process.
+        follows: returns the models of the parent tract. The parent's choice counts until a choice is made here. If it
+            returns None, the parent's last choice counts.
+        workers: make the requests; None means this process.
         without_images: models that refused images. They get no images of tool results.
     """
 
@@ -133,27 +133,31 @@ class Models(Mapping[str, ModelConnection]):
         api_key: str | None = None,
         base_url: str | None = None,
     ) -> ModelConnection | None:
-        """Choose the model that is asked from now on: `t.models.use("openai/gpt-6-luna")`. Nothing is asked yet.
+        """Choose the model for later requests: `t.models.use("openai/gpt-6-luna")`. No request is sent yet.
 
-        A key comes from `api_key`, or else from the environment (`OPENAI_API_KEY`, ...), or else from the system's
-        keyring, each time that a request is sent. It is never stored or shown.
+        The key comes from `api_key`, the environment (`OPENAI_API_KEY`, ...) or the system's keyring, in this order. It
+        is read again for each request. It is never stored or displayed.
 
         Args:
-            model: `PROVIDER/NAME` (openai, anthropic, ollama, openrouter, gemini), the name of a registered model, or
-                `NAME` with `base_url`; or an object with `chat(messages, **options)`, or a function `f(messages,
-                **options)` that returns a text or a response in OpenAI's shape; or a connection. None removes it.
-            operation: ask it for this kind of request only: `chat`, `compress`, `merge`, `tool_result`, `consult` or
-                `review`; for all that have no other one if left out. `orchestrate` is a name for callers of
-                `client_for`: nothing in this package asks for it by itself.
-            api_key: the key, kept as long as this tract is open.
-            base_url: the address, with its version. To one that is given with a plain `NAME`, no other key is sent.
+            model: one of these values. None removes the choice.
+
+                * `PROVIDER/NAME` (openai, anthropic, ollama, openrouter, gemini);
+                * the name of a registered model, or `NAME` with `base_url`;
+                * an object with `chat(messages, **options)`;
+                * a function `f(messages, **options)` that returns a text or a response in OpenAI's shape;
+                * a connection.
+            operation: the kind of request: `chat`, `compress`, `merge`, `tool_result`, `consult` or `review`. By
+                default, the model serves all kinds without their own choice. `orchestrate` is a name for callers of
+                `client_for`: this package never uses it itself.
+            api_key: the key. It is kept as long as this tract is open.
+            base_url: the address, with its version. With a plain `NAME`, only `api_key` is sent to this address.
 
         Returns:
-            What is asked now; None if nothing is.
+            The new model, or None.
 
         Raises:
-            ContentError: there is no such kind of request.
-            LLMConfigError: it names no model, or an argument cannot be used; what was asked before still is.
+            ContentError: the kind of request is unknown.
+            LLMConfigError: the model is unknown, or an argument is invalid. The earlier choice stays.
         """
         # before anything can fail: a traceback may show variables
         api_key, base_url = masked(api_key), hidden_address(base_url)
@@ -172,11 +176,11 @@ class Models(Mapping[str, ModelConnection]):
         """Use another model for one kind of request in the block. Choices in the block end with it.
 
         Args:
-            model: as of `use`, or the name of another model of the same client. None: the same model.
+            model: as for `use`, or the name of another model of the same client. None: the same model.
             operation: the kind of request.
 
         Raises:
-            LLMConfigError: it names no model.
+            LLMConfigError: the model is unknown.
         """
         choice = self._now.copy()
         if isinstance(model, str) and self.named(model, operation) is None:
@@ -190,16 +194,17 @@ class Models(Mapping[str, ModelConnection]):
             _LENT.reset(token)
 
     def named(self, name: str, operation: ModelOperation = "chat") -> ModelConnection | None:
-        """Return the model of a name: a registered one, or `PROVIDER/NAME`; None for another one of the same client.
+        """Return the registered or `PROVIDER/NAME` model with this name. None for another model of the same client.
 
-        With a slash that is so only where the client's own model has one: openrouter's are called `vendor/model`.
+        A name with a slash can mean the same client only if the client's own model has a slash: openrouter's models are
+        called `vendor/model`.
 
         Args:
-            name: as somebody has typed it.
-            operation: whose client is meant; see `use`.
+            name: the name as typed by the user.
+            operation: the kind of request whose client counts; see `use`.
 
         Raises:
-            LLMConfigError: it names no model.
+            LLMConfigError: the model is unknown.
         """
         if name in self or provider_of(name.strip()) is not None:
             return self._written(name, None, None)
@@ -226,7 +231,7 @@ class Models(Mapping[str, ModelConnection]):
         """Return the connection to `PROVIDER/NAME`, or to `NAME` at an address.
 
         Raises:
-            LLMConfigError: it names no model.
+            LLMConfigError: the model is unknown.
         """
         found = provider_of(model.strip())
         if found is not None:
@@ -237,17 +242,17 @@ class Models(Mapping[str, ModelConnection]):
         return ModelConnection(name, base_url, name, key)
 
     def choose_like(self, other: Models, *, if_lent: bool = False) -> None:
-        """Ask the models that another tract asks now, with the same settings.
+        """Use the current models and settings of another tract.
 
         Args:
             other: the models of the other tract.
-            if_lent: only if they were chosen for this context alone. Otherwise they are followed.
+            if_lent: only if they were chosen for this context alone. Otherwise the tract follows them.
         """
         if not if_lent or other._key in _LENT.get():
             self.follows, self._own = None, other._now.copy()
 
     def take_over(self, other: Models) -> None:
-        """Use another tract's models, keys, budget and bill from now on. The other tract is not used any more."""
+        """Use another tract's models, keys, budget and costs from now on. The other tract is no longer used."""
         self._connections, self._credentials = dict(other._connections), dict(other._credentials)
         self.choose_like(other)
         self.spending.account = other.spending.account
@@ -260,12 +265,12 @@ class Models(Mapping[str, ModelConnection]):
         temperature: float | None = None,
         max_tokens: int | None = None,
     ) -> dict[str, Any]:
-        """Set the options of one kind of request, from now on. Omitted options are the client's choice.
+        """Set the options of one kind of request, from now on. The client chooses omitted options.
 
         Args:
-            model: another model of the same client, by the client's name for it; for another client, `use`.
+            model: another model of the same client, by the client's name for it. For another client, use `use`.
             operation: `chat` for replies, `compress` for summaries, `merge` for guidance on conflicts, `tool_result`
-                for shorter tool results, `consult` for a model that decides about a pending, `review` for a look at
+                for shorter tool results, `consult` for a model that decides about a request, `review` for a review of
                 calls before the user sees them, `orchestrate` for callers of `client_for`.
             temperature: the variation of the replies, from 0 on.
             max_tokens: the maximum length of a reply, from 1 on.
@@ -274,7 +279,7 @@ class Models(Mapping[str, ModelConnection]):
             The current options of such requests. Options of a call, as in `generate(model=...)`, take precedence.
 
         Raises:
-            ContentError: there is no such kind of request.
+            ContentError: the kind of request is unknown.
             LLMConfigError: a value cannot be sent.
         """
         now = self._to_change()
@@ -283,7 +288,7 @@ class Models(Mapping[str, ModelConnection]):
 
     @property
     def _now(self) -> _Choice:
-        """The choice that counts in this context."""
+        """The choice for this context."""
         lent = _LENT.get().get(self._key)
         if lent is not None:
             return lent
@@ -293,7 +298,7 @@ class Models(Mapping[str, ModelConnection]):
         return self._own
 
     def _to_change(self) -> _Choice:
-        """Return the choice that counts in this context, to be changed: no other tract is followed afterwards."""
+        """Return the choice for this context for a change. After that, the tract follows no other tract."""
         now = self._now
         if self.follows is not None and now is self._own:
             self.follows, now = None, now.copy()
@@ -302,7 +307,7 @@ class Models(Mapping[str, ModelConnection]):
 
     @property
     def purposes(self) -> dict[ModelOperation | None, ModelConnection]:
-        """The chosen models by kind of request. The one under None serves all other kinds."""
+        """The chosen models by kind of request. The model under None serves all other kinds."""
         return dict(self._now.purposes)
 
     @property
@@ -324,16 +329,16 @@ class Models(Mapping[str, ModelConnection]):
     # --- clients
 
     def connection(self, operation: ModelOperation) -> ModelConnection | None:
-        """Return the model of one kind of request; None if there is none."""
+        """Return the model for one kind of request, or None."""
         operation, purposes = self._kind(operation), self._now.purposes
         found = purposes.get(operation) or purposes.get(None)
         return found if found is not None or self.cassette is None else self.cassette.stand_in(operation)
 
     def check(self, operation: ModelOperation = "chat") -> None:
-        """Check that there is a model for one kind of request, and that it has a key.
+        """Check that one kind of request has a model with a key.
 
         Raises:
-            LLMConfigError: one of them is missing; with the line to type.
+            LLMConfigError: the model or the key is missing. The message has the line to type.
         """
         self.clients.of(self._required(operation))
 
@@ -343,15 +348,15 @@ class Models(Mapping[str, ModelConnection]):
         return None if connection is None else self._metered(connection, operation)
 
     def client_for(self, operation: ModelOperation, client: LLMClient | None = None) -> ConfiguredClient:
-        """Return the client for one kind of request, with its settings, within the budget, and on the bill.
+        """Return the client for one kind of request, with its settings. It respects the budget and records costs.
 
         Args:
             operation: see `use`.
-            client: the client to ask; the configured one if left out.
+            client: the client to use; by default the configured one.
 
         Raises:
-            ContentError: there is no such kind of request.
-            LLMConfigError: no model is configured; with the line to type.
+            ContentError: the kind of request is unknown.
+            LLMConfigError: no model is configured. The message has the line to type.
         """
         check_choice(operation, MODEL_OPERATIONS, "operation")
         found = self._required(operation) if client is None else ModelConnection("", client=client)
@@ -364,12 +369,12 @@ class Models(Mapping[str, ModelConnection]):
     def _metered(
         self, connection: ModelConnection, operation: ModelOperation, client: LLMClient | None = None
     ) -> ConfiguredClient:
-        """Return a client of this tract for a connection: within the budget, and on the bill.
+        """Return a client of this tract for a connection. The client respects the budget and records costs.
 
         Args:
             connection: the model.
             operation: the kind of request.
-            client: the client, if it is made already. It gets no settings of this kind of request.
+            client: an existing client. It gets no settings of this kind of request.
         """
         settings = {} if client is not None else self.options(operation)
         if connection.client is not None and connection.model is not None:
@@ -422,22 +427,23 @@ class Models(Mapping[str, ModelConnection]):
         """Register a model under a name: `t.models.add("clever", "anthropic/claude-sonnet-5-5")`.
 
         Args:
-            name: what profiles call it.
-            client: what is asked, as of `use`: `PROVIDER/NAME`, with the provider's dialect, address and key; `NAME`
-                with `base_url`; or an object with `chat(messages, **options)`, or a function `f(messages, **options)`
-                that returns a text or a response in OpenAI's shape.
-            base_url: its address; the provider's own if left out.
-            model: what the provider calls it, where that is not in `client`. With a `base_url` it is sent as it is.
-            key_env: the environment variable that has the key. Without one, no key is sent; to OpenAI that of
-                `OPENAI_API_KEY`.
-            key_ring: the entry of the system's keyring that has it, as `service/user`; needs the package keyring.
-            dialect: how the address is talked to: `chat`, `responses` or `anthropic`; the provider's own if left out,
-                at another address `chat`.
-            replace: let it take the place of another one. If its address is another, the credentials of that one go.
-            options: more for the client: `timeout`, `max_retries`, ...
+            name: the name for profiles.
+            client: the model, as for `use`: `PROVIDER/NAME`, with the provider's dialect, address and key; `NAME` with
+                `base_url`; or an object with `chat(messages, **options)`, or a function `f(messages, **options)` that
+                returns a text or a response in OpenAI's shape.
+            base_url: the address; by default the provider's.
+            model: the provider's name for the model, if `client` does not name it. With a `base_url` it is sent
+                unchanged.
+            key_env: the environment variable with the key. Without it, no key is sent, except `OPENAI_API_KEY` to
+                OpenAI.
+            key_ring: the entry of the system's keyring with the key, as `service/user`. Needs the package keyring.
+            dialect: the dialect of the address: `chat`, `responses` or `anthropic`. The default is the provider's
+                dialect, or `chat` at another address.
+            replace: replace an existing model. If the address changes, its credentials are removed.
+            options: more options for the client: `timeout`, `max_retries`, ...
 
         Raises:
-            LLMConfigError: the name is taken or invalid, or an argument cannot be used.
+            LLMConfigError: the name exists or is invalid, or an argument is invalid.
         """
         base_url = hidden_address(base_url)
         _check_name(name, "model")
@@ -470,7 +476,7 @@ class Models(Mapping[str, ModelConnection]):
     def _of_address(
         self, written: str | None, base_url: str | None, model: str | None, key: KeySource | None
     ) -> ModelConnection:
-        """Return the connection for the arguments of `add`, still without its name."""
+        """Return the connection for the arguments of `add`, without its name."""
         if written is not None and model is not None:
             raise LLMConfigError(
                 f"both {brief_repr(written)} and model={brief_repr(model)} say which model it is; give one"
@@ -487,17 +493,17 @@ class Models(Mapping[str, ModelConnection]):
     def add_credential(
         self, name: str, *, of: str, key_env: str | None = None, key_ring: str | None = None, replace: bool = False
     ) -> Credential:  # fmt: skip
-        """Register another key of a model; an operation names it as `credentialRef`.
+        """Register another key for a model. An operation names it as `credentialRef`.
 
         Args:
-            name: what profiles call it.
-            of: the model that it is a key of. It is sent nowhere else.
-            key_env: as of `add`.
-            key_ring: as of `add`.
-            replace: let it take the place of another one.
+            name: the name for profiles.
+            of: the model of the key. The key is sent only to this model.
+            key_env: see `add`.
+            key_ring: see `add`.
+            replace: replace an existing credential.
 
         Raises:
-            LLMConfigError: the name is taken or invalid, the model is unknown, or it has no address to send a key to.
+            LLMConfigError: the name exists or is invalid, the model is unknown, or it has no address to send a key to.
         """
         _check_name(name, "credential")
         if name in self._credentials and not replace:
@@ -516,10 +522,10 @@ class Models(Mapping[str, ModelConnection]):
         return made
 
     def remove(self, name: str) -> None:
-        """Forget a model with its credentials, or a credential.
+        """Remove a model with its credentials, or a credential.
 
         Raises:
-            LLMConfigError: neither has this name.
+            LLMConfigError: no model or credential has this name.
         """
         if name not in self._connections and name in self._credentials:
             credential = self._credentials.pop(name)
@@ -538,10 +544,10 @@ class Models(Mapping[str, ModelConnection]):
     def resolve(
         self, name: str | None, credential: str | None = None
     ) -> tuple[ModelConnection, Credential | None]:
-        """Return the connection and credential of these names. A credential alone implies its model.
+        """Return the connection and credential with these names. A credential alone implies its model.
 
         Raises:
-            LLMConfigError: a name is unknown, or they do not belong together; with the line to type.
+            LLMConfigError: a name is unknown, or they do not belong together. The message has the line to type.
         """
         if credential is None:
             return self._known(name), None
@@ -564,7 +570,7 @@ class Models(Mapping[str, ModelConnection]):
         """Return the client of a model, with its key. No request is sent yet.
 
         Raises:
-            LLMConfigError: as for `resolve`, or a key is missing.
+            LLMConfigError: see `resolve`; or a key is missing.
         """
         connection, other = self.resolve(name, credential)
         return self._metered(connection, "chat", self.clients.of(connection, other))
@@ -612,10 +618,10 @@ def _of_object(name: str, client: object, model: str | None, others: list[object
 
 
 def _checked(made: ModelConnection, **changes: Any) -> ModelConnection:
-    """Return a connection to an address with changes, if a client can be made for it.
+    """Return a changed connection to an address, if a client can be created for it.
 
     Raises:
-        LLMConfigError: the address or an option cannot be used.
+        LLMConfigError: the address or an option is invalid.
     """
     made = replace(made, **changes)
     try:

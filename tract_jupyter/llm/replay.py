@@ -1,6 +1,6 @@
-"""Replaying a cassette: each request and call is served once, and only to one with the same content.
+"""Replaying a cassette: each entry is served once, and only to a request or call with the same content.
 
-Entries are found by their content, so that agents which work in parallel may ask in another order than they did in the
+Entries are found by their content, because parallel agents may send requests in a different order than in the
 recording. Entries with the same content are served in their order on the cassette.
 """
 
@@ -37,25 +37,25 @@ if TYPE_CHECKING:
     Made = TypeVar("Made")
 
 _MOST_DIFFERENCES: Final = 5
-_AROUND: Final = 30  # characters of a long text that are shown around a difference
+_AROUND: Final = 30  # characters to show around a difference in a long text
 _LONGEST: Final = 90
 _REMEDY: Final = "Make it what it was, or record again"
 _NOTHING: Final = object()
 
 
 class Player:
-    """Replays a cassette. Threads may share it.
+    """Replays a cassette. This class is thread-safe.
 
     Args:
         path: the cassette.
-        redaction: gives the filter that removes secrets, because they are not on the cassette.
+        redaction: returns the filter that removes secrets, because the cassette has none.
 
     Raises:
-        CassetteError: as for `read_cassette`.
+        CassetteError: see `read_cassette`.
     """
 
     is_paused: Final = False
-    """A replay does not call a user's tool or model, so nothing is asked within one."""
+    """Always False. A replay does not call a user's tool or model, so no request comes from within one."""
 
     def __init__(self, path: Path, redaction: Callable[[], Redaction]) -> None:
         self.path = path
@@ -112,20 +112,20 @@ class Player:
 
         Args:
             asked: the fields of the call.
-            make: makes it.
-            write: gives a result as JSON data.
-            read: gives the result of such data.
-            again: make the call, too, because it changes the tract.
+            make: makes the call.
+            write: converts a result to JSON data.
+            read: converts such data to a result.
+            again: also make the call, because it changes the tract.
 
         Raises:
-            CassetteError: the cassette does not have the call, or now it fails where it did not.
+            CassetteError: the cassette does not have the call, or the repeated call fails but the recorded one did not.
         """
         with self._lock:
             name = name_of("call", self.calls + 1, asked["tool"], asked.get("tract", ""))
             entry = self._take(self._calls, name, {"tract": "", **asked})
             self.calls += 1
         recorded = entry.line["result"]
-        if again:  # its recorded result has the durations and times that the model saw
+        if again:  # the recorded result has the durations and times for the model
             made = make()
             result = write(made)
             if ("error" in result) is not ("error" in recorded):
@@ -136,7 +136,7 @@ class Player:
         return read(json_data(recorded))
 
     def draw(self, kind: str, make: Callable[[], Any]) -> Any:
-        """Return the recorded value, or a new one if there is none left.
+        """Return the next recorded value. After the last one, return a new value.
 
         Raises:
             CassetteError: the recorded value has another type.
@@ -154,10 +154,10 @@ class Player:
     def _take(
         self, left: list[RecordedEntry], name: str, asked: Mapping[str, Any], messages: Sequence[Any] = ()
     ) -> RecordedEntry:
-        """Remove the first entry with this content, and return it.
+        """Remove the first entry with this content and return it.
 
         Raises:
-            CassetteError: there is none. Everything after that is refused, too.
+            CassetteError: no entry matches. All later requests and calls also fail.
         """
         if self._failure is not None:
             raise CassetteError(*self._failure.args, differences=self._failure.differences)
@@ -222,7 +222,7 @@ class Player:
     # --- comparing
 
     def _clean(self, value: Any) -> Any:
-        """Return a value as a recording writes it. A cassette that was changed by hand may have secrets, too."""
+        """Return a value as a recording writes it. A manually edited cassette may also contain secrets."""
         return value if value is _NOTHING else self._redaction().of(json_data(value))
 
     def _differences(self, where: str, recorded: Any, now: Any) -> Iterator[str]:
@@ -257,7 +257,7 @@ def _differing(where: str, recorded: Any, now: Any) -> Iterator[str]:
 
 
 def _shown(value: Any, other: Any) -> str:
-    """Return a value for a message; the part of a long text where it differs from another one."""
+    """Return a value for a message. From a long text, return only the part that differs from the other text."""
     if value is _NOTHING:
         return "nothing"
     if isinstance(value, dict) and "role" in value:
@@ -294,7 +294,7 @@ _ERRORS: Final[dict[str, type[Exception]]] = {
 
 
 def _error(told: Mapping[str, Any]) -> Exception:
-    """Return the error of a request; one of an unknown type as an `LLMRequestError` that names it."""
+    """Return the error of a request. An unknown type becomes an `LLMRequestError` that names the type."""
     message, kind = str(told.get("message", "")), str(told.get("type", ""))
     if kind in _ERRORS:
         return _ERRORS[kind](message)

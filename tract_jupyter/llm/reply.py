@@ -50,7 +50,7 @@ class RawCall(NamedTuple):
 
     @classmethod
     def of(cls, given: dict[str, Any], place: int) -> RawCall:
-        """Read as much as can be read of the call at a place; without an id, it gets `call_<place>`."""
+        """Read the call at a place as far as possible. Without an id, it gets `call_<place>`."""
         function = given.get("function")
         function = function if isinstance(function, dict) else {}
         arguments = function.get("arguments") or ""
@@ -61,14 +61,14 @@ class RawCall(NamedTuple):
 
     @property
     def is_cut(self) -> bool:
-        """True if it ended before its arguments were complete; such a call must never run."""
+        """True if it ended before its arguments were complete. Such a call must never run."""
         return bool(self.given.get("cut")) or is_unfinished(self.arguments)
 
     def values(self) -> dict[str, Any]:
         """Return the arguments.
 
         Raises:
-            SpecError: they are not a JSON object, or the call was cut before they were complete.
+            SpecError: the arguments are not a JSON object, or the call was cut before they were complete.
         """
         if self.is_cut:
             raise SpecError("the reply was cut before the arguments of this call were complete")
@@ -89,7 +89,7 @@ class RawCall(NamedTuple):
         return ToolCall.from_dict(self.given)
 
     def sent_values(self) -> dict[str, Any]:
-        """Return the arguments as they are sent back: those that are not a JSON object as `{"INVALID_JSON": text}`."""
+        """Return the arguments for sending. Arguments that are not a JSON object become `{"INVALID_JSON": text}`."""
         try:
             value = json.loads(self.arguments)
         except (ValueError, RecursionError):
@@ -97,9 +97,9 @@ class RawCall(NamedTuple):
         return value if isinstance(value, dict) else {INVALID_JSON: self.arguments}
 
     def to_openai(self) -> dict[str, Any]:
-        """Return an entry of `tool_calls` that any provider takes.
+        """Return an entry of `tool_calls` that every provider accepts.
 
-        Providers refuse names that no tool can have, and some refuse arguments that are not JSON.
+        Providers refuse invalid tool names, and some refuse arguments that are not JSON.
         """
         arguments = self.sent_values()
         text = json.dumps(arguments, ensure_ascii=False) if INVALID_JSON in arguments else self.arguments
@@ -112,14 +112,14 @@ class Reply:
     """One reply of a model; docs/models.md describes its form.
 
     Attributes:
-        text: the text; empty if it only calls tools.
-        raw_calls: its tool calls as the model wrote them; arguments may be invalid JSON.
-        model: its name, if the reply has it.
-        usage: the tokens it took, by the names of chat completions: `prompt_tokens`, `completion_tokens`, ...
-        finish_reason: why it ended: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, `pause` or
+        text: the text; empty if the reply only calls tools.
+        raw_calls: the tool calls as the model wrote them. Arguments may be invalid JSON.
+        model: the model's name, if the reply has it.
+        usage: the token usage, with the names of chat completions: `prompt_tokens`, `completion_tokens`, ...
+        finish_reason: the reason for the end: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, `pause` or
             `incomplete`, for any word of the client; None if the client does not say.
-        reasoning: what the model thought, as far as the provider shows it.
-        response: what was read.
+        reasoning: the model's reasoning, as far as the provider returns it.
+        response: the original response.
     """
 
     text: str
@@ -135,7 +135,7 @@ class Reply:
         """Read `{"choices": [{"message": {"content": ..., "tool_calls": [...]}}], "model": ..., "usage": {...}}`.
 
         Raises:
-            LLMResponseError: it has another shape.
+            LLMResponseError: the response has another shape.
         """
         message = _message(response)
         calls = message.get("tool_calls") or ()
@@ -163,11 +163,11 @@ class Reply:
 
     @property
     def provider_blocks(self) -> ProviderBlocks | None:
-        """The blocks of the provider's message, if they contain more than this."""
+        """The blocks of the provider's message, if they contain more than this reply."""
         return ProviderBlocks.of(_message(self.response))
 
     def to_message(self) -> dict[str, Any]:
-        """Return it as a message to send back: its text, its calls, and the blocks that the provider made it of."""
+        """Return the reply as a message to send back: its text, its calls, and its provider blocks."""
         said: dict[str, Any] = {"role": "assistant", "content": self.text}
         if self.raw_calls:
             calls = [call.to_openai() for call in self.raw_calls]
@@ -178,7 +178,7 @@ class Reply:
 
     @property
     def tokens(self) -> Usage:
-        """The tokens it took, in one form for each provider."""
+        """The token usage, in one form for all providers."""
         return Usage.of(self.response)
 
     @property
@@ -210,14 +210,14 @@ class Reply:
 
     @property
     def nothing_said(self) -> str:
-        """Why the reply has neither a text nor a call, in words that say what to do; empty if it has, or was paused."""
+        """Why the reply has neither a text nor a call, with a remedy. Empty if it has one, or was paused."""
         if self.text.strip() or self.raw_calls or self.finish_reason == "pause":
             return ""
         return _NOTHING_SAID.get(self.finish_reason or "", _EMPTY)
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        """The tools it calls.
+        """The tool calls.
 
         Raises:
             LLMResponseError: a call has no id, no name, or arguments that are not a JSON object.
@@ -252,7 +252,7 @@ _EMPTY = "the reply is empty: it has no text and calls nothing; ask again"
 def _as_text(arguments: Any) -> str:
     try:
         return canonical_json(arguments)
-    except ContentError:  # the model is told that it is not JSON
+    except ContentError:  # the model later learns that it is not JSON
         return safe_repr(arguments).encode("utf-8", "replace").decode()
 
 
@@ -292,7 +292,7 @@ def finish_of_reply(response: dict[str, Any]) -> str:
 
 
 def counts_of(usage: dict[Any, Any]) -> dict[str, Any]:
-    """Return the provider's counts, without those that have no JSON form: the reply is worth more than its bill."""
+    """Return the provider's counts, without values that have no JSON form. A bad count must not lose the reply."""
     found: dict[str, Any] = {}
     for name, number in usage.items():
         with suppress(ContentError):

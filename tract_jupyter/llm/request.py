@@ -24,13 +24,13 @@ class ModelRequest:
     Attributes:
         messages: the conversation, in OpenAI's shape.
         model: the provider's name of the model.
-        stream: whether the reply comes in pieces.
-        options: the options without those below. A dialect may take some out.
-        blocks: gives the raw blocks of earlier replies.
-        tools: the tools; empty if there are none.
-        limit: the token limit of the reply; None without one.
-        has_new_limit: whether the caller used `max_completion_tokens`.
-        resend_reasoning: whether the server wants the text of the reasoning back; None if the caller does not say.
+        stream: True to stream the reply.
+        options: the options without the fields below. A dialect may remove some.
+        blocks: returns the raw blocks of earlier replies.
+        tools: the tools, possibly empty.
+        limit: the token limit of the reply; None without a limit.
+        has_new_limit: True if the caller used `max_completion_tokens`.
+        resend_reasoning: True if the server wants the text of the reasoning back; None if the caller does not say.
     """
 
     messages: list[dict[str, Any]]
@@ -50,11 +50,11 @@ class ModelRequest:
         """Read the options of a call.
 
         Raises:
-            LLMConfigError: the limits differ, or a tool must be called and there are no tools.
+            LLMConfigError: the limits differ, or a tool must be called but there are no tools.
         """
         options = dict(options)
         for name in ("model", "stream"):
-            options.pop(name, None)  # whether it is a stream is not for the caller to say
+            options.pop(name, None)  # the caller does not decide about streaming
         tools = list(options.pop("tools", None) or ())
         if not tools:
             choice, *_ = (options.pop(name, None) for name in _NEED_TOOLS)
@@ -73,7 +73,7 @@ class ModelRequest:
         )  # fmt: skip
 
     def refuse(self, names: Iterable[str], dialect: str) -> None:
-        """Take out options without a value.
+        """Remove options without a value.
 
         Raises:
             LLMConfigError: one of them has a value.
@@ -83,12 +83,12 @@ class ModelRequest:
                 raise cannot_send(f"the option {name}", dialect, "leave it out")
 
     def named_choice(self) -> str | None:
-        """Return the name of the tool that must be called, in the words of chat completions; None if none is named."""
+        """Return the name of the tool that must be called, from the options of chat completions; None without one."""
         choice = self.options.get("tool_choice")
         function = choice.get("function") if isinstance(choice, dict) else None
         return function.get("name") if isinstance(function, dict) else None
 
 
 def cannot_send(what: str, dialect: str, advice: str) -> LLMConfigError:
-    """Return the error for something that a dialect has no place for."""
+    """Return the error for a part that a dialect cannot express."""
     return LLMConfigError(f"{dialect} has no place for {what}, so nothing was sent; {advice}")

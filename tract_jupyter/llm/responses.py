@@ -1,6 +1,6 @@
-"""OpenAI's Responses, without which its reasoning models have no tools.
+"""OpenAI's Responses API. OpenAI's reasoning models can use tools only with this API.
 
-Nothing is stored with the provider: each request has all of the conversation, and what the model thought comes back
+The provider stores nothing: each request contains the whole conversation, and the model's reasoning comes back
 encrypted. References: https://platform.openai.com/docs/api-reference/responses, /docs/guides/reasoning. Documented in
 docs/models.md.
 """
@@ -44,17 +44,17 @@ _ENDED: Final = frozenset(
     {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
 )
 _CHAT_ONLY: Final = ("frequency_penalty", "presence_penalty", "seed", "stop", "logit_bias", "logprobs", "n")
-# models that do not reason refuse to be asked for it
+# models without reasoning refuse reasoning options
 _NO_REASONING: Final = re.compile(r"gpt-[34](?!\d)|chatgpt-|-chat-latest")
 _ENCRYPTED: Final = "reasoning.encrypted_content"
 
 
 class ResponsesClient(HTTPClient):
-    """A client of OpenAI's Responses; see `models.LLMClient`. Threads may share it.
+    """A thread-safe client for OpenAI's Responses API; see `models.LLMClient`.
 
-    Messages, tools and options come in the shape of chat completions and are translated; options of Responses
-    (`reasoning`, `text`, `include`, ...) are sent as they are. `base_url` ends with the version. The key is that of the
-    environment variable `OPENAI_API_KEY` if none is given; the arguments are those of every `HTTPClient`.
+    The client translates messages, tools and options from the shape of chat completions. It sends options of Responses
+    (`reasoning`, `text`, `include`, ...) unchanged. `base_url` ends with the version. The default key comes from the
+    environment variable `OPENAI_API_KEY`. The arguments are the same as for every `HTTPClient`.
     """
 
     dialect: ClassVar[Dialect] = "responses"
@@ -112,7 +112,7 @@ class ResponsesClient(HTTPClient):
 
 
 def _options(request: ModelRequest) -> dict[str, Any]:
-    """Return the options by the names of Responses. What has none of chat completions is passed on."""
+    """Return the options with the names of the Responses API. Other options are passed on unchanged."""
     request.refuse(_CHAT_ONLY, _NAME)
     options = request.options
     if request.limit is not None:
@@ -121,7 +121,7 @@ def _options(request: ModelRequest) -> dict[str, Any]:
         options.pop(name, None) for name in ("reasoning_effort", "response_format", "verbosity")
     )
     if effort is not None:
-        # a summary is all of the reasoning that people can read
+        # only the summary of the reasoning is readable
         summary = {} if effort == "none" else {"summary": "auto"}
         options["reasoning"] = {"effort": effort, **summary, **(options.get("reasoning") or {})}
     text = {
@@ -149,13 +149,13 @@ def _tool(tool: dict[str, Any]) -> dict[str, Any]:
     function = tool.get("function")
     if not isinstance(function, dict):
         return tool  # one of Responses' own
-    # strict if left out, which would change schemas that were not made for it
+    # the default is strict, which would change schemas that are not made for it
     sent = {"type": "function", "parameters": None, "strict": False, **function}
     return {name: value for name, value in sent.items() if value is not None or name == "parameters"}
 
 
 def _translated(messages: Sequence[dict[str, Any]], blocks: SentBlocks) -> dict[str, Any]:
-    """Return `instructions` and `input`: what the system says first are the instructions."""
+    """Return `instructions` and `input`. The first system messages become the instructions."""
     instructions: list[str] = []
     items: list[dict[str, Any]] = []
     for message in with_own_ids(messages):
@@ -181,7 +181,7 @@ def _translated(messages: Sequence[dict[str, Any]], blocks: SentBlocks) -> dict[
 
 
 def _items(message: Mapping[str, Any], blocks: SentBlocks) -> list[dict[str, Any]]:
-    """Return a message of the assistant as items: those that came, if they may be sent here."""
+    """Return an assistant message as items. Use the original items if they may be sent here."""
     calls = [RawCall.of(call, place) for place, call in enumerate(dicts(message.get("tool_calls")))]
     came = blocks.of(message, lambda found: _says_same(found, message, calls))
     if came:
@@ -196,7 +196,7 @@ def _items(message: Mapping[str, Any], blocks: SentBlocks) -> list[dict[str, Any
 
 
 def _says_same(items: Sequence[dict[str, Any]], message: Mapping[str, Any], calls: list[RawCall]) -> bool:
-    """Return True if a message was not changed since its items came, but for ids that no reasoning is bound to."""
+    """Return True if a message is unchanged since its items arrived, except for ids that no reasoning is bound to."""
     came = [item for item in items if item.get("type") == "function_call"]
     made = [(one.get("name"), _call(one, ended="completed")) for one in came]
     same_calls = [(name, RawCall.of(call.to_dict(), 0).sent_values()) for name, call in made] == [
@@ -207,7 +207,7 @@ def _says_same(items: Sequence[dict[str, Any]], message: Mapping[str, Any], call
 
 
 def _as_sent(items: Sequence[dict[str, Any]], calls: list[RawCall]) -> list[dict[str, Any]]:
-    """Return the items of a reply with the ids that its calls have now."""
+    """Return the items of a reply with the current ids of its calls."""
     of_message = iter(calls)
     return [_named(one, next(of_message)) if one.get("type") == "function_call" else one for one in items]
 
@@ -221,10 +221,10 @@ def _output(content: object) -> Any:
 
 
 def _content(content: object) -> Any:
-    """Return the content of a message as Responses take it.
+    """Return the content of a message in the shape of the Responses API.
 
     Raises:
-        LLMConfigError: a part has no place.
+        LLMConfigError: a part cannot be sent.
     """
     if not isinstance(content, list | tuple):
         return content or ""
@@ -249,7 +249,7 @@ def _part(part: Any) -> dict[str, Any]:
 
 
 def _check(reply: Mapping[str, Any], told: Callable[[object], LLMRequestError]) -> None:
-    """Raise the error that a reply tells of."""
+    """Raise the error that a reply reports."""
     error, status = reply.get("error"), str(reply.get("status"))
     if error and status in {"None", "failed", "cancelled"}:
         raise told(error)
@@ -271,7 +271,7 @@ def _text(items: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _reasoning(items: Iterable[Mapping[str, Any]]) -> tuple[str, str]:
-    """Return the readable part of the reasoning, and the field that has it: itself, or else a summary of it."""
+    """Return the readable reasoning and the name of its field: the full text, or else its summary."""
     thoughts = [item for item in items if item.get("type") == "reasoning"]
     for field in ("content", "summary"):
         parts = [part for item in thoughts for part in dicts(item.get(field))]
@@ -290,7 +290,7 @@ def _written(reply: Mapping[str, Any], model: str, *, is_whole: bool = True) -> 
     refusal = sound("".join(_parts_of(items, "refusal", "refusal")))
     finish = finish_of(said, calls=bool(calls), refusal=bool(refusal))
     if status == "incomplete" and finish not in CUT_REASONS:
-        finish = "incomplete"  # for a reason that is not known here
+        finish = "incomplete"  # unknown reason
     reasoning, field = _reasoning(items)
     usage = reply.get("usage")
     usage = usage if isinstance(usage, dict) else {}
@@ -340,7 +340,7 @@ _ARGUMENTS: Final = "response.function_call_arguments.delta"
 
 
 class _ResponseAssembly:
-    """The response put together from the events so far."""
+    """The response assembled from the events so far."""
 
     def __init__(
         self,
@@ -377,7 +377,7 @@ class _ResponseAssembly:
         elif kind == _ARGUMENTS or kind in _DELTAS:
             yield from self._grow(kind, index, event)
         elif not kind.startswith("response."):
-            self._events.append(event)  # the others repeat what these say
+            self._events.append(event)  # other events repeat the content of these
 
     def _add_item(self, index: int, event: Mapping[str, Any], *, is_done: bool) -> Iterator[Delta]:
         item = event.get("item")
@@ -426,18 +426,18 @@ class _ResponseAssembly:
         return self._checked(self._whole(), self._model)
 
     def usage(self) -> object:
-        """Return what was reported of tokens so far."""
+        """Return the provider's token usage so far."""
         return self._response.get("usage")
 
     def partial(self) -> dict[str, Any] | None:
-        """Return what has come."""
+        """Return the received part of the reply."""
         if not self._items and not self._texts:
             return None
         return _written(self._whole(), self._model, is_whole=False).to_dict()
 
 
 def _from_deltas(item: dict[str, Any], texts: dict[str, str]) -> dict[str, Any]:
-    """Return an item of which the end has not come, with what has."""
+    """Return an unfinished item, filled with the received deltas."""
     if item.get("type") == "function_call":
         return {
             **item,

@@ -37,7 +37,7 @@ class FoundSecret(NamedTuple):
     grade: Grade
 
 
-# --- keys that are known by their beginning
+# --- keys with a known prefix
 
 _BRANDED: Final = {  # also within a word
     "OpenAI, Anthropic, OpenRouter": r"sk-(?:ant|proj|svcacct|admin|or-v1|lf|helicone)-[\w-]{15,}"
@@ -96,7 +96,7 @@ _TOKENS: Final = {  # only at the start of a word
 _BEFORE: Final = "(?<![A-Za-z0-9-])"
 _IN_DATA: Final = re.compile(r"[\w+/-]{60}", re.ASCII)
 
-# --- values of which it depends
+# --- values that need a closer check
 
 _NO_VALUE: Final = re.compile(
     r"(?:str|string|int|integer|float|number|bool|boolean|bytes|none|null|nil|any|optional|text|object|required"
@@ -126,7 +126,7 @@ _CLASS_NAME: Final = re.compile(
     r"[A-Z]*\d*(?:[A-Z][a-z]+\d*){2,}|[A-Z]+\d*(?:_[A-Z]+\d*)+|0x[\da-fA-F]{1,40}"
 )
 _CLASSES: Final = (str.islower, str.isupper, str.isdigit)
-_PARTS: Final = frozenset({"secret", "quoted", "plain"})  # groups of patterns that are the secret itself
+_PARTS: Final = frozenset({"secret", "quoted", "plain"})  # groups of patterns that match the secret itself
 _LONG, _SHORTEST, _LONGEST_NAME = 20, 6, 60
 
 
@@ -139,7 +139,7 @@ def _is_mixed(value: str) -> bool:
 
 
 def _is_random(value: str, least: int = 12) -> bool:
-    """Return True if a program seems to have drawn a value."""
+    """Return True if a value looks randomly generated."""
     if any(map(_is_mixed, re.findall(rf"[A-Za-z0-9]{{{least},}}", value))):
         return True
     is_base64 = len(value) >= _LONG and re.fullmatch(r"[A-Za-z0-9+/=]+", value) is not None
@@ -201,7 +201,7 @@ def _grade_of_word(found: re.Match[str]) -> Grade | None:
 
 
 def _grade_of_place(found: re.Match[str]) -> Grade | None:
-    """Grade a text in the place of a password."""
+    """Grade a text in a password's position."""
     if _is_placeholder(found["secret"]):
         return None
     return Grade.CERTAIN if _is_random(found["secret"]) else Grade.DOUBTFUL
@@ -294,7 +294,7 @@ def _name_of(found: re.Match[str]) -> str:
 
 
 def _is_close(found: re.Match[str]) -> bool:
-    """Return True if nothing but a simple operator is between a name and its value."""
+    """Return True if only a simple operator is between a name and its value."""
     operator = found["operator"]
     is_next = "\n" not in operator or found["quoted"] or re.search(r"[|>-]\s*\Z", operator)
     suffix = found["suffix"]
@@ -391,7 +391,7 @@ _VALUES: Final = re.compile(
 _REST: Final = re.compile(r"(?:[^\s\"'\\,;&<>(){}\[\]`|]|,(?=[\w-]{12}))*")
 _ELEMENT: Final = re.compile(r"(?<=[\"'`])\s{0,3},\s{0,40}[\"'`](?P<secret>[^\"'`\n]{6,200})")
 _PEM: Final = r"PRIVATE KEY(?: BLOCK)? ?-{4,5}"
-_BLOCK: Final = (  # PEM, OpenSSH, PGP: to the end of the block, or as far as it goes
+_BLOCK: Final = (  # PEM, OpenSSH, PGP: to the end of the block, or to the end of the text
     rf"-{{4,5}} ?BEGIN [A-Z0-9 ]{{0,40}}{_PEM}(?:[^-]*+(?:-(?!---)[^-]*+)*+-{{4,5}} ?END [A-Z0-9 ]{{0,40}}{_PEM}"
     r"|(?:\s*+[\w+/=]{16,}+)*+)"
 )
@@ -521,11 +521,11 @@ def find_secrets(text: str) -> list[FoundSecret]:
 
 
 def why_not_sent(text: str, *, send_anyway: bool = False) -> str:
-    """Return why a text is not sent, as the middle of a sentence; empty if it can be.
+    """Return the reason not to send a text, as the middle of a sentence. Empty if it can be sent.
 
     Args:
-        text: all of it.
-        send_anyway: the user decided that doubtful secrets are none.
+        text: the whole text.
+        send_anyway: True if the user decided that doubtful secrets are not secrets.
     """
     certain, doubtful = key_lines(text), key_lines(text, Grade.DOUBTFUL)
     if certain:

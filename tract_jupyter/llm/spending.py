@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from tract_jupyter.models import LLMClient
 
 ASSUMED_OUTPUT: Final = 4_096
-"""Tokens of a reply that a budget reckons with where a request has no `max_tokens`."""
-_PER_MESSAGE: Final = 4  # tokens around each, as the context counts them
+"""The tokens of a reply that a budget assumes if a request has no `max_tokens`."""
+_PER_MESSAGE: Final = 4  # extra tokens for each message, as in the context's count
 _LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
 _OWN: Final = frozenset({"cost", "cost_is_estimate", "failed_tries", "estimated_tokens"})
 _REPLIES: Final = ("n", "best_of")
@@ -47,7 +47,7 @@ _SURELY_CUT: Final = 0.7
 
 
 class PromptCutWarning(UserWarning):
-    """A server has read only a part of a prompt, and says nothing of it."""
+    """A server read only a part of a prompt without reporting it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class CostReport:
 
     @classmethod
     def of(cls, lines: Iterable[CostLine], budget: Allowance | None = None) -> CostReport:
-        """Join the lines that are of one model and purpose."""
+        """Merge the lines with the same model and purpose."""
         joined: dict[tuple[str, str, bool], CostLine] = {}
         for line in lines:
             key = (line.model, line.operation, line.cost is None)
@@ -114,12 +114,12 @@ class CostReport:
 
     @property
     def cost(self) -> Cost | None:
-        """What all of it cost; None if a price is unknown."""
+        """The total cost; None if a price is unknown."""
         return None if self.unknown else self.known
 
     @property
     def known(self) -> Cost:
-        """What those requests cost whose price is known."""
+        """The cost of the requests with a known price."""
         return _sum(line.cost for line in self.lines if line.cost is not None)
 
     @property
@@ -129,7 +129,7 @@ class CostReport:
 
     @property
     def requests(self) -> int:
-        """How many requests there were."""
+        """The number of requests."""
         return sum(line.requests for line in self.lines)
 
     @property
@@ -139,7 +139,7 @@ class CostReport:
 
     @property
     def is_estimate(self) -> bool:
-        """Whether some of the tokens are estimates."""
+        """True if some tokens are estimates."""
         return any(line.is_estimate for line in self.lines)
 
     def __str__(self) -> str:
@@ -172,7 +172,7 @@ _TOLD: Final[ContextVar[tuple[list[CostLine], ...]]] = ContextVar("tract_costs_t
 
 @contextmanager
 def costs_of_block() -> Iterator[list[CostLine]]:
-    """Yield the costs of the requests in this block, and in copies of its context: a line for each."""
+    """Yield a list that collects the costs of all requests in this block and in copies of its context, a line each."""
     lines: list[CostLine] = []
     token = _TOLD.set((*_TOLD.get(), lines))
     try:
@@ -182,7 +182,7 @@ def costs_of_block() -> Iterator[list[CostLine]]:
 
 
 class Account:
-    """The usage and cost of a session's requests, and its budget. Its tracts share it, and threads may.
+    """The usage and cost of a session's requests, and its budget. Its tracts share it. This class is thread-safe.
 
     Attributes:
         prices: the prices of models.
@@ -287,7 +287,7 @@ class Account:
 
 
 class _Request(NamedTuple):
-    """One request: who is asked, what is sent, and what for; arguments of `Spending.ask`."""
+    """One request: client, content, model and purpose. See the arguments of `Spending.ask`."""
 
     client: LLMClient
     messages: list[dict[str, Any]]
@@ -302,7 +302,7 @@ class _Request(NamedTuple):
         )  # fmt: skip
 
     def as_sent(self) -> dict[str, Any]:
-        """Return the request as it goes out, where the client says it, and else what the client is given."""
+        """Return the request body if the client has `as_sent`. Otherwise return the client's arguments."""
         options = dict(self.options)
         for name in ("abort", "on_delta"):
             options.pop(name, None)
@@ -316,7 +316,7 @@ class _Request(NamedTuple):
 
 
 class Spending:
-    """Sends the requests of one tract, on the account of its session. Threads may share it.
+    """Sends the requests of one tract, and charges its session's account. This class is thread-safe.
 
     Args:
         count: counts the tokens of a text.
@@ -365,7 +365,7 @@ class Spending:
             return self._asked(request, options)
         line, is_assumed = self._most(request)
         with self.account.reserving(line, is_assumed=is_assumed) as before_retry:
-            if not hasattr(client, "as_sent"):  # it does not say when it tries again
+            if not hasattr(client, "as_sent"):  # it does not report its retries
                 return self._asked(request, options)
 
             def checked(failed: Mapping[str, Any]) -> None:
@@ -375,7 +375,7 @@ class Spending:
             return self._asked(request, {**options, "before_retry": checked})
 
     def _asked(self, request: _Request, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request, and note what it used."""
+        """Send a request and record its usage."""
         came: list[str] = []
         try:
             reply = request.client.chat(request.messages, **_listened(options, came))
@@ -392,7 +392,7 @@ class Spending:
     # --- before
 
     def _most(self, request: _Request) -> tuple[CostLine, bool]:
-        """Return what a request may cost, and whether its output is an assumption."""
+        """Return the maximum cost of a request, and whether its output is an assumption."""
         sent = request.as_sent()
         given, own = output_limit(sent), getattr(request.client, "default_max_tokens", None)
         usage = Usage(self._count_sent(sent), output_tokens=_replies(sent) * (given or own or ASSUMED_OUTPUT))
@@ -402,7 +402,7 @@ class Spending:
     # --- afterwards
 
     def _noted(self, request: _Request, reply: Any) -> Any:
-        """Note the reply, and return it with its cost."""
+        """Record the reply, and return it with its cost."""
         response = reply if isinstance(reply, dict) else {}
         usage = Usage.of(response) if "usage" in response else Usage()
         tries = _failed_tries(response) if "failed_tries" in response else ()
@@ -424,7 +424,7 @@ class Spending:
         return {**response, "usage": {**used, "failed_tries": failed} if failed else used}
 
     def _warn_if_cut(self, request: _Request, read: int) -> None:
-        """Warn, once for each model, if a server has read much less than it was sent."""
+        """Warn, once for each model, if a server read much less than the whole prompt."""
         sent, model = self._tokens_of(request), request.asked.shown
         if model in self._warned or sent < _LEAST_CUT or read >= _SURELY_CUT * sent:
             return
@@ -445,7 +445,9 @@ class Spending:
 
     def _note(self, request: _Request, usage: Usage, response: Mapping[str, Any]) -> Cost | None:
         asked, cost = request.asked, None
-        if asked.provider or asked.base_url or usage.raw or self.account.prices.own:  # else nobody knows one
+        if (
+            asked.provider or asked.base_url or usage.raw or self.account.prices.own
+        ):  # otherwise the price is unknown
             cost = self._cost(request, usage, response)
         self.account.add(request.line(usage, cost, is_estimate=not usage.raw))
         return cost
@@ -461,11 +463,11 @@ class Spending:
         return replace(cost, is_estimate=True) if cost is not None and not usage.raw else cost
 
     def _whole(self, request: _Request, said: Usage) -> Usage:
-        """Return what was reported, or an estimate where that is only a part of it."""
+        """Return the reported usage. If the report is incomplete, return an estimate."""
         return self._usage(request, said, "") if None in (said.input_tokens, said.output_tokens) else said
 
     def _usage(self, request: _Request, said: Usage, written: str) -> Usage:
-        """Estimate what the provider did not say; `written` is what it wrote, as far as that is known."""
+        """Estimate the missing counts of a report. `written` is the known part of the reply's text."""
         output, given = said.output_tokens, said.input_tokens
         total = said.raw.get("total_tokens")
         total = total if is_count(total) else 0
@@ -504,7 +506,7 @@ def _is_ollama(asked: AskedModel) -> bool:
 
 
 def _without_own(usage: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a provider reported, without the names under which the cost is noted here: that is not its to say."""
+    """Return a provider's usage report without our own fields for the cost. A provider must not set them."""
     return {name: value for name, value in usage.items() if name not in _OWN}
 
 
@@ -526,20 +528,20 @@ def _marked(usage: Mapping[str, Any], said: Usage, estimate: Usage, cost: Cost |
 
 
 def _cost_fields(cost: Cost | None) -> dict[str, Any]:
-    """Return the cost of a request from its usage; nothing if it is unknown."""
+    """Return the cost of a request as usage fields. Empty if the cost is unknown."""
     if cost is None:
         return {}
     return {"cost": float(cost.usd), **({"cost_is_estimate": True} if cost.is_estimate else {})}
 
 
 def _failed_tries(response: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return what tries that failed before a reply have used, each with `usage` as a response has it."""
+    """Return the usage of the tries that failed before a reply, each with `usage` as in a response."""
     tries = response.get("failed_tries")
     return [one for one in dicts(tries) if isinstance(one.get("usage"), dict)]
 
 
 def _listened(options: Mapping[str, Any], came: list[str]) -> dict[str, Any]:
-    """Return the options, with an `on_delta` that also keeps what comes."""
+    """Return the options with an `on_delta` that also collects the pieces."""
     on_delta = options.get("on_delta")
     if on_delta is None:
         return dict(options)
@@ -552,14 +554,14 @@ def _listened(options: Mapping[str, Any], came: list[str]) -> dict[str, Any]:
 
 
 def _may_be_billed(error: BaseException) -> bool:
-    """Return True if the provider may have been at work when a request failed: it was ended, or waited for in vain."""
+    """Return True if a failed request may be billed, because it was cancelled, timed out or interrupted."""
     if isinstance(error, LLMRequestError):
         return error.code == CANCELLED or (error.code == "timeout" and not error.is_transient)
     return not isinstance(error, Exception)  # an interrupt
 
 
 def _written(response: Mapping[str, Any]) -> str:
-    """Return all that the model wrote; empty if that cannot be read."""
+    """Return the whole text of a reply. Empty if the reply is not readable."""
     try:
         reply = Reply.of(response)
     except LLMResponseError:
@@ -568,7 +570,7 @@ def _written(response: Mapping[str, Any]) -> str:
 
 
 def output_limit(sent: Mapping[str, Any]) -> int | None:
-    """Return how many tokens a reply may have at most; None if the request does not say."""
+    """Return the maximum number of tokens of a reply; None if the request has no limit."""
     return max(_numbers(sent, _LIMITS), default=None)
 
 
@@ -577,14 +579,14 @@ def _replies(sent: Mapping[str, Any]) -> int:
 
 
 def _numbers(sent: Mapping[str, Any], names: Iterable[str]) -> list[int]:
-    """Return the numbers above 0 that a request gives by these names, also where servers take more options."""
+    """Return the numbers above 0 under these names in a request, including the nested options of some servers."""
     places = [one for one in (sent, sent.get("extra_body"), sent.get("options")) if isinstance(one, dict)]
     given = [number for place in places for name in names if (number := dollars(place.get(name)))]
     return [math.ceil(number) for number in given]
 
 
 def _with_blocks(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a message of which nothing is twice: what it was made of, and not what was read of that."""
+    """Return only the raw blocks of a message, to count its content once."""
     return {"role": message.get("role"), "provider_blocks": message["provider_blocks"]}
 
 
@@ -609,5 +611,5 @@ def _rough_count(text: str) -> int:
 
 
 def _rounded(tokens: int) -> int:
-    """Return a number of tokens that is easily typed, and not smaller."""
+    """Return a number of tokens, rounded up to a full thousand."""
     return -(-tokens // 1_000) * 1_000

@@ -48,7 +48,7 @@ def _lines(parts: Iterable[bytes]) -> Iterator[bytes]:
     rest: list[bytes] = []
     after_cr = False
     for part in parts:
-        # of a CR LF that came apart, the CR has ended the line
+        # the CR of a split CR LF already ended the line
         text = part[1:] if after_cr and part.startswith(b"\n") else part
         after_cr = part.endswith(b"\r") if part else after_cr
         *lines, last = _LINE_END.split(text)
@@ -80,11 +80,11 @@ class Assembly(Protocol):
         ...
 
     def usage(self) -> object:
-        """Return the provider's usage report so far, in its own terms; None if there is none."""
+        """Return the provider's usage report so far, in the provider's terms; None without a report."""
         ...
 
     def partial(self) -> dict[str, Any] | None:
-        """Return the received part of the reply, without `finish_reason`; None if there is none."""
+        """Return the received part of the reply, without `finish_reason`; None if nothing arrived."""
         ...
 
 

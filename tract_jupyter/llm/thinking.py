@@ -54,11 +54,11 @@ class ThoughtAndText(NamedTuple):
 def split_thought(text: str, known: str = "") -> ThoughtAndText:
     """Return the reasoning that a text contains between tags, and the rest. Tags in code or in a sentence are text.
 
-    A text that begins with an opening tag, and has no closing one, was cut within the reasoning.
+    A text with an opening tag at its beginning, but no closing tag, was cut within the reasoning.
 
     Args:
         text: the text of a reply.
-        known: the reasoning that came elsewhere; a closing tag within the text ends none then.
+        known: reasoning from another field. A closing tag within the text then does not end reasoning.
     """
     thoughts, rest, place = [], text, 0
     end = None if _OPENING.match(text.lstrip()) else _lone_end(text, at_start=bool(known))
@@ -169,9 +169,9 @@ def _is_mentioned(before: str, after: str) -> bool:
 
 
 class ThoughtStream:
-    """Deltas in which the reasoning between tags is reasoning, if the text begins with an opening tag.
+    """Deltas that move the text between tags into the reasoning, if the text begins with an opening tag.
 
-    What `split_thought` finds elsewhere in the text can only be known once more of it has come.
+    Reasoning that `split_thought` finds at other places is known only after more text arrives.
     """
 
     def __init__(self) -> None:

@@ -34,7 +34,7 @@ _HEADERS: Final = "headers"
 
 
 class AskedHereWarning(UserWarning):
-    """A request was to be made by a worker, and was made by this process."""
+    """This process made a request that a worker was supposed to make."""
 
 
 class _NotSentError(Exception):
@@ -53,7 +53,7 @@ class Sealed:
 
 @dataclass(frozen=True)
 class _Sent:
-    """A request as a worker has it."""
+    """A request in the form for a worker."""
 
     connection: ModelConnection
     messages: list[dict[str, Any]]
@@ -65,17 +65,17 @@ def ask_from_worker(_number: str, request: Sealed) -> Sealed:
     try:
         sent: _Sent = pickle.loads(request.data)  # noqa: S301 # as the executor itself does
         client = _client_of(sent.connection)
-    except Exception as error:  # noqa: BLE001 # such as a class that only the notebook has, or no key
+    except Exception as error:  # noqa: BLE001 # for example a class that only the notebook has, or a missing key
         return _sealed("not asked", _words(error))
     try:
         reply = client.chat(sent.messages, **sent.options)
     except LLMConfigError as error:
         return _sealed("not asked", _words(error))
-    except Exception as error:  # noqa: BLE001 # a client raises what it likes
+    except Exception as error:  # noqa: BLE001 # a client may raise any error
         return _sealed_error(error)
     try:
         return _sealed("reply", reply)
-    except Exception as error:  # noqa: BLE001 # what is in it raises what it likes
+    except Exception as error:  # noqa: BLE001 # its values may raise any error
         return _sealed_error(LLMRequestError(f"the reply cannot be sent back by the worker: {_words(error)}"))
 
 
@@ -83,7 +83,7 @@ def _client_of(connection: ModelConnection) -> LLMClient:
     if connection.client is not None:
         return connection.client
     key = "" if connection.key is None else connection.key.read(connection.name)
-    # whoever has sent it tries again, so that a budget is looked at before
+    # the sender retries, because it must check the budget first
     return http_client(replace(connection, options={**connection.options, "max_retries": 0}), key)
 
 
@@ -95,7 +95,7 @@ def _sealed_error(error: Exception) -> Sealed:
     try:
         found = _sealed("error", error.with_traceback(None))
         pickle.loads(found.data)  # noqa: S301 # our own bytes: some errors can be written, and not read
-    except Exception:  # noqa: BLE001 # whatever is wrong with it
+    except Exception:  # noqa: BLE001 # any error counts
         return _sealed("error", LLMRequestError(f"a client raised {_words(error)}"))
     return found
 
@@ -105,15 +105,15 @@ def _words(error: BaseException) -> str:
 
 
 class RequestWorkers:
-    """Sends requests from the workers of an executor. Threads may share it.
+    """Sends requests from the workers of an executor. This class is thread-safe.
 
-    A lost worker counts as a lost connection: the request is sent again, as often as the client would. Stop does not
-    reach a worker: a queued request is withdrawn, a running one is not awaited.
+    A lost worker counts as a lost connection, and the client's retries apply. Stop does not reach a worker. It
+    withdraws a queued request and does not wait for a running one.
 
     Args:
         executor: a `ProcessPoolExecutor`, Dask's `client.get_executor()`, ipyparallel's `view.executor`. It belongs to
             the caller, who shuts it down.
-        undo: the line that sends requests from this process again, for messages.
+        undo: the code that turns workers off again, for messages.
     """
 
     def __init__(self, executor: Executor, undo: str) -> None:
@@ -132,10 +132,10 @@ class RequestWorkers:
         return _FromWorkers(self, connection, here)
 
     def send(self, request: Sealed) -> Future[Sealed]:
-        """Have a worker make a request.
+        """Make a request in a worker.
 
         Raises:
-            _NotSentError: the executor does not take it.
+            _NotSentError: the executor does not accept it.
         """
         try:
             with self._lock:  # not every executor may be used by several threads
@@ -155,7 +155,7 @@ class RequestWorkers:
         )
 
     def tell_asked_here(self, name: str, why: str) -> None:
-        """Warn that a request is made by this process; once for each model and reason."""
+        """Warn that this process makes a request, once for each model and reason."""
         with self._lock:
             if (name, why) in self._told:
                 return
@@ -184,7 +184,7 @@ class _FromWorkers:
         before_retry: BeforeRetry | None = None,
         **options: Any,
     ) -> dict[str, Any]:
-        """Ask; see `llm.HTTPClient.chat`. The reply comes as a whole."""
+        """Return the whole reply; see `llm.HTTPClient.chat`."""
         name = self._connection.asked(options.get("model")).shown
         try:
             request = self._sealed(messages, options)
@@ -204,10 +204,10 @@ class _FromWorkers:
         )
 
     def _sealed(self, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> Sealed:
-        """Return a request as it is sent.
+        """Return the request in its sent form.
 
         Raises:
-            _NotSentError: something in it cannot be sent, or should not be.
+            _NotSentError: a part of it cannot be sent, or must not be sent.
         """
         connection = self._connection
         if connection.key is not None and connection.key.given is not None:

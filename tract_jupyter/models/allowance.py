@@ -20,15 +20,15 @@ class Allowance:
     """Limits of requests, calls, tokens, dollars and seconds; None means no limit.
 
     Attributes:
-        steps: requests to the model. The default of a turn is 50.
-        calls: tool calls, including those of scripts.
-        tokens: as the provider reports them, of all requests; estimated if it reports none, or zeros. A request that
-            could exceed them is not sent.
-        usd: money; only for models whose price is known.
-        seconds: from the beginning of the turn, waiting for the user not included; at most a year.
+        steps: requests to the model. The default for a turn is 50.
+        calls: tool calls, including calls of scripts.
+        tokens: tokens of all requests, as reported by the provider. If it reports none, or zeros, they are estimated. A
+            request that could exceed the limit is not sent.
+        usd: US dollars; only for models with a known price.
+        seconds: time from the start of the turn, without waiting for the user. At most a year.
 
     Raises:
-        ContentError: a limit is no number above 0, or of more seconds than a year has.
+        ContentError: a limit is not a number above 0, or `seconds` is longer than a year.
     """
 
     steps: int | None = None

@@ -60,7 +60,7 @@ _ALLOWED: Final = "PNG, JPEG, GIF and WebP images, PDF, and text in UTF-8"
 
 
 def kind_of(media_type: str) -> Kind:
-    """Return what kind of attachment a media type is."""
+    """Return the kind of attachment for a media type."""
     return "image" if media_type in _IMAGES else "PDF" if media_type == PDF else "text"
 
 
@@ -113,7 +113,8 @@ class AttachedFile:
         """Return a file with this name and content.
 
         Raises:
-            AttachmentError: it is empty, too large, of an unsupported type, or its name contradicts its content.
+            AttachmentError: the file is empty, too large or of an unsupported type, or its name contradicts its
+                content.
         """
         told = repr(printable(name, LONGEST_NAME))
         if not data:
@@ -125,7 +126,7 @@ class AttachedFile:
 
     @property
     def text(self) -> str:
-        """A text as a model is sent it: between marks that it cannot hold, under its name; empty for others."""
+        """The text for a model: between marks that it cannot contain, under its name. Empty for other kinds."""
         if self.attachment.kind != "text":
             return ""
         text = self.data.decode("utf-8-sig")
@@ -135,15 +136,15 @@ class AttachedFile:
         ).delimited()
 
     def tokens(self, count: Callable[[str], int]) -> int:
-        """Return its tokens: of a text as `count` counts them, of others an estimate."""
+        """Return the token count: by `count` for a text, an estimate for other kinds."""
         return count(self.text) if self.attachment.kind == "text" else media_tokens(self.data)
 
 
 def check_together(files: Sequence[AttachedFile]) -> None:
-    """Check that one message can carry these.
+    """Check that one message can carry these attachments.
 
     Raises:
-        AttachmentError: they are too many, or too large together.
+        AttachmentError: there are too many, or they are too large together.
     """
     if len(files) > MOST_FILES:
         raise AttachmentError(
@@ -158,14 +159,14 @@ def check_together(files: Sequence[AttachedFile]) -> None:
         )
 
 
-# --- what a file is
+# --- types of files
 
 
 def _type_of(name: str, data: bytes, told: str) -> str:
     """Return the media type of a content.
 
     Raises:
-        AttachmentError: it cannot be attached, or the name says otherwise.
+        AttachmentError: the content cannot be attached, or it contradicts the name.
     """
     suffix = PurePath(name).suffix.lower()
     found = _binary_type(data) or _text_type(suffix, data)
@@ -227,7 +228,7 @@ def _check_size(media_type: str, data: bytes, told: str) -> None:
 
 
 def too_large(told: str, size: int, kind: Kind | None = None) -> AttachmentError:
-    """Return the error for a file of that many bytes, or more."""
+    """Return the error for a file with at least this many bytes."""
     if kind == "text":
         return AttachmentError(
             f"{told} has {size:,} bytes, and a text has at most {MOST_TEXT:,}, so it was not attached; attach the part "
@@ -245,7 +246,7 @@ _LEAST_TOKENS, _MOST_TOKENS = 85, 1_600  # of an image
 _LONGEST_EDGE: Final = 1_568  # pixels; providers scale images down to it
 _PIXELS_PER_TOKEN: Final = 750
 _TOKENS_PER_PAGE: Final = 2_000  # of a PDF: its text, and its picture
-_BYTES_PER_PAGE: Final = 50_000  # where no pages are found
+_BYTES_PER_PAGE: Final = 50_000  # if no pages are found
 _PAGE: Final = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
 
 
@@ -266,7 +267,7 @@ def media_tokens(data: bytes) -> int:
 
 
 def image_pixels(data: bytes) -> tuple[int, int] | None:
-    """Return width and height as the header of an image has them; None if it has none."""
+    """Return width and height from an image's header; None if the header is not readable."""
     try:
         found = _pixels(data)
     except IndexError:
@@ -296,7 +297,11 @@ def _webp_pixels(data: bytes) -> tuple[int, int] | None:
     return None
 
 
-_FRAMES: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # the segments that begin a JPEG's frame
+_FRAMES: Final = frozenset(range(0xC0, 0xD0)) - {
+    0xC4,
+    0xC8,
+    0xCC,
+}  # the segments at the start of a JPEG frame
 _ALONE: Final = frozenset({0x01, *range(0xD0, 0xDA)}) - {0xD9}  # markers without a segment
 
 
@@ -329,7 +334,7 @@ def _part(data: bytes, at: int, length: int) -> bytes:
     return data[at : at + length]
 
 
-# --- what a model is sent
+# --- the form for a model
 
 
 def no_reader(sha256: str) -> bytes:
@@ -344,7 +349,7 @@ def no_reader(sha256: str) -> bytes:
 
 
 def named_text(attachments: Iterable[Attachment], text: str) -> str:
-    """Return a text with a line before it for each attachment that it comes with: its name, type and size."""
+    """Return a text, preceded by one line for each of its attachments: name, type and size."""
     return "\n".join([*map(str, attachments), *([text] if text else [])])
 
 
@@ -371,7 +376,7 @@ def _sent_part(file: AttachedFile) -> dict[str, Any]:
 
 
 def anthropic_block(part: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return an image or a PDF, in OpenAI's shape with its data, as a block of Anthropic's; None for any other part."""
+    """Return an image or a PDF with data in OpenAI's shape as Anthropic's block; None for any other part."""
     file = part.get("file")
     given = part.get("image_url") if part.get("type") == "image_url" else file
     url = given.get("url") or given.get("file_data") if isinstance(given, dict) else given
@@ -397,13 +402,14 @@ _DATA_URL: Final = re.compile(r"data:([\w/+.-]+);base64,(.*)", re.DOTALL)
 def with_parts(
     messages: Iterable[Mapping[str, Any]], read: Reader, *, with_results: bool = True
 ) -> list[Any]:
-    """Return messages as they go to a client: with the bytes of the attachments that they name.
+    """Return messages in the form for a client: with the bytes of their attachments.
 
-    Attachments of tool results follow the results in a message of the user. Not every dialect allows them within.
+    Attachments of tool results follow the results in a user message, because some dialects do not allow them in
+    results.
 
     Args:
         messages: in the form between packages, some with `attachments`.
-        read: gives the bytes of a hash.
+        read: returns the bytes of a hash.
         with_results: also send the attachments of tool results.
     """
     made: list[Any] = []

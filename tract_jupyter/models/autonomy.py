@@ -9,14 +9,14 @@ from tract_jupyter.models.text import brief_repr
 
 
 class AutonomyLevel(StrEnum):
-    """The levels, the lowest first."""
+    """The levels, lowest first."""
 
     MANUAL = "manual"
-    """It is told, and not done."""
+    """The action is reported, but it does not run."""
     COLLABORATIVE = "collaborative"
-    """A person is asked; what only reads is free."""
+    """The action needs the user's approval. A read-only action runs freely."""
     AUTONOMOUS = "autonomous"
-    """It is done; about what destroys a person is asked still, unless the owner of the ceiling said otherwise."""
+    """The action runs. A destructive action still needs the user's approval, unless the ceiling's owner waived it."""
 
     @property
     def rank(self) -> int:

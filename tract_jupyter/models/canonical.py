@@ -31,7 +31,7 @@ def _encoder() -> Any:
 
 _encode: Final[Callable[[Any, int], Iterable[str]]] = _encoder()
 _LEAVES: Final = frozenset({str, int, float, bool, type(None)})
-_DEEPEST: Final = 200  # what can be written from a shallow stack must be readable from a deep one
+_DEEPEST: Final = 200  # data written from a shallow stack must be readable from a deep stack
 
 
 def canonical_json(value: Any) -> str:

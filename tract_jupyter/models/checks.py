@@ -1,4 +1,4 @@
-"""Checks of arguments. Each refuses an unknown value before anything is changed."""
+"""Checks of arguments. Each check refuses an unknown value before anything changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_limit(limit: object, *, error: type[TractError] = ContentError) -> int
     """Return the limit; a negative one counts as 0.
 
     Raises:
-        TractError: it is not a whole number; the type is `error`.
+        TractError: the limit is not a whole number. The type is `error`.
     """
     if type(limit) is not int:
         raise error(f"limit is a whole number, such as 20, not {brief_repr(limit)}")
@@ -26,10 +26,10 @@ def check_limit(limit: object, *, error: type[TractError] = ContentError) -> int
 
 
 def check_text(text: object, what: str, *, error: type[TractError] = ContentError) -> str:
-    """Return the text if it is one. `what` names it in the error.
+    """Return the value if it is a text. `what` names it in the error.
 
     Raises:
-        TractError: the value is not allowed; of the type `error`.
+        TractError: the value is not a text. The type is `error`.
     """
     if not isinstance(text, str):
         raise error(f"{what} is a text, not {brief_repr(text)}")
@@ -37,17 +37,17 @@ def check_text(text: object, what: str, *, error: type[TractError] = ContentErro
 
 
 def check_dict(value: object, what: str) -> None:
-    """Check that something is a dict, as all that is kept by name.
+    """Check that a value is a dict.
 
     Raises:
-        ContentError: the value is not allowed.
+        ContentError: the value is not a dict.
     """
     if not isinstance(value, dict):
         raise ContentError(f'{what} is a dict such as {{"key": "value"}}, not {brief_repr(value)}')
 
 
 def check_budget(budget: object) -> None:
-    """Check that something can be the budget of a tract; None is no limit.
+    """Check that a value can be the budget of a tract. None means no limit.
 
     Raises:
         ContentError: the value is not allowed.
@@ -59,7 +59,7 @@ def check_budget(budget: object) -> None:
 
 
 def check_choice(given: object, choices: Collection[str], what: str) -> None:
-    """Check that something is one of a few words.
+    """Check that a value is one of a few words.
 
     Raises:
         ContentError: the value is not allowed.
@@ -69,10 +69,10 @@ def check_choice(given: object, choices: Collection[str], what: str) -> None:
 
 
 def several(given: object, what: str, *, error: type[TractError] = ContentError) -> list[Any]:
-    """Return the given items as a list. A single text stands for a list of one.
+    """Return the items as a list. A single text counts as a list of one.
 
     Raises:
-        TractError: it is not a list; of the type `error`.
+        TractError: the value is not iterable. The type is `error`.
     """
     if isinstance(given, str):
         return [given]
@@ -82,10 +82,10 @@ def several(given: object, what: str, *, error: type[TractError] = ContentError)
 
 
 def listed(given: object, what: str, *, error: type[TractError] = ContentError) -> list[str]:
-    """Return the given texts as a list. A single text stands for a list of one.
+    """Return the texts as a list. A single text counts as a list of one.
 
     Raises:
-        TractError: it is not a list, or something in it is not a text; of the type `error`.
+        TractError: the value is not a list of texts. The type is `error`.
     """
     texts = several(given, what, error=error)
     for text in texts:
@@ -120,10 +120,10 @@ _NO_REASON = "the validator turned it down, and did not say why"
 
 
 def check_tag(tag: object) -> None:
-    """Check that something can be a tag.
+    """Check that a value can be a tag.
 
     Raises:
-        ContentError: it is no text, empty, or longer than 255 characters.
+        ContentError: the value is not a text, is empty, or is longer than 255 characters.
     """
     if not isinstance(tag, str) or not tag.strip() or len(tag) > 255:  # noqa: PLR2004 # the column's width
         raise ContentError(f"{tag!r} is no tag; use a text of 1 to 255 characters")
@@ -131,10 +131,10 @@ def check_tag(tag: object) -> None:
 
 
 def check_words(text: str) -> None:
-    """Check that every database can keep a text.
+    """Check that every database can store a text.
 
     Raises:
-        ContentError: it is no Unicode, or has a NUL.
+        ContentError: the text is not valid Unicode, or has a NUL.
     """
     canonical_json(text)
     if "\0" in text:
@@ -146,7 +146,7 @@ LONGEST_YAML: Final = 32_000
 
 
 def twice_in(given: Iterable[Any]) -> Any | None:
-    """Return the first thing that comes a second time; None if nothing does."""
+    """Return the first duplicate item; None without duplicates."""
     seen: set[Any] = set()
     for one in given:
         if one in seen:

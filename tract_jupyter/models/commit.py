@@ -48,7 +48,7 @@ class CommitInfo(NamedTuple):
     token_count: int
     token_counter: str
     generation: int
-    """How many commits come before it."""
+    """The number of earlier commits."""
     created_at: datetime
     metadata: dict[str, Any]
     generation_config: dict[str, Any]
@@ -71,7 +71,7 @@ class CommitInfo(NamedTuple):
 
     @property
     def short_hash(self) -> str:
-        """The first eight digits, which people read."""
+        """The first eight digits, for display."""
         return self.commit_hash[:8]
 
     def __repr__(self) -> str:
@@ -90,13 +90,13 @@ class BranchInfo:
 
 
 class Correction(NamedTuple):
-    """By what factor a provider counts otherwise than was estimated. A corrected figure is still an estimate."""
+    """The factor between a provider's count and the estimate. A corrected figure is still an estimate."""
 
     model: str
     factor: float
 
     def of(self, tokens: int) -> int:
-        """Return an estimate as the provider would presumably count it."""
+        """Return an estimate, corrected by the factor."""
         return round(tokens * self.factor)
 
 

@@ -1,4 +1,4 @@
-"""Plans, costs and results of compression, expansion, and of leaving out or shortening what tools answered."""
+"""Plans, costs and results of compression, expansion, and of skipping or shortening tool results."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 COMPRESSED_FROM: Final = "compressed_from"
-"""The metadata of a summary that names the history and the commits that it stands for."""
+"""The metadata of a summary that names the original history and commits."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompressGroup:
-    """Messages next to each other that one summary takes the place of."""
+    """Adjacent messages that one summary replaces."""
 
     commits: tuple[str, ...]
     """Their commits in order, with the skipped ones among them."""
     messages: tuple[Message, ...]
-    """Those that are compiled."""
+    """The compiled messages."""
     criteria: tuple[dict[str, Any], ...] = ()
     """The parts of important messages that the summary must keep: `instructions`, `match_patterns`, `match_mode`."""
 
@@ -55,13 +55,13 @@ class Price:
     read_anew: int
     """The tokens that the next call reads at the full price: the first summary and all after it."""
     summarizer_input: int
-    """The tokens that a summarizer reads; 0 if the summaries are given."""
+    """The tokens that a summarizer reads; 0 if the caller provides the summaries."""
     summarizer_output: int
     """The tokens that a summarizer writes; an estimate."""
     cached_read: float
-    """The price of a cached token, as a part of that of an input token."""
+    """The price of a cached token, as a fraction of the price of an input token."""
     output_price: float
-    """The price of a token that the summarizer writes, as a multiple of that of an input token."""
+    """The price of a token that the summarizer writes, as a multiple of the price of an input token."""
     token_source: str
 
     @property
@@ -72,7 +72,7 @@ class Price:
 
     @property
     def pays_back_after(self) -> int | None:
-        """The number of calls after which it has cost less than it saved; None if it never will."""
+        """The number of calls after which the savings exceed the cost; None if they never do."""
         gained = self.saved_per_call * self.cached_read
         return max(1, math.ceil(self.once / gained)) if gained > 0 else None
 
@@ -112,11 +112,11 @@ class CompressPlan:
     price: Price
     before: CompiledContext
     after: CompiledContext
-    """The context as it would be; a summary that is not known yet is a placeholder with an estimate of its tokens."""
+    """The context after the compression. A missing summary is a placeholder with an estimate of its tokens."""
     diff: DiffResult
-    """From `before` to `after`."""
+    """The difference between `before` and `after`."""
     is_estimate: bool
-    """True if summaries are still to be written."""
+    """True if summaries are not written yet."""
 
     def __str__(self) -> str:
         count = sum(len(group.messages) for group in self.groups)
@@ -132,18 +132,18 @@ class CompressResult:
 
     branch: str
     old_head: str
-    """Where the original history ends; `checkout` it, or `expand` a summary."""
+    """The end of the original history. `checkout` it, or `expand` a summary."""
     new_head: str
     source_commits: tuple[tuple[str, ...], ...]
-    """The commits that each summary stands for."""
+    """The original commits of each summary."""
     summary_commits: tuple[str, ...]
     """The commit of each summary."""
     preserved_commits: tuple[str, ...]
-    """The original commits of the range that stayed; `copies` tells their new hashes."""
+    """The original commits of the range that stayed. `copies` has their new hashes."""
     copies: dict[str, str]
-    """The new hash of each commit that was placed anew."""
+    """The new hash of each copied commit."""
     tokens_before: int
-    """Of the whole context."""
+    """The tokens of the whole context before."""
     tokens_after: int
     token_source: str
 
@@ -171,11 +171,11 @@ class ExpandResult:
     summary_commit: str
     """The commit that was expanded."""
     restored: tuple[str, ...]
-    """The commits of the messages that are back, in order; copies of the originals."""
+    """The commits of the restored messages, in order. They are copies of the originals."""
     copies: dict[str, str]
-    """The new hash of each commit that was placed anew, originals included."""
+    """The new hash of each copied commit, including originals."""
     tokens_before: int
-    """Of the whole context."""
+    """The tokens of the whole context before."""
     tokens_after: int
 
     def __str__(self) -> str:
@@ -186,14 +186,14 @@ class ExpandResult:
 
 @dataclass(frozen=True, slots=True)
 class GCResult:
-    """The commits that were removed; with `dry_run`, those that would be."""
+    """The removed commits; with `dry_run`, the commits to remove."""
 
     commits: tuple[str, ...]
     """The removed commits, oldest first."""
     blobs: int
-    """How many contents and tool schemas nobody uses any more."""
+    """The number of unused contents and tool schemas."""
     bytes: int
-    """Their size. The store uses the space again; its file does not shrink."""
+    """Their size. The store reuses the space, but its file does not shrink."""
     tokens: int
     """The tokens of the removed commits, as they were counted."""
     reflog_entries: int
@@ -208,7 +208,7 @@ class GCResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolTurn:
-    """A message that calls tools, and the answers there are, in order."""
+    """A message that calls tools, and the existing answers, in order."""
 
     call: CommitInfo
     results: tuple[CommitInfo, ...]
@@ -217,7 +217,7 @@ class ToolTurn:
 
     @property
     def commits(self) -> tuple[str, ...]:
-        """The commits of call and answers."""
+        """The commits of the call and its answers."""
         return (self.call.commit_hash, *(result.commit_hash for result in self.results))
 
 

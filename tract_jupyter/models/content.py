@@ -68,7 +68,7 @@ class InstructionContent(Content):
 
 
 class DialogueContent(Content):
-    """A turn of the conversation. One of the user may have attachments, whose bytes lie in the store."""
+    """A turn of the conversation. A user's turn may have attachments. The store has their bytes."""
 
     content_type: Literal["dialogue"] = "dialogue"
     role: Role
@@ -103,7 +103,7 @@ class ToolIOContent(Content):
 
 
 class ReasoningContent(Content):
-    """A model's reasoning; left out of the compiled context unless asked for."""
+    """A model's reasoning. By default, the compiled context omits it."""
 
     content_type: Literal["reasoning"] = "reasoning"
     text: str
@@ -156,18 +156,18 @@ _NAME_LENGTH = 64  # the column's width
 
 
 class ContentTypes:
-    """The content types that can be committed: the eight, and those that were registered."""
+    """The content types that can be committed: the eight built-in types and the registered ones."""
 
     def __init__(self) -> None:
         self._custom: dict[str, type[BaseModel]] = {}
 
     def register(self, name: str, model: type[BaseModel]) -> None:
-        """Register a content type of the user.
+        """Register a user's content type.
 
-        Its message is the field `text` of the model if there is one, else all fields as JSON.
+        The text of its message is the field `text` of the model if it exists, or else all fields as JSON.
 
         Raises:
-            ContentError: the name is taken, too long or not an identifier, or this is not a pydantic model.
+            ContentError: the name exists, is too long or is not an identifier, or `model` is not a pydantic model.
         """
         if not (isinstance(name, str) and name.isidentifier() and len(name) <= _NAME_LENGTH):
             raise ContentError(
@@ -242,7 +242,7 @@ def validate_content(content: Content | dict[str, Any]) -> Content:
 
 
 def _validated_or_told(content: Content | dict[str, Any]) -> Content:
-    """Have all types look at a content, for what the error says of it."""
+    """Validate a content against all types, for a better error."""
     try:
         valid: Content = _of_any_type().validate_python(content)
     except ValidationError as error:
@@ -293,7 +293,7 @@ def attachments_of(content: Mapping[str, Any]) -> tuple[Attachment, ...]:
 
 
 def told_text(content: Mapping[str, Any]) -> str:
-    """Return the text of the message as a person reads it: with a line before it for each attachment."""
+    """Return the text of the message for display: one line for each attachment, then the text."""
     return named_text(attachments_of(content), text_of(content))
 
 
@@ -314,7 +314,7 @@ def text_of(content: Mapping[str, Any]) -> str:
 
 
 def _tool_text(payload: Mapping[str, Any]) -> str:
-    """Return the text that the tool gave, or the payload as JSON."""
+    """Return the tool's text, or the payload as JSON."""
     only = payload.get("content") if len(payload) == 1 else None
     return only if isinstance(only, str) else canonical_json(payload)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 PROVIDER_FIELDS: Final = "provider_fields"
-"""Metadata key of a reply: the provider's data besides text and calls; see docs/models.md."""
+"""Metadata key of a reply: the provider's data except text and calls; see docs/models.md."""
 
 
 class Message(NamedTuple):
@@ -61,11 +61,11 @@ class Message(NamedTuple):
 
     @property
     def told(self) -> str:
-        """The text for display: each attachment is a line before it, with its name."""
+        """The text for display. Each attachment is a line with its name before the text."""
         return named_text(self.attachments, self.content) if self.attachments else self.content
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the shape that OpenAI's chat completions take; of attachments only their names."""
+        """Return the message in the shape of OpenAI's chat completions. Attachments are only names."""
         return openai_message(self)
 
 
@@ -96,7 +96,7 @@ class CompiledContext:
 
     @property
     def commit_count(self) -> int:
-        """The number of commits that are visible: one for each message."""
+        """The number of visible commits: one for each message."""
         return len(self.messages)
 
     @property
@@ -111,11 +111,11 @@ class CompiledContext:
 
     @property
     def generation_configs(self) -> tuple[Mapping[str, Any], ...]:
-        """The model and parameters that each message was made with."""
+        """The model and parameters of each message."""
         return tuple(message.generation_config for message in self.messages)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Return the messages as OpenAI's chat completions take them, each answer of a tool right after its call."""
+        """Return the messages in the shape of OpenAI's chat completions. Each tool answer directly follows its call."""
         return openai_messages(self.messages, self.read)
 
     def to_openai(self) -> list[dict[str, Any]]:
@@ -123,7 +123,7 @@ class CompiledContext:
         return self.to_dicts()
 
     def to_anthropic(self) -> dict[str, Any]:
-        """Return `system` and `messages` as Anthropic's API takes them, with tool_use and tool_result blocks."""
+        """Return `system` and `messages` for Anthropic's API, with tool_use and tool_result blocks."""
         return anthropic_messages(self.messages, self.read)
 
     def to_openai_params(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class CompiledContext:
 
     def pprint(self, style: Style = "table") -> None:
         """Print the context: as a `table` with a line for each message, shorter as `compact`, or in full as `chat`."""
-        print(context_text(self, style))  # noqa: T201 # that is what it is for
+        print(context_text(self, style))  # noqa: T201 # this method prints
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -170,7 +170,7 @@ def commit_text(info: CommitInfo, text: str, tags: Iterable[str]) -> str:
 
 
 def context_text(context: CompiledContext, style: Style = "table") -> str:
-    """Return a context as text: `table` has a line for each message, `compact` a shorter one, `chat` the whole of them.
+    """Return a context as text: `table` has one line per message, `compact` is shorter, and `chat` has the full texts.
 
     Raises:
         ContentError: the style is unknown.

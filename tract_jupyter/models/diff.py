@@ -28,7 +28,7 @@ class MessageDiff:
         """The new message, or the old one if it was removed.
 
         Raises:
-            ContentError: it has neither.
+            ContentError: both are None.
         """
         message = self.old if self.new is None else self.new
         if message is None:
@@ -39,7 +39,7 @@ class MessageDiff:
 
     @property
     def token_delta(self) -> int:
-        """The tokens that the new message takes more than the old one."""
+        """The new message's tokens minus the old message's tokens."""
         return (self.new.token_count if self.new else 0) - (self.old.token_count if self.old else 0)
 
 
@@ -105,7 +105,7 @@ class DiffResult:
 
 
 def show_delta(delta: int, source: str) -> str:
-    """Return a difference of tokens as it is shown: with its sign, and `≈` where it is an estimate."""
+    """Return a token difference for display, with its sign. An estimate begins with `≈`."""
     if delta == 0:
         return "±0"
     sign = "+" if delta > 0 else "−"  # noqa: RUF001 # a minus

@@ -31,27 +31,27 @@ class ConflictKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """One message that both sides have, and on which they collide."""
+    """A message on both sides with conflicting changes."""
 
     kind: ConflictKind
     target: str
     """The hash of the commit that made the message."""
     base: dict[str, Any]
-    """Its content by what both sides have."""
+    """Its content in the common history."""
     ours: dict[str, Any] | None
-    """Its content on the current branch; None where that leaves it out."""
+    """Its content on the current branch; None if the branch skips it."""
     theirs: dict[str, Any] | None
     ours_commit: str
-    """The commit that says so: the original, an edit or an annotation."""
+    """The commit with this content: the original, an edit or an annotation."""
     theirs_commit: str
     is_blocking: bool = True
-    """True if nothing is written until it is decided."""
+    """True if the operation writes nothing before a decision."""
     appended: tuple[str, ...] = ()
-    """Of `edit_plus_append`: the messages that the other side wrote with the text before."""
+    """For `edit_plus_append`: the messages that the other side wrote after the old text."""
 
     @property
     def key(self) -> str:
-        """A name that stays the same as long as the two sides do."""
+        """A key that stays the same while the two sides do not change."""
         return f"{self.kind}:{self.target[:12]}"
 
     @property
@@ -93,7 +93,7 @@ class Action(StrEnum):
 class Resolution:
     """A decision about a conflict: `Resolution("ours")`, `Resolution.text("the text of both")`, ...
 
-    `ours` and `theirs` take one side's version, `skip` leaves the message out, `abort` gives the whole operation up.
+    `ours` and `theirs` take one side's version, `skip` leaves the message out, `abort` cancels the whole operation.
     """
 
     action: Action | str
@@ -102,7 +102,7 @@ class Resolution:
     reason: str = ""
 
     def __post_init__(self) -> None:
-        """Check that there is a replacement where one is needed."""
+        """Check that `replace`, and only `replace`, has a replacement."""
         object.__setattr__(self, "action", Action(self.action))
         if (self.action is Action.REPLACE) != (self.replacement is not None):
             raise HistoryError(
@@ -111,20 +111,20 @@ class Resolution:
 
     @classmethod
     def text(cls, text: str, reason: str = "") -> Resolution:
-        """Give the message another text."""
+        """Return a decision that replaces the message's text."""
         return cls(Action.REPLACE, text, reason)
 
     @classmethod
     def content(cls, content: dict[str, Any] | BaseModel, reason: str = "") -> Resolution:
-        """Give the message another content: a model, or its dict with a `content_type`."""
+        """Return a decision that replaces the message's content: with a model, or with a dict with a `content_type`."""
         return cls(Action.REPLACE, content, reason)
 
 
 class MergeType(StrEnum):
     """The way in which two histories were joined.
 
-    `fast_forward`: the branch just moved. `clean`: a merge commit, nothing to decide. `conflict`: something had to be
-    decided, or in a preview has to be.
+    `fast_forward`: the branch moved forward. `clean`: a merge commit without conflicts. `conflict`: at least one
+    conflict needed a decision, or in a preview needs one.
     """
 
     FAST_FORWARD = "fast_forward"
@@ -138,23 +138,23 @@ class MergeResult:
 
     merge_type: MergeType
     source_branch: str
-    """The branch that is merged."""
+    """The merged branch."""
     target_branch: str
-    """The branch it is merged into."""
+    """The branch that receives the merge."""
     base: str
     """The nearest common ancestor; the newest if there are several."""
     bases: tuple[str, ...]
     incoming: tuple[str, ...]
-    """The commits that the source brings, in the order of the context."""
+    """The commits from the source, in the order of the context."""
     conflicts: tuple[Conflict, ...] = ()
-    """Also those that are only warnings."""
+    """The conflicts, including warnings."""
     resolutions: dict[str, Resolution] = field(default_factory=dict)
     """The decisions, by the conflict's key."""
     merge_commit: str | None = None
     commits: tuple[str, ...] = ()
-    """The commits that were written: the merge, then those that carry out the decisions."""
+    """The written commits: the merge, then the commits that apply the decisions."""
     head: str | None = None
-    """Where the branch points afterwards; None in a preview."""
+    """The branch's tip after the merge; None in a preview."""
 
     @property
     def blocking(self) -> tuple[Conflict, ...]:
@@ -183,7 +183,7 @@ class RebaseResult:
     rebase_type: RebaseType
     branch: str
     target_branch: str
-    """The branch whose tip the commits are on now."""
+    """The branch whose tip the commits now follow."""
     base: str
     """The nearest common ancestor before."""
     old_head: str
@@ -191,7 +191,7 @@ class RebaseResult:
     copies: dict[str, str] = field(default_factory=dict)
     """The copy of each own commit, oldest first. The originals stay addressable."""
     commits: tuple[str, ...] = ()
-    """The commits that were written: the copies, then those that carry out the decisions."""
+    """The written commits: the copies, then the commits that apply the decisions."""
     conflicts: tuple[Conflict, ...] = ()
     resolutions: dict[str, Resolution] = field(default_factory=dict)
 
@@ -204,7 +204,7 @@ class RebaseResult:
 
 @dataclass(frozen=True, slots=True)
 class ImportIssue:
-    """An edit or annotation to be imported, whose target is not here."""
+    """An edit or annotation in an import without its target here."""
 
     commit: str
     operation: str
@@ -225,7 +225,7 @@ class ImportResult:
 
     @property
     def commits(self) -> tuple[str, ...]:
-        """The commits that were written."""
+        """The written commits."""
         return tuple(self.copies.values())
 
     def __str__(self) -> str:

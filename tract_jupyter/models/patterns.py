@@ -39,7 +39,7 @@ def matches(pattern: str, text: str, seconds: float = MAX_SECONDS) -> Iterator[A
     """Yield all matches in a text.
 
     Raises:
-        ContentError: the pattern cannot be used, or takes too long.
+        ContentError: the pattern is invalid, or takes too long.
     """
     wrong = problem_of(pattern)
     if wrong is not None:
@@ -65,7 +65,7 @@ class Retention:
 
     @staticmethod
     def of(instructions: str | None, patterns: Sequence[str] | None, mode: str) -> dict[str, Any] | None:
-        """Return the criteria as they are stored; None if there are none.
+        """Return the criteria in their stored form; None without criteria.
 
         Raises:
             ContentError: instructions or a pattern are not text, a pattern is not a regular expression, or the mode is
@@ -86,7 +86,7 @@ class Retention:
         """Return the patterns that a summary does not contain.
 
         Raises:
-            ContentError: a pattern takes too long for it.
+            ContentError: a pattern takes too long.
         """
         regex = criteria["match_mode"] == "regex"
         return [

@@ -1,4 +1,4 @@
-"""Telling how far something is that may take its time: who works says so, and who shows it listens."""
+"""Progress of slow work. The worker reports steps, and an observer displays them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Work:
     done: int = 0
 
     def advance(self, steps: int = 1) -> None:
-        """Say that so many more steps are behind it."""
+        """Report more finished steps."""
         self.done += steps
 
 

@@ -1,4 +1,4 @@
-"""Structural types for what crosses a layer."""
+"""Structural types for values that cross layers."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class Delta:
 
 
 class TokenCounter(Protocol):
-    """Counts tokens. `name` tells how: `tiktoken:o200k_base`, `approximate`, ..."""
+    """Counts tokens. `name` is the method: `tiktoken:o200k_base`, `approximate`, ..."""
 
     name: str
 
     def count_text(self, text: str) -> int:
-        """Return the number of tokens of `text`, special tokens read as plain text."""
+        """Return the number of tokens in `text`. Special tokens count as plain text."""
         ...
 
 
 class Summarizer(Protocol):
-    """Writes the summary that takes the place of messages."""
+    """Writes the summary that replaces messages."""
 
     def __call__(
         self,
@@ -53,48 +53,48 @@ class Summarizer(Protocol):
         """Return the summary.
 
         Args:
-            messages: what to sum up, in order.
-            criteria: what must be kept of the important ones, each as `instructions`, `match_patterns`, `match_mode`.
-            instructions: what whoever asked for the compression wants.
-            target_tokens: how long the summary should be at most.
+            messages: the messages to summarize, in order.
+            criteria: the parts of important messages to keep, each as `instructions`, `match_patterns`, `match_mode`.
+            instructions: instructions from the caller of the compression.
+            target_tokens: the maximum length of the summary.
         """
         ...
 
 
 class Validator(Protocol):
-    """Looks at a text that a model wrote."""
+    """Checks a text that a model wrote."""
 
     def __call__(self, text: str, /) -> str | bool | tuple[bool, str | None] | None:
-        """Return None or True if it is good, else a text that tells what is wrong, False, or `(False, text)`."""
+        """Return None or True for a valid text. Otherwise return a diagnosis, False, or `(False, diagnosis)`."""
         ...
 
 
 class LLMClient(Protocol):
-    """Asks a language model. Give one to `Tract.configure_llm`.
+    """Sends requests to a language model. Pass a client to `Tract.configure_llm`.
 
-    Messages, tools and replies are dicts in the shape of OpenAI's chat completions
-    (https://platform.openai.com/docs/api-reference/chat), whichever provider is behind it.
+    For every provider, messages, tools and replies are dicts in the shape of OpenAI's chat completions
+    (https://platform.openai.com/docs/api-reference/chat).
     """
 
     def chat(self, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
         """Return the reply.
 
         Args:
-            messages: `{"role": ..., "content": ...}`, those of an assistant with `tool_calls`, those of a tool with
+            messages: `{"role": ..., "content": ...}`. Assistant messages may have `tool_calls`, tool messages have a
                 `tool_call_id`.
-            options: the model's: `model`, `temperature`, `max_tokens`, ...; and `tools` if it may call some, each as
-                `{"type": "function", "function": {"name", "description", "parameters"}}`. A client that can stream has
-                a parameter `on_delta`, which is called with each `Delta`.
+            options: the model's options: `model`, `temperature`, `max_tokens`, ...; and `tools`, if it may call tools,
+                each as `{"type": "function", "function": {"name", "description", "parameters"}}`. A client that can
+                stream has a parameter `on_delta`, a callback for each `Delta`.
 
         Returns:
             A dict with
 
-            * `choices[0]["message"]["content"]`: the text, or None if it only calls tools;
-            * `choices[0]["message"]["tool_calls"]`, where it calls some: a list of
+            * `choices[0]["message"]["content"]`: the text, or None if the reply only calls tools;
+            * `choices[0]["message"]["tool_calls"]`, if it calls tools: a list of
               `{"id", "type": "function", "function": {"name", "arguments": JSON text}}`;
             * `usage`, if known: `{"prompt_tokens", "completion_tokens", "total_tokens"}`;
             * `model`, if known: the name of the model that replied.
 
-            What a message may hold besides (`reasoning`, `provider_blocks`) is described in docs/models.md.
+            docs/models.md describes further fields of a message (`reasoning`, `provider_blocks`).
         """
         ...

@@ -48,15 +48,15 @@ _ANTHROPIC_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def openai_message(message: Message, read: Reader | None = None) -> dict[str, Any]:
-    """Return one message in OpenAI's shape, regardless of its neighbours.
+    """Return one message in OpenAI's shape, regardless of its neighbors.
 
-    A result of a tool that answers no call (a `tool_io` content committed by hand) is the user's, and names the
-    tool. A participant's name keeps its ASCII letters, digits, `_` and `-`; the others become `_`. OpenAI has no
-    place for `is_error`.
+    A tool result without a call (a manually committed `tool_io` content) becomes a user message that names the tool. A
+    participant's name keeps its ASCII letters, digits, `_` and `-`; other characters become `_`. OpenAI has no field
+    for `is_error`.
 
     Args:
         message: the message.
-        read: gives the bytes of attachments; without it they are only named.
+        read: returns the bytes of attachments. Without it, the message only names them.
 
     Raises:
         ContentError: a tool call has arguments without a JSON form.
@@ -92,7 +92,7 @@ def openai_messages(messages: Sequence[Message], read: Reader | None = None) -> 
 
 
 def sent_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return the messages as clients take them: as `openai_messages`, with what OpenAI has no place for.
+    """Return the messages in the form for clients: as `openai_messages`, with the fields that OpenAI's shape lacks.
 
     Raises:
         ContentError: a tool call has arguments without a JSON form.
@@ -102,10 +102,10 @@ def sent_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 class Rendering:
-    """A cache of the messages for clients, for a list that only grows. Threads may share it.
+    """A thread-safe cache of the messages for clients, for a list that only grows.
 
     Each step of a turn sends the whole context and adds two messages. A message is rendered once, and again only if the
-    caller has changed it.
+    caller changed it.
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class Rendering:
         self._begin()
 
     def _begin(self) -> None:
-        self._made: list[dict[str, Any]] = []  # of the first messages, as they are whatever may follow
+        self._made: list[dict[str, Any]] = []  # the first messages; later messages cannot change them
         self._handed_out: list[dict[str, Any]] = []  # a copy
         self._ids = _Ids()
 
@@ -133,7 +133,7 @@ class Rendering:
             try:
                 made = [sent_message(one) for one in paired(new[:complete], self._ids)]
             except BaseException:
-                self._begin()  # some ids are given by now
+                self._begin()  # some ids are already in use
                 raise
             self._made += made
             self._handed_out += _copied(made)
@@ -152,7 +152,7 @@ def _copied(value: Any) -> Any:
 
 
 def _complete(messages: Sequence[Message]) -> int:
-    """Return the number of first messages whose calls all have their answers, so later messages cannot change them."""
+    """Return the number of leading messages whose calls all have answers. Later messages cannot change them."""
     answering = set(_answers(messages).values())
     complete, waiting = 0, 0
     for index, message in enumerate(messages):
@@ -165,9 +165,9 @@ def _complete(messages: Sequence[Message]) -> int:
 
 
 def sent_message(message: Message) -> dict[str, Any]:
-    """Return one message in the form between packages: as `openai_message`, with what OpenAI has no place for.
+    """Return one message in the form between packages: as `openai_message`, with the fields that OpenAI's shape lacks.
 
-    Attachments are values there; `with_parts` puts their bytes in their place before a client gets them.
+    Attachments are values in this form. `with_parts` replaces them with their bytes for a client.
     """
     shape = openai_message(message)
     if message.attachments:
@@ -213,10 +213,10 @@ def anthropic_messages(messages: Sequence[Message], read: Reader | None = None) 
 
 
 def anthropic_tool(openai_tool: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool in OpenAI's shape, `{"type": "function", "function": {...}}`, as Anthropic's API takes it.
+    """Return a tool in OpenAI's shape, `{"type": "function", "function": {...}}`, in the shape of Anthropic's API.
 
     Raises:
-        ContentError: it has not this shape.
+        ContentError: the tool has another shape.
     """
     function = openai_tool.get("function")
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
@@ -319,7 +319,7 @@ def paired(messages: Sequence[Message], ids: _Ids | None = None) -> Iterator[Mes
 
 
 def as_user(answer: Message) -> Message:
-    """Return a tool's answer as a message of the user."""
+    """Return a tool's answer as a user message."""
     source = f"the tool {answer.name}" if answer.name else "a tool"
     if answer.direction == "call":
         heading = f"Call of {source}:"
@@ -364,12 +364,12 @@ def _turn(messages: Sequence[Message], index: int, answers: _Answers, ids: _Ids)
 
 
 def _note(call: ToolCall) -> str:
-    # a sentence, not a syntax: what looks like a call invites the model to write its calls as text
+    # a sentence, not call syntax: call syntax in a text invites the model to write its calls as text
     return f"(The tool {call.name} was called with {canonical_json(call.arguments)}; its answer is not shown here.)"
 
 
 class _Ids:
-    """Gives each id once."""
+    """Replaces repeated ids with unique ones."""
 
     def __init__(self, used: Iterable[str] = ()) -> None:
         self._used = set(used)

@@ -78,7 +78,7 @@ def _limits(error: ErrorDetails) -> dict[str, Any]:
 
 
 def read_as(kind: Any, data: object, error: type[TractError], place: str = "") -> Any:
-    """Read plain data as a value of a type, as JSON is read: no text counts as a number, no 1 as true.
+    """Read plain data as a value of a type, with JSON's rules: a text is not a number, and 1 is not true.
 
     Args:
         kind: a dataclass, a TypedDict, or a type made of them.
@@ -99,7 +99,7 @@ def read_as(kind: Any, data: object, error: type[TractError], place: str = "") -
 
 
 def check_fields(record: Any, error: type[TractError], place: str = "", skip: Collection[str] = ()) -> None:
-    """Check the values of a dataclass by its annotations: in `__post_init__`, before anything uses them.
+    """Check the values of a dataclass by its annotations. Call it in `__post_init__`, before any other use.
 
     Args:
         record: the dataclass. Its annotations must be importable at run time.

@@ -30,7 +30,7 @@ class SentContext(NamedTuple):
     text: str
 
     def delimited(self) -> str:
-        """Return it as the message has it: between marks that its text cannot hold."""
+        """Return the text in its form within a message: between marks that it cannot contain."""
         mark = sha256(self.text.encode("utf-8", "replace"))[:8]
         name, what = (" ".join(one.replace('"', "'").split())[:200] for one in (self.name, self.what))
         return f'<context id="{mark}" of="{name}" what="{what}">\n{self.text}\n</context {mark}>\n\n'

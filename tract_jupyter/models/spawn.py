@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from tract_jupyter.models.protocols import Summarizer
 
 AGENT_MARK: Final = ":"
-"""Stands between a tract and a branch in the id of an agent that was deployed; no id of a tract has it."""
+"""The separator between a tract and a branch in the id of a deployed agent. No tract id contains it."""
 
 
 class Inheritance(StrEnum):
     """The context that a child starts with.
 
-    `head_snapshot` is the parent's compiled context as one instruction; `full_clone` is its history, replayed;
-    `selective` is a part of that; `branch` is the parent's own history, of an agent that was deployed. `nothing` is
-    what the conversation of an orchestrator starts with; no child is spawned so.
+    `head_snapshot` is the parent's compiled context as one instruction. `full_clone` is the parent's replayed history.
+    `selective` is a part of this history. `branch` is the parent's own history, for a deployed agent. `nothing` is for
+    the conversation of an orchestrator, and no spawned child has it.
     """
 
     HEAD_SNAPSHOT = "head_snapshot"
@@ -45,7 +45,7 @@ class Inheritance(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SpawnInfo:
-    """A child and where it came from. An agent that was deployed has the parent's tract, and `child_branch` of it."""
+    """A child and its origin. A deployed agent has the parent's tract, and its branch is `child_branch`."""
 
     parent_tract_id: str
     parent_commit_hash: str | None
@@ -108,19 +108,19 @@ class CollapseResult:
 
 @dataclass(frozen=True, slots=True)
 class Curation:
-    """The reduction of an agent's branch before it starts. The steps are taken in this order.
+    """The reduction of an agent's branch before it starts. The steps run in this order.
 
-    Commits are named by hash, prefix or branch, as the parent knows them.
+    Hashes, prefixes or branches name the commits, as in the parent.
 
     Args:
-        keep_tags: skip all messages that have none of these tags; pinned ones stay.
+        keep_tags: skip all messages that have none of these tags. Pinned messages stay.
         drop: skip these messages.
-        compact_before: put one summary in the place of all messages before this one, but for the pinned.
-        summary: the summary's text, or what writes it.
-        reorder: messages to put first, in this order; the others follow as they were.
+        compact_before: replace all messages before this one with one summary, except pinned messages.
+        summary: the summary's text, or a function that writes it.
+        reorder: messages to put first, in this order. The others follow in their old order.
 
     Raises:
-        SessionError: a part is of the wrong type, or a summary has nothing to take the place of.
+        SessionError: a part is of the wrong type, or a summary has no messages to replace.
     """
 
     keep_tags: Sequence[str] = ()
@@ -136,7 +136,7 @@ class Curation:
             if isinstance(given, str):
                 raise SessionError(f"{name} of a curation is a list of texts, not {brief_repr(given)}")
             texts = listed(given, f"{name} of a curation", error=SessionError)
-            object.__setattr__(self, name, tuple(texts))  # what was given may change, or be read only once
+            object.__setattr__(self, name, tuple(texts))  # the original may change, or be an iterator
         if self.compact_before is not None:
             check_text(self.compact_before, "compact_before of a curation", error=SessionError)
         if not (self.summary is None or isinstance(self.summary, str) or callable(self.summary)):
@@ -148,10 +148,10 @@ class Curation:
 
     @staticmethod
     def of(given: Curation | Mapping[str, Any] | None) -> Curation:
-        """Return a curation, from its dict if need be.
+        """Return a curation. Convert a dict if necessary.
 
         Raises:
-            SessionError: it is not a curation, has unknown parts, or a part has the wrong type.
+            SessionError: the value is not a curation, has unknown parts, or a part has the wrong type.
         """
         if given is None or isinstance(given, Curation):
             return given or Curation()
@@ -167,5 +167,5 @@ class Curation:
 
 
 def agent_id(tract_id: str, branch: str | None) -> str:
-    """Return the id of a tract, or of the agent that was deployed on a branch of it."""
+    """Return the id of a tract, or of an agent that was deployed on one of its branches."""
     return tract_id if branch is None else f"{tract_id}{AGENT_MARK}{branch}"

@@ -25,17 +25,17 @@ class StatusInfo:
     token_source: str
     operations: tuple[str, ...]
     waiting: int
-    """How many pendings await a decision."""
+    """The number of requests that await a decision."""
     quarantined: tuple[str, ...]
     """Stored operations that are not active, because no approval of this user covers them."""
     quarantined_handlers: tuple[str, ...] = ()
-    """Saved handlers that are not active, as `operation/name`; a person is asked where they would decide."""
+    """Saved handlers that are not active, as `operation/name`. The user decides instead of them."""
     is_detached: bool = False
     max_tokens: int | None = None
-    """The budget, where one is set."""
+    """The budget, if there is one."""
 
     corrected_by: Correction | None = None
-    """By what `token_count` was corrected, where it is an estimate and a provider has counted a prompt."""
+    """The correction of an estimated `token_count` by a provider's count of a prompt."""
 
     @property
     def tokens(self) -> str:

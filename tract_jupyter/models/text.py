@@ -1,4 +1,4 @@
-"""Display of values and texts of unknown origin. It never raises and hides nothing."""
+"""Display of values and texts of unknown origin. These functions never raise, and they hide nothing."""
 
 from __future__ import annotations
 
@@ -90,23 +90,23 @@ _MOST_NOTED = 32
 
 
 def hidden_characters(text: str) -> Iterator[re.Match[str]]:
-    """Yield the characters of a text that are not visible, or change the direction of text; no control characters."""
+    """Yield the characters that are not visible or that change the direction of text, but no control characters."""
     return (match for match in _HIDDEN.finditer(text) if unicodedata.category(match[0]) != "Cc")
 
 
 def printable(text: str, limit: int | None = None) -> str:
-    """Return the first `limit` characters, with a mark for each that cannot be shown; line ends and tabs stay."""
+    """Return the first `limit` characters, with a mark for each character without a glyph. Line ends and tabs stay."""
     shown = text if limit is None else text[:limit]
     return _HIDDEN.sub(_MARK, shown.replace("\r\n", "\n"))
 
 
 def distinct(text: str) -> tuple[str, str]:
-    """Return a text that nothing else looks like: with a mark for each character in doubt, and a note about them.
+    """Return a text with a mark for each doubtful character, and a note about these characters.
 
-    In doubt is a character without a glyph, and one that looks like another or like nothing: other spaces and
-    hyphens, marks on letters of another alphabet, Cyrillic letters among Latin ones. The note names each, with its
-    column from 1. It is empty if there are none. Texts that differ only in such characters have the same marks, and
-    different notes.
+    A character is doubtful if it has no glyph, or looks like another one or like nothing: other spaces and hyphens,
+    marks on letters of another alphabet, Cyrillic letters among Latin ones. The note names each one, with its column
+    from 1. It is empty without doubtful characters. Two texts that differ only in such characters have the same marks,
+    and different notes.
     """
     places = _doubtful(text)
     if not places:
@@ -123,7 +123,7 @@ def distinct(text: str) -> tuple[str, str]:
 
 
 def distinct_repr(value: Any) -> str:
-    """Return the repr, with an escape for each character in doubt; see `distinct`."""
+    """Return the repr, with an escape for each doubtful character; see `distinct`."""
     text = repr(value)
     places = _doubtful(text)
     if not places:
@@ -194,17 +194,17 @@ def cut(text: str, limit: int) -> str:
 
 
 def cut_with_size(text: str, limit: int) -> str:
-    """Return the first `limit` characters of a text, and the size of a longer text behind them."""
+    """Return the first `limit` characters of a text. A longer text ends with its size."""
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
 
 
 def more_characters(text: str, limit: int) -> str:
-    """Return the note below a text that was cut after `limit` characters; empty if the text is not longer."""
+    """Return the note below a text that was cut after `limit` characters. Empty if the text is not longer."""
     return f"… {len(text) - limit:,} more characters" if len(text) > limit else ""
 
 
 def shortened(text: str, limit: int) -> str:
-    """Return a text fit to be shown, of at most `limit` characters."""
+    """Return a printable text of at most `limit` characters."""
     return printable(text) if len(text) <= limit else printable(text, limit - 1).rstrip() + "…"
 
 
@@ -226,7 +226,7 @@ def local_time(moment: datetime) -> str:
 
 
 def exact_time(moment: datetime) -> str:
-    """Return a time in the user's zone, with the name of the zone for other readers."""
+    """Return a time in the user's zone, with the name of the zone."""
     return f"{local_time(moment)} {moment.astimezone().strftime('%Z')}"
 
 
@@ -241,18 +241,18 @@ def size_text(count: int) -> str:
 
 
 def left_out(number: int) -> str:
-    """Return the line that stands in the place of characters that were left out."""
+    """Return the line that replaces omitted characters."""
     return f"\n… {counted(number, 'character')} left out …\n"
 
 
 def cut_middle(text: str, limit: int) -> str:
-    """Return the text with at most `limit` characters, as many of the beginning as of the end."""
+    """Return the text with at most `limit` characters, equally many from the beginning and the end."""
     half = limit // 2
     return text if len(text) <= limit else text[:half] + left_out(len(text) - limit) + text[-half:]
 
 
 def safe_repr(value: Any) -> str:
-    """Return the repr of anything: of an integer of a million digits or an object whose repr raises, what it is."""
+    """Return the repr of any value. If it fails, such as for an integer of a million digits, return a description."""
     try:
         return repr(value)
     except Exception:  # noqa: BLE001 # it may raise anything
@@ -263,7 +263,7 @@ Self = TypeVar("Self")
 
 
 def repr_of_whole(method: Callable[[Self], str]) -> Callable[[Self], str]:
-    """Decorate a `__repr__`: it also works for an object whose constructor failed, as tracebacks show such objects."""
+    """Decorate a `__repr__` to also work for an object whose constructor failed. Tracebacks display such objects."""
 
     @wraps(method)
     def described(self: Self) -> str:
@@ -284,7 +284,7 @@ def brief_repr(value: Any) -> str:
 
 
 def show_value(value: Any, limit: int = 300) -> str:
-    """Return a value as a short text. A huge value is cut, and its size is behind it."""
+    """Return a value as a short text. A huge value is cut and ends with its size."""
     size = len(value) if isinstance(value, str | bytes | list | dict) else 0
     if isinstance(value, str | bytes | list) and size > limit:
         value = value[:limit]
@@ -325,6 +325,6 @@ def _candidates(name: str) -> Iterator[str]:
 
 
 def _argument_name(name: str) -> str:
-    """Return a name for an argument. Two leading underscores would make type checkers take it as positional only."""
+    """Return a name for an argument. Type checkers treat two leading underscores as positional-only."""
     cleaned = identifier(name[:_LONGEST])
     return f"arg{cleaned}" if cleaned.startswith("__") else cleaned

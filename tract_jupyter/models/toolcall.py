@@ -26,7 +26,7 @@ class ToolCall:
         """Read OpenAI's shape, Anthropic's tool_use block, or `{"id", "name", "arguments"}`.
 
         Raises:
-            ContentError: it has another shape, or it was cut before its arguments were complete.
+            ContentError: the call has another shape, or it was cut before its arguments were complete.
         """
         try:
             if data.get("cut"):
@@ -43,7 +43,7 @@ class ToolCall:
             ) from None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the shape in which it is kept."""
+        """Return the stored form."""
         return {"id": self.id, "name": self.name, "arguments": self.arguments}
 
     def to_openai(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""When something starts by itself: a policy, an operation, the orchestrator."""
+"""Triggers that start a policy, an operation or the orchestrator automatically."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _MOMENT_TEXTS: Final = {
 
 @dataclass(frozen=True)
 class Trigger:
-    """When something starts by itself. Each condition that is not None must hold.
+    """Conditions for an automatic start. Each condition that is not None must hold.
 
     Attributes:
-        moment: when the conditions are checked: after a `commit`, before a `compile` or after a `turn`. If left out,
+        moment: when the conditions are checked: after a `commit`, before a `compile` or after a `turn`. The default is
             after a commit; with `seconds`, at each of the three.
-        commits: so many commits on the branch since the last start.
-        tokens: the context has so many tokens or more; a fraction such as 0.8 is a part of the budget. It starts once,
-            until the context has fewer tokens again.
-        content_type: the newest message is of this type, such as `tool_io`.
-        seconds: so many seconds since the last start. No thread waits for them.
+        commits: minimum number of commits on the branch since the last start.
+        tokens: minimum size of the context in tokens. A fraction such as 0.8 is a part of the budget. It triggers once,
+            until the context is smaller again.
+        content_type: type of the newest message, such as `tool_io`.
+        seconds: minimum number of seconds since the last start. No thread waits for them.
 
     Raises:
-        ContentError: a part is not valid.
+        ContentError: a condition is invalid.
     """
 
     moment: Moment | None = None

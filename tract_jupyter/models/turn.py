@@ -1,4 +1,4 @@
-"""Turns of a model that acts: their ends and their results."""
+"""The turns of a model: their outcomes and their results."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 
 class TurnOutcome(StrEnum):
-    """How a turn ended."""
+    """The outcome of a turn."""
 
     ANSWER = "answer"
-    """The model said something and called nothing."""
+    """The model replied without a tool call."""
     LIMIT = "limit"
     """The turn reached a limit, or its reply was cut at its limit."""
     REPEAT = "repeat"
-    """The model made the same call again, with the same outcome."""
+    """The model repeated a call with the same result."""
     WAITING = "waiting"
-    """Calls wait for a person's decision, and nobody could be asked, or nobody answered."""
+    """Calls wait for the user's decision: no user was available, or the user did not answer."""
     STOPPED = "stopped"
-    """A person stopped it, or paused it."""
+    """The user stopped or paused the turn."""
     REFUSED = "refused"
     """The model declined to answer, or the provider's filter ended its reply."""
     ERROR = "error"
-    """No reply came; in code that is an exception."""
+    """The request failed. Python code gets an exception instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +38,16 @@ class ChatResponse:
 
     Attributes:
         text: the last text; empty if the reply only calls tools.
-        commit_info: the assistant's message; the user's, if the turn was stopped before there was any.
+        commit_info: the assistant's message. If the turn was stopped before one, the user's message.
         usage: the reported tokens of all requests of the turn; empty if the provider reports none. `estimated_tokens`
             counts requests without a report, or with zeros.
         generation_config: the model and the parameters.
-        tool_calls: the calls without an answer. They wait for a decision, or, if the turn got schemas alone, for
-            `tool_result`.
-        outcome: the end of the turn.
-        note: its meaning and the way to continue, in a sentence; empty for an answer within its limits.
+        tool_calls: the calls without an answer. They wait for a decision, or for `tool_result` if the turn had only
+            tool schemas.
+        outcome: the outcome of the turn.
+        note: the meaning of the outcome and how to continue, in a sentence. Empty for an answer within its limits.
         steps: the number of requests.
-        calls: the number of tool calls, including the calls of scripts.
+        calls: the number of tool calls, including calls of scripts.
     """
 
     text: str

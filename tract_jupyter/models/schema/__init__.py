@@ -12,7 +12,7 @@
 `JsonSchema` checks a foreign schema and bounds the cost of validation (`json_schema`). `without_nulls` reads an answer
 to a strict schema.
 
-Each name is imported when it is first used, because pydantic and jsonschema are slow to import.
+Each name is imported on first use, because pydantic and jsonschema are slow to import.
 """
 
 from __future__ import annotations

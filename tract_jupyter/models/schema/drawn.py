@@ -1,4 +1,4 @@
-"""Values drawn from types: a usual one first, then those at the edges. The same types always give the same values."""
+"""Values drawn from types: a typical value first, then edge cases. The same types always give the same values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WORDS: Final = {
     "name": "Ada",
     "text": "A sentence, with a comma.",
 }
-"""Usual texts, by a part of the name of what they are for."""
+"""Typical texts, by a part of the value's name."""
 _TEXTS: Final = ("", "ä\n\t'\"<b>{}%", "word " * 60)
 _NUMBERS: Final[dict[Any, tuple[Any, ...]]] = {
     int: (3, 0, -1, 2**53),
@@ -36,19 +36,19 @@ _DEEP: Final = 4  # types within types
 
 
 def drawn_values(annotation: Any, name: str = "") -> list[Any]:
-    """Return a few values of a type, the usual one first; plain data, each made anew.
+    """Return a few values of a type, the typical one first. They are new, plain data.
 
     Args:
-        annotation: as `parse_type` gives it.
-        name: what the value is for, which a usual text may fit.
+        annotation: a type from `parse_type`.
+        name: the name of the value. It selects a matching typical text.
     """
     return list(islice(_drawn(annotation, name, 0), _MOST))
 
 
 def drawn_arguments(parameters: ParameterSet, most: int) -> list[dict[str, Any]]:
-    """Return values for all parameters at once, `most` times at most: the usual ones; the defaults; then the edges.
+    """Return at most `most` sets of values for all parameters: typical values, then defaults, then edge cases.
 
-    No two are the same; each is a value of its type, and may still be refused by `validate`.
+    No two sets are the same. Each value matches its type, but `validate` may still refuse it.
     """
     columns = {p.name: drawn_values(p.annotation, p.name) for p in parameters}
     usual = {name: values[0] for name, values in columns.items()}

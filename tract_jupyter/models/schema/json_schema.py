@@ -47,7 +47,7 @@ _REFERENCES: Final = ("$ref", "$dynamicRef")
 
 
 class SchemaNode(NamedTuple):
-    """A schema within a document, and how its references are looked up from there."""
+    """A schema within a document, with the base for its references."""
 
     schema: Any
     resolver: Any
@@ -59,10 +59,10 @@ class SchemaNode(NamedTuple):
         return self._replace(schema=schema, resolver=self.resolver.in_subresource(resource))
 
     def target(self, keyword: str = "$ref") -> SchemaNode:
-        """Return the schema that the reference leads to.
+        """Return the schema that the reference points to.
 
         Raises:
-            SpecError: it is not a place in this document. Nothing is fetched.
+            SpecError: the reference does not point into this document. Nothing is fetched.
         """
         from referencing.exceptions import Unresolvable
 
@@ -78,11 +78,11 @@ class SchemaNode(NamedTuple):
         return self._replace(schema=found.contents, resolver=found.resolver)
 
     def targets(self) -> Iterator[SchemaNode]:
-        """Yield the schemas that the references of this one lead to."""
+        """Yield the schemas that this schema references."""
         return (self.target(keyword) for keyword in _REFERENCES if keyword in self.schema)
 
     def subschemas(self) -> Iterator[SchemaNode]:
-        """Yield the schemas right within this one."""
+        """Yield the direct subschemas."""
         return map(self.within, self.specification.subresources_of(self.schema))
 
     def every(self) -> Iterator[SchemaNode]:
@@ -129,7 +129,7 @@ class JsonSchema:
         from referencing.jsonschema import EMPTY_REGISTRY, specification_with
 
         document = read_schema(schema)
-        # whoever finds it in the document would validate what is within by another class than this one
+        # with `$schema` in the document, jsonschema would validate subschemas with another class
         draft = validator_class(str(document.pop("$schema", "")))
         _check(draft, document)
         specification = specification_with(draft.META_SCHEMA.get("$schema"))
@@ -155,10 +155,10 @@ class JsonSchema:
 
 
 def read_schema(schema: Any) -> dict[str, Any]:
-    """Return a copy of a schema, as JSON would give it back.
+    """Return a copy of a schema, as a JSON round trip returns it.
 
     Raises:
-        SpecError: it has no JSON form, is not an object or is too large.
+        SpecError: the schema has no JSON form, is not an object, or is too large.
     """
     if not isinstance(schema, dict):
         raise SpecError(f"a JSON Schema is an object, got {type(schema).__name__}")
@@ -178,12 +178,12 @@ def read_schema(schema: Any) -> dict[str, Any]:
 
 
 def count_parts(value: Any) -> int:
-    """Return how many objects, lists and values there are in a JSON value, itself included."""
+    """Return the number of objects, lists and values in a JSON value, including itself."""
     return sum(map(len, _levels(value)))
 
 
 def _levels(value: Any) -> Iterator[list[Any]]:
-    """Yield the value, the values in it, the values in these, and so on."""
+    """Yield the value, then the values in it, then their values, and so on."""
     level = [value]
     while level:
         yield level
@@ -214,10 +214,10 @@ def _check(draft: Any, document: dict[str, Any]) -> None:
 
 
 def _check_keywords(root: SchemaNode) -> None:
-    """Check that nothing is in a schema that cannot be bounded, and that every reference leads somewhere.
+    """Check that a schema has no keywords with unbounded cost, and that every reference has a target.
 
     Raises:
-        SpecError: it is, or one does not.
+        SpecError: the schema has such a keyword, or a reference without a target.
     """
     keywords = set(chain.from_iterable(place.schema for place in _places(root)))
     if "$schema" in keywords:
@@ -229,10 +229,10 @@ def _check_keywords(root: SchemaNode) -> None:
 
 
 def _check_ends(root: SchemaNode) -> None:
-    """Check that no schema is applied to a value because it is applied to that value already.
+    """Check that no schema applies itself to the same value again.
 
     Raises:
-        SpecError: one is, or very many are applied to one value, each because of the other.
+        SpecError: a schema does, or a very long chain of schemas applies to one value.
     """
     lengths: dict[int, int] = {}
 
@@ -252,7 +252,7 @@ def _check_ends(root: SchemaNode) -> None:
 
 
 def _places(root: SchemaNode) -> Iterator[SchemaNode]:
-    """Yield all schemas of a document, also those that only references lead to."""
+    """Yield all schemas of a document, including schemas that are only reachable by references."""
     waiting, seen = [root], {id(root.schema)}
     while waiting:
         place = waiting.pop()
@@ -279,11 +279,11 @@ _DEEPEST_CHECKED: Final = 100
 
 
 class TooSlowError(Exception):
-    """A check takes longer than it may."""
+    """A check exceeded its time limit."""
 
 
 class TooDeepError(Exception):
-    """A check goes deeper than it may."""
+    """A check exceeded its depth limit."""
 
 
 class _Bounds:
@@ -311,10 +311,10 @@ _bounds: ContextVar[_Bounds] = ContextVar("_bounds")
 
 @contextmanager
 def bounded(seconds: float) -> Iterator[None]:
-    """Let checks within the block end in time.
+    """Limit the time and depth of checks in the block.
 
     Raises:
-        TooSlowError: they take longer.
+        TooSlowError: the checks take too long.
         TooDeepError: values and schema are nested too deep for Python's stack.
     """
     token = _bounds.set(_Bounds(seconds))
@@ -326,7 +326,7 @@ def bounded(seconds: float) -> Iterator[None]:
 
 @cache
 def validator_class(dialect: str) -> Any:
-    """Return the validator of a draft, with our keywords in the place of those that cannot be bounded."""
+    """Return the validator of a draft. Our keywords replace the keywords with unbounded cost."""
     import jsonschema
     from jsonschema.validators import extend
 
@@ -400,7 +400,7 @@ def _multiple_of(validator: Any, factor: Any, instance: Any, _: Any) -> Iterator
 
 
 def _comparable(value: Any) -> str:
-    """Return a text that is the same for equal values; 1.0 and 1 are."""
+    """Return a text that is equal for equal values. 1.0 and 1 are equal."""
     return canonical_json(json.loads(canonical_json(value), parse_float=_number))
 
 
@@ -419,7 +419,7 @@ _OWN: Final[dict[str, Any]] = {
 
 
 def _matches(pattern: str, text: str) -> bool:
-    """Return True if a text has a match; so has any, of a pattern that cannot be matched in linear time."""
+    """Return True if a text matches. A pattern without linear-time matching matches every text."""
     matcher = _matcher(pattern)
     return matcher is None or matcher.isinstance_python(text)
 

@@ -31,7 +31,7 @@ REQUIRED: Final = inspect.Parameter.empty
 """The default of a required parameter."""
 
 MAX_PROBLEMS: Final = 10
-"""How many are told of one call."""
+"""The maximum number of reported problems of one call."""
 
 _MAX_NAMES = 30
 
@@ -74,7 +74,7 @@ class Parameter:
         return True
 
     def with_default(self, value: Any) -> Parameter:
-        """Return the same with another default; of any type, if that is wider than ours."""
+        """Return the parameter with another default. A wider default makes its type `Any`."""
         return replace(self, default=value, annotation=self.annotation if self.fits(value) else Any)
 
 
@@ -97,7 +97,7 @@ class ParameterSet(ABC):
 
     @property
     def object_schema(self) -> dict[str, Any]:
-        """The same as providers of models take it, which may say less."""
+        """The schema in the form for providers of models. It may be less precise."""
         return self.json_schema
 
     @abstractmethod
@@ -124,10 +124,10 @@ class ParameterSet(ABC):
         return {p.name: p.annotation for p in self}
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Give positional arguments their names, as a Python call would.
+        """Assign names to positional arguments, as a Python call does.
 
         Raises:
-            ParameterError: too many, or one given twice.
+            ParameterError: there are too many arguments, or one is duplicate.
         """
         if not args:
             return kwargs
@@ -146,7 +146,7 @@ class ParameterSet(ABC):
 
     @property
     def takes_others(self) -> bool:
-        """True if a name that is not among the parameters may be accepted."""
+        """True if names outside the parameters may be accepted."""
         return False
 
     def misnamed(self, names: Collection[str]) -> list[str]:
@@ -156,7 +156,7 @@ class ParameterSet(ABC):
         return [*missing, *map(self._unknown, unknown)]
 
     def signature(self, *leading: str) -> inspect.Signature:
-        """Return the signature that a Python function with these parameters has, after the `leading` names."""
+        """Return the signature of a Python function with these parameters, after the `leading` names."""
         items = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in leading]
         items += [
             inspect.Parameter(name, self._kind(p), default=p.default, annotation=p.annotation)
@@ -165,7 +165,7 @@ class ParameterSet(ABC):
         return inspect.Signature(items)
 
     def signature_text(self, *leading: str) -> str:
-        """Return the signature as a person writes it: `(pending, strict: bool = False)`."""
+        """Return the signature in Python syntax: `(pending, strict: bool = False)`."""
         return f"({', '.join(signature_parts(self.signature(*leading), _argument_text))})"
 
     def _missing(self, name: str) -> str:
@@ -209,7 +209,7 @@ class Parameters(ParameterSet):
         if are_checked:
             return
         try:
-            self._validate  # noqa: B018 # made now, and an error is told to whoever declares the types
+            self._validate  # noqa: B018 # computed now, because the author of the types must get the error
         except (PydanticUserError, PydanticUndefinedAnnotation) as error:
             raise SpecError(f"{subject}: a type cannot be checked: {error.message}") from None
         self._check_defaults()
@@ -226,15 +226,15 @@ class Parameters(ParameterSet):
         skip: int = 0,
         descriptions: Mapping[str, str] = MappingProxyType({}),
     ) -> Parameters:
-        """Return the parameters of a Python function, from its type hints; `Annotated[T, "text"]` describes one.
+        """Return the parameters of a Python function, from its type hints. `Annotated[T, "text"]` adds a description.
 
         Args:
-            function: its parameters have names; `*args` and `**kwargs` are refused.
-            skip: how many leading parameters are not the caller's, such as `self`.
-            descriptions: of those that have none in their type hints.
+            function: a function without `*args` and `**kwargs`.
+            skip: the number of leading parameters to leave out, such as `self`.
+            descriptions: descriptions for parameters without one in their type hints.
 
         Raises:
-            SpecError: the signature has something that cannot be named, or a type hint means nothing.
+            SpecError: a parameter has no name, or a type hint is invalid.
         """
         own = getattr(function, "parameters", None)
         if isinstance(own, Parameters):
@@ -252,7 +252,7 @@ class Parameters(ParameterSet):
         )
 
     def without(self, names: Collection[str]) -> Parameters:
-        """Return the parameters except those with these names."""
+        """Return all parameters except the ones with these names."""
         return Parameters(self.subject, [p for p in self if p.name not in names], are_checked=True)
 
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -305,7 +305,7 @@ class Parameters(ParameterSet):
 
 
 def signature_parts(signature: inspect.Signature, text: Callable[[inspect.Parameter], str]) -> Iterator[str]:
-    """Yield the parts of a parameter list: the `text` of each parameter, and the stars where they belong."""
+    """Yield the parts of a parameter list: the `text` of each parameter, and the `*` and `**` markers."""
     only_by_name = False
     for given in signature.parameters.values():
         if given.kind is given.KEYWORD_ONLY and not only_by_name:
@@ -339,13 +339,13 @@ def no_name(name: Any) -> str:
 def _validated(p: Parameter) -> Any:
     if p.required:
         return p.accepted
-    # a default becomes what a given value does: 0 for a float is 0.0, so that both ask the same
+    # convert the default like a passed value: 0 for a float is 0.0, and both give the same request
     return NotRequired[Annotated[p.accepted, Field(default=p.default, validate_default=True)]]
 
 
 def _documented(p: Parameter) -> Any:
     details: dict[str, Any] = {"description": p.description} if p.description else {}
-    # a None default only means "may be left out": the plain type says more
+    # a None default only means "optional": the plain type is more precise
     if not p.required and not p.optional:
         details["default"] = p.default
     annotation: Any = Annotated[p.annotation, Field(**details)]

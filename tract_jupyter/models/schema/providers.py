@@ -3,9 +3,9 @@
 OpenAI and Anthropic refuse a whole request for one tool whose schema begins with `anyOf` or `$ref`, or has no `type`.
 `object_schema` describes an object, without combined schemas at the top.
 
-In OpenAI's strict mode, a model can only write what the schema allows, and the schema language is smaller: every
-property is required, no other is allowed, and an omitted value is null. `strict_schema` translates into it,
-`without_nulls` reads the answer. The rules:
+In OpenAI's strict mode, a model can only write values that the schema allows, and the schema language is smaller: every
+property is required, no other is allowed, and an omitted value is null. `strict_schema` translates into this language,
+and `without_nulls` reads the answer. The rules:
 https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
 """
 
@@ -32,13 +32,13 @@ _FOREIGN_REFERENCE: Final = re.compile(r'"\$(?:ref|dynamicRef)": "(?!#/(?:\$defs
 
 
 def object_schema(schema: dict[str, Any], root: SchemaNode) -> dict[str, Any]:
-    """Return the schema for a provider: itself, or all properties that it names if it combines several schemas.
+    """Return the schema for a provider: unchanged, or with all its named properties if it combines several schemas.
 
-    It may accept more than the schema, which calls are held to all the same.
+    The result may accept more values than the original schema. Calls are still checked against the original.
 
     Args:
-        schema: of the arguments.
-        root: the same, checked.
+        schema: the schema of the arguments.
+        root: the same schema, checked.
     """
     if _COMBINING.isdisjoint(schema):
         return {**schema, "type": "object", "properties": schema.get("properties", {})}
@@ -54,7 +54,7 @@ def object_schema(schema: dict[str, Any], root: SchemaNode) -> dict[str, Any]:
 
 
 def _property(member: Member) -> dict[str, Any]:
-    """Return the union of the member's schemas, or an empty one if a schema refers to a place that is left out."""
+    """Return the union of the member's schemas, or an empty one if a schema refers to an omitted place."""
     said = {json.dumps(place.schema): place.schema for place in member.places}
     if any(not isinstance(part, dict) or _FOREIGN_REFERENCE.search(text) for text, part in said.items()):
         return {}
@@ -62,7 +62,7 @@ def _property(member: Member) -> dict[str, Any]:
     return {"anyOf": parts} if len(parts) > 1 else next(iter(parts), {})
 
 
-# what only says something about values, or narrows them: the executor looks at the values anyway
+# keywords that only describe or narrow values: the executor checks the values anyway
 _LEFT_OUT: Final = frozenset({
     "$schema", "$id", "$comment", "title", "default", "examples", "deprecated", "readOnly", "writeOnly", "minLength",
     "maxLength", "uniqueItems",
@@ -77,7 +77,7 @@ _FORMATS: Final = frozenset({
 _DEFINED: Final = "#/$defs/"
 _MAX_PROPERTIES: Final = 5_000
 _MAX_CHOICES: Final = 1_000
-_MANY_CHOICES: Final = 250  # of one property; those of more are bounded together
+_MANY_CHOICES: Final = 250  # in one property; with more, the total text is limited
 _MAX_CHOICES_TEXT: Final = 15_000
 _MAX_TEXT: Final = 120_000
 _MAX_DEPTH: Final = 10
@@ -85,10 +85,10 @@ _NULL: Final = {"type": "null"}
 
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the schema of an object as strict mode takes it; None if strict mode cannot express it.
+    """Return the schema of an object for strict mode; None if strict mode cannot express it.
 
-    It cannot say objects with any properties (`dict[str, ...]`), values of any type, tuples, and `allOf`, `oneOf`,
-    `not` and conditions.
+    Strict mode cannot express objects with any properties (`dict[str, ...]`), values of any type, tuples, `allOf`,
+    `oneOf`, `not` and conditions.
     """
     try:
         if schema.get("type") != "object" or "anyOf" in schema:
@@ -104,11 +104,11 @@ def without_nulls(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 class _NotStrictError(Exception):
-    """Strict mode has no words for a part of the schema."""
+    """Strict mode cannot express a part of the schema."""
 
 
 class _StrictConverter:
-    """One schema on its way."""
+    """The conversion of one schema."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._root = schema
@@ -141,11 +141,11 @@ class _StrictConverter:
         return _checked(made)
 
     def _object(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
-        """Return the keywords of an object. Strict mode cannot describe one that may have any properties."""
+        """Return the keywords of an object. Strict mode cannot describe an object with arbitrary properties."""
         if schema.get("additionalProperties", "properties" not in schema) is not False:
             raise _NotStrictError
         properties, required = schema.get("properties", {}), schema.get("required", ())
-        if not set(required) <= set(properties):  # nobody could write what is required
+        if not set(required) <= set(properties):  # no value could satisfy the schema
             raise _NotStrictError
         self._properties += len(properties)
         self._text += sum(map(len, properties))
@@ -178,13 +178,13 @@ class _StrictConverter:
 
 
 class _NullRemover:
-    """A value that was written for the strict schema, read by the original one."""
+    """Converts a value from the strict schema to the original one."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
 
     def read(self, value: Any, schema: Any) -> Any:
-        """Return the value as the original schema has it."""
+        """Return the value in the form of the original schema."""
         if isinstance(value, list):
             items = self._branch(value, schema).get("items", {})
             return [self.read(part, items) for part in value]
@@ -202,7 +202,7 @@ class _NullRemover:
         }
 
     def _branch(self, value: Any, schema: Any) -> Mapping[str, Any]:
-        """Return the schema that a list or object was written for: of several, the one with exactly its properties."""
+        """Return the schema of a list or object. Of several, choose the one with exactly its properties."""
         whole = _followed(schema, self._root)
         branches = [_followed(branch, self._root) for branch in whole.get("anyOf", ())]
         if not branches:
@@ -215,7 +215,7 @@ class _NullRemover:
 
 
 def allows_null(schema: Any, root: Mapping[str, Any]) -> bool:
-    """Return True if null fits a schema, as far as its type and choices say."""
+    """Return True if a schema allows null, according to its type and choices."""
     schema = _followed(schema, root)
     if "enum" in schema or "const" in schema:
         return None in schema.get("enum", [schema.get("const", "")])
@@ -231,7 +231,7 @@ def _types(schema: Mapping[str, Any]) -> list[Any]:
 
 
 def _followed(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema that a schema refers to, or an empty one if this document has no such schema."""
+    """Return the schema behind a reference, or an empty one if this document has no such schema."""
     for _ in range(_MAX_DEPTH):
         reference = schema.get("$ref") if isinstance(schema, dict) else None
         if not isinstance(reference, str) or not reference.startswith(_DEFINED):
@@ -247,7 +247,7 @@ def _checked(made: dict[str, Any]) -> dict[str, Any]:
         others = {key: value for key, value in made.items() if key != "$ref"}
         return (
             {"anyOf": [{"$ref": made["$ref"]}], **others} if others else made
-        )  # nothing may stand beside it
+        )  # other keywords next to `$ref` are not allowed
     if "type" not in made and "anyOf" not in made:  # any value
         raise _NotStrictError
     if "array" in _types(made) and "items" not in made:

@@ -38,11 +38,11 @@ _LONGEST_DESCRIPTION: Final = 500
 
 
 class SchemaParameters(ParameterSet):
-    """Parameters of a JSON Schema; see `JsonSchema` for how it is read.
+    """Parameters of a JSON Schema; see `JsonSchema` for its interpretation.
 
     They accept the same values as the schema, with two exceptions. An unknown name is refused, unless the schema
     describes other names or names none. None for an optional parameter means that it is omitted. A default is used if
-    the schema accepts it. Required parameters can be given by position, the others only by name, because the order of
+    the schema accepts it. Required parameters can be positional. The others are keyword-only, because the order of
     properties has no meaning.
 
     Args:
@@ -50,7 +50,7 @@ class SchemaParameters(ParameterSet):
         schema: the schema of an object.
 
     Raises:
-        SpecError: the schema is not of an object, or is invalid; the message gives the reason.
+        SpecError: the schema is not for an object, or is invalid. The message gives the reason.
     """
 
     def __init__(self, subject: str, schema: Any) -> None:
@@ -69,7 +69,7 @@ class SchemaParameters(ParameterSet):
 
     @property
     def object_schema(self) -> dict[str, Any]:
-        """The schema as providers of models take it, which may say less; a copy."""
+        """A copy of the schema in the form for providers of models. It may be less precise."""
         return copy.deepcopy(object_schema(self._schema, self._checked.root))
 
     def types(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class SchemaParameters(ParameterSet):
         try:
             problems += self._problems(given)
             filled = {**copy.deepcopy(self._defaults), **given}
-            # a default may be at odds with what was given; then it is left to the tool
+            # a default may conflict with the passed values; then the tool handles it
             if len(filled) > len(given) and not self._checked.errors(filled):
                 complete = filled
         except SpecError as error:
@@ -99,10 +99,10 @@ class SchemaParameters(ParameterSet):
         return {name: complete[name] for name in (*self.names, *complete) if name in complete}
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Give the arguments of a Python call the names that the schema has for them.
+        """Assign the schema's names to the arguments of a Python call.
 
         Raises:
-            ParameterError: too many by position, or one given twice.
+            ParameterError: there are too many positional arguments, or one is duplicate.
         """
         named: dict[str, Any] = {}
         for argument, value in super().bind(args, kwargs).items():
@@ -114,7 +114,7 @@ class SchemaParameters(ParameterSet):
 
     @property
     def takes_others(self) -> bool:
-        """True if the schema says something about names that it does not list."""
+        """True if the schema describes names that it does not list."""
         return self._says_what_else
 
     def signature(self, *leading: str) -> inspect.Signature:
@@ -162,7 +162,7 @@ class SchemaParameters(ParameterSet):
         return {name: value for name, value in values.items() if name not in refused}
 
     def _copied(self, values: Any) -> dict[str, Any]:
-        """Return copies of the values as JSON has them, without those that are None to mean "left out"."""
+        """Return copies of the values in JSON form. Values of None that mean "omitted" are removed."""
         if not isinstance(values, Mapping):
             self._refuse([no_dict(values)])
         problems = [no_name(name) for name in values if not isinstance(name, str)]
@@ -177,7 +177,7 @@ class SchemaParameters(ParameterSet):
         return {n: v for n, v in copies.items() if v is not None or n not in self._left_out_by_none}
 
     def _problems(self, given: dict[str, Any]) -> Iterable[str]:
-        """Yield the problems that the schema finds, in our own words where they are about names."""
+        """Yield the problems from the schema's validation. Problems with names have our own wording."""
         for error in self._checked.errors(given):
             path = error.absolute_path
             if error.validator == "required" and not path:
@@ -188,10 +188,10 @@ class SchemaParameters(ParameterSet):
                 yield from problems_of([error])
 
     def _refuse(self, problems: Iterable[str]) -> None:
-        """Refuse values if something is wrong with them.
+        """Raise an error if the values have problems.
 
         Raises:
-            ParameterError: something is wrong.
+            ParameterError: the values have problems.
         """
         different = list(dict.fromkeys(problems))
         more = [f"and {len(different) - MAX_PROBLEMS} more"] if len(different) > MAX_PROBLEMS else []
@@ -200,7 +200,7 @@ class SchemaParameters(ParameterSet):
 
 
 def _arguments(parameters: list[Parameter]) -> dict[str, Parameter]:
-    """Return the parameters by their names in Python, in their order."""
+    """Return the parameters by their Python names, in order."""
     written = {name: argument for argument, name in argument_names(p.name for p in parameters).items()}
     return {written[p.name]: p for p in parameters}
 
@@ -221,7 +221,7 @@ def problems_of(errors: Iterable[Any]) -> Iterator[str]:
 
 
 def missing_names(error: Any) -> list[str]:
-    """Return the properties that an object lacks, by an error about `required`."""
+    """Return the properties that an object lacks, from a `required` error."""
     return [name for name in error.validator_value if name not in error.instance]
 
 
@@ -240,7 +240,7 @@ def _problems(error: Any) -> Iterator[str]:
 
 
 def _no_branch(error: Any, place: str) -> Iterator[str]:
-    """Yield the problems of the branch that fits best, or what the branches ask for."""
+    """Yield the problems of the best matching branch, or the expectations of all branches."""
     branches = [list(branch) for _, branch in groupby(error.context, lambda e: list(e.schema_path)[:1])]
     deeper = [branch for branch in branches if all(e.path for e in branch)]
     if deeper:

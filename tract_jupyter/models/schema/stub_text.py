@@ -39,7 +39,7 @@ _LONGEST_NAME: Final = 60
 
 
 class StubbedFunction(Protocol):
-    """A function as far as a stub tells of it, such as a `ToolDefinition`."""
+    """The parts of a function that a stub needs, such as a `ToolDefinition`."""
 
     @property
     def description(self) -> str:
@@ -51,24 +51,24 @@ class StubbedFunction(Protocol):
 
     @property
     def returns(self) -> Any:
-        """The type of its result, or a JSON Schema of that."""
+        """The type or the JSON Schema of its result."""
 
 
 def stub_source(
     functions: Mapping[str, StubbedFunction], *, docs: bool = True, argument_docs: bool = True
 ) -> str:
-    """Return the text; the same functions give the same text.
+    """Return the text. The same functions always give the same text.
 
     Args:
-        functions: by name; a name with a dot is that of a function in a class.
-        docs: whether the text says what the functions and their arguments are for.
-        argument_docs: whether it says what the arguments are for, where it says what the functions are for.
+        functions: the functions by name. A name with a dot is a function in a class.
+        docs: include descriptions of the functions and their arguments.
+        argument_docs: include descriptions of the arguments, if `docs` is True.
     """
     return _StubWriter(functions, docs=docs, argument_docs=docs and argument_docs).text()
 
 
 class _StubWriter:
-    """The text of one stub on its way: names that are taken, classes that were needed."""
+    """The unfinished text of one stub: used names and required classes."""
 
     def __init__(self, functions: Mapping[str, StubbedFunction], *, docs: bool, argument_docs: bool) -> None:
         self._stubbed = functions
@@ -154,7 +154,7 @@ class _StubWriter:
         name = self._class_names[record] = unused(_class_name(path), self._taken | self._keys)
         self._taken.add(name)
         members = {key: self._member(member, (*path, key)) for key, member in record.members.items()}
-        # of two classes that differ only in what they call themselves, one is enough
+        # two classes that differ only in their own name share one definition
         parts = tuple((key, re.sub(rf"\b{name}\b", "", text), more) for key, (text, more) in members.items())
         same = self._same.setdefault(parts, name)
         if same == name:
@@ -188,20 +188,20 @@ def _returned(function: StubbedFunction) -> Any:
     try:
         reader = TypeReader(JsonSchema(function.returns).root, records=True)
         return reader.read(reader.root)
-    except SpecError:  # only told, never relied on
+    except SpecError:  # only for display
         return Any
 
 
 def _record(typed_dict: Any) -> Record:
     try:
         hints = typing.get_type_hints(typed_dict, include_extras=True)
-    except NameError:  # a name that only the type checker knows
+    except NameError:  # a name that exists only for the type checker
         hints = dict.fromkeys(typed_dict.__annotations__, Any)
     return Record({key: _record_member(typed_dict, key, hint) for key, hint in hints.items()})
 
 
 def _record_member(typed_dict: Any, key: str, hint: Any) -> RecordMember:
-    # the class itself does not see what is in annotations that are texts
+    # the class cannot see the markers in string annotations
     marks = {NotRequired: False, Required: True}
     mark = typing.get_origin(hint)
     if mark in marks:
@@ -236,7 +236,7 @@ def _docstring(function: StubbedFunction, *, arguments: bool) -> str:
     lines = [f"    {name}: {text}" for name, text in described if text]
     about = "\n".join(["Args:", *lines]) if lines else ""
     text = "\n\n".join(filter(None, [printable(function.description).strip(), about]))
-    # neither a backslash nor a quote before another one or the end may stand for more than itself
+    # escape backslashes, and quotes before another quote or the end
     escaped = re.sub(r'"(?="|\Z)', r"\"", text.replace("\\", "\\\\"))
     end = "\n" if lines else ""
     return f'"""{escaped}{end}"""' if text else ""

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class JsonType(NamedTuple):
-    """A type of JSON: the Python type of its values, and how messages name them."""
+    """A JSON type: the Python type of its values, and its name in messages."""
 
     python: Any
     wanted: str
@@ -59,7 +59,7 @@ JSON_TYPES: Final = {
 """Every type of JSON by its name in a schema: the one table between JSON's types and Python's."""
 
 CONTAINERS: Final = frozenset({list, dict, tuple, set, frozenset})
-"""The types whose parts stand in brackets."""
+"""The types with parts in brackets."""
 
 _NAMES: Final = {name: getattr(kind.python, "__name__", "None") for name, kind in JSON_TYPES.items()}
 _BY_NAME: Final[dict[str, Any]] = {
@@ -73,7 +73,7 @@ _MAX_LENGTH = 500
 
 
 def parse_type(text: str) -> Any:
-    """Turn a type name into the type that pydantic validates.
+    """Convert a type expression to the type that pydantic validates.
 
     Args:
         text: `str int float bool list dict Any None`, `list[T]`, `dict[str, T]`, `T | U`, `Optional[T]`,
@@ -148,11 +148,11 @@ def _literal(node: ast.expr, text: str) -> str | int | bool | None:
     raise SpecError(f"Literal takes strings, integers, booleans and None, in {text!r}")
 
 
-_WRITTEN = (str, bytes, int, type(None))  # as they stand in code
+_WRITTEN = (str, bytes, int, type(None))  # literals in code
 
 
 def type_name(annotation: Any) -> str:
-    """Return the name of a type that has no parts."""
+    """Return the name of a type without parts."""
     if annotation is None or annotation is type(None):
         return "None"
     if isinstance(annotation, type) and not getattr(annotation, "__args__", ()):
@@ -161,7 +161,7 @@ def type_name(annotation: Any) -> str:
 
 
 def type_text(annotation: Any, name: Callable[[Any], str] = type_name) -> str:
-    """Return the type as a person writes it: `list[str]`, not `<class 'list'>`; `name` gives the name of each part."""
+    """Return the type in Python syntax: `list[str]`, not `<class 'list'>`. `name` returns the name of each part."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin in {Union, types.UnionType}:
         return " | ".join(type_text(part, name) for part in parts)
@@ -179,7 +179,7 @@ _COMPOSED: Final = frozenset({list, Union, types.UnionType, NotRequired, Require
 
 
 def without_json_form(annotation: Any, within: tuple[Any, ...] = ()) -> Any:
-    """Return the part of a type that JSON has no form for; None if there is none."""
+    """Return the part of a type without a JSON form; None if JSON can express the whole type."""
     annotation = _unwrapped(annotation)
     if annotation in within or _is_leaf(annotation):
         return None
@@ -191,14 +191,14 @@ def without_json_form(annotation: Any, within: tuple[Any, ...] = ()) -> Any:
 
 
 def _unwrapped(annotation: Any) -> Any:
-    """Return the type without annotations, or the one that an alias (`type Row = dict[str, int]`) stands for."""
+    """Return the type without annotations, or the target of a type alias (`type Row = dict[str, int]`)."""
     if get_origin(annotation) is Annotated:
         return annotation.__origin__
     return getattr(annotation, "__value__", annotation)
 
 
 def _parts(annotation: Any) -> list[Any] | None:
-    """Return the types that a type is made of; None if JSON has no form for it."""
+    """Return the parts of a type; None if JSON cannot express it."""
     origin, arguments = get_origin(annotation), list(get_args(annotation))
     if origin is Literal:
         return [type(value) for value in arguments]
@@ -214,7 +214,7 @@ def _parts(annotation: Any) -> list[Any] | None:
 def _is_leaf(annotation: Any) -> bool:
     try:
         return annotation in _LEAVES
-    except TypeError:  # it has no hash, so it is none of them
+    except TypeError:  # not hashable, so it is not one of them
         return False
 
 
@@ -228,20 +228,20 @@ _EXTRAS: Final = frozenset({"additionalProperties", "patternProperties", "uneval
 
 
 class Member(NamedTuple):
-    """One property of an object: all schemas that describe it, and whether it must be given."""
+    """One property of an object: all its schemas, and whether it is required."""
 
     places: tuple[SchemaNode, ...] = ()
     required: bool = False
 
     @property
     def described(self) -> dict[str, Any]:
-        """The first schema that says something."""
+        """The first schema that is not empty."""
         return next((p.schema for p in self.places if isinstance(p.schema, dict) and p.schema), {})
 
 
 @dataclass(eq=False)
 class Record:
-    """The type of an object with known properties. They are filled in later, since one may hold the like of itself."""
+    """The type of an object with known properties. They are added later, because a record may contain itself."""
 
     members: dict[str, RecordMember] = field(default_factory=dict)
 
@@ -258,8 +258,8 @@ class TypeReader:
     """Reads the types of one document.
 
     Args:
-        root: the whole.
-        records: whether objects are `Record`s, or `dict[str, Any]`.
+        root: the whole document.
+        records: True to read objects as `Record`s, False for `dict[str, Any]`.
     """
 
     def __init__(self, root: SchemaNode, *, records: bool = False) -> None:
@@ -270,15 +270,15 @@ class TypeReader:
         self._reading: set[int] = set()
 
     def members(self) -> dict[str, Member]:
-        """Return the properties of the whole document, whichever part of it names them."""
+        """Return the properties of the whole document, from all its parts."""
         return self._members(self.root)
 
     def type_of(self, member: Member) -> Any:
-        """Return the type of a property: the union of what its schemas stand for."""
+        """Return the type of a property: the union of the types of its schemas."""
         return _union(map(self.read, member.places)) if member.places else Any
 
     def read(self, place: SchemaNode) -> Any:
-        """Return the type that a schema stands for."""
+        """Return the type of a schema."""
         key = id(place.schema)
         if key in self._records:
             return self._records[key]
@@ -293,7 +293,7 @@ class TypeReader:
             self._reading.discard(key)
 
     def says_what_else(self) -> bool:
-        """Return True if the schema names no properties, or says something about those that it does not name."""
+        """Return True if the schema names no properties, or describes properties that it does not name."""
         parts = list(self._parts(self.root))
         return any(not _EXTRAS.isdisjoint(part) for part in parts) or not any(
             "properties" in p for p in parts
@@ -373,14 +373,14 @@ class TypeReader:
 
 
 def _add(found: dict[str, Member], others: dict[str, Member]) -> None:
-    """Add what must hold as well; of two schemas for one property, either is wide enough."""
+    """Add further required schemas. If a property has two schemas, either one is wide enough."""
     for name, other in others.items():
         mine = found.get(name, Member())
         found[name] = Member(mine.places or other.places, mine.required or other.required)
 
 
 def _either(branches: list[dict[str, Member]]) -> dict[str, Member]:
-    """Merge the members of alternative schemas: required is what all of them require."""
+    """Merge the members of alternative schemas. A property is required if all alternatives require it."""
     found: dict[str, Member] = {}
     for name in dict.fromkeys(chain(*branches)):
         members = [branch.get(name, Member()) for branch in branches]
@@ -389,7 +389,7 @@ def _either(branches: list[dict[str, Member]]) -> dict[str, Member]:
 
 
 def _implied(schema: dict[str, Any]) -> str:
-    """Return the kind of value that a schema is about, where it does not say so."""
+    """Return the value type that a schema without `type` implies."""
     if "properties" in schema:
         return "object"
     return "array" if "items" in schema else ""
