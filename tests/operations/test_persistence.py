@@ -104,9 +104,7 @@ def test_what_is_revoked_is_told_so_after_a_restart(stored):
     with Tract.open(stored) as t:
         t.operations.revoke("citation_check")
     with Tract.open(stored) as t:
-        assert t.operations.quarantined == {
-            "citation_check": "its approval was taken back, or it never had one"
-        }
+        assert t.operations.quarantined == {"citation_check": "its approval was revoked, or it never had one"}
         with pytest.raises(UnknownOperationError, match="its approval was taken back"):
             t.fire("citation_check", {"urls": []})
         t.operations.review_quarantined("citation_check").approve()

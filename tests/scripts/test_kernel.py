@@ -298,7 +298,7 @@ def test_the_question_tells_where_the_values_come_from(tract):
     )
     assert tract.scripts.run(code).value == "m7"
     request, _ = channel.shown[0]
-    table = next(table for table in request.tables if table.title == "Where the values come from")
+    table = next(table for table in request.tables if table.title == "Sources of the values")
     assert [(row.name, row.value) for row in table.rows] == [
         ("content", "topic"),
         ("message", "'m' + str(n)"),
@@ -307,7 +307,7 @@ def test_the_question_tells_where_the_values_come_from(tract):
     assert table.rows[1].description == "n = 7"
     assert request.code[0].marked == 3
     lines = list(bound_lines(request))
-    assert lines[lines.index("Where the values come from:") :][1] == "content: topic"
+    assert lines[lines.index("Sources of the values:") :][1] == "content: topic"
 
 
 def test_the_limit_of_calls(tract):

@@ -140,7 +140,7 @@ def test_an_error_that_cannot_be_shown_is_told_as_such(tract, add):
         raise MuteError
 
     add(f)
-    assert tract.executor.execute("f", {}).error == "MuteError: an error that cannot be shown"
+    assert tract.executor.execute("f", {}).error == "MuteError: an error without a readable text"
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_locked_tool_is_refused_for_everybody(tract, search, actor):
     approval = Approval(tract.executor.get("web_search").definition_hash)
     result = tract.executor.execute("web_search", {"query": "x"}, actor=actor, approval=approval)
     assert (result.success, result.denied) == (False, True)
-    assert result.error == "tool 'web_search' is locked: the quota is used up; nobody can call it now"
+    assert result.error == "tool 'web_search' is locked: the quota is used up; it cannot be called now"
     tract.executor.unlock_tool("web_search")
     assert tract.executor.execute("web_search", {"query": "x"}, actor=actor).success
 

@@ -117,9 +117,7 @@ def test_names_are_made_python_names_and_impossible_ones_left_out(tract, add_lia
 def test_of_twins_none_is_taken(tract, add_liar):
     add_liar("twins")
     assert names_in(tract.tools.liar) == ["go"]
-    assert tract.mcp.problems("liar") == {
-        "twin": "2 tools have this name, so nobody can tell which one a call is for"
-    }
+    assert tract.mcp.problems("liar") == {"twin": "2 tools have this name, so a call would be ambiguous"}
 
 
 def test_of_two_that_would_be_one_in_python_none_is_taken(tract, add_liar):

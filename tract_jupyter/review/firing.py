@@ -37,7 +37,7 @@ def auto_retry(pending: Any, *, max_retries: int = 3) -> None:
     """
     if "validate" not in pending._public_actions:  # noqa: SLF001 # the offered actions
         raise PendingError(
-            f"{pending.operation!r} offers no 'validate', so nobody knows when it is good; decide it yourself"
+            f"{pending.operation!r} offers no 'validate', so its result cannot be checked; decide it yourself"
         )
     diagnoses: list[str] = []
     while True:

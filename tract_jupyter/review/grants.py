@@ -228,16 +228,16 @@ class Grants:
         if scope is None or scope == "once":
             if uses is not None or pattern is not None or whom is not None:
                 raise GrantError(
-                    "uses, pattern and whom are those of a grant; say scope='session' or 'always' too"
+                    "uses, pattern and whom belong to a grant; also set scope='session' or 'always'"
                 )
             return None
         subject = pending.subject
         if subject is None:
-            raise GrantError(f"{pending.title!r} is asked about each time; approve it once")
+            raise GrantError(f"{pending.title!r} needs an approval each time; approve it once")
         if how.channel not in personal_channels():
             raise GrantError(_NO_PERSON)
         if pending.doubt:
-            raise GrantError(f"{pending.doubt} Approve it once, or let it be asked again")
+            raise GrantError(f"{pending.doubt} Approve it once")
         if subject.rule and (scope != "session" or pattern or whom not in {None, "this"}):
             raise GrantError(f"{subject.rule!r} is for this session and for {subject.actor} only")
         chosen = (action, {} if action == "approve" else own_arguments(arguments))

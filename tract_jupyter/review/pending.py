@@ -261,8 +261,8 @@ class Pending:
         """
         if len(fingerprint) < _FEWEST_DIGITS or not self.fingerprint.startswith(fingerprint):
             raise FingerprintError(
-                f"{self.title!r} does not have the fingerprint {fingerprint[:64]!r}; read what it is now. At least "
-                f"{_FEWEST_DIGITS} digits of its beginning are needed"
+                f"{self.title!r} does not have the fingerprint {fingerprint[:64]!r}; read the present version. "
+                f"Pass at least {_FEWEST_DIGITS} digits."
             )
         self._named = self.fingerprint
         return self
@@ -605,7 +605,7 @@ class Pending:
 
     def _origin_table(self) -> tuple[ValueTable, ...]:
         rows = self.origins
-        return (ValueTable("Where the values come from", rows, "nothing"),) if rows else ()
+        return (ValueTable("Sources of the values", rows, "nothing"),) if rows else ()
 
     # --- introspection
 

@@ -36,7 +36,7 @@ Item = TypeVar("Item")
 Key = TypeVar("Key")
 
 _REVOKED = "you took its approval back"
-_UNSIGNED = "its approval was taken back, or it never had one"
+_UNSIGNED = "its approval was revoked, or it never had one"
 
 
 class SignedStore(ABC, Generic[Row]):

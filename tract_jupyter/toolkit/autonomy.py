@@ -192,7 +192,7 @@ class Autonomy:
         if runs_for_model(self._executor()):
             raise CodeDecisionError(
                 "how much happens without a person is a person's to say: what runs on behalf of a model can lower it, "
-                f"and not raise it to {level}{more}. Set it in a cell of your own, or with '%tract autonomy'"
+                f"and not raise it to {level}{more}. Set it in your own cell, or with '%tract autonomy'"
             )
 
     def _save(self, ceiling: AutonomyLevel, *, destructive: bool, is_more: bool) -> None:

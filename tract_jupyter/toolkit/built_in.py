@@ -63,7 +63,7 @@ def context_tool(
             )
         if not function.__doc__:
             raise SpecError(
-                f"the context tool {name!r} has no docstring, which is what a model is told about it"
+                f"the context tool {name!r} has no docstring, and models need it as the description"
             )
         CONTEXT_TOOLS[name] = function, Traits(read_only, destructive, open_world)
         return function

@@ -346,7 +346,7 @@ def _asked_each_time(tool: ToolDefinition) -> str:
 
 def _locked(name: str, reason: str) -> str:
     return (
-        f"tool {name!r} is locked{f': {reason}' if reason else ', without a reason'}; nobody can call it now"
+        f"tool {name!r} is locked{f': {reason}' if reason else ', without a reason'}; it cannot be called now"
     )
 
 
@@ -362,7 +362,7 @@ def _words(error: BaseException) -> str:
     try:
         return str(error) or type(error).__name__
     except Exception:  # noqa: BLE001 # its own __str__ may raise anything
-        return "an error that cannot be shown"
+        return "an error without a readable text"
 
 
 def _traits(tool: ToolDefinition) -> str:

@@ -43,7 +43,7 @@ def check_function(function: object) -> None:
         inspect.signature(function)
     except ValueError:
         raise SpecError(
-            f"Python does not tell what {function.__name__} takes; call it in a function of your own"
+            f"Python does not tell what {function.__name__} takes; call it in your own function"
         ) from None
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise SpecError(

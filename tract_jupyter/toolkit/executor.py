@@ -301,7 +301,7 @@ class ToolExecutor:
         tool = self._known(name)
         if tool.owner != OWN:
             raise OperationExistsError(
-                f"{tool.name!r} is not a tool of your own (owner: {tool.owner}); lock it instead"
+                f"{tool.name!r} is not your own tool (owner: {tool.owner}); lock it instead"
             )
         if tool.name not in self._fixed:
             raise OperationExistsError(

@@ -227,7 +227,7 @@ class ToolQuestion(FieldPending):
         told = [
             f"It fires the operation {fired.spec.name}, which is not asked about again.",
             unreviewed_text(fired, self._home),
-            "Its handlers come first: what you choose is done where none of them decides."
+            "Its handlers decide first. Your choice applies if none of them decides."
             if self._home.hooks.list().get(fired.spec.name)
             else "",
             findings_text(self.code_blocks()),

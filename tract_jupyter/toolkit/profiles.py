@@ -131,7 +131,7 @@ def get_profile(name: str) -> ToolProfile:
     if profile is None:
         raise ContentError(
             f"there is no profile {brief_repr(name)}.{nearest(str(name), _PROFILES)} There are "
-            f"{', '.join(map(repr, _PROFILES))}; a ToolProfile of your own can be given instead"
+            f"{', '.join(map(repr, _PROFILES))}; you can pass your own ToolProfile instead"
         )
     return profile
 

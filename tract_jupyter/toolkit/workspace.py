@@ -106,7 +106,7 @@ class Workspace:
         if more is not None and runs_for_model(self._executor()):
             raise CodeDecisionError(
                 "which folders may be read is a person's to say: what runs on behalf of a model can narrow the "
-                f"workspace, and not add {str(more)!r}. Set tract.workspace.roots in a cell of your own"
+                f"workspace, and not add {str(more)!r}. Set tract.workspace.roots in your own cell"
             )
 
     def read(self, *names: str | Path, send_anyway: bool = False) -> list[AttachedFile]:

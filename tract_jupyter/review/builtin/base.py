@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PLACE: Final[Mapping[str, str]] = {
     "branch": "The branch that would change.",
-    "head": "The commit it was at when this was asked; empty for none.",
+    "head": "The commit of the branch at the time of the request; empty for none.",
 }
 """The meaning of the fields that tie an operation to a history."""
 
@@ -177,6 +177,6 @@ class GuidedPending(Guided, BuiltinPending):
     """An operation with a written text and guidance for the author. `retry` writes the text again."""
 
     about: ClassVar[Mapping[str, str]] = {
-        "guidance": "What whoever writes the text is told to look after.",
+        "guidance": "Guidance for the writer of the text.",
         "guidance_source": "Who wrote the guidance: llm, user or user+llm; null if there is none.",
     }

@@ -34,12 +34,12 @@ class PendingGeneration(BuiltinPending):
     about: ClassVar[Mapping[str, str]] = {
         "response_text": "What the model says.",
         "tool_calls": "The tools that it calls.",
-        "diagnosis": "What the validator says is wrong; empty if nothing is, null if it was not asked.",
-        "retry_prompt": "What the model is told when it is asked again, instead of the usual words.",
+        "diagnosis": "The validator's error; empty if the reply is valid, null if it was not validated.",
+        "retry_prompt": "The text for the model with the next try, instead of the default.",
         "hide_retries": "Whether the replies before this one stay out of the context.",
-        "retry_count": "How often the model was asked again.",
-        "retry_history": "The replies before this one, each with what was wrong.",
-        "max_retries": "How often it may be asked again.",
+        "retry_count": "The number of retries so far.",
+        "retry_history": "The earlier replies, each with its error.",
+        "max_retries": "The maximum number of retries.",
         "usage": "The tokens that this reply took.",
     }
     in_view = frozenset({"response_text", "tool_calls"})
@@ -77,7 +77,7 @@ class PendingGeneration(BuiltinPending):
 
     @action
     def retry(
-        self, guidance: Annotated[str | None, "What to put right, besides what the validator said."] = None
+        self, guidance: Annotated[str | None, "More to correct, in addition to the validator's error."] = None
     ) -> str:
         """Ask the model again, telling it what was wrong, and return what it says now."""
         if self.retries_left < 1:
@@ -134,7 +134,7 @@ class PendingGeneration(BuiltinPending):
     def why(self) -> str:
         """Explain who asked, and whether the context has changed since."""
         moved = self.tract.head != self.fields["head"]
-        told = "the current context is another one than the model was asked with" if moved else ""
+        told = "the context has changed since the request to the model" if moved else ""
         return "; ".join(filter(None, [super().why(), told]))
 
     def summary(self) -> str:

@@ -49,17 +49,17 @@ class PendingCompress(GuidedPending):
     label = "Compress the context"
     labels: ClassVar[Mapping[str, str]] = {"approve": "Compress", "reject": "Reject"}
     about: ClassVar[Mapping[str, str]] = {
-        "summaries": "The summaries, in the order of what they stand for.",
+        "summaries": "The summaries, in the order of their messages.",
         "writers": "Which model wrote each summary, and the tokens that it took; null if no model did.",
-        "source_commits": "Hashes of the commits that each summary stands for.",
+        "source_commits": "Hashes of the commits that each summary replaces.",
         "preserved_commits": "Hashes of the commits that stay, as they are pinned or to be preserved.",
-        "original_tokens": "How many tokens the messages have that the summaries stand for.",
+        "original_tokens": "The tokens of the replaced messages.",
         "estimated_tokens": "How many tokens the summaries have together.",
         "target_tokens": "How many tokens a summary should have; any number if null.",
         "most_tokens": "How many tokens each summary may have; any number if null.",
-        "price": "What it costs and saves.",
-        "rewrite": "What it takes from the model: its reasoning, and its provider's cache; empty if nothing.",
-        "instructions": "What the summarizer is told besides the guidance.",
+        "price": "Its cost and savings.",
+        "rewrite": "The loss of the model's reasoning and of its provider's cache; empty if none.",
+        "instructions": "Instructions for the summarizer, in addition to the guidance.",
         "message": "A line for the log; the beginning of the summary if null.",
         **GuidedPending.about,
         **PLACE,
@@ -93,9 +93,7 @@ class PendingCompress(GuidedPending):
     def retry(
         self,
         index: Index,
-        guidance: Annotated[
-            str | None, "What to look after this time; that of the whole if left out."
-        ] = None,
+        guidance: Annotated[str | None, "Guidance for this part; default: the guidance of the whole."] = None,
     ) -> str:
         """Have one summary written again, and return it."""
         _, selection = self._compressor.selected(self.fields)
@@ -183,7 +181,7 @@ class PendingGC(BuiltinPending):
         "commits_to_remove": "Hashes of the commits that would go.",
         "tokens_to_free": "How many tokens they have together.",
         "excluded": "Hashes of commits that stay, with all that they need.",
-        "orphan_retention_days": "What is younger stays, in days.",
+        "orphan_retention_days": "The minimum age of removed commits, in days.",
         "archive_retention_days": "Originals of summaries that ended longer ago go too, in days; none do if empty.",
     }
     commits_to_remove = Field()
@@ -196,7 +194,7 @@ class PendingGC(BuiltinPending):
         found = self.tract.get_commit(commit_hash).commit_hash
         if found not in self.commits_to_remove:
             raise CommitNotFoundError(
-                f"{commit_hash!r} is not a candidate, and stays anyway; list_candidates() lists what would go"
+                f"{commit_hash!r} is not a candidate, so it stays anyway; list_candidates() lists the candidates"
             )
         self.excluded = sorted([*self.excluded, found])
         left = self.tract.gc(
@@ -241,13 +239,13 @@ class PendingMerge(GuidedPending):
         "source_branch": "The branch that is merged.",
         "target_branch": "The branch that it is merged into.",
         "conflicts": "What both sides changed, with both texts.",
-        "resolutions": "What is decided about each conflict, by its key.",
+        "resolutions": "The resolution of each conflict, by its key.",
         "strategy": "`auto`, or `strict`, where warnings need a decision too.",
-        "no_ff": "Whether there is a merge commit even where the branch could just move on.",
+        "no_ff": "Make a merge commit even if a fast-forward is possible.",
         "delete_branch": "Whether the merged branch is deleted then.",
         "message": "The message of the merge commit; names both branches if null.",
-        "source_head": "The commit that the merged branch was at when this was asked.",
-        "rewrite": "What it takes from the model: its reasoning, and its provider's cache; empty if nothing.",
+        "source_head": "The tip of the merged branch at the time of the request.",
+        "rewrite": "The loss of the model's reasoning and of its provider's cache; empty if none.",
         **GuidedPending.about,
         **PLACE,
     }
@@ -343,9 +341,7 @@ class PendingMerge(GuidedPending):
     @action
     def retry(
         self,
-        guidance: Annotated[
-            str | None, "What to look after this time; that of the whole if left out."
-        ] = None,
+        guidance: Annotated[str | None, "Guidance for this part; default: the guidance of the whole."] = None,
     ) -> None:
         """Have the resolver decide about all conflicts again."""
         if not callable(self._resolver):
@@ -541,13 +537,13 @@ class PendingRebase(BuiltinPending):
     label = "Rebase"
     labels: ClassVar[Mapping[str, str]] = {"approve": "Rebase", "reject": "Reject"}
     about: ClassVar[Mapping[str, str]] = {
-        "target_base": "The branch to go on from.",
-        "replay_plan": "The own commits that would be placed anew, oldest first.",
-        "excluded": "Hashes of own commits that are left out.",
+        "target_base": "The branch to continue from.",
+        "replay_plan": "The branch's commits that would be written again, oldest first.",
+        "excluded": "Hashes of the branch's omitted commits.",
         "warnings": "What both branches changed.",
-        "resolutions": "What is decided about that, by the key of the conflict.",
-        "target_head": "The commit that the other branch was at when this was asked.",
-        "rewrite": "What it takes from the model: its reasoning, and its provider's cache; empty if nothing.",
+        "resolutions": "The resolution, by the key of the conflict.",
+        "target_head": "The tip of the other branch at the time of the request.",
+        "rewrite": "The loss of the model's reasoning and of its provider's cache; empty if none.",
         **PLACE,
     }
     in_view = frozenset({"replay_plan", "warnings"})

@@ -73,7 +73,7 @@ class PendingToolResult(BuiltinPending):
         "content": "Its answer, as text or JSON.",
         "writer": "Which model shortened the answer, and the tokens that it took; null if no model did.",
         "token_count": "How many tokens the answer takes.",
-        "original_content": "What the tool gave, where the answer was changed since.",
+        "original_content": "The tool's original answer, if the answer was changed.",
         "is_error": "Whether the call failed.",
         "edit": "The earlier answer that this one replaces.",
         "branch": "Where the call is.",
@@ -101,7 +101,7 @@ class PendingToolResult(BuiltinPending):
         self._has_branch = has_branch
 
     @action
-    def reject(self, reason: Annotated[str, "Why; the model is told."] = "") -> None:
+    def reject(self, reason: Annotated[str, "The reason; the model receives it."] = "") -> None:
         """Withhold the answer. The model is told so, and why."""
         self._require_open("reject")
         if self._leaves_a_gap():

@@ -264,7 +264,7 @@ async def list_tools(client: Client, server: str) -> list[Any]:
         cursor = page.get("nextCursor") or None  # some servers end the list with an empty text
         if len(found) > _MOST_TOOLS or not (tools or cursor is None):
             raise McpResultError(
-                f"MCP server {server!r} lists tools without an end; {_MOST_TOOLS:,} are the most that are taken"
+                f"MCP server {server!r} lists tools without an end; {_MOST_TOOLS:,} are the maximum"
             )
         if cursor is None:
             return found

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 _LONGEST_NAME: Final = 128  # https://modelcontextprotocol.io/specification: tool names
 _MOST_PARTS: Final = 50_000  # in all schemas of a server; reading them takes about ten seconds
-_CHANGED: Final = (
-    "its server changed or removed it meanwhile, so it was not called; look at it, and call it again"
-)
+_CHANGED: Final = "its server changed or removed it, so it was not called; check it, and call it again"
 
 
 @dataclass
@@ -182,7 +180,7 @@ def _check_name(name: str, times: int, times_in_python: int) -> None:
             f"its name is not valid: a name has 1 to {_LONGEST_NAME} characters that can be shown, in one line"
         )
     if times > 1:
-        raise SpecError(f"{times} tools have this name, so nobody can tell which one a call is for")
+        raise SpecError(f"{times} tools have this name, so a call would be ambiguous")
     if times_in_python > 1:
         raise SpecError(f"{times_in_python} tools would be called {python_name(name)!r} in Python")
 

@@ -97,7 +97,7 @@ class HttpEndpoint:
     async def _bound(self, response: httpx2.Response) -> None:
         """Limit the size of an answer. In a stream of events, the SDK limits each event."""
         if response.headers.get("content-encoding", "identity") != "identity":
-            self._refuse("it compressed an answer, whose size cannot be told before it is unpacked")
+            self._refuse("it compressed an answer, whose size is unknown before it is unpacked")
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             response.stream = _Bounded(response.stream, self)
 
