@@ -210,7 +210,7 @@ def test_calls_reach_the_message_in_either_shape():
         ("triggered_by is a text, not 5", lambda t: t.propose_compress(content="a", triggered_by=5)),
         ("overrides is a dict", lambda t: t.toolset(overrides=5)),
         ("overrides is a dict", lambda t: t.as_tools(overrides=" ")),
-        ("made with ScriptLimits", lambda t: t.scripts.run("1", limits="x")),
+        ("use ScriptLimits", lambda t: t.scripts.run("1", limits="x")),
         ("whole number", lambda t: t.scripts.get_system_instructions(max_tokens=None)),
         ("the name of an operation is a text", lambda t: t.fire([])),
         ("the name of an operation is a text", lambda t: t.on([], print)),
@@ -218,7 +218,7 @@ def test_calls_reach_the_message_in_either_shape():
         ("the name of an operation is a text", lambda t: t.operations.revoke([])),
         ("the name of an operation is a text", lambda t: t.unregister_operation([])),
         ("the name of a server is a text", lambda t: t.mcp.remove([])),
-        ("as profiles.list.. gave it, not 'guide'", lambda t: t.profiles.adopt("guide")),
+        ("takes an entry of profiles.list.., not 'guide'", lambda t: t.profiles.adopt("guide")),
     ],
 )
 def test_a_wrong_argument_is_told_as_an_error_of_ours(talk, told, call):

@@ -119,7 +119,7 @@ def test_there_is_no_model(refused, cell):
         ("%%tract_chat --cells [99]\nhi", "there is no cell [99]"),
         ("%tract_fire note number=$numbre", "there is no variable 'numbre'. Did you mean 'number'?"),
         ("%tract_fire note --fields $numbre", "there is no variable 'numbre'"),
-        ("%%tract_run --profile guide\nhi", "there is no profile 'guide'"),
+        ("%%tract_run --profile guide\nhi", "There is no profile 'guide'"),
         ("%%tract_run --out class\nhi", "--out takes the name of a variable, not 'class'"),
         ("%tract_propose --out tools count", "--out cannot replace 'tools'"),
         ("%tract_orchestrate --out tools", "--out cannot replace 'tools'"),

@@ -105,7 +105,7 @@ def test_what_is_revoked_is_told_so_after_a_restart(stored):
         t.operations.revoke("citation_check")
     with Tract.open(stored) as t:
         assert t.operations.quarantined == {"citation_check": "its approval was revoked, or it never had one"}
-        with pytest.raises(UnknownOperationError, match="its approval was taken back"):
+        with pytest.raises(UnknownOperationError, match="its approval was revoked"):
             t.fire("citation_check", {"urls": []})
         t.operations.review_quarantined("citation_check").approve()
         assert t.operations.quarantined == {}

@@ -85,8 +85,8 @@ def test_a_pattern(t, fire, give):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"uses": 2}, "say scope="),
-        ({"pattern": {"n": "*"}}, "say scope="),
+        ({"uses": 2}, "also set scope="),
+        ({"pattern": {"n": "*"}}, "also set scope="),
         ({"scope": "always", "pattern": {"m": "*"}}, "has no value 'm'"),
         ({"scope": "always", "pattern": {"at": "*"}}, "has no value 'at'"),
         ({"scope": "always", "uses": 0}, "at least once"),
@@ -463,7 +463,7 @@ def test_whom_it_is_for_is_signed(t, own_store, old, new):
 @pytest.mark.parametrize("arguments", [{"whom": "anybody"}, {"whom": "children", "scope": "once"}])
 def test_whom_goes_with_a_scope(t, arguments):
     pending = t.fire("citation_check", review=True)
-    with pytest.raises(GrantError, match="whom are those of a grant"):
+    with pytest.raises(GrantError, match="whom belong to a grant"):
         pending.approve(**arguments)
     assert pending.status is PendingStatus.PENDING
 
@@ -534,7 +534,7 @@ def test_values_are_changed_before_an_action_of_its_own_runs(t, counter):
 @pytest.mark.parametrize(
     ("terms", "told"),
     [
-        ({"scope": "for good"}, "scope"), ({"uses": 2}, "say scope="), ({"n": 2}, "unknown"),
+        ({"scope": "for good"}, "scope"), ({"uses": 2}, "also set scope="), ({"n": 2}, "unknown"),
         ({"edits": {"n": "many"}}, "valid integer"),
     ],
 )  # fmt: skip

@@ -326,7 +326,7 @@ def test_where_no_run_can_begin_none_is_recorded(tract):
     """R9: nothing is counted or noted, and no operation runs."""
     tract.configure_llm(ScriptedClient())
     for trigger in ("generate", "regenerate"):
-        with pytest.raises(ContentError, match="the context is empty"):
+        with pytest.raises(ContentError, match="The context is empty"):
             tract.generate(profile=story(), trigger=trigger)
     info = tract.user("Where is it?")
     with pytest.raises(ContentError, match="There is no reply to regenerate"):

@@ -113,7 +113,7 @@ def test_a_bound_that_is_too_narrow(tract):
 
 def test_the_example_runs(tract):
     tract.user("a question")
-    rows = SCRIPTS.partition("Python:\n")[2].partition("- A call")[0]
+    rows = SCRIPTS.partition("Python:\n")[2].partition("- The user may")[0]
     code = "\n".join(line[4:] for line in rows.splitlines())
     result = tract.scripts.run(code, backend="sandbox")
     assert result.stdout == "1 ['dialogue']\n"

@@ -133,7 +133,7 @@ def test_handlers_come_first_and_the_question_says_so(with_deploy):
     with_deploy.on("deploy", lambda p: p.reject("a veto"))
     assert call_as_agent(with_deploy).error == "a veto"
     (request,) = asked(channel)
-    assert "Its handlers come first" in request.why
+    assert "Its handlers decide first" in request.why
 
 
 def test_what_a_handler_leaves_open_is_not_asked_about_again(with_deploy):

@@ -253,8 +253,8 @@ def test_one_that_does_not_get_ready(liar, way, words):
     ("way", "words"),
     [
         ("no_list", "that is not valid: tools: Input should be a valid list"),
-        ("endless", "without an end; 1,000 are the most"),
-        ("crowd", "without an end; 1,000 are the most"),
+        ("endless", "without an end; 1,000 are the maximum"),
+        ("crowd", "without an end; 1,000 are the maximum"),
     ],
 )
 def test_a_list_of_tools_that_is_none(liar, way, words):

@@ -450,7 +450,7 @@ def test_one_that_lists_others_when_it_is_started_anew_is_not_called_for_those_i
     server = add_liar("changes_later", cwd=tmp_path)
     assert tract.tools.liar.go(n=1) == '{"n": 1}'
     until(lambda: not server.is_running)
-    with pytest.raises(ToolExecutionError, match="changed or removed it meanwhile, so it was not called"):
+    with pytest.raises(ToolExecutionError, match="changed or removed it, so it was not called"):
         tract.tools.liar.go(n=2)
     assert tract.tools.liar.go(m="x") == '{"m": "x"}'
 

@@ -224,7 +224,7 @@ def test_removing(tract):
 
 def test_only_ones_own_tools_can_be_removed(tract, spec):
     tract.register_operation(spec())
-    with pytest.raises(OperationExistsError, match="'commit' is not a tool of your own"):
+    with pytest.raises(OperationExistsError, match="'commit' is not your own tool"):
         tract.executor.remove_tool("commit")
     with pytest.raises(OperationExistsError, match="owner: operation:citation_check"):
         tract.executor.remove_tool("fire_citation_check")

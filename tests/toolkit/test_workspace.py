@@ -353,7 +353,7 @@ def test_only_what_the_user_says_has_attachments(t):
     for answer in (t.tool_result, t.propose_tool_result):
         with pytest.raises(ContentError, match="only a message of the user has attachments"):
             answer("c1", "look", "sunny", attachments=["dot.png"])
-    with pytest.raises(ContentError, match=r"chat\(None\) goes on"):
+    with pytest.raises(ContentError, match=r"chat\(None\) continues"):
         t.chat(None, attachments=["dot.png"])
     with pytest.raises(TractError):
         t.chat("", attachments=["dot.png"])

@@ -406,7 +406,7 @@ def test_more_may_be_said_before_it_is_decided_and_the_panel_tells(ask):
     pending = tract.propose_generate()
     assert pending.review_request().why == ""
     tract.user("wait")
-    assert "another one than the model was asked with" in pending.review_request().why
+    assert "has changed since the request to the model" in pending.review_request().why
     pending.approve()
     assert said(tract)[1:] == [("user", "wait"), ("assistant", "one")]
 
