@@ -173,7 +173,7 @@ def test_another_process_goes_on_with_the_same_list(tmp_path, there):
     assert len(set(lists(there))) == 1
     assert there.kept == [0, 1, 2, 3, 4, 5]
     assert ["Look up." in told[0], "taste" in told[0], len(told)] == [True, True, 2]
-    assert told[1].endswith("as they stand in the list:\n- look")
+    assert told[1].endswith("as in the list:\n- look")
 
 
 def test_a_person_can_have_the_list_made_anew(talk, there):
