@@ -26,7 +26,7 @@ _OPENING, _VERIFYING, _UNDAMAGED, _WRONG = "opening", "verify", "undamaged", "wr
 
 
 class Seen(NamedTuple):
-    """The place where the damage was detected, and the problem if it was not."""
+    """The place of the damage if it was detected; otherwise the problem."""
 
     how: str
     problem: str = ""

@@ -58,6 +58,6 @@ class Judge:
 
 
 def is_wrong(analyzer: CodeAnalyzer, text: str) -> bool:
-    """Return True if the analysis gave up because of its own fault."""
+    """Return True if an internal error stopped the analysis."""
     reasons = [finding.reason for finding in analyzer.analyze(text).findings]
     return any("gave up" in reason and not any(known in reason for known in KNOWN) for reason in reasons)

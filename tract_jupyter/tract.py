@@ -301,7 +301,7 @@ class Tract(HookedContext):
     def register_operation(
         self, spec: OperationSpec, *, review: bool = False, replace: bool = False
     ) -> type[Pending] | None:
-        """Activate an operation and thereby approve its code: read the code first, or use `propose_operation`.
+        """Activate an operation. This approves its code, so read the code first, or use `propose_operation`.
 
         The operation is compiled, signed with the user's secret, and stored. It survives restarts. To
         register the same spec again changes nothing.

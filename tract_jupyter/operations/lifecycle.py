@@ -641,7 +641,7 @@ class Operations:
         return recorded is not None and recorded.knows(pending.identity)
 
     def unguarded(self, operation: str) -> str:
-        """Explain why the user is asked instead of the operation's handlers. Empty if the handlers decide."""
+        """Return the reason for asking the user instead of the operation's handlers; empty if the handlers decide."""
         return self._firing.bus.unguarded(operation)
 
     def _with_event(self, execute_fn: Callable[[Any], Any]) -> Callable[[DynamicPending], Any]:
