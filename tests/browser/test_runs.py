@@ -118,7 +118,7 @@ def test_the_stop_button_aborts_the_run(open_lab, screenshot):
     lab.interrupt()
     assert not lab.wait_cell(4)
     lab.output(4).locator("[data-testid=tract-run][data-status=aborted]").wait_for()
-    lab.output(4).get_by_text("the run that asked is over").first.wait_for()
+    lab.output(4).get_by_text("the run has ended").first.wait_for()
     screenshot(lab, "run-stopped", 4)
     lab.execute("model.seconds = 6")
     lab.run_cell(5, wait=False)  # while the model is asked

@@ -219,9 +219,9 @@ def change(database, statement, **values):
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("data_json", "{", "event 2 .* is damaged"),
-        ("data_json", "[]", "event 2 .* is damaged"),
-        ("data_json", '{"phase":"tea"}', "phase.*restore a backup"),
+        ("data_json", "{", "Event 2 .* is damaged"),
+        ("data_json", "[]", "Event 2 .* is damaged"),
+        ("data_json", '{"phase":"tea"}', "phase.*Restore a backup"),
         ("data_json", '{"phase":"planning","more":1}', "more"),
         ("event_type", "run.danced", "is damaged"),
         ("created_at", "yesterday", "is damaged"),

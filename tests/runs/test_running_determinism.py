@@ -204,7 +204,7 @@ def test_an_event_that_was_changed_is_found_and_told(recorded, what):
         assert changed.rowcount
     (damage, *_) = recorded.verify()
     assert run.run_id in str(damage)
-    with pytest.raises(RunError, match="the replay differs from run"):
+    with pytest.raises(RunError, match="The replay differs from run"):
         recorded.runs.replay(run.run_id)
 
 

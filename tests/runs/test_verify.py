@@ -79,13 +79,13 @@ def test_a_run_of_an_older_store_has_the_root_hash_that_it_had(turn, store_url):
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
-        ("UPDATE run_events SET data_json = replace(data_json, 'wet', 'dry') WHERE seq = 7", "do not give its root hash"),
-        ("UPDATE run_events SET data_json = replace(data_json, 'In Rome', 'In Pisa') WHERE seq = 17", "do not give its root"),
-        ("UPDATE run_events SET data_json = '{}' WHERE seq = 7", "event 7 of run .* is damaged"),
-        ("DELETE FROM run_events WHERE seq = 5", "event 5 of run .* is missing"),
-        ("DELETE FROM run_events WHERE seq = 1", "event 1 of run .* is missing"),
-        ("DELETE FROM run_events", "it has committed at after_main_llm, and has no events"),
-        ("UPDATE run_commits SET report_json = '{}' WHERE hook = 'after_main_llm'", "its report of after_main_llm is not"),
+        ("UPDATE run_events SET data_json = replace(data_json, 'wet', 'dry') WHERE seq = 7", "do not match its root hash"),
+        ("UPDATE run_events SET data_json = replace(data_json, 'In Rome', 'In Pisa') WHERE seq = 17", "do not match its root"),
+        ("UPDATE run_events SET data_json = '{}' WHERE seq = 7", "Event 7 of run .* is damaged"),
+        ("DELETE FROM run_events WHERE seq = 5", "Event 5 of run .* is missing"),
+        ("DELETE FROM run_events WHERE seq = 1", "Event 1 of run .* is missing"),
+        ("DELETE FROM run_events", "it has a commit at after_main_llm, but no events"),
+        ("UPDATE run_commits SET report_json = '{}' WHERE hook = 'after_main_llm'", "its report of after_main_llm differs"),
     ],
 )  # fmt: skip
 def test_what_was_changed_is_told(turn, store_url, statement, problem):

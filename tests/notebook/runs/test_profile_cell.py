@@ -56,7 +56,7 @@ def test_it_may_only_be_checked(shell, model):
         ("description:", "descripton:", "line 2: there is no field 'descripton'. Did you mean 'description'?"),
         ("kind: guard", "kind: gaurd", "line 5: there is no kind 'gaurd'. Did you mean 'guard'?"),
         ("kind: guard", "kind: 7", "line 5: there is no kind 7. There are compute,"),
-        ("into: system", "into: sistem", "line 11: operation 'style', into: unknown place 'sistem'"),
+        ("into: system", "into: sistem", "line 11: operation 'style', into: Unknown place 'sistem'"),
         ("required: true", "required: maybe", "line 12: "),
         ("question.is_question", "questoin.is_question", "line 16: "),
         ("question.is_question", "question", "line 16: operation 'praise', only_if: 'question' names no output"),
