@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 from contextlib import closing, contextmanager
 
 import pytest
+from pydantic import model_serializer
 from sqlalchemy import event, text
 from sqlalchemy.engine import Engine
 
@@ -268,3 +270,20 @@ def test_what_a_damaged_event_holds_cannot_steer_a_terminal(database, rows, log,
         load(database, rows, RUN)
     assert "is damaged" in str(caught.value)
     assert str(caught.value).isprintable()
+
+
+class Interrupted(PhaseChanged):
+    """An event during whose serialization an interrupt arrives."""
+
+    @model_serializer(mode="plain")
+    def _interrupt(self):
+        signal.raise_signal(signal.SIGINT)
+        return {"phase": "barrier"}
+
+
+def test_an_interrupt_during_the_serialization_is_not_an_error_of_the_event(log):
+    with pytest.raises(KeyboardInterrupt):
+        log.add(Interrupted(phase=RunPhase.BARRIER))
+    assert log.events == ()
+    log.add(PhaseChanged(phase=RunPhase.BARRIER))
+    assert len(log.events) == 1

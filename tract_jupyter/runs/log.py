@@ -18,7 +18,14 @@ from tract_jupyter.models import brief_repr, canonical_json, one_line
 from tract_jupyter.runs.events import EVENTS, VERSION, CommitFinished, OperationProgress, RunEvent, RunStarted
 from tract_jupyter.runs.store import add_artifacts, read_artifacts
 from tract_jupyter.runs.terms import MAX_PROGRESS, MAX_PROGRESS_EVENTS
-from tract_jupyter.storage import RunObjectRows, StoredRunEvent, from_text, read_dict, to_text
+from tract_jupyter.storage import (
+    RunObjectRows,
+    StoredRunEvent,
+    from_text,
+    read_dict,
+    to_text,
+    uninterrupted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -86,7 +93,8 @@ class EventLog:
                 return None
             data = _bounded(data)
         try:  # JSON need not be canonical: events are not hashed as text
-            text = data.model_dump_json(by_alias=True, exclude_defaults=True, exclude=_BESIDE)
+            with uninterrupted():  # pydantic would report an interrupt as a serialization error
+                text = data.model_dump_json(by_alias=True, exclude_defaults=True, exclude=_BESIDE)
         except PydanticSerializationError as error:
             raise ContentError(f"the event {data.type} has no JSON form: {error}") from error
         if "NaN" in text or "Infinity" in text:  # part of a text, or an invalid number
