@@ -96,7 +96,7 @@ class Lease:
         Raises:
             RunError: another process or thread holds it.
         """
-        interrupts.begin(interrupts.frame_at(0), self)  # not the run's frame, which may be stopped
+        interrupts.begin(None, self)  # the code of the block may be stopped
         try:
             self._take()
             threading.Thread(target=self._renew_now_and_then, name="tract-lease", daemon=True).start()
