@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-import secrets
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from IPython.core.error import StdinNotImplementedError
 from IPython.core.getipython import get_ipython
-from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import StoreClosedError
+from tract_jupyter.notebook.output import CellOutput
 from tract_jupyter.notebook.panels.render import record
 from tract_jupyter.review import (
     FROM_STORE,
@@ -106,19 +105,19 @@ class _ShownAlone(_Shown):
 
     def __init__(self, ticket: Ticket, panel: Panel | None) -> None:
         super().__init__(ticket, panel)
-        self._display_id = secrets.token_hex(16)
+        self._output = CellOutput()
 
     def put_up(self) -> None:
         """Display it for the first time."""
         content: Any = record(self.ticket) if self.panel is None else self.panel
-        display(content, raw=self.panel is None, display_id=self._display_id)
+        self._output.put(content, raw=self.panel is None)
 
     def refresh(self) -> None:
         """Bring it up to date."""
         super().refresh()
         if not self.ticket.status.is_open:
             # The saved notebook keeps the record. The live panel stays too, for a page that was reloaded.
-            update_display(record(self.ticket), raw=True, display_id=self._display_id)
+            self._output.put(record(self.ticket), raw=True)
 
 
 class NotebookChannel(Channel):

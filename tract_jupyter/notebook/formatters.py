@@ -76,15 +76,15 @@ def _bundles(shell: InteractiveShell) -> Any:
 
 
 def _show_context(context: CompiledContext, **_: object) -> dict[str, str]:
-    from tract_jupyter.notebook.views.context import context_view
+    from tract_jupyter.notebook.views.context import ContextView
 
-    return context_view(context)
+    return ContextView.of(context)._repr_mimebundle_()
 
 
 def _show_diff(result: DiffResult, **_: object) -> dict[str, str]:
-    from tract_jupyter.notebook.views.diff import diff_view
+    from tract_jupyter.notebook.views.diff import DiffView
 
-    return diff_view(result)
+    return DiffView(result)._repr_mimebundle_()
 
 
 def _show_run(run: Run, **_: object) -> dict[str, str]:

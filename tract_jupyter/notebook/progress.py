@@ -6,7 +6,6 @@ Without an observer it shows nothing. Packages report what they do by `working` 
 from __future__ import annotations
 
 import contextvars
-import secrets
 import sys
 import threading
 import time
@@ -43,24 +42,18 @@ class InCell:
     """An output of the cell, which ends empty: a saved notebook keeps nothing of it."""
 
     def __init__(self) -> None:
-        self._display_id = ""
+        from tract_jupyter.notebook.output import CellOutput
+
+        self._output = CellOutput()
 
     def draw(self, work: Work, seconds: float) -> None:
-        """Show it for the first time, or bring it up to date."""
-        from IPython.display import display, update_display
-
+        """Show the bar, or update it."""
         bundle = {"text/html": str(progress_html(work, seconds)), "text/plain": progress_text(work, seconds)}
-        if self._display_id:
-            update_display(bundle, raw=True, display_id=self._display_id)
-        else:
-            self._display_id = secrets.token_hex(16)
-            display(bundle, raw=True, display_id=self._display_id)
+        self._output.put(bundle, raw=True)
 
     def clear(self) -> None:
         """Empty the output."""
-        from IPython.display import update_display
-
-        update_display({"text/html": "", "text/plain": ""}, raw=True, display_id=self._display_id)
+        self._output.put({"text/html": "", "text/plain": ""}, raw=True)
 
 
 class OnTerminal:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import sys
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from IPython.display import display, update_display
-
 from tract_jupyter.concurrency import BY_PERSON, StopSignal, Worker
 from tract_jupyter.exceptions import OperationError, in_one_line
 from tract_jupyter.llm import HOW_TO_CHOOSE
 from tract_jupyter.models import PendingStatus, counted, one_line, printable
+from tract_jupyter.notebook.output import CellOutput
 from tract_jupyter.notebook.script_cell import QUEUED, shown_above
 from tract_jupyter.notebook.views import rows
 from tract_jupyter.notebook.views.html import View, element, table
@@ -210,7 +208,7 @@ class _Shown:
     def __init__(self, notebook: NotebookSession, progress: WritingProgress) -> None:
         self._progress = progress
         self._has_kernel = notebook.front_end.has_kernel
-        self._display_id = secrets.token_hex(16)
+        self._output = CellOutput()
         self._drawn = ""
         self.is_up = False
 
@@ -247,14 +245,14 @@ class _Shown:
         self.is_up = True
         if self._has_kernel:
             self._drawn = self._progress.to_text()
-            display(self._progress, display_id=self._display_id)
+            self._output.put(self._progress)
 
     def beat(self) -> None:
         """Bring it up to date; called in the cell's thread."""
         text = self._progress.to_text()
         if self.is_up and self._has_kernel and text != self._drawn:
             self._drawn = text
-            update_display(self._progress, display_id=self._display_id)
+            self._output.put(self._progress)
 
     def end(self, note: str, written: WrittenOperation | None = None) -> None:
         """Show how it ended."""

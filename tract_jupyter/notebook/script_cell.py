@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from IPython.display import display, update_display
+from IPython.display import display
 
 from tract_jupyter.concurrency import Worker
 from tract_jupyter.exceptions import OperationError, in_one_line
 from tract_jupyter.models import counted
+from tract_jupyter.notebook.output import CellOutput
 from tract_jupyter.notebook.views.html import Grid, GridView
 from tract_jupyter.review import current_sink, findings_text, real_stream
 
@@ -58,24 +58,18 @@ class LiveView:
     def __init__(self, run: ScriptRun) -> None:
         self._run = run
         self._shown = ""
-        self._display_id = secrets.token_hex(16)
+        self._output = CellOutput()
 
     def refresh(self) -> None:
         """Show how it stands."""
         text = _progress(self._run)
         if text != self._shown:
-            self._put(GridView(text))
+            self._output.put(GridView(text))
             self._shown = text
 
     def end(self, view: ResultView) -> None:
         """Show what came of it instead."""
-        self._put(view)
-
-    def _put(self, view: GridView | ResultView) -> None:
-        if self._shown:
-            update_display(view, display_id=self._display_id)
-        else:
-            display(view, display_id=self._display_id)
+        self._output.put(view)
 
 
 def _progress(run: ScriptRun) -> str:

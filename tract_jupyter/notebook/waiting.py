@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextvars
-import secrets
 from typing import TYPE_CHECKING, Any
 
-from IPython.display import display, update_display
+from IPython.display import display
 
 from tract_jupyter.exceptions import TractError
+from tract_jupyter.notebook.output import CellOutput
 
 if TYPE_CHECKING:
-    from tract_jupyter.notebook.panels.waiting import WaitingButton
+    from tract_jupyter.notebook.panels.panel import WaitingButton
     from tract_jupyter.notebook.session import NotebookSession
 
 _NOTHING = {"text/plain": "", "text/html": ""}
@@ -35,7 +35,7 @@ class WaitingLine:
     def __init__(self, notebook: NotebookSession) -> None:
         self._notebook = notebook
         self._cell = 0
-        self._display_id = ""
+        self._output: CellOutput | None = None
         self._count = 0
         self._button: WaitingButton | None = None
         self.is_used = False
@@ -56,11 +56,11 @@ class WaitingLine:
             self._outer, self.cell_text = None, ""
         if not self.is_used or not self._cell:
             return
-        if self._display_id:  # it stood at the end of an earlier cell
-            update_display(_NOTHING, raw=True, display_id=self._display_id)
+        if self._output is not None:  # the line of an earlier cell
+            self._output.put(_NOTHING, raw=True)
         if self._button is not None:
             self._button.close()
-        self._display_id, self._count, self._button = "", 0, None
+        self._output, self._count, self._button = None, 0, None
         front_end = self._notebook.front_end
         count = 0 if self.is_told or not front_end.takes_input else self._left_open()
         if not count:
@@ -68,25 +68,24 @@ class WaitingLine:
         if not front_end.has_kernel:
             print(_text(count))  # noqa: T201 # a terminal's display
             return
-        self._display_id, self._count = secrets.token_hex(16), count
-        display(_bundle(count, self._display_id), raw=True, display_id=self._display_id)
+        self._output, self._count = CellOutput(), count
+        self._output.put(_bundle(count, self._output.display_id), raw=True)
         if front_end.can_click:
-            self._button = self._make_button()
+            self._button = self._make_button(self._output.display_id)
 
     def refresh(self) -> None:
         """Bring the line up to date, where there is one: something was asked or decided."""
-        if not self._display_id:
+        if self._output is None:
             return
         count = self._left_open()
         if count != self._count:
             self._count = count
-            shown = _bundle(count, self._display_id) if count else _NOTHING
-            update_display(shown, raw=True, display_id=self._display_id)
+            self._output.put(_bundle(count, self._output.display_id) if count else _NOTHING, raw=True)
 
-    def _make_button(self) -> WaitingButton:
+    def _make_button(self, line_id: str) -> WaitingButton:
         from tract_jupyter.notebook.channels import NotebookChannel
         from tract_jupyter.notebook.commands import run_command
-        from tract_jupyter.notebook.panels.waiting import WaitingButton
+        from tract_jupyter.notebook.panels.panel import WaitingButton
 
         context, channel = contextvars.copy_context(), self._notebook.tract.reviewer.channel
 
@@ -99,7 +98,7 @@ class WaitingLine:
             if isinstance(channel, NotebookChannel):
                 channel.soon(open_inbox, context)
 
-        return WaitingButton(self._display_id, soon)
+        return WaitingButton(line_id, soon)
 
     def _left_open(self) -> int:
         """Return how many questions wait that are not on display in that cell; 0 if the store cannot be read."""

@@ -2,6 +2,7 @@
 
 import secrets
 import threading
+from unittest.mock import Mock
 
 import pytest
 
@@ -29,9 +30,10 @@ class FrontEnd:
 def shown(monkeypatch):
     """What the inbox displayed: how, and what."""
     outputs = []
+    monkeypatch.setattr("tract_jupyter.notebook.channels.CellOutput", Mock)  # panels of single requests
     for name in ("display", "update_display"):
-        monkeypatch.setattr(inbox_module, name, lambda what, _how=name, **_: outputs.append((_how, what)))
-        monkeypatch.setattr(f"tract_jupyter.notebook.channels.{name}", lambda what, **_: None)
+        place = f"tract_jupyter.notebook.output.{name}"
+        monkeypatch.setattr(place, lambda what, _how=name, **_: outputs.append((_how, what)))
     return outputs
 
 

@@ -19,7 +19,7 @@ from tract_jupyter.notebook.commands.command import (
     option,
 )
 from tract_jupyter.notebook.views.commit_graph import Graph, graph
-from tract_jupyter.notebook.views.diff import diff_view
+from tract_jupyter.notebook.views.diff import DiffView
 from tract_jupyter.notebook.views.events import EventsView
 from tract_jupyter.notebook.views.html import Grid, GridView, View
 from tract_jupyter.notebook.views.overview import TractView
@@ -50,21 +50,6 @@ class ViewSequence(View):
     def to_text(self) -> str:
         """Return them with a blank line in between."""
         return "\n\n".join(part.to_text() for part in self.parts)
-
-
-@dataclass(frozen=True)
-class BundleView:
-    """A bundle of representations as a part of an output."""
-
-    bundle: dict[str, str]
-
-    def to_html(self) -> str:
-        """Return the HTML."""
-        return self.bundle["text/html"]
-
-    def to_text(self) -> str:
-        """Return the plain text."""
-        return self.bundle["text/plain"]
 
 
 def _status(notebook: NotebookSession, rest: list[str]) -> TractView:
@@ -244,9 +229,7 @@ def _move(notebook: NotebookSession, words: list[str], *, redo: bool) -> Any:
         return _here(tract, f"{'Done again' if redo else 'Undone'}: {step}")
     step = tract.preview_undo(redo=redo)
     told = (f"{step}", f"Nothing has moved yet: %tract {name} --yes does it.")
-    return ViewSequence(
-        (GridView(f"What {name} would do", told), BundleView(diff_view(_difference(tract, step))))
-    )
+    return ViewSequence((GridView(f"What {name} would do", told), DiffView(_difference(tract, step))))
 
 
 def _difference(tract: Tract, step: UndoStep) -> DiffResult:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import OperationError, ProfileError, UnknownProfileError, nearest
 from tract_jupyter.models import digest, one_line, printable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.notebook.views.html import Html, HtmlPart
     from tract_jupyter.runs import Operation, ProfileEntry
-    from tract_jupyter.runs.profile import BlockRef, OperationProfile
+    from tract_jupyter.runs.profile import BlockRef, OperationProfile, ProfileWarning
     from tract_jupyter.tract import Tract
 
 
@@ -222,20 +222,6 @@ _ABOUT = ("description", "capabilities")
 _MORE = ("runConditions", "artifact", "activation", "provider", "timeoutMs", "retry", "debug")
 
 
-class LintWarning(Protocol):
-    """A warning about a profile: something allowed that is probably a mistake."""
-
-    @property
-    def where(self) -> str:
-        """The operation, and what of it."""
-        ...
-
-    @property
-    def message(self) -> str:
-        """A sentence."""
-        ...
-
-
 @dataclass(frozen=True)
 class ProfileView(View):
     """A profile, shown.
@@ -247,7 +233,7 @@ class ProfileView(View):
 
     name: str
     operations: Sequence[Operation]
-    warnings: Sequence[LintWarning] = ()
+    warnings: Sequence[ProfileWarning] = ()
     is_active: bool = False
     facts: tuple[tuple[str, str], ...] = ()
     said: str = ""

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import traitlets
-from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.models import PendingStatus, cut, digest, local_time, printable, show_value
 from tract_jupyter.models.schema import Parameters
+from tract_jupyter.notebook.output import CellOutput
 from tract_jupyter.notebook.panels.panel import (
     CHANNEL_NAME,
     REQUEST_STYLES,
@@ -422,10 +422,9 @@ class Inbox:
 
         self._tract = tract
         self._channel = cast("NotebookChannel", tract.reviewer.channel)
-        self._display_id = secrets.token_hex(16)
+        self._output = CellOutput()
         self._context = contextvars.copy_context()  # of the cell, for what follows from a click
         self._last: StoredPending | None = None
-        self._is_shown = False
         self._recorded = 0
         self.batch = InboxPages(tract.reviewer.ledger.count_waiting(), left)
         self._read_page()
@@ -433,27 +432,23 @@ class Inbox:
 
     def show(self) -> None:
         """Display the first page."""
-        display(self._panel, display_id=self._display_id)
-        self._is_shown = True
+        self._output.put(self._panel)
 
     @property
     def ready(self) -> bool:
         """True if the panel's script has run somewhere."""
-        return self._is_shown and bool(self._panel.ready)
+        return self._output.is_shown and bool(self._panel.ready)
 
     def refresh(self) -> None:
         """Show how things stand now; when all is decided, the record takes the panel's place."""
-        if not self._is_shown:
+        if not self._output.is_shown:
             return
         self._panel.refresh()
         if self.batch.is_settled:
-            record = {"text/html": self.batch.record_html(), "text/plain": self.batch.record_text()}
-            update_display(record, raw=True, display_id=self._display_id)
+            self._output.put(self._panel.fallback(), raw=True)
         elif self.batch.is_quiet and self.batch.decided != self._recorded:
             self._recorded = self.batch.decided
-            update_display(
-                self._panel, display_id=self._display_id
-            )  # a saved notebook keeps what stands beside it
+            self._output.put(self._panel)  # a saved notebook keeps the record beside the widget
 
     def add(self, ticket: Ticket) -> None:
         """Do nothing: its row is made once it is put up."""

@@ -39,6 +39,8 @@ from tract_jupyter.review import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tract_jupyter.models.schema import Parameter, Parameters
     from tract_jupyter.review import RequestView, ReviewAction, Subject, Ticket
 
@@ -313,6 +315,28 @@ class Panel(ReviewWidget):
     def fallback(self) -> dict[str, str]:
         """Return the record, for whatever cannot show a live view."""
         return {"text/plain": record_text(self._ticket), "text/html": record_html(self._ticket)}
+
+
+class WaitingButton(ReviewWidget):
+    """Makes the number in a static line a button: it leads to the first request on the page, or opens the inbox.
+
+    The widget has no display, so a saved notebook has only the static line.
+
+    Args:
+        line: the id of the line.
+        open_inbox: called in any thread if no request is on the page.
+    """
+
+    _esm = asset("panels/waiting.js")
+    line = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(self, line: str, open_inbox: Callable[[], None]) -> None:
+        self._open_inbox = open_inbox
+        super().__init__(line=line)
+
+    def take(self, content: dict[str, Any]) -> None:  # noqa: ARG002 # a click has no further content
+        """Open the inbox."""
+        self._open_inbox()
 
 
 def is_answer(content: dict[str, Any]) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 import threading
 from typing import TYPE_CHECKING, Any
 
 import traitlets
-from IPython.display import display, update_display
 
 from tract_jupyter.models import counted
+from tract_jupyter.notebook.output import CellOutput
 from tract_jupyter.notebook.panels.panel import (
     REQUEST_SCRIPTS,
     REQUEST_STYLES,
@@ -111,7 +110,7 @@ class QuestionList:
     def __init__(self) -> None:
         self.tickets: list[Ticket] = []
         self._panel: QuestionPanel | None = None
-        self._display_id = secrets.token_hex(16)
+        self._output = CellOutput()
         self._decided = 0
 
     @property
@@ -126,7 +125,7 @@ class QuestionList:
     def put_up(self) -> None:
         """Display the list."""
         self._panel = QuestionPanel(self.tickets)
-        display(self._panel, display_id=self._display_id)
+        self._output.put(self._panel)
 
     def refresh(self) -> None:
         """Show how things stand now. A saved notebook keeps the records, of those too that were decided so far."""
@@ -135,7 +134,7 @@ class QuestionList:
         self._panel.refresh()
         decided = sum(not ticket.status.is_open for ticket in self.tickets)
         if decided == len(self.tickets):
-            update_display(self._panel.fallback(), raw=True, display_id=self._display_id)
+            self._output.put(self._panel.fallback(), raw=True)
         elif decided != self._decided:
             self._decided = decided
-            update_display(self._panel, display_id=self._display_id)
+            self._output.put(self._panel)

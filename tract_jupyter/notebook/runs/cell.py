@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import secrets
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Protocol
-
-from IPython.display import display, update_display
 
 from tract_jupyter.concurrency import StopSignal, Worker
 from tract_jupyter.context import default_counter
 from tract_jupyter.exceptions import OperationError, RunError
 from tract_jupyter.notebook.chat.cell import asked, check_model
+from tract_jupyter.notebook.output import CellOutput
 from tract_jupyter.notebook.runs.prompt import inspect_prompt
 from tract_jupyter.notebook.runs.view import RunView
 from tract_jupyter.runs import RunOptions, RunStatus, RunTrigger, message_of, project
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tract_jupyter.notebook.options import RunCellOptions
-    from tract_jupyter.notebook.runs.pictures import RunEventLike
     from tract_jupyter.notebook.runs.prompt import Inspection
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.runs import Run, RunEvent, RunResponse
@@ -174,7 +171,7 @@ class RunDisplay:
     def __init__(
         self,
         project: Callable[[Sequence[Any]], Run],
-        events: Iterable[RunEventLike] = (),
+        events: Iterable[RunEvent] = (),
         *,
         seconds: float = _SECONDS,
         shows_all: bool = True,
@@ -188,12 +185,12 @@ class RunDisplay:
         self._clock = clock
         self._now = now
         self._later = later or _on_a_timer
-        self._events: list[RunEventLike] = list(events)
+        self._events: list[RunEvent] = list(events)
         self._lock = threading.RLock()
         self._waiting: TimerHandle | None = None
         self._drawn_at: float | None = None
         self._is_closed = False
-        self._display_id = secrets.token_hex(16)
+        self._output = CellOutput()
 
     @property
     def events(self) -> list[Any]:
@@ -201,7 +198,7 @@ class RunDisplay:
         with self._lock:
             return list(self._events)
 
-    def __call__(self, event: RunEventLike) -> None:
+    def __call__(self, event: RunEvent) -> None:
         """Take note of an event, and draw it now or soon."""
         with self._lock:
             if self._is_closed:
@@ -253,10 +250,7 @@ class RunDisplay:
         self._put(RunView(run, tuple(self._events), now=self._now(), said=said))
 
     def _put(self, view: Any) -> None:
-        if self._drawn_at is None:
-            display(view, display_id=self._display_id)
-        else:
-            update_display(view, display_id=self._display_id)
+        self._output.put(view)
         self._drawn_at = self._clock()
 
     def _forget_waiting(self) -> None:

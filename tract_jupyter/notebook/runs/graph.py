@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.models import printable
-from tract_jupyter.notebook.runs.pictures import GLYPHS, NodeState, commit_order, duration
+from tract_jupyter.notebook.runs.pictures import GLYPHS, HOOK_WORDS, NodeState, commit_order, duration
 from tract_jupyter.notebook.views import svg
 from tract_jupyter.notebook.views.html import fragment, text_width
 from tract_jupyter.runs import Hook
@@ -95,7 +95,6 @@ _MAIN = 104
 _SMALLEST = 0.7  # of its size; what does not fit even so is scrolled
 NAMED_AT_MOST = 60
 """Of more operations, a graph has no room for names: see `stages`."""
-_HEADS = {Hook.BEFORE: "before the main call", Hook.AFTER: "after the main call"}
 
 
 class _Size(NamedTuple):
@@ -145,7 +144,8 @@ def _drawing(bands: tuple[Band, ...], size: _Size, label: str, main: NodeState |
 
 def _band_width(band: Band, size: _Size) -> float:
     return max(
-        2 * _PAD + (band.columns - 1) * size.across + size.width, 2 * _PAD + len(_HEADS[band.hook]) * _TEXT
+        2 * _PAD + (band.columns - 1) * size.across + size.width,
+        2 * _PAD + len(HOOK_WORDS[band.hook]) * _TEXT,
     )
 
 
@@ -153,7 +153,7 @@ def _band_svg(band: Band, size: _Size, x: float, width: float, height: float) ->
     left, top = x + _PAD, _HEAD + _PAD
     return fragment(
         svg.box(x, _HEAD, width, height - _HEAD, "tract-band", radius=6),
-        svg.unspoken(svg.text(x + 2, _HEAD - 12, _HEADS[band.hook], "tract-dim")),
+        svg.unspoken(svg.text(x + 2, _HEAD - 12, HOOK_WORDS[band.hook], "tract-dim")),
         svg.unspoken((_edge(one, other, size, left, top) for one, other in band.edges), look="tract-edges"),
         (_node(place, size, left, top) for place in band.places),
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.models import one_line, safe_repr
+from tract_jupyter.notebook.views.html import join_names
 from tract_jupyter.runs import (
     Blocked,
     ErrorCode,
@@ -21,9 +22,8 @@ from tract_jupyter.runs import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import datetime
 
-    from tract_jupyter.runs import Operation, OperationRun, Run, RunNote
+    from tract_jupyter.runs import Operation, OperationRun, Run, RunEvent, RunNote
 
 
 _NAME = 60
@@ -145,8 +145,7 @@ def _dependency(skip: Skip) -> str:
     names = [one_line(name, _NAME) for name in skip.blocked_by]
     if not names:
         return "A dependency did not end as done."
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    said = f"It depends on {', '.join(names[:_NAMED])}{more}, which "
+    said = f"It depends on {join_names(names, _NAMED)}, which "
     said += f"{_are(names)} not part of this run" if skip.dep is Blocked.MISSING else "did not end as done"
     shared = (
         f" ({one_line(skip.blocked_by_reason.replace('_', ' '), _NAME)})" if skip.blocked_by_reason else ""
@@ -210,23 +209,7 @@ _NOTE = 80
 Key = tuple[Hook, str]
 
 
-class RunEventLike(Protocol):
-    """An event of a run. `data` is of the kind that `type` names, such as `operation.started`."""
-
-    @property
-    def type(self) -> str:
-        """The kind of event."""
-        ...
-
-    @property
-    def at(self) -> datetime:
-        """The time at which it happened."""
-        ...
-
-    @property
-    def data(self) -> Any:
-        """The content, by kind of event."""
-        ...
+HOOK_WORDS: Final = {Hook.BEFORE: "before the main call", Hook.AFTER: "after the main call"}
 
 
 class NodeState(StrEnum):
@@ -310,7 +293,7 @@ class Picture:
         )
 
 
-def picture(run: Run, events: Sequence[RunEventLike] = (), now: float | None = None) -> Picture:
+def picture(run: Run, events: Sequence[RunEvent] = (), now: float | None = None) -> Picture:
     """Return what is drawn of a run, by its events too where they are at hand: they know what runs at present.
 
     Without `now`, what goes on is drawn up to the last time that is known.
@@ -353,28 +336,28 @@ def _planned(one: Operation, hook: Hook) -> OperationNode:
     )  # fmt: skip
 
 
-def _tell(nodes: dict[Key, OperationNode], event: RunEventLike, run: Run) -> None:
-    """Apply what an event says about operations that have not ended."""
+def _tell(nodes: dict[Key, OperationNode], event: RunEvent, run: Run) -> None:
+    """Apply an event to operations that have not ended."""
+    data: Any = event.data  # its class belongs to the type
     if event.type == "run.started":
-        for node in planned(event.data.operations):
+        for node in planned(data.operations):
             nodes.setdefault((node.hook, node.id), node)
         return
     if not event.type.startswith("operation."):
         return
-    key = (event.data.hook, event.data.operation_id)
+    key = (data.hook, data.operation_id)
     if key in nodes and not _ended(key, run):
-        nodes[key] = _told(nodes[key], event)
+        nodes[key] = _updated(nodes[key], event.type, data)
 
 
-def _told(node: OperationNode, event: RunEventLike) -> OperationNode:
-    data = event.data
-    if event.type == "operation.started":
+def _updated(node: OperationNode, event_type: str, data: Any) -> OperationNode:
+    if event_type == "operation.started":
         return replace(node, state=NodeState.RUNNING, span=TimeSpan(data.started_at, None), why="")
-    if event.type == "operation.waiting":
+    if event_type == "operation.waiting":
         return replace(node, state=NodeState.WAITING, why="A person has to decide first: %tract inbox.")
-    if event.type == "operation.attempt":
+    if event_type == "operation.attempt":
         return replace(node, attempts=data.attempt, note=f"attempt {data.attempt}")
-    return replace(node, note=_progress(data.data)) if event.type == "operation.progress" else node
+    return replace(node, note=_progress(data.data)) if event_type == "operation.progress" else node
 
 
 def _ended(key: Key, run: Run) -> bool:
@@ -392,7 +375,7 @@ def _progress(data: Mapping[str, Any]) -> str:
     return one_line(" ".join(told), _NOTE)
 
 
-def _numbered(nodes: list[OperationNode], run: Run, events: Sequence[RunEventLike]) -> list[OperationNode]:
+def _numbered(nodes: list[OperationNode], run: Run, events: Sequence[RunEvent]) -> list[OperationNode]:
     """Return the nodes with their place in the order of commits; a hook that was not committed has none."""
     numbers: dict[Key, int] = {}
     reports = {report.get("hook"): report for report in run.reports}
@@ -406,9 +389,10 @@ def _numbered(nodes: list[OperationNode], run: Run, events: Sequence[RunEventLik
     return [replace(node, committed=numbers.get((node.hook, node.id))) for node in nodes]
 
 
-def _was_committed(hook: Hook, run: Run, events: Sequence[RunEventLike]) -> bool:
+def _was_committed(hook: Hook, run: Run, events: Sequence[RunEvent]) -> bool:
     if events:
-        return any(event.type == "commit.finished" and event.data.hook is hook for event in events)
+        commits: list[Any] = [event.data for event in events if event.type == "commit.finished"]
+        return any(data.hook is hook for data in commits)
     if hook is Hook.BEFORE:
         return (
             _main_state(run, events) is not NodeState.SKIPPED or run.failed_type is FailedType.BEFORE_BARRIER
@@ -416,7 +400,7 @@ def _was_committed(hook: Hook, run: Run, events: Sequence[RunEventLike]) -> bool
     return run.status is RunStatus.DONE or run.failed_type is FailedType.AFTER_MAIN_LLM
 
 
-def _main_state(run: Run, events: Sequence[RunEventLike]) -> NodeState:
+def _main_state(run: Run, events: Sequence[RunEvent]) -> NodeState:
     if run.failed_type is FailedType.MAIN_LLM:
         return NodeState.ERROR
     if run.reply is not None:
@@ -428,7 +412,7 @@ def _main_state(run: Run, events: Sequence[RunEventLike]) -> NodeState:
     )
 
 
-def _main_span(run: Run, nodes: Sequence[OperationNode], events: Sequence[RunEventLike]) -> TimeSpan | None:
+def _main_span(run: Run, nodes: Sequence[OperationNode], events: Sequence[RunEvent]) -> TimeSpan | None:
     """Return when the main call was made.
 
     Without events it is only known to lie between the operations, together with the commits.
@@ -445,7 +429,7 @@ def _main_span(run: Run, nodes: Sequence[OperationNode], events: Sequence[RunEve
     return None if start is None or end is None or end < start else TimeSpan(start, end, exact=False)
 
 
-def _known_until(run: Run, nodes: Sequence[OperationNode], events: Sequence[RunEventLike]) -> float:
+def _known_until(run: Run, nodes: Sequence[OperationNode], events: Sequence[RunEvent]) -> float:
     times = [event.at.timestamp() for event in events[-1:]]
     times += [moment.timestamp() for moment in (run.started_at, run.finished_at) if moment]
     times += [node.span.end or node.span.start for node in nodes if node.span]

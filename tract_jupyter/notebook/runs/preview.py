@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models import one_line, printable, shortened, show_tokens
-from tract_jupyter.notebook.runs.pictures import why
+from tract_jupyter.notebook.runs.pictures import HOOK_WORDS, why
 from tract_jupyter.notebook.runs.prompt import PromptView, inspect_prompt
 from tract_jupyter.notebook.views import rows
-from tract_jupyter.notebook.views.html import View, element, fragment, root_html, style_tag
+from tract_jupyter.notebook.views.context import tool_name
+from tract_jupyter.notebook.views.html import View, element, fragment, join_names, root_html, style_tag
 from tract_jupyter.notebook.views.styles import styled
-from tract_jupyter.runs import Hook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,6 @@ _NAME = 60
 _LINE = 120
 _TEXT = 4_000
 _TOOLS = 12
-_WHEN = {Hook.BEFORE: "Before the main call", Hook.AFTER: "After the main call"}
 
 
 @dataclass(frozen=True)
@@ -73,14 +72,13 @@ class PreviewView(View):
         price = (
             "price unknown" if preview.cost is None else f"{preview.cost} for the prompt, without the reply"
         )
-        named = [_tool_name(one) for one in preview.tools]
-        more = f" and {len(named) - _TOOLS:,} more" if len(named) > _TOOLS else ""
+        tools = join_names([tool_name(one) for one in preview.tools], _TOOLS)
         told = [
             ("Model", one_line(preview.model, _LINE) or "none yet: %tract model openai/gpt-6-luna"),
             ("Size", f"{tokens}; {price if preview.model else 'no model, so no price'}"),
             ("Profile", one_line(preview.run.profile or "none: the context as it stands", _NAME)),
             ("Messages", self.prompt.inspection.summary),
-            ("Tools", f"{', '.join(named[:_TOOLS])}{more}"),
+            ("Tools", tools),
         ]
         return [(name, value) for name, value in told if value]
 
@@ -124,7 +122,10 @@ class OperationPreviewView(View):
         return printable("\n".join(lines))
 
     def _facts(self) -> list[tuple[str, str]]:
-        return [(_WHEN[one.hook], f"{one.status.value}. {why(one)}".strip()) for one in self.results]
+        return [
+            (HOOK_WORDS[one.hook].capitalize(), f"{one.status.value}. {why(one)}".strip())
+            for one in self.results
+        ]
 
 
 def _would(one: Imagined) -> str:
@@ -166,12 +167,6 @@ def _imagined_html(one: Imagined, *, is_open: bool = False) -> Html:
 def _effect_html(effect: Mapping[str, Any]) -> Html:
     cells = (rows.said("Effect"), rows.cut(str(effect.get("type", ""))))
     return rows.row(cells, rows.out(shortened(_json(effect), _TEXT)))
-
-
-def _tool_name(tool: Mapping[str, Any]) -> str:
-    function = tool.get("function")
-    name = function.get("name") if isinstance(function, dict) else tool.get("name")
-    return one_line(str(name or "unnamed"), _NAME)
 
 
 def _json(value: Any) -> str:

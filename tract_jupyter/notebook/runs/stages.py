@@ -14,7 +14,7 @@ from tract_jupyter.models import counted, one_line
 from tract_jupyter.notebook.runs.graph import NAMED_AT_MOST, hover, lay_out, main_word
 from tract_jupyter.notebook.runs.pictures import GLYPHS, NodeState, duration
 from tract_jupyter.notebook.views import rows
-from tract_jupyter.notebook.views.html import element
+from tract_jupyter.notebook.views.html import element, join_names
 from tract_jupyter.notebook.views.styles import styled
 from tract_jupyter.runs import Hook
 
@@ -68,8 +68,7 @@ class OperationStage:
         for state in _URGENT:
             some = [one_line(node.title, _NAME) for node in self.nodes if node.state is state]
             if some and len(self.counts) > 1:
-                more = f" and {len(some) - _TOLD:,} more" if len(some) > _TOLD else ""
-                yield f" · {GLYPHS[state]} {', '.join(some[:_TOLD])}{more}"
+                yield f" · {GLYPHS[state]} {join_names(some, _TOLD)}"
 
 
 def is_many(nodes: Sequence[OperationNode]) -> bool:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models import local_time, more_characters, one_line, printable, shortened
-from tract_jupyter.notebook.runs.graph import gantt, gantt_svg, gantt_text, graph_svg
+from tract_jupyter.notebook.runs.graph import gantt, gantt_svg, gantt_text, graph_svg, main_word
 from tract_jupyter.notebook.runs.page import (
     facts_html,
     head_html,
@@ -20,6 +20,7 @@ from tract_jupyter.notebook.runs.page import (
 )
 from tract_jupyter.notebook.runs.pictures import (
     GLYPHS,
+    HOOK_WORDS,
     NodeState,
     duration,
     error_text,
@@ -30,7 +31,7 @@ from tract_jupyter.notebook.runs.pictures import (
 from tract_jupyter.notebook.runs.prompt import PromptView
 from tract_jupyter.notebook.runs.stages import mark
 from tract_jupyter.notebook.views import svg
-from tract_jupyter.notebook.views.html import View, cell, element, table, text_width
+from tract_jupyter.notebook.views.html import View, cell, element, join_names, table, text_width
 from tract_jupyter.notebook.views.svg import short
 from tract_jupyter.runs import EffectStatus, Hook, RunStatus
 
@@ -38,10 +39,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.notebook.runs.graph import Bar, Gantt
-    from tract_jupyter.notebook.runs.pictures import OperationNode, Picture, RunEventLike
+    from tract_jupyter.notebook.runs.pictures import OperationNode, Picture
     from tract_jupyter.notebook.runs.prompt import Inspection
     from tract_jupyter.notebook.views.html import Html, HtmlPart
-    from tract_jupyter.runs import Run
+    from tract_jupyter.runs import Run, RunEvent
 
 
 _NAME = 60
@@ -145,8 +146,7 @@ def _listed(nodes: list[OperationNode], between: str = ", ", most: int = _NAMED)
         f"{one_line(node.title, _NAME)}{' (required)' if node.required and node.why else ''}"
         for node in nodes
     ]
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return between.join(names[:most]) + more
+    return join_names(names, most, between)
 
 
 _NODE_NAME = 28
@@ -155,7 +155,6 @@ _MOST = 40  # operations of a hook
 _REPLY_LINES = 40
 _REPLY = 4_000
 _NOTE = 2_000
-_HEADS = {Hook.BEFORE: "before the main call", Hook.AFTER: "after the main call"}
 
 
 def run_text(shown: Picture, prompt: PromptView | None, said: str = "") -> str:
@@ -194,7 +193,7 @@ def _rows(shown: Picture) -> Iterator[str]:
         nodes = shown.of(hook)
         if nodes:
             about = f" ({side_by_side(chart)})" if chart.most_at_once > 1 and hook is Hook.BEFORE else ""
-            yield f"{_HEADS[hook]}{about}"
+            yield f"{HOOK_WORDS[hook]}{about}"
             yield from (_row(node, bars.get(id(node)), chart, width) for node in nodes[:_MOST])
         if len(nodes) > _MOST:
             yield f"  ⋮ {_counted(nodes[_MOST:])}"
@@ -225,9 +224,7 @@ def _main(shown: Picture, chart: Gantt, width: int) -> str:
     bar = next((bar for bar in chart.bars if bar.is_main), None)
     drawn = "" if bar is None else gantt_text(bar, chart.seconds, _CELLS)
     time = duration((bar.end - bar.start) * 1000) if bar and bar.is_exact else ""
-    said = {NodeState.SKIPPED: "not made", NodeState.PLANNED: "not made yet", NodeState.DONE: ""}.get(
-        shown.main, shown.main.value
-    )
+    said = "" if shown.main is NodeState.DONE else main_word(shown.main)
     return f"{GLYPHS[shown.main]} {_padded('main call', width + 2)} {drawn.ljust(_CELLS)} {time:>9}  {said}".rstrip()
 
 
@@ -262,7 +259,7 @@ class RunView(View):
     """
 
     run: Run
-    events: Sequence[RunEventLike] = ()
+    events: Sequence[RunEvent] = ()
     inspection: Inspection | None = None
     now: float | None = None
     said: str = ""

@@ -28,6 +28,7 @@ from tract_jupyter.notebook.views.html import (
     element,
     fragment,
     heading,
+    join_names,
     root_html,
     style_tag,
     text_width,
@@ -682,9 +683,8 @@ def _notes(shown: set[str], branches: Sequence[BranchInfo], head: str | None) ->
     if head and head not in shown and not any(b.commit_hash == head for b in branches):
         hidden.insert(0, f"HEAD ({head[:8]})")
     notes = [("Without commits", empty), ("Not among these commits", hidden)]
-    return tuple(f"{what}: {_listed(names)}" for what, names in notes if names)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(one_line(name, 60) for name in names[:_NAMED]) + more
+    return tuple(
+        f"{what}: {join_names([one_line(name, 60) for name in names], _NAMED)}"
+        for what, names in notes
+        if names
+    )

@@ -9,12 +9,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tract_jupyter.models import Priority, more_characters, one_line, safe_repr, show_tokens
+from tract_jupyter.models import Priority, counted, more_characters, one_line, safe_repr, show_tokens
 from tract_jupyter.notebook.views.html import (
+    View,
     cell,
     element,
     fragment,
     heading,
+    join_names,
     root_html,
     style_tag,
     table,
@@ -22,7 +24,7 @@ from tract_jupyter.notebook.views.html import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tract_jupyter.models import CompiledContext, Message, ToolCall
     from tract_jupyter.notebook.views.html import Html, HtmlPart
@@ -162,15 +164,9 @@ _WHOLE = 10_000
 _TOOLS = 40
 
 
-def context_view(context: CompiledContext) -> dict[str, str]:
-    """Return the representations of a context for IPython: `text/html` and `text/plain`."""
-    shown = _Shown.of(context)
-    return {"text/html": str(_html(shown)), "text/plain": _text(shown)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """The parts of a context that are shown."""
+@dataclass(frozen=True)
+class ContextView(View):
+    """A compiled context. A long one is folded in the middle."""
 
     context: CompiledContext
     bar: TokenBar
@@ -180,7 +176,8 @@ class _Shown:
     last: Sequence[Message]
 
     @classmethod
-    def of(cls, context: CompiledContext) -> _Shown:
+    def of(cls, context: CompiledContext) -> ContextView:
+        """Return the view of a context."""
         messages = context.messages
         hidden = max(len(messages) - _FIRST - _LAST, 0)
         first = messages[:_FIRST] if hidden else messages
@@ -189,51 +186,62 @@ class _Shown:
         known = sum(m.token_count for m in first) + sum(m.token_count for m in last)
         return cls(context, bar, first, hidden, bar.in_messages - known, last)
 
+    def to_html(self) -> Html:
+        """Return the token bar, the tools and a table of the messages."""
+        source = self.context.token_source
+        rows = [_row(number, m, source) for number, m in enumerate(self.first, 1)]
+        if self.hidden:
+            hidden = element("td", f"⋮ {self._fold}", colspan=4)
+            rows.append(element("tr", element("td"), hidden, class_="tract-fold"))
+            start = len(self.context.messages) - len(self.last) + 1
+            rows += [_row(number, m, source) for number, m in enumerate(self.last, start)]
+        right = {"#", "Tokens"}
+        names = ("#", "Role", "Priority", "Tokens", "Message")
+        heads = [cell(name, class_="tract-right" if name in right else "") for name in names]
+        messages = (
+            table(rows, heads, class_="tract-messages")
+            if rows
+            else element("p", "Nothing has been committed yet.")
+        )
+        tools = element("p", element("b", "Tools"), f" {self._tools}") if self.context.tools else None
+        page = heading("Context", 3, self._title), self.bar.to_html(), tools, messages
+        return fragment(style_tag("views/views.css"), root_html(page, look="tract-views"))
+
+    def to_text(self) -> str:
+        """Return the same in plain text."""
+        source = self.context.token_source
+        rows = [_cells(number, m, source) for number, m in enumerate(self.first, 1)]
+        start = len(self.context.messages) - len(self.last) + 1
+        after = [_cells(number, m, source) for number, m in enumerate(self.last, start)]
+        lines = _aligned([("#", "role", "priority", "tokens", "message"), *rows, *after])
+        if self.hidden:
+            lines.insert(len(rows) + 1, f"  ⋮ {self._fold}")
+        tools = [f"Tools: {self._tools}"] if self.context.tools else []
+        table = lines if rows else ["Nothing has been committed yet."]
+        return "\n".join([f"Context: {self._title}", *self.bar.to_text(), *tools, *table])
+
     @property
-    def title(self) -> str:
+    def _title(self) -> str:
         count = len(self.context.messages)
         at = f" at {self.context.head[:8]}" if self.context.head else ""
-        return f"{count:,} message{'s' * (count != 1)}{at}"
+        return f"{counted(count, 'message')}{at}"
 
     @property
-    def fold(self) -> str:
+    def _fold(self) -> str:
         tokens = show_tokens(self.hidden_tokens, self.context.token_source)
-        return f"{self.hidden:,} more message{'s' * (self.hidden != 1)}, {tokens} tokens"
+        return f"{counted(self.hidden, 'more message')}, {tokens} tokens"
 
     @property
-    def tools(self) -> str:
+    def _tools(self) -> str:
         """The names of the tools, as many as fit."""
-        names = [_tool_name(tool) for tool in self.context.tools]
-        more = f" and {len(names) - _TOOLS:,} more" if len(names) > _TOOLS else ""
-        return ", ".join(names[:_TOOLS]) + more
+        return join_names([tool_name(tool) for tool in self.context.tools], _TOOLS)
 
 
-def _tool_name(tool: dict[str, object]) -> str:
+def tool_name(tool: Mapping[str, object]) -> str:
     """Return the name in OpenAI's shape, or in a flat one."""
     function = tool.get("function")
     name = function.get("name") if isinstance(function, dict) else tool.get("name")
     return one_line(str(name or "unnamed"), 64)
-
-
-def _html(shown: _Shown) -> Html:
-    source = shown.context.token_source
-    rows = [_row(number, m, source) for number, m in enumerate(shown.first, 1)]
-    if shown.hidden:
-        hidden = element("td", f"⋮ {shown.fold}", colspan=4)
-        rows.append(element("tr", element("td"), hidden, class_="tract-fold"))
-        start = len(shown.context.messages) - len(shown.last) + 1
-        rows += [_row(number, m, source) for number, m in enumerate(shown.last, start)]
-    right = {"#", "Tokens"}
-    names = ("#", "Role", "Priority", "Tokens", "Message")
-    heads = [cell(name, class_="tract-right" if name in right else "") for name in names]
-    messages = (
-        table(rows, heads, class_="tract-messages")
-        if rows
-        else element("p", "Nothing has been committed yet.")
-    )
-    tools = element("p", element("b", "Tools"), f" {shown.tools}") if shown.context.tools else None
-    page = heading("Context", 3, shown.title), shown.bar.to_html(), tools, messages
-    return fragment(style_tag("views/views.css"), root_html(page, look="tract-views"))
 
 
 def _row(number: int, message: Message, source: str) -> Html:
@@ -271,19 +279,6 @@ def unfolding(name: HtmlPart, text: str, limit: int) -> Html:
     more = more_characters(text, limit)
     note = element("p", more, class_="tract-dim") if more else None
     return element("details", element("summary", name), element("pre", text[:limit]), note)
-
-
-def _text(shown: _Shown) -> str:
-    source = shown.context.token_source
-    rows = [_cells(number, m, source) for number, m in enumerate(shown.first, 1)]
-    start = len(shown.context.messages) - len(shown.last) + 1
-    after = [_cells(number, m, source) for number, m in enumerate(shown.last, start)]
-    lines = _aligned([("#", "role", "priority", "tokens", "message"), *rows, *after])
-    if shown.hidden:
-        lines.insert(len(rows) + 1, f"  ⋮ {shown.fold}")
-    tools = [f"Tools: {shown.tools}"] if shown.context.tools else []
-    table = lines if rows else ["Nothing has been committed yet."]
-    return "\n".join([f"Context: {shown.title}", *shown.bar.to_text(), *tools, *table])
 
 
 def _cells(number: int, message: Message, source: str) -> tuple[str, ...]:

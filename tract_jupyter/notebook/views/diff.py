@@ -17,7 +17,7 @@ from tract_jupyter.models import (
     show_delta,
 )
 from tract_jupyter.notebook.views.context import full_text, preview, speaker, unfolding
-from tract_jupyter.notebook.views.html import element, fragment, heading, root_html, style_tag
+from tract_jupyter.notebook.views.html import View, element, fragment, heading, root_html, style_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -152,9 +152,29 @@ _TEXT_LINES = 12
 _SIGNS = {"added": "+", "removed": "−", "changed": "~"}  # noqa: RUF001 # a minus
 
 
-def diff_view(result: DiffResult) -> dict[str, str]:
-    """Return the representations of a difference for IPython: `text/html` and `text/plain`."""
-    return {"text/html": str(_html(result)), "text/plain": _text(result)}
+@dataclass(frozen=True)
+class DiffView(View):
+    """A difference between two contexts."""
+
+    result: DiffResult
+
+    def to_html(self) -> Html:
+        """Return the changes. Runs of unchanged messages are folded."""
+        result = self.result
+        config = (element("p", line) for line in _config_lines(result))
+        parts = _parts(result, lambda diff: _change_html(diff, result.token_source), _fold_html)
+        stat = element("p", element("b", str(result.stat)))
+        page = root_html(heading("Difference", 3, _title(result)), stat, config, parts, look="tract-views")
+        return fragment(style_tag("views/views.css"), page)
+
+    def to_text(self) -> str:
+        """Return the changes with signs before the lines."""
+        result = self.result
+        lines = [f"Difference {_title(result)}: {result.stat}", *_config_lines(result)]
+        lines += _parts(
+            result, lambda diff: _change_text(diff, result.token_source), lambda text: f"  ⋮ {text}"
+        )
+        return "\n".join(lines)
 
 
 def _parts(
@@ -187,14 +207,6 @@ def _config_lines(result: DiffResult) -> list[str]:
 
 def _value(value: object) -> str:
     return "not set" if value is None else one_line(brief_repr(value), 80)
-
-
-def _html(result: DiffResult) -> Html:
-    config = (element("p", line) for line in _config_lines(result))
-    parts = _parts(result, lambda diff: _change_html(diff, result.token_source), _fold_html)
-    stat = element("p", element("b", str(result.stat)))
-    page = root_html(heading("Difference", 3, _title(result)), stat, config, parts, look="tract-views")
-    return fragment(style_tag("views/views.css"), page)
 
 
 def _fold_html(text: str) -> Html:
@@ -328,12 +340,6 @@ def _side_html(look: str, side: int, pieces: tuple[Piece, ...], numbers: list[in
     return element(
         "div", number, element("span", text or " ", class_="c", data_line=key or None), class_=look
     )
-
-
-def _text(result: DiffResult) -> str:
-    lines = [f"Difference {_title(result)}: {result.stat}", *_config_lines(result)]
-    lines += _parts(result, lambda diff: _change_text(diff, result.token_source), lambda text: f"  ⋮ {text}")
-    return "\n".join(lines)
 
 
 def _change_text(diff: MessageDiff, source: str) -> str:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from tract_jupyter.models import cut, exact_time, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from tract_jupyter.review import DisplayedPiece
@@ -310,6 +310,12 @@ class GridView(View):
         """Return the view in plain text."""
         texts = [self.title, *self.lines, *(grid.to_text() for grid in self.grids if grid.rows)]
         return printable("\n".join(texts))
+
+
+def join_names(names: Sequence[str], most: int, between: str = ", ") -> str:
+    """Return a list of names in one line, shortened to `most` names: `a, b and 3 more`."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return between.join(names[:most]) + more
 
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.models import APPROXIMATE, counted, one_line, printable
 from tract_jupyter.notebook.views import rows
-from tract_jupyter.notebook.views.html import View, element, table
+from tract_jupyter.notebook.views.html import View, element, join_names, table
 from tract_jupyter.notebook.views.styles import styled
 
 if TYPE_CHECKING:
@@ -172,8 +172,7 @@ class TractView(View):
 
 
 def _some(names: tuple[str, ...] | list[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(one_line(name, _NAME) for name in names[:_NAMED]) + more
+    return join_names([one_line(name, _NAME) for name in names], _NAMED)
 
 
 def _scripts(tract: Tract) -> str:

@@ -10,7 +10,7 @@ import re
 from html.parser import HTMLParser
 from typing import Final
 
-from tract_jupyter.notebook.views.html import Html, element, escaped, fragment
+from tract_jupyter.notebook.views.html import Html, element, fragment
 
 
 def _words(text: str) -> frozenset[str]:
@@ -143,7 +143,7 @@ class _Reader(HTMLParser):
         if self._style is not None:
             self._style.append(data)
         elif not self._dropped:
-            self._made.append(escaped(data))
+            self._made.append(Html.escape(data))
 
 
 _START: Final = Html("<{}{}>")
