@@ -44,7 +44,7 @@ def last(shell):
 def test_nothing_waits(shell):
     result = shell.run("%tract decide")
     assert result.ok
-    assert "Nothing waits for a decision." in result.text
+    assert "No requests need a decision." in result.text
 
 
 def test_without_an_id_the_oldest_is_shown_in_full_with_the_lines_to_type(shell, fire):

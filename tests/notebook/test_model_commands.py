@@ -48,7 +48,7 @@ def test_what_is_at_hand(shell, monkeypatch):
     ring = SimpleNamespace(get_password=lambda service, user: KEY if user == "openrouter" else None)
     monkeypatch.setitem(sys.modules, "keyring", ring)
     text = shell.run("%tract model").text
-    assert "No model is asked yet." in text
+    assert "No model is chosen yet." in text
     assert "%tract model openai/gpt-6-luna asks that one" in text
     assert "OPENAI_API_KEY is not set" in text
     assert "from ANTHROPIC_API_KEY" in text
@@ -115,9 +115,9 @@ def test_where_no_key_is_typed_a_sentence_says_so(shell, monkeypatch, answer, to
         ("gpt-6-luna", "a model is written as PROVIDER/NAME"),
         ("a b", "usage: %tract model"),
         ("--for compress", "usage: %tract model"),
-        ("openai/x --for", "--for is followed by a purpose"),
+        ("openai/x --for", "--for needs a purpose"),
         ("openai/x --for paint", "operation is 'chat'"),
-        ("openai/x --base-url --key", "--base-url is followed by an address"),
+        ("openai/x --base-url --key", "--base-url needs an address"),
         ("openai/x --base-url nonsense", "base_url is a text such as"),
         ("openai/x --loud", "has no option '--loud'"),
     ],
@@ -283,5 +283,5 @@ def test_what_cannot_be_kept_is_not_said_to_be(shell):
         text = shell.run(line).text
         assert "Until the kernel ends." in text
         assert "ipython_config" not in text
-    assert "No model is asked any more." in shell.run("%tract model off").text
+    assert "No model is chosen now." in shell.run("%tract model off").text
     assert "above 0, not 0" in shell.run("%tract budget 0 USD").error

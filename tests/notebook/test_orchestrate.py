@@ -155,7 +155,7 @@ def test_a_run_is_shown_and_drawn_again_from_the_store(shell, model):
     shown = shell.run("%tract_orchestrate --autonomy autonomous --out result near the budget").text
     assert re.search("Looks after main of tract [0-9a-f]{12} · autonomous: it acts by itself", shown)
     assert "Why: near the budget" in shown
-    assert "What the model was told" in shown
+    assert "Request to the model" in shown
     assert "Why: 1,000 % of the budget" in shown
     assert "✓ compress" in shown
     assert 'reasoning="' not in shown
@@ -195,7 +195,7 @@ def test_where_nobody_can_be_asked_it_waits_and_is_gone_on_with(shell, model):
     assert waiting.fields["content"] == SUMMARY
     again = shell.run("%tract_orchestrate --resume run-1")
     assert "Resumed where it was left." in again.text
-    assert len(client.asked) == 1  # the reply is there already, and its call is asked about again
+    assert len(client.asked) == 1  # the reply is there already, and its call needs approval again
     assert [one.fields["content"] for one in tract.review.inbox()] == [SUMMARY]
 
 

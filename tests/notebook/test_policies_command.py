@@ -7,7 +7,7 @@ from IPython.core.completer import CompletionContext
 
 
 def test_they_are_seen_added_and_removed(shell):
-    assert "There are none. '%tract policies add compress' adds one." in shell.run("%tract policies").text
+    assert "None yet. '%tract policies add compress' adds one." in shell.run("%tract policies").text
     added = shell.run("%tract policies add compress threshold=0.8 name=tidy").text
     assert "Added tidy." in added
     assert "compile" in added

@@ -123,7 +123,7 @@ def test_where_nobody_can_be_asked_it_waits_and_the_cell_says_so(shell, model):
     assert "there is no operation" in result.error
     assert "inbox" in result.error
     assert result.text.count("no user is available here") == 1
-    assert "Refused before you were asked: action 'verify', line 1" in result.text
+    assert "Refused before your review: action 'verify', line 1" in result.text
     assert shell.namespace["written"].pending.status == "pending"
 
 

@@ -48,7 +48,7 @@ def test_grants_are_listed_with_what_they_cover(deploy):
 def test_a_grant_is_revoked_by_the_beginning_of_its_id(deploy):
     grant(deploy, scope="always", pattern={"target": "*"})
     (given,) = deploy.namespace["tract"].review.grants.all()
-    assert "is asked about again" in deploy.run(f"%tract grants revoke {given.grant_id[:8]}").text
+    assert "needs approval again" in deploy.run(f"%tract grants revoke {given.grant_id[:8]}").text
     assert "revoked" in deploy.run("%tract grants").text
     assert "[pending] deploy" in deploy.run("p = %tract_fire deploy target=x").text
 

@@ -39,7 +39,7 @@ def test_it_runs_as_a_module_without_ipython(tmp_path):
         ("{}/no folder/none.db", "there is no store"),
         ("sqlite:///{}/empty.db", "is no store: the file is empty"),
         ("{}/empty.db", "is no store: the file is empty"),
-        ("{}/garbage.sqlite", "is no store: it does not begin as an SQLite file does"),
+        ("{}/garbage.sqlite", "is no store: it does not start like an SQLite file"),
         ("sqlite://", "a store in memory, which is always empty"),
         ("nonsense://x", "there is no driver for nonsense://x"),
         ("{}/" + "x" * 300 + ".db", "there is no store"),

@@ -1,4 +1,4 @@
-"""The line at the end of a cell that leaves questions open: how many wait, and where they are decided."""
+"""The line below a cell with the number of open requests, and the command that shows them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ _NOTHING = {"text/plain": "", "text/html": ""}
 
 
 class WaitingLine:
-    """Says what waits where the person looks: at the end of the newest cell that used the tract.
+    """Shows the number of open requests below the newest cell that used the tract.
 
-    There is one such line in a notebook, and none where every open question is on display in that very cell, or where
-    nobody looks.
+    A notebook has at most one such line. It has none if the cell shows all open requests itself, or without a user.
 
     Args:
-        notebook: whose questions.
+        notebook: the state of this kernel.
 
     Attributes:
-        is_used: True if the cell that runs has used the tract.
-        is_told: True if the cell itself says how many questions wait.
-        cell_text: the text of the cell that the user runs; not of a cell that code runs within it.
+        is_used: True if the running cell has used the tract.
+        is_told: True if the cell itself reports the number of requests.
+        cell_text: the text of the user's cell, without cells that code runs within it.
     """
 
     def __init__(self, notebook: NotebookSession) -> None:
@@ -44,14 +43,14 @@ class WaitingLine:
         self._outer: Any = None
 
     def begin(self, info: Any = None) -> None:
-        """Look at a cell that is about to run."""
+        """Prepare for a new cell."""
         if self._outer is None:
             self._outer, self.cell_text = info, getattr(info, "raw_cell", None) or ""
         self._cell = self._notebook.shell.execution_count
         self.is_used = self.is_told = False
 
     def end(self, result: Any = None) -> None:
-        """Say what the cell that has run leaves open."""
+        """Show the number of open requests after a cell."""
         if result is None or result.info is self._outer:
             self._outer, self.cell_text = None, ""
         if not self.is_used or not self._cell:
@@ -74,7 +73,7 @@ class WaitingLine:
             self._button = self._make_button(self._output.display_id)
 
     def refresh(self) -> None:
-        """Bring the line up to date, where there is one: something was asked or decided."""
+        """Update the line after a request was added or decided."""
         if self._output is None:
             return
         count = self._left_open()
@@ -101,7 +100,7 @@ class WaitingLine:
         return WaitingButton(line_id, soon)
 
     def _left_open(self) -> int:
-        """Return how many questions wait that are not on display in that cell; 0 if the store cannot be read."""
+        """Return the number of open requests that the cell does not show; 0 if the store cannot be read."""
         from tract_jupyter.notebook.channels import NotebookChannel
 
         reviewer = self._notebook.tract.reviewer

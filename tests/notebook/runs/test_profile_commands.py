@@ -90,7 +90,7 @@ def test_it_is_taken_over_by_its_fingerprint(shell, foreign):
     )
     assert "not used" in shell.run("%tract profiles").text
     result = shell.run(f"%tract profile theirs --adopt {digest(foreign.to_dict())[:8]}")
-    assert "It is yours from now on, and may be used." in result.text
+    assert "It is now yours, and runs may use it." in result.text
     assert "not used" not in shell.run("%tract profiles").text
     assert shell.run("%tract profile theirs --activate").ok
     assert "nothing was changed" in shell.run("%tract profile theirs --adopt").text

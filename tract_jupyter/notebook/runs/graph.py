@@ -1,4 +1,4 @@
-"""Graphs of operations, and time lines of runs: their layout and their drawing."""
+"""Graphs of operations and timelines of runs: layout and drawing."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 
 ROWS = 14
-"""The most in a column; a level with more takes several."""
+"""The most nodes in a column. A level with more nodes gets several columns."""
 
 
 @dataclass(frozen=True)
 class NodePosition:
-    """A node's column and row; both count from 0, within its hook."""
+    """The column and row of a node within its hook, both from 0."""
 
     node: OperationNode
     column: int
     row: int
     level: int = 0
-    """One more than that of what it depends on; 0 if it depends on nothing."""
+    """One more than the highest level of its dependencies; 0 without dependencies."""
 
 
 @dataclass(frozen=True)
 class Band:
-    """The operations of one hook, how many columns and rows they take, and who depends on whom among them."""
+    """The operations of one hook, their columns and rows, and their dependencies."""
 
     hook: Hook
     places: tuple[NodePosition, ...]
@@ -45,7 +45,7 @@ class Band:
 
 
 def lay_out(nodes: Sequence[OperationNode]) -> tuple[Band, ...]:
-    """Return a band for each hook that has operations."""
+    """Return a band for each hook with operations."""
     bands = (_band(hook, [node for node in nodes if node.hook is hook]) for hook in Hook)
     return tuple(band for band in bands if band.places)
 
@@ -69,7 +69,7 @@ def _band(hook: Hook, nodes: list[OperationNode]) -> Band:
 
 
 def _levels(nodes: list[OperationNode]) -> dict[str, int]:
-    """Return the level of each operation: one above its highest dependency; 0 in a circle, which never runs."""
+    """Return the level of each operation, one above its highest dependency; 0 in a cycle, which never runs."""
     known = {node.id: node for node in nodes}
     levels = dict.fromkeys(known, 0)
     for key in commit_order(nodes):
@@ -79,7 +79,7 @@ def _levels(nodes: list[OperationNode]) -> dict[str, int]:
 
 
 def _wanted(node: OperationNode, places: dict[str, NodePosition]) -> float:
-    """Return the mean row of what it depends on, so that lines cross little."""
+    """Return the mean row of the dependencies. It keeps crossings of lines low."""
     rows = [places[one].row for one in node.depends_on if one in places]
     return sum(rows) / len(rows) if rows else 0.0
 
@@ -94,7 +94,7 @@ _BETWEEN = 16
 _MAIN = 104
 _SMALLEST = 0.7  # of its size; what does not fit even so is scrolled
 NAMED_AT_MOST = 60
-"""Of more operations, a graph has no room for names: see `stages`."""
+"""The most operations in a graph with names. More operations are drawn as `stages`."""
 
 
 class _Size(NamedTuple):
@@ -107,20 +107,20 @@ class _Size(NamedTuple):
 
     @classmethod
     def of(cls, nodes: Sequence[OperationNode], *, timed: bool) -> _Size:
-        """Choose the size for nodes with these names."""
+        """Choose the size for the names of the nodes."""
         widest = max((text_width(svg.short(node.title, _NAME)) for node in nodes), default=4)
         width = round(36 + widest * _TEXT + (_TIME if timed else 0))
         return cls(width, 26, width + 44, 35)
 
 
 def graph_svg(picture: Picture) -> Html:
-    """Return the drawing of a run. Screen readers are told a list of operations."""
+    """Return the drawing of a run. For screen readers, it is a list of operations."""
     size = _Size.of(picture.nodes, timed=True)
     return _drawing(lay_out(picture.nodes), size, "Operations of the run", picture.main)
 
 
 def profile_svg(nodes: Sequence[OperationNode]) -> Html:
-    """Return the drawing of operations that are not in a run."""
+    """Return the drawing of operations without a run."""
     return _drawing(lay_out(nodes), _Size.of(nodes, timed=False), "Operations of the profile", None)
 
 
@@ -160,7 +160,7 @@ def _band_svg(band: Band, size: _Size, x: float, width: float, height: float) ->
 
 
 def _main_svg(main: NodeState | None, x: float, height: float) -> Html:
-    """Return the main call: all operations before it come together there."""
+    """Return the node of the main call, where all operations before it meet."""
     state = main or NodeState.PLANNED
     y = round(_HEAD + (height - _HEAD) / 2)
     said = "main call" if main is None else f"main call, {main_word(state)}"
@@ -176,7 +176,7 @@ def _main_svg(main: NodeState | None, x: float, height: float) -> Html:
 
 
 def main_word(state: NodeState) -> str:
-    """Return how the main call stands, in words."""
+    """Return the state of the main call in words."""
     return {NodeState.SKIPPED: "not made", NodeState.PLANNED: "not made yet"}.get(state, state.value)
 
 
@@ -209,7 +209,7 @@ def _edge(one: NodePosition, other: NodePosition, size: _Size, left: float, top:
 
 
 def spoken(node: OperationNode) -> str:
-    """Return a node as a sentence, for who hears it."""
+    """Return a node as a sentence for screen readers."""
     parts = [
         printable(node.title),
         node.state.value,
@@ -222,7 +222,7 @@ def spoken(node: OperationNode) -> str:
 
 
 def hover(node: OperationNode) -> str:
-    """Return what is shown on hovering."""
+    """Return the tooltip of a node."""
     lines = [
         printable(node.title),
         f"id: {printable(node.id)}" if node.name and node.name != node.id else "",
@@ -251,7 +251,7 @@ _MOMENT = 1e-6  # seconds that even what took no time is there
 
 @dataclass(frozen=True)
 class Bar:
-    """A row: from when to when, in seconds since the first bar's start."""
+    """A row of a timeline, with start and end in seconds since the first start."""
 
     title: str
     state: NodeState
@@ -268,14 +268,14 @@ class Bar:
 
 @dataclass(frozen=True)
 class Gantt:
-    """The rows by their start, and how many seconds they take together."""
+    """The rows by their start, and the total time in seconds."""
 
     bars: tuple[Bar, ...]
     seconds: float
 
     @property
     def most_at_once(self) -> int:
-        """The most operations that ran side by side. One that ends when another starts is not beside it."""
+        """The most operations at the same time. Operations that only touch do not overlap."""
         turns = sorted(
             turn
             for bar in self.bars
@@ -290,7 +290,7 @@ class Gantt:
 
 
 def gantt(picture: Picture) -> Gantt:
-    """Return the time line of a run. What never started has no row."""
+    """Return the timeline of a run. Operations that never started have no row."""
     started = [node for node in picture.nodes if node.span]
     spans = [node.span for node in started if node.span]
     spans += [picture.main_span] if picture.main_span else []
@@ -317,7 +317,7 @@ def _phase(bar: Bar) -> int:
 
 
 def gantt_svg(chart: Gantt) -> Html:
-    """Return the drawing. Screen readers are told a list."""
+    """Return the drawing. For screen readers, it is a list."""
     name_width = 34 + max(text_width(svg.short(bar.title, _BAR_NAME)) for bar in chart.bars) * _TEXT
     width = name_width + _BARS + _BAR_TIME + _COMMIT
     height = _HEAD + _ROW * len(chart.bars) + 6

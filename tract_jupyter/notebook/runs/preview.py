@@ -1,4 +1,4 @@
-"""The view of a preview: what would be sent now, and what operations would ask or call. Nothing was."""
+"""The view of a preview: the next request, and the requests and calls of operations. Nothing is sent."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _TOOLS = 12
 
 @dataclass(frozen=True)
 class PreviewView(View):
-    """A preview of a prompt, shown."""
+    """The preview of a prompt."""
 
     preview: PromptPreview
     prompt: PromptView
 
     @classmethod
     def of(cls, tract: Tract, preview: PromptPreview) -> PreviewView:
-        """Return the view, with the tokens of each message."""
+        """Return the view with the tokens of each message."""
 
         def count(text: str) -> int:
             return tract.corrected(tract.tokenizer.count_text(text))
@@ -45,7 +45,7 @@ class PreviewView(View):
         return cls(preview, PromptView(inspect_prompt(preview.run, count, source, attached)))
 
     def to_html(self) -> Html:
-        """Return a part of a page that stands alone."""
+        """Return the preview as self-contained HTML."""
         title = "What would be sent now"
         stops = self.preview.why_not
         note = element("div", _sentence(stops), class_="note no") if stops else None
@@ -76,7 +76,7 @@ class PreviewView(View):
         told = [
             ("Model", one_line(preview.model, _LINE) or "none yet: %tract model openai/gpt-6-luna"),
             ("Size", f"{tokens}; {price if preview.model else 'no model, so no price'}"),
-            ("Profile", one_line(preview.run.profile or "none: the context as it stands", _NAME)),
+            ("Profile", one_line(preview.run.profile or "none: the context without changes", _NAME)),
             ("Messages", self.prompt.inspection.summary),
             ("Tools", tools),
         ]
@@ -85,7 +85,7 @@ class PreviewView(View):
 
 @dataclass(frozen=True)
 class OperationPreviewView(View):
-    """A dry run of one operation, shown: what it was given, what it made of it or would have asked."""
+    """The dry run of one operation: its input, and its result or its request."""
 
     operation_id: str
     results: Sequence[OperationRun]
@@ -97,13 +97,13 @@ class OperationPreviewView(View):
         """Return the view of one operation of a preview.
 
         Raises:
-            RunError: it has none of this name.
+            RunError: the operation does not exist.
         """
         results, imagined = preview.operation(operation_id)
         return cls(operation_id, results, imagined, preview.effects.get(operation_id, ()))
 
     def to_html(self) -> Html:
-        """Return a part of a page that stands alone."""
+        """Return the dry run as self-contained HTML."""
         imagined = [] if self.imagined is None else [_imagined_html(self.imagined, is_open=True)]
         lines = _lines_html(self._facts(), [*imagined, *map(_effect_html, self.effects)])
         head = _head_html(f"Dry run of {one_line(self.operation_id, _NAME)}")
@@ -141,7 +141,7 @@ def _instead(one: Imagined) -> str:
 
 
 def _sent(one: Imagined) -> str:
-    """Return what would be sent: messages with their roles, or arguments."""
+    """Return the request: messages with their roles, or arguments."""
     if one.messages:
         return "\n\n".join(f"{message.get('role')}: {message.get('content')}" for message in one.messages)
     return _json(one.arguments)

@@ -63,12 +63,12 @@ class StatusReason:
 
 
 def standing(run: Run, *, is_interrupted: bool = False) -> str:
-    """Return how a run ended, or that it goes on; one word."""
+    """Return the state of a run in one word."""
     return "interrupted" if is_interrupted and run.status is RunStatus.RUNNING else run.status.value
 
 
 def facts(shown: Picture) -> list[tuple[str, str]]:
-    """Return names and values in the order in which they are shown."""
+    """Return names and values in the order of the view."""
     run = shown.run
     told = [
         ("trigger", run.trigger.value),
@@ -91,7 +91,7 @@ def _time(shown: Picture) -> str:
 
 
 def progress(shown: Picture) -> str:
-    """Return how far a run that goes on is."""
+    """Return the progress of a running run."""
     running = [node for node in shown.nodes if node.state is NodeState.RUNNING]
     told = [f"{shown.ended:,} of {len(shown.nodes):,} operations have ended"] if shown.nodes else []
     if shown.main is NodeState.RUNNING:
@@ -101,7 +101,10 @@ def progress(shown: Picture) -> str:
 
 
 def reasons(shown: Picture) -> list[StatusReason]:
-    """Return why operations are not done, the failed ones first; those with the same reason together."""
+    """Return the reasons why operations are not done, failures first.
+
+    Operations with the same reason share an entry.
+    """
     if shown.run.status is RunStatus.RUNNING:
         nodes = [node for node in shown.nodes if node.why and node.state is not NodeState.PLANNED]
     else:
@@ -115,7 +118,7 @@ def reasons(shown: Picture) -> list[StatusReason]:
 
 
 def _not_committed(reports: Iterable[Mapping[str, Any]]) -> Iterator[StatusReason]:
-    """Yield the refused effects of operations that are done."""
+    """Yield the rejected effects of operations that are done."""
     for report in reports:
         for entry in report.get("entries", ()):
             if entry.get("status") == EffectStatus.ERROR:
@@ -127,7 +130,7 @@ def _not_committed(reports: Iterable[Mapping[str, Any]]) -> Iterator[StatusReaso
 
 
 def commit_lines(shown: Picture) -> list[str]:
-    """Return the order in which effects were committed, a sentence for each hook."""
+    """Return the commit order of the effects, a sentence for each hook."""
     return [
         f"Committed {_HOOKS[hook]}: {_listed(nodes, ' → ', _COMMITTED)}"
         for hook, nodes in shown.committed.items()
@@ -136,7 +139,7 @@ def commit_lines(shown: Picture) -> list[str]:
 
 
 def side_by_side(chart: Gantt) -> str:
-    """Return how much ran at once."""
+    """Return how many operations ran at the same time, in words."""
     most = chart.most_at_once
     return "one after the other" if most <= 1 else f"up to {most:,} operations at once"
 
@@ -158,7 +161,7 @@ _NOTE = 2_000
 
 
 def run_text(shown: Picture, prompt: PromptView | None, said: str = "") -> str:
-    """Write a run as text: head, operations by hook, reasons, order of commits, what is new in the prompt, reply."""
+    """Return a run as text: head, operations by hook, reasons, order of commits, changes of the prompt, reply."""
     run = shown.run
     told = ", ".join(f"{name} {value}" for name, value in facts(shown))
     lines = [
@@ -252,10 +255,10 @@ _REASONS = 8
 
 @dataclass(frozen=True)
 class RunView(View):
-    """A run, shown. `events` of one that goes on say what runs now; `inspection` adds its prompt.
+    """The view of a run. `events` of a running run add its current state; `inspection` adds its prompt.
 
-    `now` is the present, in seconds since the epoch, of a run that goes on; `said` stands in the place of what is said
-    about how a run ended or how far it is.
+    `now` is the current time of a running run, in seconds since the epoch. `said` replaces the sentence about the
+    outcome or the progress.
     """
 
     run: Run
@@ -266,11 +269,11 @@ class RunView(View):
 
     @cached_property
     def picture(self) -> Picture:
-        """The run as data to draw."""
+        """The data for drawing."""
         return picture(self.run, self.events, self.now)
 
     def to_html(self) -> Html:
-        """Return a part of a page that stands alone."""
+        """Return the run as self-contained HTML."""
         shown = self.picture
         body = (
             _head_html(shown, self.said),
@@ -329,7 +332,7 @@ def _progress_html(shown: Picture, instead: str) -> HtmlPart:
 
 def _graph_html(shown: Picture) -> HtmlPart:
     if not shown.nodes:
-        return element("p", "No operations: the context was sent as it stands.", class_="tract-dim")
+        return element("p", "No operations: the context was sent without changes.", class_="tract-dim")
     return operations_html(shown.nodes, shown.main, lambda: graph_svg(shown), "tract-run-graph")
 
 
@@ -385,7 +388,7 @@ def _debug_html(run: Run) -> Html | None:
 def _entries_html(
     title: str, entries: list[tuple[str, str, str, str]], name: str, *, is_open: bool
 ) -> Html | None:
-    """Return texts with their names, and where they are from."""
+    """Return texts with their names and origins."""
     if not entries:
         return None
     shown = (

@@ -1,6 +1,6 @@
 """The view of a compiled context: its messages with their tokens, as HTML and as text.
 
-A long context is folded in the middle; all messages are visited once, for the sums of the bar.
+A long context is folded in the middle. The sums of the bar include all messages.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _NAME = 40
 
 
 def speaker(message: Message) -> str:
-    """Return the role, and whose name or which tool where that is known."""
+    """Return the role, with the name of the speaker or tool if it is known."""
     name = f" {one_line(message.name, _NAME)}" if message.name else ""
     return f"{one_line(message.role, _NAME)}{name}{' failed' if message.is_error else ''}"
 
 
 def preview(message: Message, limit: int) -> str:
-    """Return the first line of the text, or the tools that are called where there is no text."""
+    """Return the first line of the text, or the tool calls if there is no text."""
     whole = message.told
     text = whole.lstrip()[: 4 * limit]
     line = text.partition("\n")[0]
@@ -51,7 +51,7 @@ def preview(message: Message, limit: int) -> str:
 
 
 def full_text(message: Message) -> str:
-    """Return the text as it is, and a line for each tool call."""
+    """Return the full text, and a line for each tool call."""
     return "\n".join([*([message.told] if message.told else []), *map(_call_text, message.tool_calls)])
 
 
@@ -64,12 +64,12 @@ _CELLS = 40
 _ORDER = ("system", "user", "assistant", "tool")
 OTHER = "other"
 _FORMAT = "format"
-"""What a chat format and the tools add around the messages."""
+"""The tokens of the chat format and of tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenBar:
-    """Tokens by role. Shares are of the budget, or of the total where that is more or there is no budget."""
+    """Tokens by role. Shares refer to the budget, or to the total if it is larger or there is no budget."""
 
     segments: tuple[tuple[str, int], ...]
     total: int
@@ -78,12 +78,12 @@ class TokenBar:
 
     @property
     def in_messages(self) -> int:
-        """The tokens of all messages together."""
+        """The tokens of all messages."""
         return sum(count for role, count in self.segments if role != _FORMAT)
 
     @property
     def over(self) -> int:
-        """By how many tokens the budget is exceeded."""
+        """The number of tokens above the budget."""
         return 0 if self.max_tokens is None else max(self.total - self.max_tokens, 0)
 
     @property
@@ -97,7 +97,7 @@ class TokenBar:
         return f"{tokens} of {self.max_tokens:,} tokens{share}{over} ({self.source})"
 
     def to_html(self) -> Html:
-        """Return the bar with its legend; to a screen reader it is one sentence."""
+        """Return the bar with its legend. For screen readers, it is one sentence."""
         bars = [
             element("span", class_=f"tract-seg tract-{role}", style=f"width:{100 * count / self._scale:.3f}%")
             for role, count in self.segments
@@ -136,7 +136,7 @@ class TokenBar:
 
 
 def token_bar(context: CompiledContext) -> TokenBar:
-    """Sum up a context: one pass over its messages."""
+    """Count the tokens of a context by role."""
     sums: Counter[str] = Counter()
     for message in context.messages:
         sums[message.role] += message.token_count
@@ -238,7 +238,7 @@ class ContextView(View):
 
 
 def tool_name(tool: Mapping[str, object]) -> str:
-    """Return the name in OpenAI's shape, or in a flat one."""
+    """Return the name of a tool in the OpenAI format or in a flat one."""
     function = tool.get("function")
     name = function.get("name") if isinstance(function, dict) else tool.get("name")
     return one_line(str(name or "unnamed"), 64)
@@ -261,21 +261,21 @@ def _known_role(role: str) -> str:
 
 
 def _badge(priority: Priority) -> Html:
-    """Return the badge of a priority; the normal one is only dim text."""
+    """Return the badge of a priority. The normal priority is only dim text."""
     is_normal = priority is Priority.NORMAL
     look = "tract-dim" if is_normal else f"tract-badge tract-{priority.value}"
     return element("span", priority.value, class_=look)
 
 
 def _content(message: Message) -> HtmlPart:
-    """Return the first line, which opens to the whole text if there is more."""
+    """Return the first line. It unfolds to the full text if there is more."""
     first, whole = preview(message, _LINE), full_text(message)
     line = first or element("span", "empty", class_="tract-dim")
     return line if first == whole else unfolding(line, whole, _WHOLE)
 
 
 def unfolding(name: HtmlPart, text: str, limit: int) -> Html:
-    """Return a line that opens to a text, cut after so many characters."""
+    """Return a line that unfolds to a text of at most `limit` characters."""
     more = more_characters(text, limit)
     note = element("p", more, class_="tract-dim") if more else None
     return element("details", element("summary", name), element("pre", text[:limit]), note)
@@ -287,7 +287,7 @@ def _cells(number: int, message: Message, source: str) -> tuple[str, ...]:
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    """Align the columns: numbers flush right, and the last column as it is."""
+    """Align the columns: numbers flush right, the last column unchanged."""
     widths = [max(text_width(row[i]) for row in rows) for i in range(4)]
     lines = []
     for row in rows:
