@@ -27,8 +27,8 @@ def model(shell):
 # --- the line
 
 MISTAKES = {
-    "": "say what the operation is to do: %tract_propose",
-    "''": "say what the operation is to do",
+    "": "describe the operation: %tract_propose",
+    "''": "describe the operation",
     "--tmplate x": "no option '--tmplate'. Did you mean '--template'?",
     "--tries x y": "--tries takes a number from 1 to 20, not 'x'",
     "--tries=0 y": "--tries takes a number from 1 to 20, not '0'",
@@ -51,7 +51,7 @@ def test_a_mistake_is_told_in_a_sentence_and_nothing_is_sent(shell, model, line,
 def test_a_cell_takes_its_text_below(shell, model):
     client = model(FINE)
     assert "put the text below it" in shell.run("%%tract_propose check it\nall of it").error
-    assert "say what the operation is to do" in shell.run("%%tract_propose --tries 2\n  ").error
+    assert "describe the operation" in shell.run("%%tract_propose --tries 2\n  ").error
     assert client.asked == []
 
 

@@ -99,9 +99,7 @@ def parse_python(name: str, text: str) -> ParsedCell:
     tree = _parse(text)
     if not tree.body:
         raise SpecError(_EMPTY)
-    lines = list(
-        io.StringIO(text, newline=None)
-    )  # as Python reads them: `splitlines` also splits within strings
+    lines = list(io.StringIO(text, newline=None))  # like Python; `splitlines` also splits within strings
     description = ""
     fields: dict[str, dict[str, Any]] = {}
     actions: dict[str, ActionDef] = {}
@@ -208,7 +206,7 @@ def _field(node: ast.AnnAssign) -> dict[str, Any]:
         definition["description"] = texts[0]
     if _VOLATILE in texts[1:]:
         definition["volatile"] = True
-    # as in a class or a function of Python: what has no default must be given
+    # as in Python: a field without a default is required
     definition |= {"required": True} if node.value is None else {"default": _literal(node.value)}
     return definition
 

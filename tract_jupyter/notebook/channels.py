@@ -90,8 +90,8 @@ class _Shown:
         self.panel = panel
         self.printed_round = ""
         """The round that the terminal shows in full. The prompt does not print it again."""
-        self.context = contextvars.copy_context()  # of the cell, so that later output belongs to it
-        self.context.run(_board.set, None)  # what a click asks later is not gathered
+        self.context = contextvars.copy_context()  # the context of the cell, which gets later output
+        self.context.run(_board.set, None)  # later requests by a click are not gathered
         self.cell = _cell()
 
     def refresh(self) -> None:
@@ -159,7 +159,7 @@ class NotebookChannel(Channel):
         """
         is_unattended = self._front_end.is_unattended
         asked_by = ""
-        if pending.doubt:  # who asked is not signed, so it cannot be believed either
+        if pending.doubt:  # the stored origin is not signed either
             asked_by = "another user made it, or it was changed in the store"
         elif pending.origin is not None:
             is_stored = pending.origin == FROM_STORE
@@ -217,7 +217,7 @@ class NotebookChannel(Channel):
         """Display the ticket, or update it in every place."""
         pending_id = ticket.pending.pending_id
         with meant_for_the_person():
-            # without a kernel nothing is replaced: brought up to date is printed anew, and once is enough
+            # without a kernel, an update prints the request again, so only update one place
             for shown in self._places(ticket)[0 if self._front_end.has_kernel else -1 :]:
                 shown.refresh()
             if pending_id not in self._shown or pending_id in self._moved:
@@ -289,7 +289,9 @@ class NotebookChannel(Channel):
                 if self._front_end.has_kernel:
                     stack.enter_context(stopper.watched(is_over))
                     stack.enter_context(stopper.stoppable())
-                return ask(ticket, input, may_wait=may_wait)  # the kernel's, as it is now
+                return ask(
+                    ticket, input, may_wait=may_wait
+                )  # resolved now, because the kernel replaces `input`
         except ScriptStopped:
             from tract_jupyter.notebook.panels.panel import ReviewWidget
 
@@ -323,7 +325,7 @@ class NotebookChannel(Channel):
         loop = self._loop
         if loop is None or loop.is_closed():
             return False
-        # from any thread; and a loop that wakes now and then sees the interrupt of a cell that awaits a thread
+        # from any thread; a loop that wakes regularly also sees the interrupt of a cell that awaits a thread
         loop.call_soon_threadsafe(loop.call_later, WATCH_SECONDS, self._look, loop, look)
         return True
 
@@ -332,7 +334,7 @@ class NotebookChannel(Channel):
             go_on = look()
         except StoreClosedError:
             return
-        except Exception:  # the store may be locked for once
+        except Exception:  # the store may be locked temporarily
             _logger.exception("the store could not be looked at")
             go_on = True
         if go_on:

@@ -79,7 +79,7 @@ def load(shell: InteractiveShell) -> None:
         _greet(shell, loaded, taken)
     problem = notebook.why_not_written()
     if problem:
-        print(problem)  # noqa: T201 # also where it is to be quiet: whatever follows would fail
+        print(problem)  # noqa: T201 # also with `quiet`, because all further use fails
 
 
 def unload(shell: InteractiveShell) -> None:
@@ -113,7 +113,7 @@ def _greet(shell: InteractiveShell, loaded: _Loaded, taken: list[str]) -> None:
     def tell(_result: object = None) -> None:
         loaded.until_greeted.close()
         loaded.notebook.tells_store = True
-        print(_greeting(loaded.notebook, list(loaded.names), taken))  # noqa: T201 # the one line that says so
+        print(_greeting(loaded.notebook, list(loaded.names), taken))  # noqa: T201 # the greeting
 
     if getattr(shell.displayhook, "exec_result", None) is None:  # no cell loads it
         tell()
@@ -154,15 +154,15 @@ def tell_of_keys(info: Any) -> None:
 
     lines = key_lines(info.raw_cell or "")
     if lines:
-        print(  # noqa: T201 # beside what the cell prints
+        print(  # noqa: T201 # a warning above the cell's output
             f"Line {lines[0]} of this cell seems to contain a key. The notebook and IPython's history store it. "
             "Revoke it at the provider, and remove it from the cell. %tract model NAME --key asks for a key "
             "without showing it."
         )
 
 
-# Cells that wait are rewritten to an `await` of them: IPython does not await a cell magic's coroutine, so the first
-# line must become an expression that is.
+# IPython does not await the coroutine of a cell magic. So the transformer rewrites such a cell to an `await`
+# expression.
 _AWAITED = [one for one in ALL_OPTIONS.values() if one.waits]
 _WAITING = (
     rf"%%(?P<name>(?:{'|'.join(one.magic for one in _AWAITED)})\b"
@@ -198,7 +198,7 @@ def await_waiting_cells(lines: list[str]) -> list[str]:
         return [_awaited(line) for line in lines]
     cell = "".join(lines)[match.end() :]
     if not cell and match["name"] in {"tract_run", "tract_chat", "tract_orchestrate"}:
-        cell = "\n"  # it may be empty, and IPython refuses a magic without any body
+        cell = "\n"  # the cell may be empty, but IPython rejects a cell magic without a body
     return [f"await get_ipython().run_cell_magic({match['name']!r}, {match['line'].strip()!r}, {cell!r})\n"]
 
 
@@ -213,7 +213,7 @@ def _awaited(line: str) -> str:
     return f"await get_ipython().run_line_magic({asking['name']!r}, {asking['line'].strip()!r})\n"
 
 
-# IPython's word for: not while a terminal asks whether the cell is complete; it would be, after its first line.
+# IPython skips such transformers when a terminal checks if a cell is complete. It would be after its first line.
 await_waiting_cells.has_side_effects = True  # type: ignore[attr-defined]
 
 

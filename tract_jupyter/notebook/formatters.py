@@ -36,7 +36,7 @@ def unregister(shell: InteractiveShell) -> None:
             displayed.pop(".".join(_PENDING))
     bundles = _bundles(shell)
     for (module, name), function in _FORMATTERS.items():
-        with suppress(KeyError):  # raised where there is none any more
+        with suppress(KeyError):  # it is not registered
             if bundles.lookup_by_type(f"{module}.{name}") is function:
                 bundles.pop(f"{module}.{name}")
 
@@ -52,12 +52,12 @@ def _show_pending(pending: Pending) -> None:
     reviewer, told = pending.tract.reviewer, repr(pending)
     is_here: Any = getattr(reviewer.channel, "is_here", None)
     decides = f"{how_to_decide(pending.pending_id)} decides it"
-    if pending.status.is_open and is_here is None:  # of a tract that asks nobody here
+    if pending.status.is_open and is_here is None:  # the tract has another channel
         told += f". It waits in the inbox: {decides} in a notebook on its store, and .review() asks here"
     elif pending.status.is_open and is_here(pending.pending_id):
         if getattr(get_ipython(), "kernel", None) is not None:
             return
-        told += f". {decides}"  # a terminal has written the beginning of an output
+        told += f". {decides}"  # the terminal already shows `Out[n]:`
     elif pending.status.is_open:
         try:
             reviewer.show(pending)

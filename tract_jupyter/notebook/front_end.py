@@ -22,7 +22,7 @@ class FrontEnd:
     def __init__(self, shell: InteractiveShell) -> None:
         self._kernel: Any = getattr(shell, "kernel", None)
         self._was_live = False
-        self._was_live = self.takes_input  # of the cell that loads the extension
+        self._was_live = self.takes_input  # for the cell that loads the extension
 
     @property
     def has_kernel(self) -> bool:
@@ -97,7 +97,7 @@ class FrontEnd:
             yield
         except KeyboardInterrupt as error:
             cancelled = asyncio.CancelledError("interrupted")
-            cancelled.__dict__.update(error.__dict__)  # how it is to be shown
+            cancelled.__dict__.update(error.__dict__)  # keep its display hooks
             raise interrupts.as_order(cancelled) from None
         finally:
             interrupts.handle_with(before)
@@ -107,6 +107,6 @@ class FrontEnd:
             return {}
         try:
             request: dict[str, Any] = self._kernel.get_parent() or {}
-        except Exception:  # noqa: BLE001 # whatever a kernel does here: then nothing is known
+        except Exception:  # noqa: BLE001 # any error of the kernel means that nothing is known
             return {}
         return request

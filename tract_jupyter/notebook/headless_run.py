@@ -107,7 +107,7 @@ class KernelReport:
         copy = self._folder / sha256(str(file.absolute()).encode()).hexdigest()[:8] / file.name
         if file.exists() and not copy.exists():
             copy.parent.mkdir(exist_ok=True)
-            # without a WAL nothing writes to the file, and SQLite need not create one beside it
+            # without a WAL there is no writer, and SQLite does not have to create files next to it
             how = "mode=ro" if file.with_name(f"{file.name}-wal").exists() else "mode=ro&immutable=1"
             try:
                 with (
@@ -152,7 +152,7 @@ class ReportedDecisions(RecordedDecisions):
 
 def _line_of_cell() -> int | None:
     """Return the line of the running cell; None if the main thread is not in its code."""
-    frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001 # the only way to another thread
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001 # no public function returns the frame of another thread
     if frame is None:
         return None
     lines = [line for each, line in traceback.walk_stack(frame) if _CELL.search(each.f_code.co_filename)]
@@ -233,7 +233,7 @@ class HeadlessRun:
                 what, why, identity = told["refused"], told["why"], told["identity"]
                 line = told["line"] and told["line"] + before
                 refusal = Refusal(self.path, cell, line, what, why, identity=identity)
-                if refusal not in self.found:  # a cell that waits asks again
+                if refusal not in self.found:  # a waiting cell repeats the request
                     self.found.append(refusal)
 
 
@@ -308,7 +308,7 @@ def load_notebook(path: Path) -> Any:
         nbformat.validate(notebook)
     except OSError as error:
         raise ContentError(f"{path} cannot be read: {error.strerror}; check the path") from None
-    except Exception as error:  # noqa: BLE001 # nbformat raises errors of many kinds for a file of another shape
+    except Exception as error:  # noqa: BLE001 # nbformat raises many kinds of errors for invalid files
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ContentError(
             f"{path} is not a notebook that nbformat {nbformat.__version__} can read: {reason:.200}; "

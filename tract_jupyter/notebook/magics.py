@@ -115,7 +115,7 @@ class AwaitedWork(Generic[R]):
         if self._is_awaited:
             return
         self._work.close()
-        print(  # noqa: T201 # nothing can be raised here
+        print(  # noqa: T201 # `__del__` cannot raise
             f"{self._magic} did not run, because a block, a function or an expression cannot wait for it. "
             "Write it on a separate line without indentation",
             file=sys.stderr,
@@ -219,7 +219,7 @@ class TractMagics(Magics):
         """
         from tract_jupyter.notebook.operation_cell import define
 
-        # a line in front, so that every line number is that of the whole cell
+        # an empty first line, so line numbers refer to the whole cell
         return define(self._notebook, options, "\n" + cell)
 
     @line_magic
@@ -234,8 +234,7 @@ class TractMagics(Magics):
         %tract_fire citation_check urls=[] --review         decide it in a panel, even if a handler exists
 
         Values are Python literals, JSON, $variables or bare words. If no handler decides, an operation with one
-        action
-        also gets a panel. "Approve without running" there runs no action. You can answer a panel later, or
+        action also gets a panel. "Approve without running" there runs no action. You can answer a panel later, or
         `await` the pending to wait for the decision: p = %tract_fire citation_check urls=[] --review, then await p
         """
         from tract_jupyter.notebook.fire_line import parse_fire
@@ -275,8 +274,7 @@ class TractMagics(Magics):
         """Send the cell to the model, and show the run live.
 
         A run is one call of the model with the operations of a profile around it. The view shows the operations,
-        their
-        order and times, the reason for each skipped one, the prompt, and the reply::
+        their order and times, the reason for each skipped one, the prompt, and the reply::
 
             %%tract_run --profile research
             Which of the three sources is newest?
@@ -294,8 +292,7 @@ class TractMagics(Magics):
         """Write a profile, the operations around a model's call, as YAML.
 
         The profile is checked, saved and shown. Each operation has a name and fields: kind (template, llm, guard,
-        tool,
-        compute, transform, rag, dynamic), text, into (system, user, tail, message, reply), when, after, only_if,
+        tool, compute, transform, rag, dynamic), text, into (system, user, tail, message, reply), when, after, only_if,
         required, and the parameters of its kind. The operations run in the order of the cell, unless `order` changes
         it::
 
@@ -330,9 +327,9 @@ class TractMagics(Magics):
             %%tract_agent counter --tools read_table --budget steps=10 --description "Counts birds."
             You count birds in tables of sightings. Never guess a number.
 
-        tools.agents.counter("...") calls it. A model that may call agents can call it too: %%tract_chat --profile
-        agents.
-        If the agent exists, the cell makes a new version and shows the changes. Options that the line omits stay.
+        tools.agents.counter("...") calls it. A model that may call agents can also call it: %%tract_chat
+        --profile agents. If the agent exists, the cell makes a new version and shows the changes. Options that
+        the line omits stay.
         A cell that starts with --- is a complete .agent file: name, description, model, tools,
         toolsets and budget as YAML, then --- and the instructions. %tract agents shows all agents.
         """
@@ -346,8 +343,7 @@ class TractMagics(Magics):
         """Send the cell to the model, and show its reply and its actions live.
 
         The model acts until it has an answer. It writes scripts that call tools. Scripts that can change something
-        wait
-        for you in the cell::
+        wait for you in the cell::
 
             %%tract_chat --vars df
             Which column has gaps, and where do they begin?
@@ -362,13 +358,14 @@ class TractMagics(Magics):
     @line_cell_magic
     @_takes(ProposeOptions)
     def tract_propose(self, options: ProposeOptions, _cell: str | None) -> Any:
-        """Ask a model to write an operation. You activate it, or send it back with a reason.
+        """Ask a model to write an operation for your review.
 
         %tract_propose "check that every citation survives"
         %%tract_propose                a longer text below this line
         %tract_propose --template      a cell to write one yourself, with the text as its description
 
-        The code is parsed, analysed, and rehearsed in the sandbox on sample values. Then a panel asks you.
+        The code is parsed, analysed, and rehearsed in the sandbox on sample values. Then you
+        activate it in a panel, or send it back with a reason.
         The code cannot run in this kernel before you activate it. The model gets problems and the reasons of your
         rejections, and tries again. Write options before the text.
         """

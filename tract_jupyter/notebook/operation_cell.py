@@ -208,7 +208,7 @@ def _definition_in(cell: str) -> tuple[int, ParsedCell] | None:
     if header.split()[:1] != [name] or header.rstrip().endswith("?"):
         return None
     options = OperationOptions.parse(header.strip().removeprefix(name))
-    # an empty first line, as in the magic: line numbers are then those of the cell
+    # an empty first line, so line numbers refer to the cell
     parsed = parse_cell(options.name, "\n" + "".join(body), options.form)
     return before, parsed.with_options(ask=options.ask, sandbox=options.sandbox)
 

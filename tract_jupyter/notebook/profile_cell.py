@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.profile import OperationProfile
 
 PROFILE_KEYS = ("description", "enabled", "execution_mode", "session_id", "operations")
-_STEP = 10  # between the orders of operations that name none
+_STEP = 10  # the difference of default orders
 _WHERE = re.compile(r"operation '(?P<id>[^']*)'(?:, (?:(?:params|config)\.)?(?P<field>\w+))?")
-_TYPED = {  # what a field of an operation is typed as
+_TYPED = {  # the names of fields in the cell
     "depends_on": ("after", "only_if"), "run_conditions": ("only_if",), "hooks": ("when",), "artifact": ("tag", "into"),
     "template": ("text",), "prompt": ("text",), "output_contract": ("outputs",),
 }  # fmt: skip

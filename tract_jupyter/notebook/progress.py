@@ -122,7 +122,7 @@ class _Bar:
         self._work, self._place, self._every = work, place, every
         self._began = time.monotonic()
         self._lock = threading.Lock()
-        self._context = contextvars.copy_context()  # what it displays belongs to the cell
+        self._context = contextvars.copy_context()  # its displays belong to the cell
         self._timer: threading.Timer | None = None
         self._is_drawn = self._has_ended = False
 

@@ -105,7 +105,7 @@ async def _result(
     notebook: NotebookSession, work: Callable[[], WrittenOperation], shown: _Shown, stop: StopSignal
 ) -> WrittenOperation:
     """Do the work, in a separate thread if the cell can await it."""
-    if not notebook.front_end.has_kernel:  # its prompts, and Ctrl-C, belong to the main thread
+    if not notebook.front_end.has_kernel:  # prompts and Ctrl-C belong to the main thread
         return work()
     worker = Worker(work, "tract-propose")
     try:
@@ -212,7 +212,7 @@ class _Shown:
         self._drawn = ""
         self.is_up = False
 
-    # --- as `operations.WritingObserver`; called in the thread that has it written
+    # --- as `operations.WritingObserver`; called in the worker thread
 
     def asking(self, number: int, version: int) -> None:
         """Show the number of the request."""

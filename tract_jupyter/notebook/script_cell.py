@@ -225,7 +225,7 @@ def _displays_captured(shell: InteractiveShell, run: ScriptRun) -> Iterator[None
 
     def hook(message: dict[str, Any]) -> dict[str, Any] | None:
         content = message.get("content", {})
-        # what is asked, and what deciding displays, is no output of the script
+        # requests and their displays are not output of the script
         if message.get("msg_type") != "display_data" or current_sink() is not run.capture:
             return message
         data = content.get("data", {})

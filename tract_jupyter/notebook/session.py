@@ -41,7 +41,7 @@ class LazyTract:
         object.__setattr__(self, "_notebook", notebook)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith(("_repr_", "_ipython_")):  # displaying it opens nothing
+        if name.startswith(("_repr_", "_ipython_")):  # a display does not open the store
             raise AttributeError(name)
         return getattr(self._notebook.tract, name)
 
@@ -137,7 +137,7 @@ BEGAN = datetime.now(UTC)
 ELSEWHERE = "%config TractJupyter.store = '~/tract.db'"
 """The line that moves the context to another place."""
 
-_MEMORY = ":memory:"  # as `Tract.open` has it; its module would import SQLAlchemy at `%load_ext`
+_MEMORY = ":memory:"  # as in `Tract.open`, whose module would import SQLAlchemy at `%load_ext`
 
 _models: WeakKeyDictionary[InteractiveShell, Models] = WeakKeyDictionary()
 """The models that were chosen in a shell. They stay until the kernel ends, also after `%reload_ext`."""
@@ -165,7 +165,7 @@ class NotebookSession:
         self._folder = Path.cwd()
         self._path = notebook_path(
             shell
-        )  # now: `%reset` removes the name that VS Code put into the namespace
+        )  # read now, because `%reset` removes the name that VS Code adds to the namespace
         self._tract: Tract | None = None
         self._advice: Advice | None = None
         self._ran = RanCells(shell)
@@ -265,7 +265,7 @@ class NotebookSession:
 
     def end_rules_after_reset(self) -> None:
         """End the standing rules for scripts if `%reset` removed the variables."""
-        with suppress(TractError):  # told where the store is used
+        with suppress(TractError):  # reported at the next use of the store
             if self._ran.is_reset() and self._tract is not None:
                 self._tract.review.grants.end_rules()
 
@@ -338,7 +338,7 @@ class NotebookSession:
                 raise
             raise StoreError(f"{error}. {why}") from error
         self._apply_settings(tract)
-        if not _is_here(self._folder):  # a cell went elsewhere before the first one that needs the tract
+        if not _is_here(self._folder):  # an earlier cell changed the folder
             tract.workspace.default = self._folder
         if self.shell in _models:
             tract.models.take_over(_models[self.shell])
@@ -388,7 +388,7 @@ class NotebookSession:
         """Return the file of the store, relative to the folder in which the extension was loaded."""
         if store.startswith("~"):
             return Path(store).expanduser()
-        # where nothing moved, its short name keeps this machine's folders out of outputs
+        # in the same folder, the relative path keeps folders of this machine out of outputs
         return store if store == _MEMORY or _is_here(self._folder) else self._folder / store
 
     def _on_setting(self, _change: object) -> None:
@@ -404,9 +404,7 @@ class NotebookSession:
     def _use_model(self, tract: Tract) -> None:
         try:
             tract.models.use(self.config.model)
-        except (
-            LLMError
-        ) as error:  # such as an invalid address in the environment: everything else can be used
+        except LLMError as error:  # for example an invalid address in the environment; everything else works
             print(f"TractJupyter.model: {error}")  # noqa: T201 # the answer to a setting
 
     def _on_store(self, _change: object) -> None:
@@ -497,7 +495,7 @@ class RanCells:
         witness = self._hidden_method()
         if witness is not self._witness:
             self._witness, self._start = witness, _after_reset(cells, self._start)
-        # what was only checked never ran
+        # checked cells never ran
         return [cell for cell in cells[self._start :] if not cell.lstrip().startswith(f"%{_CHECK}")]
 
     def _history(self) -> list[str]:

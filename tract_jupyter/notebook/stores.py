@@ -44,7 +44,7 @@ def is_store(path: str | Path) -> bool:
     """Return True for an SQLAlchemy URL, an SQLite file, or a path with the suffix of one."""
     if "://" in str(path):
         return True
-    is_folder = os.path.isdir(path)  # noqa: PTH112 # that of a Path raises where a name is too long
+    is_folder = os.path.isdir(path)  # noqa: PTH112 # `Path.is_dir` raises for long names
     is_named_so = Path(path).suffix.lower() in _SUFFIXES and not is_folder
     return is_named_so or _beginning(Path(path)) == _FILE_BEGINS
 
@@ -89,7 +89,9 @@ def _check_file(store: str) -> None:
         return
     begins = _beginning(path)
     if begins is None:
-        raise StoreError(f"no store {store}. A notebook creates one, by default .tract/NAME.db in its folder")
+        raise StoreError(
+            f"there is no store {store}. A notebook creates one, by default .tract/NAME.db in its folder"
+        )
     if begins != _FILE_BEGINS:
         what = "it does not start like an SQLite file" if begins else "the file is empty"
         raise StoreError(f"{store} is not a store: {what}. Give another path, or restore a backup")
@@ -116,7 +118,7 @@ def verify_store(store: str | Path) -> list[VerifiedTract]:
     finally:
         database.close()
     found = []
-    several = len(tract_ids) > 1  # of a single one its commits are counted
+    several = len(tract_ids) > 1  # with one tract, progress counts its commits
     for tract_id in tracked(tract_ids, "Checking tracts") if several else tract_ids:
         with Tract.open(**where, tract_id=tract_id) as tract:
             found.append(

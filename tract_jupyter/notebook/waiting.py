@@ -108,7 +108,7 @@ class WaitingLine:
         here = channel.open_in(self._cell) if isinstance(channel, NotebookChannel) else 0
         try:
             return max(reviewer.ledger.count_waiting() - here, 0)
-        except TractError:  # told where the store is used; a cell that has ended does not fail for this
+        except TractError:  # reported at the next use of the store; a finished cell does not fail
             return 0
 
 

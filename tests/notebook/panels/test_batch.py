@@ -242,7 +242,7 @@ def test_code_that_nobody_opened_is_not_decided(tract, waiting, kind):
     assert [row["must_be_opened"] for row in inbox._panel.view["rows"]] == [False, True]
     decide(inbox, "approve", 0, 1)
     assert [row["is_open"] for row in inbox._panel.view["rows"]] == [False, True]
-    assert "open it first" in inbox._panel.view["rows"][1]["refused"]
+    assert "open the request first" in inbox._panel.view["rows"][1]["refused"]
     decide(inbox, "approve", 1, opened=[inbox.batch.page[1].pending_id])
     assert proposed.status == "approved"
 
@@ -369,7 +369,7 @@ def test_another_panel_was_faster(tract, waiting):
     inbox._panel.take({"key": "1", "action": "approve", "rounds": rounds})
     row = inbox._panel.view["rows"][0]
     assert first.status == "rejected"
-    assert row["refused"].startswith("Not taken: somebody else decided first")
+    assert row["refused"].startswith("Not taken: the request was decided elsewhere")
     assert "rejected by" in row["said"]
 
 

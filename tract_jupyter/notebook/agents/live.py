@@ -90,7 +90,7 @@ class LiveTree:
         began = time.monotonic()
         try:
             view = self._view()
-        except TractError:  # the store is closed, or cannot be read just now: what stands there stays
+        except TractError:  # the store is closed or locked: keep the last drawing
             return
         with self._lock:
             if view.is_over or self._is_left:

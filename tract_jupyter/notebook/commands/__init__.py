@@ -78,7 +78,7 @@ def run_command(notebook: NotebookSession, line: str) -> Any:
         rest = line.strip().split(maxsplit=1)[1:]
     else:
         rest = unquoted_words(given)[1:]
-        if dashes:  # every space of a program's own line may count
+        if dashes:  # spaces in a program's command line may matter
             rest += ["--", program]
         command.check_options(rest)
     return command.run(notebook, rest)

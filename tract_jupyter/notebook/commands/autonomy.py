@@ -28,7 +28,7 @@ def _autonomy(notebook: NotebookSession, words: list[str]) -> GridView:
     levels = arguments(_USAGE, [word for word in words if not word.startswith("--")], 0, 1)
     if len(options) > 1:
         raise OperationError(f"usage: %tract {_USAGE}; got both options")
-    wanted = [AutonomyLevel(level) for level in levels]  # what is wrong is told before anything is set
+    wanted = [AutonomyLevel(level) for level in levels]  # report errors before changing a setting
     for option in options:
         autonomy.allows_destructive = option == "--destructive"
     for level in wanted:

@@ -168,7 +168,7 @@ def _priority(priority: str) -> Callable[[NotebookSession, list[str]], GridView]
         from tract_jupyter.runs import RewriteWarning
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RewriteWarning)  # it was said, and confirmed
+            warnings.simplefilter("ignore", RewriteWarning)  # the user confirmed it
             tract.annotate(info.commit_hash, priority, reason=" ".join(rest[1:]))
         return _here(tract, f"{info.short_hash} is {priority} now: {info.message}")
 

@@ -163,7 +163,7 @@ def _turn_down(
     tract = notebook.tract
     asked_here = tract.reviewer.asked_here(stored.pending_id)
     shown = tract.operations.as_shown(stored)
-    ticket = Ticket(shown, lambda _: None)  # of its own: what it shows is there to be turned down only
+    ticket = Ticket(shown, lambda _: None)  # a separate ticket, which can only be rejected
     answer = read_line(ticket, rest) if rest else None
     if answer is None or not _is_rejection(ticket, answer):
         how = how_to_decide(stored.pending_id)
@@ -194,7 +194,7 @@ def _take(notebook: NotebookSession, ticket: Ticket, rest: str) -> bool:
         ticket
     ):
         return False
-    # a runner types nothing: what stands in a cell that it runs is code
+    # in a headless run, the line counts as code
     if not tract.reviewer.answer(ticket, answer, "code" if notebook.front_end.is_headless else "command"):
         raise OperationError(
             "nothing was decided: another decision came first, or the request has changed. Show it again"
@@ -294,9 +294,7 @@ def _waiting_words(notebook: NotebookSession, given: list[str]) -> list[tuple[st
     stored, rest = _found(tract, " ".join(given))
     if stored is None or rest:
         return []
-    request = pending_of(
-        tract, stored
-    ).review_request()  # no ticket: to look at what could be typed asks nobody
+    request = pending_of(tract, stored).review_request()  # no ticket, because completion must not ask
     return [(action.name, "action") for action in request.actions]
 
 

@@ -134,7 +134,7 @@ def _resume(notebook: NotebookSession, run_id: str) -> None:
     try:
         tract.runs.resume(run_id, on_event=display)
     finally:
-        if len(display.events) > len(events):  # it was resumed, and not refused
+        if len(display.events) > len(events):  # it was resumed
             close(tract, display)
 
 

@@ -107,7 +107,7 @@ class OrchestrationLog:
 
     def _take_size(self, event: TurnEnded) -> None:
         tokens = event.about.get("tokens")
-        if isinstance(tokens, int):  # it is drawn from the store
+        if isinstance(tokens, int):  # the run comes from the store
             self.tokens_now = tokens
 
     def _finish(self, turn: DrawnTurn) -> DrawnRun:

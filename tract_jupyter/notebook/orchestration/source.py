@@ -75,7 +75,7 @@ def asked_level(own: Any) -> AutonomyLevel:
 def _level(given: object) -> AutonomyLevel:
     try:
         return AutonomyLevel(str(given))
-    except ContentError:  # somebody else wrote it
+    except ContentError:  # another author wrote it
         return AutonomyLevel.MANUAL
 
 

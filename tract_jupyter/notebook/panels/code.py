@@ -122,7 +122,7 @@ _HEADING = re.compile(r"#+ (.*)")
 def page_html(rule: Rule) -> Html:
     """Return the manual page of a rule."""
     parts: list[HtmlPart] = []
-    # of a split by one group, every second part is what the group found
+    # after a split by one group, every second part is a match of the group
     for number, part in enumerate(_FENCED.split(rule.manual())):
         parts.append(rows.out(part.rstrip("\n")) if number % 2 else _prose_html(part))
     return element("div", parts, class_="page")
@@ -150,7 +150,7 @@ def _inline_html(text: str) -> list[str]:
     return [*parts, text[position:]]
 
 
-_FEW = 4  # findings that leave the code readable with a note under each
+_FEW = 4  # the most findings with a note below each line
 Piece = tuple[str, str]
 """A CSS class and a text."""
 
@@ -297,7 +297,7 @@ class _QuickPythonLexer(PythonLexer):
     start of a line, all patterns of Pygments apply.
     """
 
-    tokens = {  # noqa: RUF012 # the form that Pygments wants
+    tokens = {  # noqa: RUF012 # Pygments needs this form
         "root": [
             (r"(?<=\S)(?:[ \t\[\](){},:;=+*/%<>&|^~!-]|\.(?!\d))+", Punctuation),
             (rf"(?!{regex_opt(_WITH_A_LOOK)}\b)[A-Za-z_]\w*(?![\w\"'])", Name),

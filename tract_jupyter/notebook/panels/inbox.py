@@ -57,9 +57,13 @@ if TYPE_CHECKING:
 
 
 _APPROVE = ReviewAction("approve", "Approve", Parameters("approve", []))
-_CODE = frozenset({ACTIVATE, ACTIVATE_HANDLER})  # what asks whether code may run from now on
+_CODE = frozenset({ACTIVATE, ACTIVATE_HANDLER})  # requests to activate code
 TURN_DOWN = "%tract decide ID reject REASON rejects a request that cannot be shown."
-_SHORT, _LONGEST, _CELL = 80, 240, 120  # characters of a value, of all values of a row, of a cell among many
+_SHORT, _LONGEST, _CELL = (
+    80,
+    240,
+    120,
+)  # limits of a value, of all values of a row, and of a cell of a shared row
 
 
 class UndecidableRequest(NamedTuple):
@@ -84,7 +88,7 @@ class InboxRow:
     _kind: tuple[str, str] = field(default=("", ""), init=False)
 
     def __post_init__(self) -> None:
-        # said once: a lease that was read ages, and looking again would ask the system about a process at each drawing
+        # computed once: a check at each drawing would query the system about the process
         self._elsewhere = _waiting_elsewhere(self.stored)
         is_here, told = self.stored.origin == this_process(), process_text(self.stored.origin)
         self._asked_in = "" if is_here or self._elsewhere.startswith(told) else told
@@ -186,7 +190,7 @@ class InboxRow:
     def body(self) -> str:
         """Return the full request as HTML with its outcome. It is cached per round, because drawing code is slow."""
         drawn, shown = self._body[0], (self.ticket.round_id, self.ticket.status.value)
-        if shown != drawn and (self.ticket.round_id or not drawn[0]):  # "" is between two showings
+        if shown != drawn and (self.ticket.round_id or not drawn[0]):  # "" means between two rounds
             self._body = (shown, body_html(self.ticket, why=False))
         return self._body[1]
 
@@ -330,7 +334,7 @@ def _waiting_elsewhere(stored: StoredPending) -> str:
 
 
 _ACTIONS = frozenset({"approve", "reject"})
-_REMEMBERED = 256  # messages; one is sent again for some seconds only
+_REMEMBERED = 256  # messages; the front end repeats one for a few seconds only
 
 
 class InboxPanel(ReviewWidget):
@@ -425,7 +429,7 @@ class Inbox:
         self._tract = tract
         self._channel = cast("NotebookChannel", tract.reviewer.channel)
         self._output = CellOutput()
-        self._context = contextvars.copy_context()  # of the cell, for what follows from a click
+        self._context = contextvars.copy_context()  # the context of the cell, for the effects of a click
         self._last: StoredPending | None = None
         self._recorded = 0
         self.batch = InboxPages(tract.reviewer.ledger.count_waiting(), left)
@@ -469,7 +473,7 @@ class Inbox:
 
     def _read_page(self) -> None:
         ledger = self._tract.reviewer.ledger
-        waiting = ledger.waiting(PAGE + 1, self._last)  # one more, to know whether there is a next page
+        waiting = ledger.waiting(PAGE + 1, self._last)  # one more, to detect a next page
         self.batch.is_last, page = len(waiting) <= PAGE, waiting[:PAGE]
         self._last = page[-1] if page else self._last
         rows = [row for row in map(self._row, page) if row is not None]

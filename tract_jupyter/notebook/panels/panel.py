@@ -145,7 +145,7 @@ def honour_the_front_ends_subshell(comm: Any) -> None:
 
 
 _KINDS: dict[Any, str] = {bool: "boolean", int: "integer", float: "number", str: "text"}
-_LONGEST = 20_000  # characters of a value that can still be changed in a panel
+_LONGEST = 20_000  # the most characters of an editable value
 _SHOWN = 60
 _SCOPES = {"session": "in this session", "always": "always, until revoked"}
 
@@ -305,7 +305,7 @@ class Panel(ReviewWidget):
         is_again, self.heard = self.heard == content["round_id"], content["round_id"]
         why = take_answer(self._ticket, content, is_again=is_again)
         if why:
-            self._refused += 1  # or the second time would change nothing, and not be drawn
+            self._refused += 1  # so a repeated refusal also changes the view
             self.view = {**panel_data(self._ticket), "late": why, "refused": self._refused}
 
     def fallback(self) -> dict[str, str]:
@@ -388,7 +388,7 @@ def request_data(ticket: Ticket, *, brief_record: bool = False) -> dict[str, Any
     }
 
 
-_LONGEST_LINE = 400  # characters of all values in a line; of longer values only the beginning is there
+_LONGEST_LINE = 400  # the most characters of all values in a line; longer values are cut
 _BEGINNING = 60
 
 

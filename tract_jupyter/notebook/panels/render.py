@@ -72,7 +72,7 @@ def row_html(ticket: Ticket, *, brief: bool = False) -> Html:
     return element(
         "details",
         element("summary", element("i", class_="chev"), _line_html(view)),
-        element("div", Html(_KEYS.sub("", body)), class_="body"),  # nothing is decided on a record
+        element("div", Html(_KEYS.sub("", body)), class_="body"),  # a record takes no decisions
         class_="row",
         **attributes,
     )

@@ -57,7 +57,7 @@ def view_of(tract: Tract, events: Sequence[RunEvent]) -> RunView:
     run = project(events)
     said = ""
     if run.root_hash is None and not tract.runs.is_going_on(run.run_id):
-        run = tract.runs.get(run.run_id)  # its turn may be over without it
+        run = tract.runs.get(run.run_id)  # its turn may have ended without it
     if run.status is RunStatus.RUNNING and not tract.runs.is_going_on(run.run_id):
         said = (
             "The run is unfinished, and its process has ended. Its results are kept and not repeated: "
@@ -133,7 +133,7 @@ def _stopped(tract: Tract, worker: Worker[RunResponse], display: RunDisplay) -> 
         worker.outcome()
     except RunError as error:
         return error
-    except Exception as error:  # noqa: BLE001 # that it was stopped says more
+    except Exception as error:  # noqa: BLE001 # the stop is the more useful message
         return RunError(f"the run was stopped: {message_of(error)}")
     return RunError("the run had already ended before it could stop")
 
@@ -239,7 +239,7 @@ class RunDisplay:
 
     def _is_due(self) -> None:
         with self._lock:
-            # one that was cancelled may have begun already
+            # a cancelled timer may have started already
             if self._waiting is not None and not self._is_closed:
                 self._draw()
 
@@ -260,7 +260,7 @@ class RunDisplay:
 
 
 def _on_a_timer(seconds: float, action: Callable[[], None]) -> TimerHandle:
-    # what it displays belongs to the cell
+    # its displays belong to the cell
     timer = threading.Timer(seconds, contextvars.copy_context().run, (action,))
     timer.daemon = True
     timer.start()

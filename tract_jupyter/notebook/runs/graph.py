@@ -84,7 +84,7 @@ def _wanted(node: OperationNode, places: dict[str, NodePosition]) -> float:
     return sum(rows) / len(rows) if rows else 0.0
 
 
-# Pixels. Nothing can measure text without a script, so widths of text are upper estimates for common fonts.
+# Pixels. Text cannot be measured without a script, so widths are upper estimates for common fonts.
 _TEXT = 6.9
 _TIME = 56
 _NAME = 22
@@ -92,7 +92,7 @@ _HEAD = 24
 _PAD = 12
 _BETWEEN = 16
 _MAIN = 104
-_SMALLEST = 0.7  # of its size; what does not fit even so is scrolled
+_SMALLEST = 0.7  # the smallest scale; below it, the drawing scrolls
 NAMED_AT_MOST = 60
 """The most operations in a graph with names. More operations are drawn as `stages`."""
 
@@ -246,7 +246,7 @@ _BAR_TIME = 60
 _COMMIT = 66
 _TICKS = 6
 _AXIS = 11  # the middle of the words above the rows
-_MOMENT = 1e-6  # seconds that even what took no time is there
+_MOMENT = 1e-6  # seconds, so operations without duration also count
 
 
 @dataclass(frozen=True)

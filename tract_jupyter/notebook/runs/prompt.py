@@ -129,7 +129,7 @@ def _parts(
 
 def _change(message: RunMessage, before: RunMessage | None) -> MessageChange:
     if before is None:
-        # one without a key cannot be compared; its label tells where it is from
+        # a message without a key cannot be compared, but its label shows the origin
         return MessageChange.INSERTED if message.key is not None or message.label else MessageChange.SAME
     same = before.content == message.content and before.role == message.role
     return MessageChange.SAME if same else MessageChange.CHANGED
@@ -139,10 +139,10 @@ _WHOLE = 10_000
 _LONG = 400
 _LONG_LINES = 8
 _LINE = 100
-_BLANK = "\n"  # around a part of a message: what joins it to the others
+_BLANK = "\n"  # joins the parts of a message
 _NAME = 60
 _NAMED = 6
-_EDGE = 2  # of a run of messages that are as they were, so many are shown at either end
+_EDGE = 2  # the number of unchanged messages at either end of a fold
 _TEXT_LINES = 6
 _CSS = {
     MessageChange.SAME: "same",

@@ -249,7 +249,7 @@ def _reply(reply: str) -> list[str]:
 
 _SHOWN_REPLY = 20_000
 _LONG_REPLY = 3_000
-_OPEN = 40  # operations; the time line of more is closed at first
+_OPEN = 40  # operations; with more, the timeline is closed at first
 _REASONS = 8
 
 

@@ -415,7 +415,7 @@ def _words(row: CommitRow) -> str:
     return f"{' '.join(part for part in parts if part)} · {row.tokens} tokens · {row.time}"
 
 
-# Pixels. Nothing can measure text without a script, so widths of text are upper estimates for common fonts.
+# Pixels. Text cannot be measured without a script, so widths are upper estimates for common fonts.
 ROW = 22
 _LANE = 15
 _MARGIN = 12
@@ -451,7 +451,7 @@ class _Columns:
     def __init__(self, layout: Layout, rows: Sequence[CommitRow]) -> None:
         self.code = 2 * _MARGIN + _LANE * (layout.width - 1) + 8
         self.time = self.code + 8 * _CODE + _GAP
-        self.tokens = (  # these are flush right: where they end
+        self.tokens = (  # the right end, because they are flush right
             self.time + _widest((r.time for r in rows), 4) + _GAP + _widest((r.tokens for r in rows), 6)
         )
         self.kind = self.tokens + _GAP

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 _CONTEXT = 3
 _MOST_COMPARED = 400  # lines; comparing is quadratic
 _MOST_SHOWN = 200
-_SAMPLE = 80  # of either side where there are too many lines to be compared
+_SAMPLE = 80  # lines of each side if there are too many to compare
 _LINE = 4_000
 _BEFORE = 200
-_ALIKE = 0.35  # below this share of equal words, marking words is more confusing than not
+_ALIKE = 0.35  # below this share of equal words, marks confuse more than they help
 _WORDS = re.compile(r"\w+\s*|\s+|[^\w\s]\s*")
 Shown = TypeVar("Shown", bound=str)
 Piece = tuple[bool, str]

@@ -238,8 +238,8 @@ def _cell(tag: str, given: HtmlPart | Cell, **attributes: Attribute) -> Html:
 
 
 _TEXT_WIDTH = 80
-_WHOLE = 24  # characters of a name that no browser breaks
-_WORD = 16  # characters of a word in a text that none breaks
+_WHOLE = 24  # the longest name without a line break
+_WORD = 16  # the longest word without a line break
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ class TractView(View):
         if status.quarantined_handlers:
             told.append(
                 f"Saved handlers not approved here: {_some(status.quarantined_handlers)} (%tract review NAME). "
-                "Their requests come to you instead"
+                "Until then, their requests come to you"
             )
         return told
 

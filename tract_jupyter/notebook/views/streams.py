@@ -31,7 +31,7 @@ class PrintedText:
     """Text of a stream. Carriage returns, backspaces and cursor-up codes overwrite lines, as in a terminal."""
 
     def __init__(self) -> None:
-        self._lines: list[list[str]] = [[]]  # characters, because a text that is joined costs its whole line
+        self._lines: list[list[str]] = [[]]  # characters, because changing a string copies the whole line
         self._row = 0
         self._column = 0
         self._size = 1  # of all lines, each with its line break

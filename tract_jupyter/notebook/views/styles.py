@@ -50,7 +50,7 @@ _CLASS = re.compile(r"\.([\w-]+)")
 _TAG = re.compile(r"(?<![\w.#-])[a-z][\w-]*")
 _VARIABLE = re.compile(r"var\((--[\w-]+)")
 _ANIMATION = re.compile(r"animation:\s*([\w-]+)")
-_OUTSIDE = frozenset({"data-jp-theme-light", "open"})  # of the page around it, and what a person changes
+_OUTSIDE = frozenset({"data-jp-theme-light", "open"})  # set by the surrounding page or the user
 
 
 class _Rule(NamedTuple):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS: Final = 50
 _MOST_COLUMNS, _FEW = 6, 3
-_WIDE, _NARROW = 200, 60  # characters of a cell in a table of fields, and in one of several values
+_WIDE, _NARROW = 200, 60  # the widths of cells in a table of fields, and in a list of values
 _HASH: Final = re.compile(r"[0-9a-f]{32,64}")
 _SHORT_HASH: Final = 8
 _CONTENTS: Final = frozenset({"ChatResponse", "ToolResult"})
