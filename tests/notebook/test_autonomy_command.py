@@ -9,7 +9,7 @@ from IPython.core.completer import CompletionContext
 def test_it_is_seen_and_set(shell):
     assert "Policies and orchestrators ask you before each change" in shell.run("%tract autonomy").text
     assert "destructive actions still need your approval" in shell.run("%tract autonomy autonomous").text
-    assert "also what may destroy something" in shell.run("%tract autonomy --destructive").text
+    assert "including destructive actions" in shell.run("%tract autonomy --destructive").text
     assert (
         shell.run("print(tract.autonomy)").text == "<Autonomy: autonomous at most, destructive tools too>\n"
     )
