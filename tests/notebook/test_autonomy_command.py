@@ -13,7 +13,7 @@ def test_it_is_seen_and_set(shell):
     assert (
         shell.run("print(tract.autonomy)").text == "<Autonomy: autonomous at most, destructive tools too>\n"
     )
-    assert "is told, and not done" in shell.run("%tract autonomy manual --no-destructive").text
+    assert "report their proposals and change nothing" in shell.run("%tract autonomy manual --no-destructive").text
     assert shell.run("print(tract.autonomy)").text == "<Autonomy: manual at most>\n"
 
 
@@ -22,7 +22,7 @@ def test_an_orchestrator_with_lower_settings_is_told(shell):
     assert "The settings of the orchestrator limit it to the level collaborative" in told
     shell.run("from tract_jupyter import OrchestratorConfig")
     shell.run("tract.orchestrator.config = OrchestratorConfig(autonomy_ceiling='autonomous')")
-    assert "An orchestrator" not in shell.run("%tract autonomy").text
+    assert "The settings of the orchestrator" not in shell.run("%tract autonomy").text
 
 
 @pytest.mark.parametrize(
