@@ -13,7 +13,10 @@ def test_it_is_seen_and_set(shell):
     assert (
         shell.run("print(tract.autonomy)").text == "<Autonomy: autonomous at most, destructive tools too>\n"
     )
-    assert "report their proposals and change nothing" in shell.run("%tract autonomy manual --no-destructive").text
+    assert (
+        "report their proposals and change nothing"
+        in shell.run("%tract autonomy manual --no-destructive").text
+    )
     assert shell.run("print(tract.autonomy)").text == "<Autonomy: manual at most>\n"
 
 
