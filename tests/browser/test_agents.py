@@ -193,7 +193,7 @@ def test_a_restart_leaves_an_agent_and_only_a_person_has_it_go_on(open_lab, mode
     assert lab.run_cell(0), lab.text(0)
     assert lab.run_cell(3), lab.text(3)
     tree = lab.output(3)
-    assert "counter was not done when an earlier session ended" in tree.inner_text()
+    assert "counter was unfinished at the end of an earlier session" in tree.inner_text()
     assert lab.execute("print(tract.agents.names)").strip() == "[]"
     tree.get_by_text("Earlier sessions").click()
     screenshot(lab, "agents-tree-restarted", 3)

@@ -91,7 +91,7 @@ def test_reject_with_a_reason_and_find_it_again(open_lab, screenshot):
     assert lab.output(2).get_by_text("it starts a <b>program</b>").count() > 0  # text, not markup
     lab.run_cell(3)
     assert "None yet" in lab.text(3)
-    assert "Nothing waits" in lab.text(3)
+    assert "No requests need a decision" in lab.text(3)
     screenshot(lab, "rejected")
 
     lab.save()

@@ -64,7 +64,7 @@ def test_over_budget_it_proposes_a_person_changes_it_and_tokens_fall(
     row = page.locator("details.row").filter(has_text="compress").last
     row.locator("summary").first.click()
     assert "Less is lost, but it helps for a day only." in row.inner_text()
-    page.locator("details.row").filter(has_text="What the model was told").locator("summary").click()
+    page.locator("details.row").filter(has_text="Request to the model").locator("summary").click()
     assert "You were called because: it's near its budget" in page.inner_text()
     assert poor_contrast(page) == []
     screenshot(lab, f"orchestrate-unfolded-{name}", 1)

@@ -169,7 +169,7 @@ def test_several_are_decided_in_one_panel(open_lab, screenshot, theme, request):
     records.nth(2).wait_for()  # their own panels say so too
     assert records.count() == 3
     lab.run_cell(5)
-    assert "Nothing waits" in lab.text(5)
+    assert "No requests need a decision" in lab.text(5)
 
 
 def test_another_notebook_decides_what_a_cell_awaits(open_lab, screenshot):
@@ -198,7 +198,7 @@ def test_another_notebook_decides_what_a_cell_awaits(open_lab, screenshot):
     first.run_cell(4)
     assert first.text(4) == "there\n\n"
     other.run_cell(2)
-    assert "Nothing waits" in other.text(2)
+    assert "No requests need a decision" in other.text(2)
 
 
 def test_a_new_kernel_decides_what_the_old_one_asked(open_lab, screenshot):

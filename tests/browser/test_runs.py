@@ -95,7 +95,7 @@ def test_a_run_goes_on_with_a_click(open_lab, screenshot):
     button.wait_for()
     run = shown.locator("[data-testid=tract-run]")
     assert run.bounding_box()["y"] < button.bounding_box()["y"]
-    run.get_by_text("the run continues after the answer").wait_for()
+    run.get_by_text("The run continues afterwards").wait_for()
     screenshot(lab, "run-asks", 4)
     button.click()
     assert lab.wait_cell(4), lab.text(4)
@@ -126,7 +126,7 @@ def test_the_stop_button_aborts_the_run(open_lab, screenshot):
     screenshot(lab, "run-live", 5)
     lab.interrupt()
     assert not lab.wait_cell(5)
-    assert "told to stop" in lab.text(5)
+    assert "the run is stopping" in lab.text(5)
     assert "Traceback" not in lab.text(5)
     screenshot(lab, "run-stopping", 5)
     lab.output(5).locator("[data-testid=tract-run][data-status=aborted]").wait_for()

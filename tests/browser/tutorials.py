@@ -121,7 +121,7 @@ TUTORIALS: dict[str, tuple[Cell, ...]] = {
             (Click("Run register_tag", shows=("and on it goes",)),),
             ("Script completed",),
         ),
-        Cell("%tract inbox", shows=("Nothing waits for a decision.",)),
+        Cell("%tract inbox", shows=("No requests need a decision.",)),
         Cell("Which species are rare?", shows=("Ran 4 tool calls in one script", "Only the hoopoe")),
     ),
     "agents": (

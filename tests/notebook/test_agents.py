@@ -213,11 +213,11 @@ MISTAKES = {
     "shw one": "%tract agents has no 'shw'. Did you mean 'show'?",
     "show": "usage: %tract agents show NAME [N]",
     "show one": "'one' was not called yet",
-    "show one x": "N is the number of a call, such as 1, and not 'x'",
+    "show one x": "Invalid call number 'x'. Use a number such as 1",
     "stop one two": "usage: %tract agents stop [NAME]",
     "stop nobody": "there is no agent 'nobody'",
     "resume": "usage: %tract agents resume NAME [N]",
-    "resume one": "there is no agent 'one' that was called",
+    "resume one": "no agent 'one' was called",
     "retire": "usage: %tract agents retire NAME",
     "retire nobody": "there is no agent 'nobody'",
     "promote one": "usage: %tract agents promote NAME PATH",
@@ -291,7 +291,7 @@ def test_a_cell_of_the_same_name_is_another_version_and_shows_what_has_changed(s
     assert 'class="diff' in shown.html
     agent = shell.namespace["tract"].agents.get("one")
     assert agent.definition.tools == ("look",)
-    assert "That is what one is already" in shell.run("%%tract_agent one\nLook it up twice.").text
+    assert "one already has this definition" in shell.run("%%tract_agent one\nLook it up twice.").text
     assert agent.version == 2
 
 
@@ -311,7 +311,7 @@ def test_a_cell_says_the_name_that_python_has(shell, team):
 
 def test_what_is_only_checked_is_not_made(shell, team):
     team()
-    assert "nothing is wrong with it" in shell.run("%%tract_agent one --check\nLook.").text
+    assert "The definition is valid" in shell.run("%%tract_agent one --check\nLook.").text
     assert shell.namespace["tract"].agents.names == []
 
 

@@ -7,22 +7,25 @@ from IPython.core.completer import CompletionContext
 
 
 def test_it_is_seen_and_set(shell):
-    assert "Policies and orchestrators ask you before they change" in shell.run("%tract autonomy").text
-    assert "still asked about what may destroy" in shell.run("%tract autonomy autonomous").text
-    assert "also what may destroy something" in shell.run("%tract autonomy --destructive").text
+    assert "Policies and orchestrators ask you before each change" in shell.run("%tract autonomy").text
+    assert "destructive actions still need your approval" in shell.run("%tract autonomy autonomous").text
+    assert "including destructive actions" in shell.run("%tract autonomy --destructive").text
     assert (
         shell.run("print(tract.autonomy)").text == "<Autonomy: autonomous at most, destructive tools too>\n"
     )
-    assert "is told, and not done" in shell.run("%tract autonomy manual --no-destructive").text
+    assert (
+        "report their proposals and change nothing"
+        in shell.run("%tract autonomy manual --no-destructive").text
+    )
     assert shell.run("print(tract.autonomy)").text == "<Autonomy: manual at most>\n"
 
 
 def test_an_orchestrator_with_lower_settings_is_told(shell):
     told = shell.run("%tract autonomy autonomous").text
-    assert "An orchestrator still acts at most at the level collaborative" in told
+    assert "The settings of the orchestrator limit it to the level collaborative" in told
     shell.run("from tract_jupyter import OrchestratorConfig")
     shell.run("tract.orchestrator.config = OrchestratorConfig(autonomy_ceiling='autonomous')")
-    assert "An orchestrator" not in shell.run("%tract autonomy").text
+    assert "The settings of the orchestrator" not in shell.run("%tract autonomy").text
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def opened(shell):
 
 def test_a_notebook_is_recorded_and_replayed(opened, tmp_path):
     shell = opened()
-    assert "Nothing is recorded" in shell.run("%tract cassette").text
+    assert "No cassette is active" in shell.run("%tract cassette").text
     assert "are recorded until" in shell.run("%tract cassette record talk.jsonl").text
     shell.namespace["tract"].configure_llm(ScriptedClient("Hello.", "Bye."))
     for text in ("Hi", "Bye"):
@@ -34,7 +34,7 @@ def test_a_notebook_is_recorded_and_replayed(opened, tmp_path):
     assert "2 requests and 0 tool calls recorded" in shell.run("%tract cassette").text
     assert f"root hash {recorded}" in shell.run("%tract cassette stop").text
     shell = opened()
-    assert "No model is asked" in shell.run("%tract cassette replay talk.jsonl").text
+    assert "All replies come from the cassette" in shell.run("%tract cassette replay talk.jsonl").text
     for text in ("Hi", "Bye"):
         assert shell.run(f"tract.chat({text!r})").ok
     assert head(shell) == recorded

@@ -107,9 +107,9 @@ def test_nothing_of_the_cell_is_executed(tmp_path):
         ("def f(self):\n    pass", 1, "first parameter"),
         ("def f():\n    pass", 1, "first parameter"),
         ("def f(pending, a, a):\n    pass", 1, "twice"),
-        ("def f(pending, *args):\n    pass", 1, "without '*'"),
-        ("def f(pending, **more):\n    pass", 1, "without '*'"),
-        ("def f(pending): pass", 1, "line of its own"),
+        ("def f(pending, *args):\n    pass", 1, "Remove '\\*'"),
+        ("def f(pending, **more):\n    pass", 1, "Remove '\\*'"),
+        ("def f(pending): pass", 1, "on a new line"),
         ("@d\ndef f(pending):\n    pass", 2, "decorator"),
         ("a: int = f()", 1, "literal"),
         ("def f(pending, a=f()):\n    pass", 1, "literal"),
@@ -217,7 +217,7 @@ def test_the_name_may_stand_in_the_first_line_only():
         ("yaml", "a: &x 1\nb: *x", "aliases"),
         ("yaml", "a: !!python/object/apply:os.system ['x']", "not valid YAML"),
         ("yaml", "a: [", "not valid YAML"),
-        ("yaml", "a: " + "[" * 32_000, "the YAML has 32,003 characters, and may have 32,000"),
+        ("yaml", "a: " + "[" * 32_000, "the YAML has 32,003 characters, but the limit is 32,000"),
     ],
 )
 def test_a_wrong_dict_form_is_refused(form, text, words):

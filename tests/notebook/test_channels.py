@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from tract_jupyter.exceptions import CodeDecisionError, FingerprintError
-from tract_jupyter.notebook import NotebookChannel, channels
+from tract_jupyter.notebook import NotebookChannel
 from tract_jupyter.review import Answer, deciding
 
 
@@ -40,8 +40,9 @@ ASKS = "pending.tract.reviewer.show(pending.tract.fire('then', review=True))\npe
 def shown(monkeypatch):
     """The titles of what was displayed in outputs of its own."""
     titles = []
-    monkeypatch.setattr(channels, "display", lambda panel, **_: titles.append(panel.view["title"]))
-    monkeypatch.setattr(channels, "update_display", lambda content, **_: None)
+    place = "tract_jupyter.notebook.output"
+    monkeypatch.setattr(f"{place}.display", lambda panel, **_: titles.append(panel.view["title"]))
+    monkeypatch.setattr(f"{place}.update_display", lambda content, **_: None)
     return titles
 
 

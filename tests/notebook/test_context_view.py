@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.notebook.outline import stands_alone
 from tract_jupyter.context import Prefix
 from tract_jupyter.models import CompiledContext, Message, Priority, ToolCall
-from tract_jupyter.notebook.views import context_view
+from tract_jupyter.notebook.views import ContextView
 
 HOSTILE = "</pre></details><script>alert('1')</script> & \"quotes\" \x1b[31m \u202e\x00\ud800\nnext"
 
@@ -21,11 +21,11 @@ def context(*messages, source="o200k_base", **parts):
 
 
 def text_of(*messages, **parts):
-    return context_view(context(*messages, **parts))["text/plain"]
+    return ContextView.of(context(*messages, **parts))._repr_mimebundle_()["text/plain"]
 
 
 def html_of(*messages, **parts):
-    return context_view(context(*messages, **parts))["text/html"]
+    return ContextView.of(context(*messages, **parts))._repr_mimebundle_()["text/html"]
 
 
 SYSTEM = Message("system", "Be exact.", priority=Priority.PINNED, token_count=27)
@@ -44,7 +44,7 @@ def test_messages_as_text():
 
 
 def test_nothing_yet():
-    for made in context_view(context()).values():
+    for made in ContextView.of(context())._repr_mimebundle_().values():
         assert "0 tokens" in made
         assert "Nothing has been committed yet." in made
 
@@ -87,7 +87,9 @@ def test_the_bar_reads_as_a_sentence():
     st.none() | st.integers(0, 10**9),
 )
 def test_the_bar_is_never_wider_than_its_frame(sizes, limit):
-    bundle = context_view(context(*(Message(r, "x", token_count=n) for r, n in sizes), max_tokens=limit))
+    bundle = ContextView.of(
+        context(*(Message(r, "x", token_count=n) for r, n in sizes), max_tokens=limit)
+    )._repr_mimebundle_()
     widths = [float(width) for width in re.findall(r"width:([\d.]+)%", bundle["text/html"])]
     assert sum(widths) <= 100.1
     assert all(len(bar) == 40 for bar in re.findall(r"^\[(.*?)\]", bundle["text/plain"], re.MULTILINE))
@@ -122,7 +124,7 @@ def test_a_huge_text_is_cut_and_its_size_is_said():
 def test_a_long_context_is_folded_in_the_middle(count):
     messages = [Message("user", f"m{number}.", token_count=2) for number in range(1, count + 1)]
     shown = [*range(1, count + 1)] if count <= 30 else [*range(1, 11), *range(count - 19, count + 1)]
-    for made in context_view(context(*messages)).values():
+    for made in ContextView.of(context(*messages))._repr_mimebundle_().values():
         assert [int(n) for n in re.findall(r"\bm(\d+)\.", made)] == shown
         hidden = count - 30
         fold = f"⋮ {hidden:,} more message{'s' * (hidden != 1)}, {2 * hidden:,} tokens"
@@ -135,7 +137,9 @@ def test_what_is_folded_is_only_summed_up():
     hidden = [SimpleNamespace(role="user", token_count=1)] * 100_000
     shown = [Message("user", "hello", token_count=1)]
     messages = Prefix([*shown * 10, *hidden, *shown * 20])
-    text = context_view(CompiledContext(messages, 100_030, "o200k_base", None))["text/plain"]
+    text = ContextView.of(CompiledContext(messages, 100_030, "o200k_base", None))._repr_mimebundle_()[
+        "text/plain"
+    ]
     assert "⋮ 100,000 more messages, 100,000 tokens" in text
 
 
@@ -158,7 +162,9 @@ def test_hostile_text_is_only_text():
     message = Message(
         HOSTILE, HOSTILE, name=HOSTILE, tool_calls=(ToolCall("1", HOSTILE, {HOSTILE: HOSTILE}),)
     )
-    bundle = context_view(context(message, message, tools=(tool,), source=HOSTILE.replace("\ud800", "")))
+    bundle = ContextView.of(
+        context(message, message, tools=(tool,), source=HOSTILE.replace("\ud800", ""))
+    )._repr_mimebundle_()
     assert "</pre></details><script>alert('1')</script>" in stands_alone(bundle["text/html"]).text
     for made in bundle.values():
         assert "\ud800" not in made
@@ -166,6 +172,6 @@ def test_hostile_text_is_only_text():
 
 @given(st.text(), st.text(max_size=20))
 def test_any_text_gives_balanced_html_and_a_line_each(content, name):
-    bundle = context_view(context(Message("user", content, name=name), USER))
+    bundle = ContextView.of(context(Message("user", content, name=name), USER))._repr_mimebundle_()
     stands_alone(bundle["text/html"])
     assert len(bundle["text/plain"].splitlines()) <= 6

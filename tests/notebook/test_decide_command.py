@@ -44,7 +44,7 @@ def last(shell):
 def test_nothing_waits(shell):
     result = shell.run("%tract decide")
     assert result.ok
-    assert "Nothing waits for a decision." in result.text
+    assert "No requests need a decision." in result.text
 
 
 def test_without_an_id_the_oldest_is_shown_in_full_with_the_lines_to_type(shell, fire):
@@ -178,7 +178,7 @@ def test_what_another_process_asked_is_decided_here(shell, fire):
     shell.run("%reload_ext tract_jupyter")  # what it knew of the pending is gone with the store's handle
     assert "def go(pending" in shell.run(f"%tract decide {name}").text
     assert shell.run(f"%tract decide {name} go n=9").ok
-    assert "nothing" in shell.run("%tract inbox").text.lower()
+    assert "No requests need a decision" in shell.run("%tract inbox").text
 
 
 def test_what_waits_is_told_after_a_decision(shell, fire):
@@ -247,7 +247,7 @@ def test_what_code_spoilt_is_in_the_inbox_with_the_line_that_turns_it_down(shell
     pending.fields["x"] = value
     inbox = shell.run("%tract inbox").text
     assert name in inbox
-    assert "%tract decide ID reject REASON turns down" in inbox
+    assert "%tract decide ID reject REASON rejects" in inbox
     result = shell.run(f"%tract decide {name} reject spoilt")
     assert result.ok, result.error
     assert (pending.status, pending.rejection_reason) == ("rejected", "spoilt")
@@ -268,15 +268,15 @@ def test_a_row_with_wrong_fields_says_why_and_can_be_turned_down(shell, fire, tm
         connection.execute("UPDATE pendings SET fields_json = ?", (fields,))
     shell.run("%reload_ext tract_jupyter")  # what it knew of the pending is gone with the store's handle
     line = f"%tract decide {name} reject"
-    assert "turns it down" in shell.run(f"%tract decide {name}").error
+    assert "rejects it" in shell.run(f"%tract decide {name}").error
     inbox = shell.run("%tract inbox").text
     assert "deploy: 'x' should be" in inbox or "'more' is unknown" in inbox
-    assert "%tract decide ID reject REASON turns down" in inbox
+    assert "%tract decide ID reject REASON rejects" in inbox
     assert f"{line} REASON" in shell.run(f"%tract decide {name} approve").error
     result = shell.run(f"{line} it is spoilt")
     assert result.ok, result.error
     assert (last(shell).action, last(shell).reason) == ("reject", "it is spoilt")
-    assert "Nothing waits" in shell.run("%tract inbox").text
+    assert "No requests need a decision" in shell.run("%tract inbox").text
 
 
 def test_what_code_changed_is_shown_anew(shell, fire):

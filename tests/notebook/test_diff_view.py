@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.notebook.outline import stands_alone
 from tract_jupyter.context import diff_contexts
 from tract_jupyter.models import CompiledContext, Message, Priority, ToolCall
-from tract_jupyter.notebook.views import diff_lines, diff_view
+from tract_jupyter.notebook.views import DiffView, diff_lines
 
 HOSTILE = "</pre></ins><script>alert('1')</script> & \"quotes\" \x1b[31m \u202e\x00\ud800\nnext"
 
@@ -24,7 +24,9 @@ def message(name, content=None, role="user", **parts):
 
 
 def views(old, new, **parts):
-    return diff_view(diff_contexts(context(*old, **parts), context(*new, head="b", **parts)))
+    return DiffView(
+        diff_contexts(context(*old, **parts), context(*new, head="b", **parts))
+    )._repr_mimebundle_()
 
 
 def text_of(old, new, **parts):
@@ -70,7 +72,7 @@ def test_nothing_changed():
 
 def test_from_nothing():
     empty = CompiledContext((), 0, "o200k_base", None)
-    made = diff_view(diff_contexts(empty, context(message("1"))))["text/plain"]
+    made = DiffView(diff_contexts(empty, context(message("1"))))._repr_mimebundle_()["text/plain"]
     assert made.startswith("Difference nothing → aaaaaaaa: +1 message, +5 tokens")
 
 

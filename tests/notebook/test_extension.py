@@ -84,7 +84,7 @@ def test_displaying_or_listing_the_names_opens_nothing(shell, tmp_path):
 def test_names_of_the_user_are_left_alone(bare_shell):
     bare_shell.run("tools = 'mine'")
     result = bare_shell.run(LOAD)
-    assert "'tools' is a variable of yours and was left alone" in result.text
+    assert "'tools' is already a variable, which stays unchanged" in result.text
     assert bare_shell.namespace["tools"] == "mine"
     bare_shell.run("%unload_ext tract_jupyter")
     assert bare_shell.namespace["tools"] == "mine"
@@ -197,7 +197,7 @@ def test_a_folder_that_cannot_be_written_is_told_when_the_extension_is_loaded(bl
     result = blocked.run(LOAD)
     assert result.ok
     assert ".tract/tract.db cannot be written: Not a directory" in result.text
-    assert "nothing can be kept there" in result.text
+    assert "Choose another place" in result.text
     assert set(tmp_path.iterdir()) == before
     again = blocked.run("%tract")
     assert "%config TractJupyter.store" in again.error

@@ -40,7 +40,7 @@ def decide(ticket, edits, seen=None):
 
 def test_what_does_not_collide_is_merged_at_once(shell):
     shell.run(TALK)
-    assert "Merged topic into main: it just moved on" in shell.run("%tract merge topic").text
+    assert "Merged topic into main: fast-forward" in shell.run("%tract merge topic").text
     assert texts(shell.namespace["tract"]) == ["Meet on Tuesday.\nBring the papers."]
 
 

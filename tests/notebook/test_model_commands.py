@@ -48,8 +48,8 @@ def test_what_is_at_hand(shell, monkeypatch):
     ring = SimpleNamespace(get_password=lambda service, user: KEY if user == "openrouter" else None)
     monkeypatch.setitem(sys.modules, "keyring", ring)
     text = shell.run("%tract model").text
-    assert "No model is asked yet." in text
-    assert "%tract model openai/gpt-6-luna asks that one" in text
+    assert "No model is chosen yet." in text
+    assert "%tract model openai/gpt-6-luna chooses a model" in text
     assert "OPENAI_API_KEY is not set" in text
     assert "from ANTHROPIC_API_KEY" in text
     assert "from keyring tract_jupyter/openrouter" in text
@@ -97,8 +97,8 @@ def test_a_key_is_asked_for_and_never_shown(shell, monkeypatch):
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (StdinNotImplementedError("no stdin"), "nobody can be asked for a key here"),
-        (EOFError(), "nobody can be asked for a key here"),
+        (StdinNotImplementedError("no stdin"), "no user is available to type a key"),
+        (EOFError(), "no user is available to type a key"),
         (" ", "no key was typed"),
     ],
 )
@@ -115,9 +115,9 @@ def test_where_no_key_is_typed_a_sentence_says_so(shell, monkeypatch, answer, to
         ("gpt-6-luna", "a model is written as PROVIDER/NAME"),
         ("a b", "usage: %tract model"),
         ("--for compress", "usage: %tract model"),
-        ("openai/x --for", "--for is followed by a purpose"),
+        ("openai/x --for", "--for needs a purpose"),
         ("openai/x --for paint", "operation is 'chat'"),
-        ("openai/x --base-url --key", "--base-url is followed by an address"),
+        ("openai/x --base-url --key", "--base-url needs an address"),
         ("openai/x --base-url nonsense", "base_url is a text such as"),
         ("openai/x --loud", "has no option '--loud'"),
     ],
@@ -162,7 +162,7 @@ def test_the_setting_is_the_model_of_each_kernel(shell):
 
 def test_a_setting_that_names_no_model_is_refused(shell, caplog):
     shell.run("%config TractJupyter.model = 'qwen3'")
-    assert "a model is written as PROVIDER/NAME" in caplog.text
+    assert "Use PROVIDER/NAME" in caplog.text
 
 
 def test_an_address_that_is_none_leaves_the_rest_to_be_used(shell, monkeypatch):
@@ -214,7 +214,7 @@ def test_nothing_was_spent(shell):
 
 
 def test_what_one_reply_has_cost(asked):
-    assert "HEAD says nothing of tokens" in asked.run("%tract cost HEAD").text
+    assert "HEAD has no token counts" in asked.run("%tract cost HEAD").text
     first = asked.namespace["tract"].log()[-2].commit_hash
     text = asked.run(f"%tract cost {first[:12]}").text
     assert "0.2500 USD for 1 request with 1,020 tokens" in text
@@ -228,8 +228,8 @@ def test_what_one_reply_has_cost(asked):
     ],
 )  # fmt: skip
 def test_a_budget_is_set_shown_and_removed(shell, line, budget):
-    assert "There is no budget: %tract budget 2 USD" in shell.run("%tract budget").text
-    assert f"This session may spend {budget};" in shell.run(f"%tract budget {line}").text
+    assert "There is no budget. %tract budget 2 USD" in shell.run("%tract budget").text
+    assert f"This session may spend {budget}." in shell.run(f"%tract budget {line}").text
     assert f"Budget: {budget}" in shell.run("%tract cost").text
     assert "There is no budget" in shell.run("%tract budget off").text
 
@@ -255,7 +255,7 @@ def test_the_budget_refuses_in_a_cell(asked):
 
 def test_a_key_in_a_cell_is_told_and_not_repeated(shell):
     text = shell.run(f"x = 1\nkey = '{KEY}'").text
-    assert "Line 2 of this cell holds something like a key" in text
+    assert "Line 2 of this cell seems to contain a key" in text
     assert KEY[:8] not in text
     assert shell.run("x = 'risk-management-for-absolute-beginners'").text == ""
 
@@ -265,7 +265,7 @@ def test_a_key_in_a_cell_is_told_and_not_repeated(shell):
 )
 def test_a_key_in_a_line_is_refused_and_not_repeated(shell, line):
     result = shell.run("%tract " + line.format(KEY))
-    assert "something like a key, so nothing was done" in result.error
+    assert "seems to contain a key" in result.error
     assert KEY[:8] not in result.error + result.text
 
 
@@ -283,5 +283,5 @@ def test_what_cannot_be_kept_is_not_said_to_be(shell):
         text = shell.run(line).text
         assert "Until the kernel ends." in text
         assert "ipython_config" not in text
-    assert "No model is asked any more." in shell.run("%tract model off").text
+    assert "No model is chosen now." in shell.run("%tract model off").text
     assert "above 0, not 0" in shell.run("%tract budget 0 USD").error

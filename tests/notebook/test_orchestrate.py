@@ -37,11 +37,11 @@ MISTAKES = {
     "--autonomy total": "'total' is no level of autonomy; there are manual, collaborative, autonomous",
     "--steps 0": "--steps takes a number of calls from 1 to 1,000, not '0'",
     "--steps many": "--steps takes a number of calls from 1 to 1,000, not 'many'",
-    "--profile ful": "there is no tool profile 'ful'",
+    "--profile ful": "no tool profile 'ful'",
     "--out 1a": "--out takes the name of a variable, not '1a'",
     "--out tract": "--out cannot replace 'tract'",
-    "--resume because": "--resume goes on with a run for the reason",
-    "--resume --autonomy manual": "--resume goes on with a run for the reason",
+    "--resume because": "a resumed run keeps its reason",
+    "--resume --autonomy manual": "a resumed run keeps its reason",
     "--resume run-7": "there are no runs yet",
 }
 
@@ -118,9 +118,7 @@ def test_where_nothing_waits_for_it_a_sentence_says_that_it_did_not_run(shell, m
     client = model("Fine.")
     result = shell.run(cell)
     assert result.ok, result.error
-    assert (
-        f"{told}: it waits, and in a block, a function or an expression nothing waits for it" in result.text
-    )
+    assert f"{told}, because a block, a function or an expression cannot wait for it" in result.text
     assert result.text.count("did not run") == 1
     assert "never awaited" not in result.text
     assert client.asked == []
@@ -153,9 +151,9 @@ def test_a_run_is_shown_and_drawn_again_from_the_store(shell, model):
     model(thinks("I read it.", compress(reasoning="1,000 % of the budget")), "Compressed.")
     shell.run("%tract autonomy autonomous --destructive")
     shown = shell.run("%tract_orchestrate --autonomy autonomous --out result near the budget").text
-    assert re.search("Looks after main of tract [0-9a-f]{12} · autonomous: it acts by itself", shown)
+    assert re.search("Looks after main of tract [0-9a-f]{12} · autonomous: it acts without asking you", shown)
     assert "Why: near the budget" in shown
-    assert "What the model was told" in shown
+    assert "Request to the model" in shown
     assert "Why: 1,000 % of the budget" in shown
     assert "✓ compress" in shown
     assert 'reasoning="' not in shown
@@ -179,7 +177,7 @@ def test_a_run_is_shown_and_drawn_again_from_the_store(shell, model):
 def test_at_the_level_manual_a_call_is_told(shell, model):
     model(thinks(None, compress()), "I would compress it.")
     shown = shell.run("%tract_orchestrate --autonomy manual").text
-    assert "manual: it says what it would do, and changes nothing" in shown
+    assert "manual: it reports its proposals and changes nothing" in shown
     assert "told, not done" in shown
     assert "Nothing was changed; 1 proposal told, and not done, as autonomy was manual" in shown
 
@@ -195,7 +193,7 @@ def test_where_nobody_can_be_asked_it_waits_and_is_gone_on_with(shell, model):
     assert waiting.fields["content"] == SUMMARY
     again = shell.run("%tract_orchestrate --resume run-1")
     assert "Resumed where it was left." in again.text
-    assert len(client.asked) == 1  # the reply is there already, and its call is asked about again
+    assert len(client.asked) == 1  # the reply is there already, and its call needs approval again
     assert [one.fields["content"] for one in tract.review.inbox()] == [SUMMARY]
 
 

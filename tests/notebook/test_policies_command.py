@@ -7,7 +7,7 @@ from IPython.core.completer import CompletionContext
 
 
 def test_they_are_seen_added_and_removed(shell):
-    assert "There are none. '%tract policies add compress' adds one." in shell.run("%tract policies").text
+    assert "None yet. '%tract policies add compress' adds one." in shell.run("%tract policies").text
     added = shell.run("%tract policies add compress threshold=0.8 name=tidy").text
     assert "Added tidy." in added
     assert "compile" in added
@@ -48,10 +48,10 @@ def test_what_one_was_not_allowed_to_do_is_told_in_a_line(shell):
         ("on nothing", "there is no policy 'nothing'. There are none"),
         ("add", "the types are pin, compress"),
         ("add compres", "no type of policies 'compres'. Did you mean 'compress'?"),
-        ("add compress threshold", "'threshold' is no setting; write KEY=VALUE"),
+        ("add compress threshold", "Invalid setting 'threshold'. Use KEY=VALUE"),
         ("add compress threshold=2", "compress.threshold must be at most 1, not 2"),
-        ("add compress on=false", "'on=false' is no setting"),
-        ("add compress name=3", "the name of a policy is a text"),
+        ("add compress on=false", "Invalid setting 'on=false'"),
+        ("add compress name=3", "Invalid policy name"),
         ("add orchestrate", "nothing would ever start this orchestrator"),
         ("log 3", "takes no arguments"),
         ("--all", "%tract policies has no option '--all'"),

@@ -27,8 +27,8 @@ def model(shell):
 # --- the line
 
 MISTAKES = {
-    "": "say what the operation is to do: %tract_propose",
-    "''": "say what the operation is to do",
+    "": "describe the operation: %tract_propose",
+    "''": "describe the operation",
     "--tmplate x": "no option '--tmplate'. Did you mean '--template'?",
     "--tries x y": "--tries takes a number from 1 to 20, not 'x'",
     "--tries=0 y": "--tries takes a number from 1 to 20, not '0'",
@@ -51,7 +51,7 @@ def test_a_mistake_is_told_in_a_sentence_and_nothing_is_sent(shell, model, line,
 def test_a_cell_takes_its_text_below(shell, model):
     client = model(FINE)
     assert "put the text below it" in shell.run("%%tract_propose check it\nall of it").error
-    assert "say what the operation is to do" in shell.run("%%tract_propose --tries 2\n  ").error
+    assert "describe the operation" in shell.run("%%tract_propose --tries 2\n  ").error
     assert client.asked == []
 
 
@@ -123,7 +123,7 @@ def test_where_nobody_can_be_asked_it_waits_and_the_cell_says_so(shell, model):
     assert "there is no operation" in result.error
     assert "inbox" in result.error
     assert result.text.count("no user is available here") == 1
-    assert "Refused before you were asked: action 'verify', line 1" in result.text
+    assert "Refused before your review: action 'verify', line 1" in result.text
     assert shell.namespace["written"].pending.status == "pending"
 
 

@@ -48,7 +48,7 @@ def test_grants_are_listed_with_what_they_cover(deploy):
 def test_a_grant_is_revoked_by_the_beginning_of_its_id(deploy):
     grant(deploy, scope="always", pattern={"target": "*"})
     (given,) = deploy.namespace["tract"].review.grants.all()
-    assert "is asked about again" in deploy.run(f"%tract grants revoke {given.grant_id[:8]}").text
+    assert "needs approval again" in deploy.run(f"%tract grants revoke {given.grant_id[:8]}").text
     assert "revoked" in deploy.run("%tract grants").text
     assert "[pending] deploy" in deploy.run("p = %tract_fire deploy target=x").text
 
@@ -70,7 +70,7 @@ def test_a_wrong_line_is_told_in_one_line(deploy, line, words):
 def test_the_inbox_says_which_operations_are_not_active(deploy):
     deploy.namespace["tract"].operations.quarantined["old"] = "nobody here has approved it"
     text = deploy.run("%tract inbox").text
-    assert "Nothing waits" in text
+    assert "No requests need a decision" in text
     assert "%tract review old" in text
 
 

@@ -124,7 +124,9 @@ def test_a_guard_that_was_changed_is_told_and_asked_for(stored):
     tamper(stored, "handlers", "never", "always")
     stored.run("tract.close()")
     stored.run("%reload_ext tract_jupyter")
-    assert "deploy/no (%tract review NAME); until then you are asked instead" in stored.run("%tract").text
+    assert (
+        "deploy/no (%tract review NAME). Until then, their requests come to you" in stored.run("%tract").text
+    )
     assert "deploy/no" in stored.run("%tract ops").text
     text = stored.run("%tract_fire deploy").text
     assert "[pending]" in text

@@ -96,7 +96,7 @@ def test_a_cell_says_it():
     assert not parse_cell("x", "urls: list[str]\n", "python").spec.two_stage
     for wrong, told in (
         ("two_stage = 1\n", "line 1: two_stage is True or False, not 1"),
-        (text + "two_stage = True\n", "line 3: 'two_stage' is given twice"),
+        (text + "two_stage = True\n", "line 3: duplicate 'two_stage'"),
     ):
         with pytest.raises(SpecError, match=told):
             parse_cell("x", wrong, "python")

@@ -1,18 +1,16 @@
-"""The extension: the only package that imports IPython, ipykernel and widgets.
+"""The Jupyter extension. Only this package imports IPython, ipykernel and widgets.
 
-* `extension`: loading, unloading, completion. `session`: the state of one kernel. `config`: the settings. `magics`:
-  what is typed.
-* Commands of `%tract`: `commands`, a file for each subject.
+* Lifecycle: `extension` loads and unloads it, `session` is the state of one kernel, `config` has the settings.
+* Input: `magics`, the commands of `%tract` (`commands`, one file per subject), and completions.
 * Cells: `cell_syntax`, `operation_cell`, `propose_cell`, `script_cell`, `profile_cell`, `runs.cell`,
-  `orchestration.cell`, `fire_line`; `options`, declared once for each, and `magic_line`, which
-  reads them.
-* Asking: `channels` (which way a question takes), `front_end` (what is on the other side, probed), `panels`
-  (the widget and its record).
-* What is shown: `views` (context), `runs` (runs), `formatters`; `progress` of what takes long; `waiting`, what a
-  cell leaves open.
-* The command line: `headless_run` lists what a headless run refuses, `stores` verifies stores.
+  `orchestration.cell`, `fire_line`. `options` declares each option once, and `magic_line` parses it.
+* Requests: `channels` chooses between a panel and a prompt, `front_end` probes the client, `panels` has the widgets
+  and records.
+* Output: `output` replaces an output in place; `views`, `runs` and `formatters` draw values; `progress` shows slow
+  work; `waiting` counts open requests below a cell.
+* Command line: `headless_run` lists the refusals of a headless run, `stores` verifies stores.
 
-Knows every package; no package knows it.
+It imports every other package. No package imports it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Parse the body of a `%%tract_operation` cell into a spec. Nothing of it is executed.
+"""Parse the body of a `%%tract_operation` cell into a spec. No code of the cell is executed.
 
-In a Python body the docstring is the description, annotated assignments are the fields, functions are the actions::
+In a Python body, the docstring is the description, annotated assignments are fields, and functions are actions::
 
     '''Verify source URLs.'''
     urls: Annotated[list[str], "URLs to verify"]
-    note: Annotated[str, "For people", "volatile"] = ""     # approvals that stand do not look at it
-    fires_on = {"moment": "commit", "tokens": 8000, "fields": {"urls": []}}     # by itself, as a policy
+    note: Annotated[str, "For people", "volatile"] = ""     # standing approvals ignore it
+    fires_on = {"moment": "commit", "tokens": 8000, "fields": {"urls": []}}     # fires as a policy
     two_stage = True                                        # a model writes guidance first
     verified: bool = False
 
@@ -39,22 +39,22 @@ from tract_jupyter.operations import (
 )
 
 _VOLATILE = "volatile"
-"""Marks, after the description, a field that standing approvals and recorded decisions do not look at."""
+"""The mark of a field that standing approvals and recorded decisions ignore. It follows the description."""
 _FIRES_ON, _TWO_STAGE = "fires_on", "two_stage"
-"""The names that are assigned without a type: when the operation fires by itself, and whether it is in two stages."""
+"""The settings, which have no type: the condition of automatic firing, and the flag of two stages."""
 _ALLOWED = "a docstring, fields (name: type = value) and functions"
 _OPERATION = "name, description, fields and actions"
 
 
 @dataclass(frozen=True)
 class ParsedCell:
-    """A spec, and for each action the line of the cell that its code begins on."""
+    """A spec, with the cell line on which the code of each action starts."""
 
     spec: OperationSpec
     first_lines: dict[str, int] = field(default_factory=dict)
 
     def in_cell(self, error: SpecError) -> SpecError:
-        """Return the error with the line of the cell instead of the action's."""
+        """Return the error with the line of the cell instead of the line of the action."""
         if error.line is None or error.action not in self.first_lines:
             return error
         return SpecError(
@@ -62,10 +62,10 @@ class ParsedCell:
         )
 
     def checked(self) -> OperationSpec:
-        """Return the spec as it would be defined.
+        """Return the checked spec.
 
         Raises:
-            SpecError: it is refused; with the line of the cell.
+            SpecError: the spec is not valid. It has the line of the cell.
         """
         try:
             spec = check_spec(self.spec)
@@ -76,7 +76,7 @@ class ParsedCell:
         return spec
 
     def with_options(self, *, ask: bool, sandbox: bool) -> ParsedCell:
-        """Return the definition with the options of the cell's first line: `--ask`, `--sandbox`."""
+        """Return the definition with `--ask` and `--sandbox` of the first line applied."""
         spec = replace(self.spec, unhandled="ask") if ask else self.spec
         if sandbox:
             actions = {n: replace(action, isolation="sandbox") for n, action in spec.actions.items()}
@@ -91,17 +91,15 @@ _EMPTY = (
 
 
 def parse_python(name: str, text: str) -> ParsedCell:
-    """Read a Python body.
+    """Parse a Python body.
 
     Raises:
-        SpecError: it has a syntax error, or something that is neither docstring, field nor function; with the line.
+        SpecError: the body has a syntax error, or a statement other than a docstring, a field and a function.
     """
     tree = _parse(text)
     if not tree.body:
         raise SpecError(_EMPTY)
-    lines = list(
-        io.StringIO(text, newline=None)
-    )  # as Python reads them: `splitlines` also splits within strings
+    lines = list(io.StringIO(text, newline=None))  # like Python; `splitlines` also splits within strings
     description = ""
     fields: dict[str, dict[str, Any]] = {}
     actions: dict[str, ActionDef] = {}
@@ -113,7 +111,7 @@ def parse_python(name: str, text: str) -> ParsedCell:
         elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in {_FIRES_ON, _TWO_STAGE}:
             name_of_setting = ast.unparse(node.targets[0])
             if name_of_setting in settings:
-                raise SpecError(f"{name_of_setting!r} is given twice", line=node.lineno)
+                raise SpecError(f"duplicate {name_of_setting!r}", line=node.lineno)
             settings[name_of_setting] = _condition(node) if name_of_setting == _FIRES_ON else _flag(node)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             _refuse_second(fields, node.target.id, node)
@@ -128,10 +126,10 @@ def parse_python(name: str, text: str) -> ParsedCell:
 
 
 def parse_json(text: str) -> dict[str, Any]:
-    """Read a JSON body.
+    """Parse a JSON body.
 
     Raises:
-        SpecError: it is not a JSON object, or names something twice.
+        SpecError: the body is not a JSON object, or has a duplicate key.
     """
     try:
         data = json.loads(text, object_pairs_hook=_unique_keys)
@@ -143,18 +141,19 @@ def parse_json(text: str) -> dict[str, Any]:
 
 
 def parse_yaml(text: str, holds: str = _OPERATION) -> dict[str, Any]:
-    """Read a YAML body: plain data only, no tags, no aliases.
+    """Parse a YAML body. It contains plain data only, without tags and aliases.
 
     Args:
         text: the body.
-        holds: what it has, in words.
+        holds: its expected content, for error messages.
 
     Raises:
-        SpecError: it is too long, it is not a YAML mapping, or it names something twice.
+        SpecError: the body is too long, is not a YAML mapping, or has a duplicate key.
     """
     if len(text) > LONGEST_YAML:
         raise SpecError(
-            f"the YAML has {len(text):,} characters, and may have {LONGEST_YAML:,}. Shorten it, or write it in Python"
+            f"the YAML has {len(text):,} characters, but the limit is {LONGEST_YAML:,}. "
+            "Shorten it, or write it in Python"
         )
     try:
         data = yaml.load(text, Loader=_PlainLoader)  # noqa: S506 # derives from SafeLoader
@@ -167,10 +166,10 @@ def parse_yaml(text: str, holds: str = _OPERATION) -> dict[str, Any]:
 
 
 def parse_cell(name: str, text: str, form: str) -> ParsedCell:
-    """Read a body in the form `python`, `json` or `yaml`; the name may stand in the dict form instead.
+    """Parse a body in the form `python`, `json` or `yaml`. JSON and YAML may contain the name instead.
 
     Raises:
-        SpecError: the body is wrong, or names another operation.
+        SpecError: the body is not valid, or has another name.
     """
     if form == "python":
         if not name:
@@ -207,7 +206,7 @@ def _field(node: ast.AnnAssign) -> dict[str, Any]:
         definition["description"] = texts[0]
     if _VOLATILE in texts[1:]:
         definition["volatile"] = True
-    # as in a class or a function of Python: what has no default must be given
+    # as in Python: a field without a default is required
     definition |= {"required": True} if node.value is None else {"default": _literal(node.value)}
     return definition
 
@@ -242,7 +241,7 @@ def _action(node: ast.FunctionDef, lines: list[str]) -> tuple[ActionDef, int]:
             line=node.lineno,
         )
     if body[0].lineno == node.lineno:
-        raise SpecError(f"begin the body of {node.name!r} on a line of its own", line=node.lineno)
+        raise SpecError(f"start the body of {node.name!r} on a new line", line=node.lineno)
     first = _first_line(node, lines)
     action = ActionDef(
         name=node.name,
@@ -263,7 +262,7 @@ def _check_function(node: ast.FunctionDef) -> None:
     arguments = node.args
     if arguments.vararg or arguments.kwarg or arguments.posonlyargs:
         raise SpecError(
-            f"function {node.name!r}: every parameter needs a name of its own, without '*'", line=node.lineno
+            f"function {node.name!r}: every parameter needs a name. Remove '*' and '/'", line=node.lineno
         )
     if not arguments.args or arguments.args[0].arg != "pending":
         raise SpecError(f"the first parameter of function {node.name!r} is 'pending'", line=node.lineno)
@@ -277,7 +276,7 @@ def _defaults(arguments: ast.arguments) -> dict[str, Any]:
 
 
 def _annotation(node: ast.expr) -> list[str]:
-    """Return the type's text, and those that follow it in `Annotated[T, "description", "volatile"]`."""
+    """Return the text of the type and the strings after it in `Annotated[T, "description", "volatile"]`."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return [node.value]
     if isinstance(node, ast.Subscript) and ast.unparse(node.value) in {"Annotated", "typing.Annotated"}:
@@ -288,10 +287,7 @@ def _annotation(node: ast.expr) -> list[str]:
 
 
 def _body_text(lines: list[str], body: list[ast.stmt], first: int, last: int) -> str:
-    """Return the author's lines without the function's indentation.
-
-    Lines inside a string keep theirs: they are its text.
-    """
+    """Return the lines of an action without the indentation of the function. Lines inside strings stay unchanged."""
     indent = body[0].col_offset
     inside = lines_inside_strings(body)
     kept = [
@@ -302,7 +298,7 @@ def _body_text(lines: list[str], body: list[ast.stmt], first: int, last: int) ->
 
 
 def _first_line(node: ast.FunctionDef, lines: list[str]) -> int:
-    """Return where the code begins: after the docstring, else after the `def`; comments belong to the code."""
+    """Return the first line of the code: after the docstring or the `def`. Comments belong to the code."""
     if _docstring(node.body[0]) is not None:
         return (node.body[0].end_lineno or node.body[0].lineno) + 1
     rest = iter(lines[node.lineno - 1 :])
@@ -317,7 +313,7 @@ def _literal(node: ast.expr) -> Any:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         raise SpecError(
-            f"a default must be a literal, since the cell is not executed: {ast.unparse(node)[:60]}",
+            f"a default must be a literal, because the cell is not executed: {ast.unparse(node)[:60]}",
             line=node.lineno,
         ) from None
 
@@ -360,12 +356,12 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _mapping(data: Any, form: str, holds: str = _OPERATION) -> dict[str, Any]:
     if not isinstance(data, dict):
-        raise SpecError(f"the {form} body is an object with {holds}")
+        raise SpecError(f"the {form} body must be an object with {holds}")
     return data
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """Plain data: duplicate keys and aliases are errors."""
+    """A loader of plain data. Duplicate keys and aliases are errors."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.events.AliasEvent):

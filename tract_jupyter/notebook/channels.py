@@ -1,19 +1,18 @@
-"""The notebook's channel: a panel in the cell's output, and a prompt where panels do not work."""
+"""The notebook's channel: a panel in the output of the cell, or a prompt if panels do not work."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
 import logging
-import secrets
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from IPython.core.error import StdinNotImplementedError
 from IPython.core.getipython import get_ipython
-from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import StoreClosedError
+from tract_jupyter.notebook.output import CellOutput
 from tract_jupyter.notebook.panels.render import record
 from tract_jupyter.review import (
     FROM_STORE,
@@ -37,10 +36,10 @@ if TYPE_CHECKING:
 
 
 PROBE_SECONDS = 3.0
-"""How long the script of a panel has to report that it runs, before a prompt takes its place."""
+"""The time that the script of a panel has to report `ready`. After it, a prompt replaces the panel."""
 
 WATCH_SECONDS = 0.5
-"""How often an idle kernel looks whether others decided what it shows."""
+"""The interval at which an idle kernel looks for decisions of other processes."""
 
 _PROMPT_ENDED = "This prompt has ended. The panel above shows the request."
 
@@ -52,77 +51,77 @@ class SharedDisplay(Protocol):
 
     @property
     def ready(self) -> bool:
-        """True if its script has run somewhere and reached this kernel."""
+        """True if its script has run in a page and reached this kernel."""
         ...
 
     def add(self, ticket: Ticket) -> None:
-        """Take in a request that is put up here."""
+        """Add a request."""
         ...
 
     def refresh(self) -> None:
-        """Show how things stand now."""
+        """Draw the current state."""
         ...
 
 
 _board: contextvars.ContextVar[SharedDisplay | None] = contextvars.ContextVar("_board", default=None)
-"""The board that gathers the tickets which this thread or task puts up; those of others are shown as usual."""
+"""The board for tickets that this thread or task shows. Other tickets get separate outputs."""
 
 
 class _Text:
-    """A board of what stands in printed text, which cannot change."""
+    """A board for printed text, which cannot change."""
 
     ready = False
 
     def add(self, ticket: Ticket) -> None:
-        """Do nothing: it is printed by whoever asks."""
+        """Do nothing. The caller prints the request."""
 
     def refresh(self) -> None:
-        """Leave it as it is."""
+        """Do nothing."""
 
 
 _PRINTED = _Text()
 
 
 class _Shown:
-    """A place where a ticket is on display, and the circumstances in which it was put there."""
+    """A place where a ticket is on display, with the context of its cell."""
 
     def __init__(self, ticket: Ticket, panel: Panel | SharedDisplay | None) -> None:
         self.ticket = ticket
         self.panel = panel
         self.printed_round = ""
-        """The round that stands on the terminal in full, and need not be printed again for the prompt."""
-        self.context = contextvars.copy_context()  # of the cell, so that later output belongs to it
-        self.context.run(_board.set, None)  # what a click asks later is not gathered
+        """The round that the terminal shows in full. The prompt does not print it again."""
+        self.context = contextvars.copy_context()  # the context of the cell, which gets later output
+        self.context.run(_board.set, None)  # later requests by a click are not gathered
         self.cell = _cell()
 
     def refresh(self) -> None:
-        """Bring it up to date."""
+        """Draw the current state."""
         if self.panel is not None:
             self.panel.refresh()
 
 
 class _ShownAlone(_Shown):
-    """A ticket in an output of its own, which becomes its record."""
+    """A ticket in a separate output, which becomes its record."""
 
     def __init__(self, ticket: Ticket, panel: Panel | None) -> None:
         super().__init__(ticket, panel)
-        self._display_id = secrets.token_hex(16)
+        self._output = CellOutput()
 
     def put_up(self) -> None:
-        """Display it for the first time."""
+        """Display the ticket for the first time."""
         content: Any = record(self.ticket) if self.panel is None else self.panel
-        display(content, raw=self.panel is None, display_id=self._display_id)
+        self._output.put(content, raw=self.panel is None)
 
     def refresh(self) -> None:
-        """Bring it up to date."""
+        """Draw the current state."""
         super().refresh()
         if not self.ticket.status.is_open:
             # The saved notebook keeps the record. The live panel stays too, for a page that was reloaded.
-            update_display(record(self.ticket), raw=True, display_id=self._display_id)
+            self._output.put(record(self.ticket), raw=True)
 
 
 class NotebookChannel(Channel):
-    """Reaches the person at this notebook or terminal."""
+    """The channel to the user of this notebook or terminal."""
 
     name = "notebook"
 
@@ -135,52 +134,52 @@ class NotebookChannel(Channel):
         self._front_end = front_end
         self._recorded = recorded
         self._changed = changed
-        """Called when something was put up, or stands otherwise than before."""
+        """Called after a request was shown or has changed."""
         self._shown: dict[str, list[_Shown]] = {}
-        """Every place of a ticket; the last one is where it is asked."""
+        """The places of each ticket. The last one takes the answer."""
         self._moved: set[str] = set()
         self._printed: dict[str, str] = {}
-        """The fingerprints of what was printed in full, by pending."""
+        """The fingerprints of the requests that were printed in full, by pending."""
         self._loop = front_end.loop
         self._tasks: set[asyncio.Task[None]] = set()
 
     def can_reach(self) -> bool:
-        """Return whether a person can answer: this cell takes input, and does not itself run for a click."""
+        """Return True if the user can answer: the cell takes input, and no click runs it."""
         return self._front_end.takes_input and not self._front_end.in_callback
 
     def recorded(self) -> RecordedDecisions | None:
-        """Return the decisions of the lock file in headless runs; None where there is a person, or was."""
+        """Return the decisions of the lock file in a headless run; None if the notebook has or had a user."""
         return self._recorded if self._front_end.is_headless else None
 
     def refuses_code(self, pending: Pending, *, was_shown: bool) -> str:
-        """Return why code may not approve something here; empty if it may.
+        """Return why code may not approve a request here; empty if it may.
 
-        Where nobody can be asked, code approves only what this very run asked. A definition that somebody else wrote
-        is approved by code only if it is on display, or if the code says which text that is.
+        Without a user, code may approve only the requests of its own run. Code may approve a definition by another
+        author only if it is on display, or if the code names its fingerprint.
         """
         is_unattended = self._front_end.is_unattended
         asked_by = ""
-        if pending.doubt:  # who asked is not signed, so it cannot be believed either
-            asked_by = "it was asked by another user, or changed in the store"
+        if pending.doubt:  # the stored origin is not signed either
+            asked_by = "another user made it, or it was changed in the store"
         elif pending.origin is not None:
             is_stored = pending.origin == FROM_STORE
-            asked_by = "it comes from the store" if is_stored else f"{process_text(pending.origin)} asked it"
+            asked_by = "it comes from the store" if is_stored else f"{process_text(pending.origin)} made it"
         if asked_by and is_unattended:
             return (
-                f"code cannot approve {pending.title!r} here: {asked_by}, and where nobody can be asked, code decides "
-                "only what its own run asked. Decide it in '%tract inbox' of a live notebook, or in a terminal"
+                f"code cannot approve {pending.title!r} here: {asked_by}, and without a user, code decides only "
+                "requests of its own run. Decide it in '%tract inbox' of a live notebook, or in a terminal"
             )
         is_others = pending.is_definition and (bool(asked_by) or pending.actor != "user")
         if is_others and not pending.is_named and (is_unattended or not was_shown):
             return (
-                f"code cannot approve {pending.title!r} unseen: {asked_by or pending.actor + ' wrote it'}. Read it and "
-                "decide it in '%tract inbox'; or name the text that you have read: pending.named(FINGERPRINT).approve()"
+                f"code cannot approve {pending.title!r} unseen: {asked_by or pending.actor + ' wrote it'}. Read and "
+                "decide it in '%tract inbox', or name the version that you read: pending.named(FINGERPRINT).approve()"
             )
         return ""
 
     @contextmanager
     def gathering(self, board: SharedDisplay) -> Iterator[None]:
-        """Show the tickets that are put up meanwhile on a board, instead of in an output each."""
+        """Show the tickets of a `with` block on a board instead of in separate outputs."""
         before = _board.set(board)
         try:
             yield
@@ -189,9 +188,10 @@ class NotebookChannel(Channel):
 
     @contextmanager
     def in_text(self, ticket: Ticket) -> Iterator[None]:
-        """Show a ticket as printed text meanwhile, without an output of its own unless a kernel has one already.
+        """Show a ticket as printed text during a `with` block.
 
-        What a terminal has printed cannot become the record, which the caller shows.
+        It gets no separate output, unless a kernel has one already. The caller shows the record, because printed text
+        cannot become one.
         """
         is_aside = ticket.pending.pending_id not in self._shown or not self._front_end.has_kernel
         if is_aside:
@@ -205,19 +205,19 @@ class NotebookChannel(Channel):
                 self.forget(ticket)
 
     def print_in_full(self, ticket: Ticket) -> None:
-        """Print all of a request, so that it can be decided in a line."""
+        """Print the complete request, for a decision in a line."""
         with meant_for_the_person():
             self._print_request(ticket, again=True)
 
     def was_printed(self, ticket: Ticket) -> bool:
-        """Return whether all of it was printed here, exactly as it would run now."""
+        """Return True if the complete request was printed here in its current version."""
         return self._printed.get(ticket.pending.pending_id) == ticket.request.fingerprint
 
     def show(self, ticket: Ticket) -> None:
-        """Put the ticket on display, or bring what is on display up to date, in every place where it is."""
+        """Display the ticket, or update it in every place."""
         pending_id = ticket.pending.pending_id
         with meant_for_the_person():
-            # without a kernel nothing is replaced: brought up to date is printed anew, and once is enough
+            # without a kernel, an update prints the request again, so only update one place
             for shown in self._places(ticket)[0 if self._front_end.has_kernel else -1 :]:
                 shown.refresh()
             if pending_id not in self._shown or pending_id in self._moved:
@@ -227,7 +227,7 @@ class NotebookChannel(Channel):
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Show what is put up meanwhile in one list; one alone is shown as always, and so is what is printed."""
+        """Show the requests of a `with` block in one list. A single request and printed requests look as usual."""
         if not self._front_end.can_click or _board.get() is not None:
             yield
             return
@@ -250,27 +250,27 @@ class NotebookChannel(Channel):
                 self._put_up(ticket)
 
     def forget(self, ticket: Ticket) -> None:
-        """Show the request in a new place the next time; clicks in the old one still count."""
+        """Show the request in a new place the next time. Clicks in the old place still count."""
         self._moved.add(ticket.pending.pending_id)
 
     def is_here(self, pending_id: str) -> bool:
-        """Return whether a request is on display in the cell that runs."""
+        """Return True if a request is on display in the running cell."""
         return any(shown.cell == _cell() for shown in self._shown.get(pending_id, ()))
 
     def open_in(self, cell: int) -> int:
-        """Return how many requests that a cell has on display are open."""
+        """Return the number of open requests on display in a cell."""
         return sum(
             any(shown.cell == cell and shown.ticket.status.is_open for shown in places)
             for places in tuple(self._shown.values())
         )
 
     def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:
-        """Return whether the panel's script has run somewhere and reached this kernel, or still has time to."""
+        """Return True if the script of the panel has reached this kernel, or still has time for it."""
         panels = [shown.panel for shown in self._places(ticket) if shown.panel is not None]
         return bool(panels) and (waited < PROBE_SECONDS or any(panel.ready for panel in panels))
 
     def is_left(self, ticket: Ticket) -> bool:
-        """Return True if a panel was live, and every page that showed one was closed."""
+        """Return True if a panel was live and every page that showed one was closed."""
         from tract_jupyter.notebook.panels.panel import ReviewWidget
 
         panels = [shown.panel for shown in self._places(ticket) if shown.panel is not None]
@@ -279,7 +279,7 @@ class NotebookChannel(Channel):
     def prompt(
         self, ticket: Ticket, *, may_wait: bool = False, is_over: Callable[[], bool] = never
     ) -> Answer | None:
-        """Ask by `input()`. At a terminal, which waits in C, `is_over` cannot end it."""
+        """Ask by `input()`. In a terminal, `is_over` cannot end the prompt, because it waits in C."""
         if not self._front_end.takes_input:
             return None
         stopper = Stopper()
@@ -289,7 +289,9 @@ class NotebookChannel(Channel):
                 if self._front_end.has_kernel:
                     stack.enter_context(stopper.watched(is_over))
                     stack.enter_context(stopper.stoppable())
-                return ask(ticket, input, may_wait=may_wait)  # the kernel's, as it is now
+                return ask(
+                    ticket, input, may_wait=may_wait
+                )  # resolved now, because the kernel replaces `input`
         except ScriptStopped:
             from tract_jupyter.notebook.panels.panel import ReviewWidget
 
@@ -300,7 +302,7 @@ class NotebookChannel(Channel):
             return None
 
     def later(self, ticket: Ticket, run: Callable[[], None]) -> None:
-        """Run it in a fresh task of the kernel's loop, as if the cell that shows the panel went on."""
+        """Run a function soon in a new task of the kernel's loop, in the context of the cell that shows the panel."""
         places = self._places(ticket)
         if places:
             self.soon(run, places[-1].context)
@@ -308,22 +310,22 @@ class NotebookChannel(Channel):
             run()
 
     def soon(self, run: Callable[[], None], context: contextvars.Context) -> None:
-        """Run it in a fresh task, as if the cell with that context went on; at once, where no loop runs."""
+        """Run a function in a new task with the context of a cell, or at once if no loop runs."""
         if self._loop is None or self._loop.is_closed():
             run()
         else:
             self._loop.call_soon_threadsafe(self._start, run, context.copy())
 
     def interruptible(self) -> AbstractContextManager[None]:
-        """Let the stop button end what blocks within it, in a cell with an `await` too."""
+        """Let the stop button end a blocking call, also in a cell with an `await`."""
         return self._front_end.interruptible()
 
     def watch(self, look: Callable[[], bool]) -> bool:
-        """Call `look` now and then in the kernel's own loop, between cells."""
+        """Call `look` regularly in the kernel's loop, between cells."""
         loop = self._loop
         if loop is None or loop.is_closed():
             return False
-        # from any thread; and a loop that wakes now and then sees the interrupt of a cell that awaits a thread
+        # from any thread; a loop that wakes regularly also sees the interrupt of a cell that awaits a thread
         loop.call_soon_threadsafe(loop.call_later, WATCH_SECONDS, self._look, loop, look)
         return True
 
@@ -332,7 +334,7 @@ class NotebookChannel(Channel):
             go_on = look()
         except StoreClosedError:
             return
-        except Exception:  # the store may be locked for once
+        except Exception:  # the store may be locked temporarily
             _logger.exception("the store could not be looked at")
             go_on = True
         if go_on:
@@ -380,7 +382,6 @@ class NotebookChannel(Channel):
 
 
 def _cell() -> int:
-    """Return the number of the cell that runs."""
     shell = get_ipython()
     return 0 if shell is None else shell.execution_count
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class TractJupyter(Configurable):
     """Settings of the extension.
 
-    Names take effect at the next `%reload_ext`, and so does the store where the context was used already.
+    New names take effect at the next `%reload_ext`. So does a new store, if the context was used already.
     """
 
     LIVE = (
@@ -32,7 +32,7 @@ class TractJupyter(Configurable):
         "rule_levels",
         "rule_effects",
     )
-    """Those that take effect at once."""
+    """The settings that take effect at once."""
 
     store = Unicode(
         ".tract/{notebook}.db",
@@ -42,7 +42,7 @@ class TractJupyter(Configurable):
     ).tag(config=True)
     model = Unicode(
         "",
-        help="The language model to ask, such as openai/gpt-6-luna; %tract model chooses another one until the kernel "
+        help="The language model, such as openai/gpt-6-luna. %tract model chooses another one until the kernel "
         "ends. Its key comes from the environment or the system's keyring.",
     ).tag(config=True)
     lock_file = Unicode(
@@ -55,39 +55,39 @@ class TractJupyter(Configurable):
     tools_name = Unicode("tools", help="The name of the tools in the notebook's namespace.").tag(config=True)
     generated_agents_dir = Unicode(
         "",
-        help="The folder for the files of agents that are made while the notebook runs, relative to the notebook's "
-        "folder; a session has a folder of its own in it. Empty for one beside the store.",
+        help="The folder for the files of new agents, relative to the notebook's folder. Each session has a separate "
+        "folder in it. Empty for a folder next to the store.",
     ).tag(config=True)
     decision_timeout = Float(
         None,
         allow_none=True,
         min=0.0,
-        help="How many seconds a decision may take, unless the operation says. None for no limit.",
+        help="The time limit of a decision in seconds, unless the operation sets one. None for no limit.",
     ).tag(config=True)
     on_timeout = Enum(
         ["wait", "deny", "stop"],
         default_value="wait",
-        help="What happens after that time: wait on, deny (the question expires), or stop waiting with an error.",
+        help="The action after that time: wait, deny (the request expires), or stop waiting with an error.",
     ).tag(config=True)
     carry_grants = Bool(
         default_value=False,
-        help="Standing approvals carry over to a new version that can reach nothing more than the approved one.",
+        help="Standing approvals carry over to a new version without new capabilities.",
     ).tag(config=True)
     tells_rejections = Bool(
-        default_value=True, help="Commit a person's reason for a rejection to the context."
+        default_value=True, help="Commit the user's reason for a rejection to the context."
     ).tag(config=True)
     rules_off = List(
         Unicode(),
-        help="Codes of analysis rules to switch off, such as TJ201; %tract rules lists them. Every review says so.",
+        help="Codes of analysis rules to switch off, such as TJ201; %tract rules lists them. Every review shows it.",
     ).tag(config=True)
     rule_levels = Dict(
         key_trait=Unicode(),
         value_trait=Unicode(),
-        help='Levels of analysis rules, where yours differ: {"TJ301": "medium"}; low, medium, high or critical.',
+        help='Your own levels of analysis rules: {"TJ301": "medium"}; low, medium, high or critical.',
     ).tag(config=True)
     rule_effects = List(
         Unicode(),
-        help="TOML files that say what the calls of your libraries do; docs/analysis.md has the format.",
+        help="TOML files that describe the effects of calls of your libraries; docs/analysis.md has the format.",
     ).tag(config=True)
     quiet = Bool(default_value=False, help="Print nothing when the extension is loaded.").tag(config=True)
 
@@ -109,9 +109,7 @@ class TractJupyter(Configurable):
 
         value = proposal["value"].strip()
         if value and provider_of(value) is None:
-            raise TraitError(
-                f"a model is written as PROVIDER/NAME, such as {EXAMPLE}, not {brief_repr(value)}"
-            )
+            raise TraitError(f"Invalid model {brief_repr(value)}. Use PROVIDER/NAME, such as {EXAMPLE}")
         return value
 
     @validate("rules_off", "rule_levels")
@@ -125,7 +123,7 @@ class TractJupyter(Configurable):
 
     @validate("rule_effects")
     def _valid_effects(self, proposal: dict[str, Any]) -> list[str]:
-        """Return absolute paths, so that a cell that goes to another folder changes nothing."""
+        """Return absolute paths. They stay valid if a cell changes the folder."""
         from tract_jupyter.analysis import check_effects
 
         try:

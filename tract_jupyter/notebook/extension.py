@@ -1,6 +1,6 @@
-"""Load and unload the extension, and complete what is typed.
+"""Load and unload the extension, and complete magics.
 
-Everything that is put into IPython is taken out again.
+`unload` removes everything that `load` adds to IPython.
 """
 
 from __future__ import annotations
@@ -44,13 +44,19 @@ class _Loaded:
     until_greeted: ExitStack = field(default_factory=ExitStack)
 
     def restore_names(self, _info: object) -> None:
-        """Put `tract` and `tools` back if the last cell removed them; after `%reset`, ask about each script again."""
+        """Restore `tract` and `tools` if the last cell removed them.
+
+        After `%reset`, also end standing rules for scripts.
+        """
         restore(self.notebook, self.names)
         self.notebook.end_rules_after_reset()
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register magics, completions and settings; put `tract` and `tools` into the namespace. Opens nothing yet."""
+    """Register magics, completions and settings, and add `tract` and `tools` to the namespace.
+
+    The store stays closed.
+    """
     if getattr(shell, _ATTRIBUTE, None) is not None:
         return
     config = TractJupyter(parent=shell)
@@ -73,11 +79,11 @@ def load(shell: InteractiveShell) -> None:
         _greet(shell, loaded, taken)
     problem = notebook.why_not_written()
     if problem:
-        print(problem)  # noqa: T201 # also where it is to be quiet: whatever follows would fail
+        print(problem)  # noqa: T201 # also with `quiet`, because all further use fails
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Take everything out again, and close the store."""
+    """Remove everything that `load` added, and close the store."""
     loaded: _Loaded | None = getattr(shell, _ATTRIBUTE, None)
     if loaded is None:
         return
@@ -102,12 +108,12 @@ def unload(shell: InteractiveShell) -> None:
 
 
 def _greet(shell: InteractiveShell, loaded: _Loaded, taken: list[str]) -> None:
-    """Say in one line that it is loaded: at the end of the cell, which may still name another store."""
+    """Print the greeting at the end of the cell, which may still choose another store."""
 
     def tell(_result: object = None) -> None:
         loaded.until_greeted.close()
         loaded.notebook.tells_store = True
-        print(_greeting(loaded.notebook, list(loaded.names), taken))  # noqa: T201 # the one line that says so
+        print(_greeting(loaded.notebook, list(loaded.names), taken))  # noqa: T201 # the greeting
 
     if getattr(shell.displayhook, "exec_result", None) is None:  # no cell loads it
         tell()
@@ -136,29 +142,30 @@ def _greeting(notebook: NotebookSession, names: list[str], taken: list[str]) -> 
     for name in taken:
         setting = "tract_name" if name == notebook.config.tract_name else "tools_name"
         line += (
-            f"\n{name!r} is a variable of yours and was left alone; for another name: "
+            f"\n{name!r} is already a variable, which stays unchanged. To use another name: "
             f"%config TractJupyter.{setting} = '{name}_'"
         )
     return line
 
 
 def tell_of_keys(info: Any) -> None:
-    """Say it when a cell that is about to run holds something like a key, without repeating it."""
+    """Warn if a cell seems to contain a key. The warning does not repeat the key."""
     from tract_jupyter.llm import key_lines
 
     lines = key_lines(info.raw_cell or "")
     if lines:
-        print(  # noqa: T201 # beside what the cell prints
-            f"Line {lines[0]} of this cell holds something like a key. It is saved with the notebook, and kept in "
-            "IPython's history: withdraw it where it was made, and take it out. %tract model NAME --key asks for a key "
+        print(  # noqa: T201 # a warning above the cell's output
+            f"Line {lines[0]} of this cell seems to contain a key. The notebook and IPython's history store it. "
+            "Revoke it at the provider, and remove it from the cell. %tract model NAME --key asks for a key "
             "without showing it."
         )
 
 
-# Cells that wait are rewritten to an `await` of them: IPython does not await a cell magic's coroutine, so the first
-# line must become an expression that is.
+# IPython does not await the coroutine of a cell magic. So the transformer rewrites such a cell to an `await`
+# expression.
+_AWAITED = [one for one in ALL_OPTIONS.values() if one.waits]
 _WAITING = (
-    r"%%(?P<name>tract_(?:script|run|chat|propose|orchestrate)\b"
+    rf"%%(?P<name>(?:{'|'.join(one.magic for one in _AWAITED)})\b"
     r"|tract_operation\b(?=[^\n]*(?<!\S)--wait(?!\S)))(?!\?)"
 )
 _WAITING_CELL = re.compile(rf"\s*{_WAITING}(?P<line>[^\n]*)\n?")
@@ -170,26 +177,28 @@ _UNDER_ANOTHER = re.compile(
 _WAITING_LINE = re.compile(
     r"%tract[ \t]+(?:chat[ \t]+resume|agents[ \t]+resume[ \t]+(?P<agent>[^\n]*[^\s?]))[ \t]*\n?"
 )
-_ASKING_LINE = re.compile(r"%(?P<name>tract_(?:propose|orchestrate))\b(?!\?)[ \t]*(?P<line>[^\n]*)\n?")
+_ASKING_LINE = re.compile(
+    rf"%(?P<name>{'|'.join(one.magic for one in _AWAITED if one.text_field)})\b(?!\?)[ \t]*(?P<line>[^\n]*)\n?"
+)
 
 
 def await_waiting_cells(lines: list[str]) -> list[str]:
-    """Rewrite a cell that waits, or a line that does, to an `await` of it; an input transformer of IPython.
+    """Rewrite a cell or line that waits to an `await` expression. An input transformer of IPython.
 
     Raises:
-        UsageError: the cell stands below another magic, which cannot wait.
+        UsageError: the cell is below another cell magic, which cannot wait.
     """
     under = _UNDER_ANOTHER.match("".join(lines))
     if under is not None:
         raise UsageError(
-            f"%%{under['other']} cannot wait for %%{under['name']}: take its line out. Nothing was run"
+            f"%%{under['other']} cannot wait for %%{under['name']}. Remove its line. Nothing was run"
         )
     match = _WAITING_CELL.match("".join(lines))
     if match is None:
         return [_awaited(line) for line in lines]
     cell = "".join(lines)[match.end() :]
     if not cell and match["name"] in {"tract_run", "tract_chat", "tract_orchestrate"}:
-        cell = "\n"  # it may be empty, and IPython refuses a magic without any body
+        cell = "\n"  # the cell may be empty, but IPython rejects a cell magic without a body
     return [f"await get_ipython().run_cell_magic({match['name']!r}, {match['line'].strip()!r}, {cell!r})\n"]
 
 
@@ -204,7 +213,7 @@ def _awaited(line: str) -> str:
     return f"await get_ipython().run_line_magic({asking['name']!r}, {asking['line'].strip()!r})\n"
 
 
-# IPython's word for: not while a terminal asks whether the cell is complete; it would be, after its first line.
+# IPython skips such transformers when a terminal checks if a cell is complete. It would be after its first line.
 await_waiting_cells.has_side_effects = True  # type: ignore[attr-defined]
 
 
@@ -212,7 +221,7 @@ _QUESTION_LINE = re.compile(r"%tract[ \t]+(?P<line>\w+[ \t]+[^\n]*\?)[ \t]*\n?")
 
 
 def run_questions(lines: list[str]) -> list[str]:
-    """Have a line such as `%tract fork -- And why?` run, which IPython takes for a question to itself."""
+    """Run a line such as `%tract fork -- And why?`. IPython takes it for a request for help."""
     found = [_QUESTION_LINE.fullmatch(line) for line in lines]
     return [
         line if match is None else f"get_ipython().run_line_magic('tract', {match['line']!r})\n"
@@ -226,7 +235,7 @@ _MEMBER = re.compile(r"(?<![\w.])(?P<name>\w+)\.((?P<space>\w+)\.)?(?P<token>\w*
 
 
 def make_matcher(notebook: NotebookSession) -> Callable[[Any], Any]:
-    """Return the matcher that IPython's completer asks."""
+    """Return the matcher for IPython's completer."""
 
     @context_matcher(identifier="tract_jupyter")
     def match(context: Any) -> Any:
@@ -251,12 +260,12 @@ _Found = tuple[str, "Iterable[tuple[str, str]]"]
 
 
 _WRITTEN = {"%%tract_profile": "profile_cell", "%%tract_agent": "agents.cell"}
-"""The cells that are completed by their lines, each with the module that does it."""
+"""The cells with completions in their body, and the module of each."""
 _LAST_WORD = re.compile(r"[\w.-]*$")
 
 
 def _in_cell(notebook: NotebookSession, text: str, number: int, line: str) -> _Found | None:
-    """Complete a line within a profile, or an agent's front matter, that is written as YAML."""
+    """Complete a line of a profile or of the front matter of an agent, both in YAML."""
     module = next((one for magic, one in _WRITTEN.items() if text.startswith(magic)), None)
     if not number or module is None:
         return None
@@ -270,7 +279,10 @@ def _in_cell(notebook: NotebookSession, text: str, number: int, line: str) -> _F
 
 
 def _attributes(notebook: NotebookSession, line: str) -> _Found | None:
-    """Complete after `tract.`, `tools.` and `tools.<server>.`: IPython cannot see what is not opened yet."""
+    """Complete after `tract.`, `tools.` and `tools.<server>.`.
+
+    IPython cannot list attributes before the store is open.
+    """
     found = _MEMBER.search(line)
     if found is None:
         return None

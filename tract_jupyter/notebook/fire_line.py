@@ -1,6 +1,6 @@
 """The line of `%tract_fire`: `NAME field=value ... --fields {...} --review`.
 
-A value is a Python literal, JSON, `$name` for a variable, or a bare word. Nothing is evaluated.
+A value is a Python literal, JSON, `$name` for a variable, or a bare word. Expressions are not evaluated.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ class FireLine:
 
 
 def parse_fire(line: str, namespace: Mapping[str, Any]) -> FireLine:
-    """Read the line.
+    """Parse the line.
 
     Raises:
-        OperationError: no name, a variable that does not exist, a value that cannot be read, a field given twice.
+        OperationError: the name is missing, a variable does not exist, a value is not valid, or a field is there
+            twice.
     """
     parts = split_words(line)
     if not parts or parts[0].startswith("-") or "=" in parts[0]:
@@ -52,15 +53,15 @@ def parse_fire(line: str, namespace: Mapping[str, Any]) -> FireLine:
 
 
 def read_value(text: str, namespace: Mapping[str, Any]) -> Any:
-    """Return the value of a typed text.
+    """Return the value of a text.
 
     Raises:
-        OperationError: `$name` names no variable, or brackets and quotes do not fit.
+        OperationError: `$name` is not a variable, or brackets or quotation marks do not match.
     """
     if text.startswith("$"):
         name = text[1:]
         if name not in namespace:
-            raise OperationError(f"there is no variable {name!r}.{nearest(name, namespace)}")
+            raise OperationError(f"no variable {name!r}.{nearest(name, namespace)}")
         return namespace[name]
     for read in (json.loads, ast.literal_eval):
         try:
@@ -76,7 +77,7 @@ def _assignment(part: str, namespace: Mapping[str, Any]) -> dict[str, Any]:
     name, equals, text = part.partition("=")
     if part.startswith("--"):
         raise OperationError(
-            f"no option {part!r}.{nearest(part, FIRE_OPTIONS)} There are {' and '.join(FIRE_OPTIONS)}"
+            f"no option {part!r}.{nearest(part, FIRE_OPTIONS)} The options are {' and '.join(FIRE_OPTIONS)}"
         )
     if not equals or not name.isidentifier():
         raise OperationError(f"{part[:60]!r} is not field=value; put quotes around text with spaces")
@@ -86,7 +87,7 @@ def _assignment(part: str, namespace: Mapping[str, Any]) -> dict[str, Any]:
 def _merge(fields: dict[str, Any], more: dict[str, Any]) -> None:
     for name in more:
         if name in fields:
-            raise OperationError(f"field {name!r} is given twice")
+            raise OperationError(f"duplicate field {name!r}")
     fields |= more
 
 

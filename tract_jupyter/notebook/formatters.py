@@ -1,7 +1,6 @@
-"""Formatters that make IPython show the value types, which know nothing of notebooks.
+"""Formatters for IPython. The value types themselves do not depend on notebooks.
 
-Formatters are registered by the names of the types, so that neither the types nor the views are imported before one of
-them is shown.
+Formatters are registered by type names. A type and its view are imported when the first value is shown.
 """
 
 from __future__ import annotations
@@ -23,27 +22,27 @@ if TYPE_CHECKING:
 
 
 def register(shell: InteractiveShell) -> None:
-    """Show contexts, differences, runs and what came of them as views, and pendings as panels, from now on."""
+    """Show contexts, differences, runs and their results as views, and pendings as panels."""
     shell.display_formatter.ipython_display_formatter.for_type_by_name(*_PENDING, _show_pending)  # type: ignore[union-attr]
     for module, name in _FORMATTERS:
         _bundles(shell).for_type_by_name(module, name, _FORMATTERS[module, name])
 
 
 def unregister(shell: InteractiveShell) -> None:
-    """Show them as IPython shows anything. What the user registered for these types since is left alone."""
+    """Remove the formatters. Formatters that the user registered later stay."""
     displayed: Any = shell.display_formatter.ipython_display_formatter  # type: ignore[union-attr]
     with suppress(KeyError):
         if displayed.lookup_by_type(".".join(_PENDING)) is _show_pending:
             displayed.pop(".".join(_PENDING))
     bundles = _bundles(shell)
     for (module, name), function in _FORMATTERS.items():
-        with suppress(KeyError):  # raised where there is none any more
+        with suppress(KeyError):  # it is not registered
             if bundles.lookup_by_type(f"{module}.{name}") is function:
                 bundles.pop(f"{module}.{name}")
 
 
 def _show_pending(pending: Pending) -> None:
-    """Display an open pending as its panel, or all of it as text, once in a cell; another one as its short text."""
+    """Display an open pending once per cell, as its panel or as full text. Any other pending has a short text."""
     from IPython.core.getipython import get_ipython
     from IPython.display import display
 
@@ -53,12 +52,12 @@ def _show_pending(pending: Pending) -> None:
     reviewer, told = pending.tract.reviewer, repr(pending)
     is_here: Any = getattr(reviewer.channel, "is_here", None)
     decides = f"{how_to_decide(pending.pending_id)} decides it"
-    if pending.status.is_open and is_here is None:  # of a tract that asks nobody here
+    if pending.status.is_open and is_here is None:  # the tract has another channel
         told += f". It waits in the inbox: {decides} in a notebook on its store, and .review() asks here"
     elif pending.status.is_open and is_here(pending.pending_id):
         if getattr(get_ipython(), "kernel", None) is not None:
             return
-        told += f". {decides}"  # a terminal has written the beginning of an output
+        told += f". {decides}"  # the terminal already shows `Out[n]:`
     elif pending.status.is_open:
         try:
             reviewer.show(pending)
@@ -76,15 +75,15 @@ def _bundles(shell: InteractiveShell) -> Any:
 
 
 def _show_context(context: CompiledContext, **_: object) -> dict[str, str]:
-    from tract_jupyter.notebook.views.context import context_view
+    from tract_jupyter.notebook.views.context import ContextView
 
-    return context_view(context)
+    return ContextView.of(context)._repr_mimebundle_()
 
 
 def _show_diff(result: DiffResult, **_: object) -> dict[str, str]:
-    from tract_jupyter.notebook.views.diff import diff_view
+    from tract_jupyter.notebook.views.diff import DiffView
 
-    return diff_view(result)
+    return DiffView(result)._repr_mimebundle_()
 
 
 def _show_run(run: Run, **_: object) -> dict[str, str]:
@@ -128,7 +127,7 @@ def _show_part(part: object, **_: object) -> dict[str, str]:
 
 
 def _show_list(values: list[object], **_: object) -> Any:
-    """Show a list of values of this package as a table; None for any other list, which IPython shows then."""
+    """Show a list of values of this package as a table. None for any other list leaves it to IPython."""
     from tract_jupyter.notebook.views.values import is_shown, list_view
 
     if values and is_shown(values[0]) and {type(value) for value in values} == {type(values[0])}:
@@ -159,7 +158,7 @@ def _show_forks(
 
 
 def tract_view(tract: Tract, **_: object) -> dict[str, str] | None:
-    """Return where a tract stands for IPython; None where it cannot be read, such as a closed one."""
+    """Return a tract as a mime bundle; None if it cannot be read, for example after `close`."""
     from tract_jupyter.exceptions import TractError
     from tract_jupyter.notebook.views.overview import TractView
 
@@ -170,7 +169,7 @@ def tract_view(tract: Tract, **_: object) -> dict[str, str] | None:
 
 
 def tools_view(tools: ToolsModule, prefix: str = "", **_: object) -> dict[str, str] | None:
-    """Return tools for IPython; `prefix` is what they are called, if not as their module. None if they are gone."""
+    """Return tools as a mime bundle; None if they cannot be read. `prefix` replaces the name of their module."""
     from tract_jupyter.exceptions import TractError
     from tract_jupyter.notebook.views.tool_list import ToolsView
     from tract_jupyter.toolkit import executor_of
@@ -227,7 +226,7 @@ _VALUES: Final = {
     "toolkit.results": "ToolResult",
     "toolkit.savings": "Savings",
 }
-"""The modules of values, and their names. A list of them is a table (`_show_list`)."""
+"""The modules and names of value types. A list of values is a table (`_show_list`)."""
 _PARTS: Final = {
     "agents.agents": "Agents",
     "context.compile": "CompileRecords",
@@ -253,11 +252,11 @@ _PARTS: Final = {
     "toolkit.mcp.tools": "McpTools",
     "toolkit.workspace": "Workspace",
 }
-"""The parts of a tract, which are shown with their methods."""
+"""The parts of a tract. They are shown with their methods."""
 
 
 def _show_dict(values: dict[object, object], **_: object) -> Any:
-    """Show a dict with values of this package as a table of these; None for any other dict."""
+    """Show a dict with values of this package as a table. None for any other dict leaves it to IPython."""
     return None if type(values) is not dict else _show_list(list(values.values()))
 
 

@@ -1,4 +1,4 @@
-"""The other side of this cell: a kernel's front end, a terminal, or nobody. It is probed, never guessed."""
+"""The client of the running cell: a front end of a kernel, a terminal, or none. It is probed, never guessed."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 class FrontEnd:
-    """Observations of the front end that runs the current cell."""
+    """Observations of the client that runs the current cell."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._kernel: Any = getattr(shell, "kernel", None)
         self._was_live = False
-        self._was_live = self.takes_input  # of the cell that loads the extension
+        self._was_live = self.takes_input  # for the cell that loads the extension
 
     @property
     def has_kernel(self) -> bool:
-        """True if a Jupyter kernel runs this, so that displays and widgets go somewhere."""
+        """True in a Jupyter kernel, which can display outputs and widgets."""
         return self._kernel is not None
 
     @property
     def takes_input(self) -> bool:
-        """True if `input()` reaches a person. nbclient and papermill say no."""
+        """True if `input()` reaches a user. nbclient and papermill do not allow it."""
         if self._kernel is None:
             return sys.stdin is not None and sys.stdin.isatty()
         request = self._request()
@@ -43,9 +43,9 @@ class FrontEnd:
 
     @property
     def is_headless(self) -> bool:
-        """True if a runner without a person executes this: a kernel whose cells say that they take no input.
+        """True if a runner without a user executes this: a kernel whose cells take no input.
 
-        A kernel that ever ran a cell which took input is somebody's own, whatever extensions run in it beside.
+        A kernel that ever ran a cell with input belongs to a user, whatever extensions also run cells in it.
         """
         if self._kernel is None or self.takes_input or self._was_live:
             return False
@@ -55,36 +55,36 @@ class FrontEnd:
 
     @property
     def is_unattended(self) -> bool:
-        """True if nobody can be asked, now or later: a headless kernel, or an IPython without a terminal."""
+        """True if no user is available, now or later: a headless kernel, or IPython without a terminal."""
         return self.is_headless if self.has_kernel else not self.takes_input
 
     @property
     def in_callback(self) -> bool:
-        """True if this runs for a widget's message, where waiting for another message would never end."""
+        """True if this handles a message of a widget. Waiting for another message would never end."""
         return str(self._request().get("header", {}).get("msg_type", "")).startswith("comm_")
 
     @property
     def cell_id(self) -> str:
-        """The id of the cell that runs, where the front end tells it: JupyterLab and VS Code do."""
+        """The id of the running cell; empty if the front end does not report it. JupyterLab and VS Code do."""
         told = self._request().get("metadata", {}).get("cellId")
         return told if isinstance(told, str) else ""
 
     @property
     def can_click(self) -> bool:
-        """True if a panel that this puts up may have somebody before it."""
+        """True if a user may see a panel that is displayed now."""
         return self.has_kernel and (self.takes_input or self.in_callback)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop of the kernel's main thread; None where none is known."""
+        """The event loop of the kernel's main thread; None if it is unknown."""
         return getattr(getattr(self._kernel, "io_loop", None), "asyncio_loop", None)
 
     @interrupts.whole_context
     def interruptible(self) -> Iterator[None]:
-        """Let the stop button end what keeps the main thread from its event loop, in a cell with an `await`, too.
+        """Let the stop button end code that blocks the event loop, also in a cell with an `await`.
 
-        While such a cell runs, an interrupt has the loop cancel the cell's task, and the loop never gets to that. What
-        is raised is CancelledError all the same: a KeyboardInterrupt that comes out of a task ends the kernel.
+        In such a cell, an interrupt only cancels the cell's task, and the blocked loop never does it. This method
+        raises CancelledError, because a KeyboardInterrupt from a task ends the kernel.
         """
         before = interrupts.handler()
         only_cancels = callable(before) and before is not signal.default_int_handler
@@ -97,17 +97,16 @@ class FrontEnd:
             yield
         except KeyboardInterrupt as error:
             cancelled = asyncio.CancelledError("interrupted")
-            cancelled.__dict__.update(error.__dict__)  # how it is to be shown
+            cancelled.__dict__.update(error.__dict__)  # keep its display hooks
             raise interrupts.as_order(cancelled) from None
         finally:
             interrupts.handle_with(before)
 
     def _request(self) -> dict[str, Any]:
-        """Return the message that the kernel is working on."""
         if self._kernel is None:
             return {}
         try:
             request: dict[str, Any] = self._kernel.get_parent() or {}
-        except Exception:  # noqa: BLE001 # whatever a kernel does here: then nothing is known
+        except Exception:  # noqa: BLE001 # any error of the kernel means that nothing is known
             return {}
         return request

@@ -1,7 +1,7 @@
 """A headless run of a notebook that lists its refusals: `tract-jupyter verify NOTEBOOK`.
 
-`verify` executes the notebook with nbclient, as any headless runner does. A variable in the environment of the kernel
-names a temporary folder. With it, the kernel opens a copy of the store and reports refusals to a file in the folder.
+`verify` executes the notebook with nbclient, like any headless runner. An environment variable of the kernel names a
+temporary folder. The kernel opens a copy of the store there and reports refusals to a file in it.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _CELL = re.compile(r"ipykernel_\d+")  # in the name that ipykernel gives to the 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A refusal of a headless run, an error that ended it, or a recorded decision that it cannot use.
+    """A refusal of a headless run, the error that ended the run, or a recorded decision that it cannot use.
 
     Attributes:
-        path: of the notebook, or of the lock file.
-        cell: the number of the cell, counted from 1 among all cells; None for a file.
-        line: the line of the cell; None if it is not known.
+        path: the notebook or the lock file.
+        cell: the number of the cell, counted from 1; None for a file.
+        line: the line of the cell; None if it is unknown.
         what: the title of the request.
         why: the reason.
-        kind: `refused`, or `error` for an error that ended the run. For entries of the lock file: `unsigned`, `foreign`
-            or `unused`.
-        identity: of the recorded decision that would answer the request; empty if there was none.
+        kind: `refused`, or `error` if an error ended the run. Entries of the lock file are `unsigned`, `foreign` or
+            `unused`.
+        identity: the identity of the decision that the request needs; empty if there is none.
     """
 
     path: Path
@@ -77,7 +77,7 @@ class KernelReport:
     """The kernel's side of a headless run.
 
     Args:
-        folder: for copies of stores, and for the report.
+        folder: the folder for copies of stores and for the report.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -90,7 +90,7 @@ class KernelReport:
         return cls(Path(folder)) if folder else None
 
     def copy_store(self, place: dict[str, Any]) -> dict[str, Any]:
-        """Return the place of a copy of a store. The first call makes the copy.
+        """Return the place of the copy of a store. The first call makes the copy.
 
         Raises:
             StoreError: the store cannot be copied.
@@ -107,7 +107,7 @@ class KernelReport:
         copy = self._folder / sha256(str(file.absolute()).encode()).hexdigest()[:8] / file.name
         if file.exists() and not copy.exists():
             copy.parent.mkdir(exist_ok=True)
-            # without a WAL nothing writes to the file, and SQLite need not create one beside it
+            # without a WAL there is no writer, and SQLite does not have to create files next to it
             how = "mode=ro" if file.with_name(f"{file.name}-wal").exists() else "mode=ro&immutable=1"
             try:
                 with (
@@ -137,14 +137,14 @@ class ReportedDecisions(RecordedDecisions):
         report.note(lock=str(path))
 
     def take(self, identity: str) -> RecordedDecision | None:
-        """Use up the next decision, and report it."""
+        """Use up the next decision and report it."""
         entry = super().take(identity)
         if entry is not None:
             self._report.note(used=entry.signature)
         return entry
 
     def why_not(self, pending: Pending) -> str:
-        """Report the refusal of a request, and return its reason."""
+        """Report a refused request, and return the reason."""
         why = super().why_not(pending)
         self._report.note(refused=pending.title, why=why, identity=pending.identity, line=_line_of_cell())
         return why
@@ -152,7 +152,7 @@ class ReportedDecisions(RecordedDecisions):
 
 def _line_of_cell() -> int | None:
     """Return the line of the running cell; None if the main thread is not in its code."""
-    frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001 # the only way to another thread
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001 # no public function returns the frame of another thread
     if frame is None:
         return None
     lines = [line for each, line in traceback.walk_stack(frame) if _CELL.search(each.f_code.co_filename)]
@@ -163,14 +163,14 @@ def _line_of_cell() -> int | None:
 
 
 class HeadlessRun:
-    """A run of one notebook in its own kernel.
+    """A run of one notebook in a separate kernel.
 
     Attributes:
-        path: of the notebook.
-        found: its refusals, and the error that ended it.
-        used: the signatures of the recorded decisions that it used.
+        path: the notebook.
+        found: the refusals, and the error that ended the run.
+        used: the signatures of the recorded decisions that the run used.
         lock: the file of recorded decisions; None if no cell used the context.
-        is_complete: True if it came to the last cell.
+        is_complete: True if the last cell ran.
     """
 
     def __init__(self, path: Path) -> None:
@@ -181,7 +181,7 @@ class HeadlessRun:
         self.is_complete = False
 
     def execute(self) -> None:
-        """Run the notebook to its end, or to the first error.
+        """Run the notebook to the end or to the first error.
 
         Raises:
             ContentError: the file is not a notebook, or its kernel is not installed.
@@ -223,7 +223,6 @@ class HeadlessRun:
                 self.found.append(Refusal(self.path, number, None, "the cell fails", why, "error"))
 
     def _read(self, lines: Iterator[str], cell: int, source: str) -> None:
-        """Read what the kernel reported while a cell ran."""
         before = source[: len(source) - len(source.lstrip())].count("\n")  # IPython leaves these lines out
         for told in map(json.loads, lines):
             if "lock" in told:
@@ -234,20 +233,20 @@ class HeadlessRun:
                 what, why, identity = told["refused"], told["why"], told["identity"]
                 line = told["line"] and told["line"] + before
                 refusal = Refusal(self.path, cell, line, what, why, identity=identity)
-                if refusal not in self.found:  # a cell that waits asks again
+                if refusal not in self.found:  # a waiting cell repeats the request
                     self.found.append(refusal)
 
 
 def verify(path: str | Path) -> list[Refusal]:
-    """Run notebooks as a headless runner does (nbclient, papermill, CI), and list what such a run refuses.
+    """Run notebooks like a headless runner (nbclient, papermill, CI), and list the refusals.
 
-    The code of the cells really runs, in the folder of the notebook: files, network and models are used. Only the
-    notebook and its store are copies, which are removed afterwards. A run ends at the first error. Entries of the lock
-    file that you have not signed are listed as `unsigned`, entries of another project or notebook as `foreign`, and
-    entries that a complete run did not use as `unused`.
+    The cells really run, in the folder of the notebook. They use files, the network and models. Only the notebook and
+    its store are temporary copies. A run ends at the first error. Entries of the lock file without your signature are
+    `unsigned`, entries of another project or notebook are `foreign`, and entries that a complete run did not use are
+    `unused`.
 
     Args:
-        path: a notebook, or a folder: then all notebooks below it, without Jupyter's checkpoints.
+        path: a notebook, or a folder with notebooks at any depth. Jupyter's checkpoints are ignored.
 
     Raises:
         ContentError: the notebook does not exist, or the file is not a notebook.
@@ -300,7 +299,7 @@ def load_notebook(path: Path) -> Any:
     """Read a notebook file.
 
     Raises:
-        ContentError: the file does not exist or is not a notebook.
+        ContentError: the file does not exist, or is not a notebook.
     """
     import nbformat
 
@@ -309,7 +308,7 @@ def load_notebook(path: Path) -> Any:
         nbformat.validate(notebook)
     except OSError as error:
         raise ContentError(f"{path} cannot be read: {error.strerror}; check the path") from None
-    except Exception as error:  # noqa: BLE001 # nbformat raises errors of many kinds for a file of another shape
+    except Exception as error:  # noqa: BLE001 # nbformat raises many kinds of errors for invalid files
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ContentError(
             f"{path} is not a notebook that nbformat {nbformat.__version__} can read: {reason:.200}; "

@@ -1,6 +1,6 @@
-"""The line of a magic. Each option is declared once, as an attribute of a class: see `options`.
+"""The line of a magic. Each option is declared once, as an attribute of a class in `options`.
 
-Parsing, the help of `%%magic?` and completion come from the declaration. IPython is not needed to read a line.
+Parsing, the help of `%%magic?` and completion use the declaration. Parsing does not need IPython.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _ARGUMENT: Final = "argument "
 _MISSING: Final = "the following arguments are required: "
 
 Words = Iterable[tuple[str, str]]
-"""Words that complete a line. A front end shows the kind of each word beside it."""
+"""Words that complete a line. A front end shows the kind of each word next to it."""
 
 
 class Option(NamedTuple):
     """The declaration of an option or an argument.
 
     Attributes:
-        flag: as a user types it, such as `--model`; empty for an argument.
-        default: the value if the user gives none; None for an argument that the user must give.
+        flag: the name in the line, such as `--model`; empty for an argument.
+        default: the value if the user gives none; None for a required argument.
         for_parser: the arguments of `ArgumentParser.add_argument`.
         read: converts a value. The message of its `ValueError` describes a valid value, such as `a whole number`.
         choices: returns the possible values.
-        words: returns the words that complete a value, from the notebook's state and the beginning of the value.
+        words: returns the words that complete a value, from the notebook's state and the start of the value.
     """
 
     flag: str
@@ -60,7 +60,7 @@ class Option(NamedTuple):
         return self.takes_value and self.for_parser.get("nargs") != "?"
 
     def complete(self, notebook: NotebookSession, typed: str) -> Words | None:
-        """Return the words that complete a value; None if there are none to offer."""
+        """Return the words that complete a value; None if there are none."""
         if self.choices is not None:
             return [(choice, "value") for choice in self.choices()]
         try:
@@ -76,8 +76,8 @@ def option(
 
     Args:
         flag: such as `--model`.
-        text: for `%%magic?`.
-        metavar: the name of the value in the help. Without it the option takes no value, and is False by default.
+        text: the help in `%%magic?`.
+        metavar: the name of the value in the help. Without it, the option takes no value and is False by default.
         default: the value if the user gives none.
         nargs: `+` for one or more values, `?` for an optional value.
         **more: the other attributes of `Option`.
@@ -91,7 +91,7 @@ def option(
 
 
 def argument(text: str, *, default: Any = None, **more: Any) -> Any:
-    """Declare an attribute as an argument, which is optional if it has a default; `more` goes to `Option`."""
+    """Declare an attribute as an argument. A default makes it optional. `more` goes to `Option`."""
     nargs = None if default is None else "?"
     for_parser = {"help": text, "default": argparse.SUPPRESS, "nargs": nargs}
     return Option("", default, for_parser, **more)
@@ -100,21 +100,23 @@ def argument(text: str, *, default: Any = None, **more: Any) -> Any:
 class MagicOptions:
     """The options of one magic. A subclass declares them with `option` and `argument`; an object has the values.
 
-    These are no dataclasses: nine of them would take a tenth of the extension's loading time.
+    Subclasses are not dataclasses, because nine dataclasses take a tenth of the extension's loading time.
 
     Args:
-        **given: the values; the defaults for the others.
+        **given: the values. Missing ones get their defaults.
 
     Attributes:
-        magic: the magic's name.
-        done: the participle of the magic's verb, such as `sent`, for errors: "Nothing was sent".
-        text_field: the field with the rest of the line, as the user typed it, or the cell. If there is none, the line
-            has only options.
+        magic: the name of the magic.
+        done: the participle of its verb, such as `sent`, for errors: "Nothing was sent".
+        waits: True if IPython has to await the magic.
+        text_field: the field for the cell or for the rest of the line, unchanged. Without it, the line has only
+            options.
     """
 
     magic: ClassVar[str]
     done: ClassVar[str]
     text_field: ClassVar[str] = ""
+    waits: ClassVar[bool] = False
 
     def __init__(self, **given: Any) -> None:
         for name, one in self.declared().items():
@@ -132,11 +134,11 @@ class MagicOptions:
 
     @classmethod
     def parse(cls, line: str, cell: str | None = "", taken: Collection[str] = ()) -> Self:
-        """Return the options of a line; see `MagicLine`.
+        """Parse a line; see `MagicLine` for the arguments.
 
         Raises:
-            OperationError: a quotation mark is not closed, a value is empty or wrong, an option is not known or has no
-                value, a word is too much, or `--out` names no variable.
+            OperationError: an option, a value, a quotation mark or a word is not valid, or `--out` does not name a
+                variable.
         """
         return MagicLine(cls, line, cell, taken).parse()
 
@@ -153,7 +155,7 @@ class MagicOptions:
 
         Args:
             notebook: the state of this kernel.
-            parts: the words of the line, the last one up to the cursor.
+            parts: the words of the line. The last one ends at the cursor.
         """
         *before, typed = parts
         last = next((word for word in reversed(before) if word.startswith("--")), "")
@@ -171,13 +173,13 @@ T = TypeVar("T", bound=MagicOptions)
 
 @dataclass(frozen=True)
 class MagicLine(Generic[T]):
-    """The line of a magic, as a user typed it.
+    """The line of a magic as the user typed it.
 
     Attributes:
-        options: the declaration of the magic's options.
-        line: the text behind the magic's name.
-        cell: the text below; None for a line alone.
-        taken: names that `--out` cannot have.
+        options: the declaration of the options.
+        line: the text after the name of the magic.
+        cell: the text below; None for a line magic.
+        taken: variable names that `--out` cannot replace.
     """
 
     options: type[T]
@@ -191,7 +193,7 @@ class MagicLine(Generic[T]):
         return f"{'%' if self.cell is None else '%%'}{self.options.magic}"
 
     def parse(self) -> T:
-        """Return the options: `MagicOptions.parse`."""
+        """Return the options; see `MagicOptions.parse`."""
         name = self.options.text_field
         if not name:
             return self.options(**dict(self._read(self._parse_words(self._words()))))
@@ -203,7 +205,7 @@ class MagicLine(Generic[T]):
         return self.options(**dict(self._read(given)))
 
     def _words(self) -> list[str]:
-        """Return the words: those in quotation marks are one, without them."""
+        """Return the words. Text in quotation marks is one word."""
         lexer = shlex.shlex(self.line, posix=True, punctuation_chars=False)
         lexer.whitespace_split, lexer.commenters = True, ""
         if os.name == "nt":  # paths are written with it there
@@ -220,7 +222,7 @@ class MagicLine(Generic[T]):
         return words
 
     def _split_options(self) -> tuple[list[str], str]:
-        """Return the options in front of a text, and the text with its quotation marks and apostrophes."""
+        """Return the options before a text, and the text with its quotation marks and apostrophes."""
         words: list[str] = []
         flags, rest = self.options.flags(), self.line.strip()
         while rest.startswith("--"):
@@ -282,14 +284,12 @@ class MagicLine(Generic[T]):
             raise self._refusal(f"--out cannot replace {name!r}, which is not a variable of yours")
 
     def _explain(self, error: str) -> str:
-        """Return a parser's error in words for a user."""
         if error.startswith(_MISSING):
             names = error.removeprefix(_MISSING)
             return f"give the {names}: {self.name} {names.upper()}"
         return error.removeprefix(_ARGUMENT)
 
     def _is_known(self, word: str) -> bool:
-        """Return True if a word is an option, or begins as one."""
         return any(one.startswith(word.partition("=")[0]) for one in self.options.flags())
 
     def _unknown(self, rest: list[str]) -> OperationError:

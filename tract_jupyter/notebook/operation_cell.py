@@ -1,4 +1,4 @@
-"""Cells of `%%tract_operation` and `%%tract_check`: parse, then review, activate or only check them."""
+"""The cells `%%tract_operation` and `%%tract_check`: parse a definition, then review, activate or only check it."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 def define(notebook: NotebookSession, options: OperationOptions, text: str) -> Awaitable[None] | None:
-    """Define an operation from a cell's text.
+    """Define an operation from the text of a cell.
 
     Returns:
-        With `wait`, an awaitable that ends with the decision, and raises an error unless that approves; else None.
+        With `wait`, an awaitable for the decision. It raises an error unless the operation is approved. Else None.
 
     Raises:
-        SpecError: with the line of the cell; nothing was registered.
+        SpecError: the definition is not valid. The error has the line of the cell, and no operation was registered.
     """
     parsed = parse_cell(options.name, text, options.form)
     parsed = parsed.with_options(ask=options.ask, sandbox=options.sandbox)
@@ -52,7 +52,6 @@ def define(notebook: NotebookSession, options: OperationOptions, text: str) -> A
 
 
 def _begin(tract: Tract, parsed: ParsedCell, *, activate: bool) -> PendingActivation | None:
-    """Activate, or propose; return what is left to decide."""
     if _is_active(tract, parsed.spec):
         display(GridView(f"Operation {parsed.spec.name} is already active in exactly this version."))
         return None
@@ -63,7 +62,6 @@ def _begin(tract: Tract, parsed: ParsedCell, *, activate: bool) -> PendingActiva
 
 
 async def _activated_or_stop(pending: Pending | None) -> None:
-    """Wait; a rejection stops "Run All" here rather than at the first use."""
     if pending is not None and (await pending).status is not PendingStatus.APPROVED:
         state = str(pending.status)
         raise shown_above(PendingError(f"{pending.title}: {state}"), state.capitalize())
@@ -75,7 +73,6 @@ def _is_active(tract: Tract, spec: OperationSpec) -> bool:
 
 
 def _activate(tract: Tract, parsed: ParsedCell) -> None:
-    """Activate at once; still show what the analysis finds and what has changed."""
     spec = parsed.spec
     before = tract.operations.registry.get_spec(spec.name)
     tract.operations.activate(spec, replace=True)
@@ -87,7 +84,7 @@ def _activated(parsed: ParsedCell, before: OperationSpec | None, advice: Advice)
     lines = [f"Fire it with %tract_fire {spec.name}, or as tools.fire_{spec.name}(...)."]
     lines += [advice.note] if advice.note else []
     if before is not None:
-        lines += ["It replaces the version that was active:", *spec_diff(before, spec).splitlines()]
+        lines += ["It replaces the active version:", *spec_diff(before, spec).splitlines()]
     grid = Grid(
         ("Line", "Level", "Rule", "Code", "Finding"),
         tuple(_finding_rows(parsed, advice)),
@@ -98,7 +95,6 @@ def _activated(parsed: ParsedCell, before: OperationSpec | None, advice: Advice)
 
 
 def _finding_rows(parsed: ParsedCell, advice: Advice) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each rule that found something in an action, the worst first, with lines of the cell, if any."""
     for name, action in parsed.spec.actions.items():
         before = parsed.first_lines.get(name, 1) - 1
         for rule in by_rule(advice.analyzer.analyze(action.code).findings):
@@ -112,17 +108,13 @@ _TITLE = "Checked, not run"
 
 
 class Checker:
-    """Analyses cells, knowing the names of those that ran in this kernel.
-
-    Args:
-        notebook: the state of this kernel.
-    """
+    """Analyses cells. It knows the names of the cells that ran in this kernel."""
 
     def __init__(self, notebook: NotebookSession) -> None:
         self._notebook = notebook
 
     def check(self, code: str, mode: SandboxMode | None = None) -> CheckView:
-        """Analyse code; with a mode, say whether that would block it."""
+        """Analyse code. With a mode, also report if the mode would block the code."""
         advice = self._notebook.advice
         try:
             parts = _definition_parts(code, advice)
@@ -137,7 +129,7 @@ class Checker:
 
 @dataclass(frozen=True)
 class CheckedCode:
-    """A piece of code, and what was found in it."""
+    """A piece of code with its analysis."""
 
     title: str
     code: str
@@ -145,13 +137,13 @@ class CheckedCode:
 
     @property
     def block(self) -> CodeBlock:
-        """The code with its findings, to be shown."""
+        """The code with its findings, for display."""
         return CodeBlock(self.title, self.code, self.result.findings)
 
 
 @dataclass(frozen=True)
 class CheckView(View):
-    """The findings in code that did not run: in all of it, or in the actions it defines; or why it defines nothing."""
+    """The findings in code that did not run, or the reason why a definition is not valid."""
 
     parts: tuple[CheckedCode, ...]
     note: str
@@ -159,7 +151,7 @@ class CheckView(View):
     problem: str = ""
 
     def to_html(self) -> Html:
-        """Return the verdict, and the code with its findings if there are any."""
+        """Return the verdict, and the code if it has findings."""
         lines = (element("p", line) for line in self._lines())
         code = map(code_html, self._blocks())
         title = element("p", element("b", _TITLE))
@@ -187,13 +179,6 @@ class CheckView(View):
 
 
 def _definition_parts(cell: str, advice: Advice) -> tuple[CheckedCode, ...] | None:
-    """Analyse the actions that a `%%tract_operation` cell defines; return None for any other cell.
-
-    In a Python body lines and columns are those of the cell, else those of the action's code.
-
-    Raises:
-        OperationError: it defines nothing; the message says why.
-    """
     definition = _definition_in(cell)
     if definition is None:
         return None
@@ -215,11 +200,6 @@ def _definition_parts(cell: str, advice: Advice) -> tuple[CheckedCode, ...] | No
 
 
 def _definition_in(cell: str) -> tuple[int, ParsedCell] | None:
-    """Return the number of lines before a `%%tract_operation` line, and its definition; None for another cell.
-
-    Raises:
-        OperationError: the line or the definition is not valid.
-    """
     name = "%%tract_operation"
     lines = cell.splitlines(keepends=True)
     before = next((number for number, line in enumerate(lines) if line.strip()), 0)
@@ -228,13 +208,12 @@ def _definition_in(cell: str) -> tuple[int, ParsedCell] | None:
     if header.split()[:1] != [name] or header.rstrip().endswith("?"):
         return None
     options = OperationOptions.parse(header.strip().removeprefix(name))
-    # an empty first line, as in the magic: line numbers are then those of the cell
+    # an empty first line, so line numbers refer to the cell
     parsed = parse_cell(options.name, "\n" + "".join(body), options.form)
     return before, parsed.with_options(ask=options.ask, sandbox=options.sandbox)
 
 
 def _in_cell(part: CheckedCode, cell: str, first: int) -> AnalysisResult:
-    """Return the findings about an action's code where it stands in the cell, indented."""
     lines, cell_lines = split_lines(part.code), split_lines(cell)
 
     def place(line: int, column: int) -> tuple[int, int]:

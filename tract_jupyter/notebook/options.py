@@ -1,6 +1,6 @@
-"""The options of all magics: each is declared here, and nowhere else.
+"""The options of all magics. Each is declared only here.
 
-Parsing, `%%magic?` and completion come from these classes; see `magic_line`.
+Parsing, `%%magic?` and completion use these classes; see `magic_line`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.session import NotebookSession
 
 CHAT_PROFILES: Final = ("self", "supervisor", "agents", "full")
-"""The tool profiles that a chat can name; the first one is the default."""
+"""The tool profiles of a chat. The first one is the default."""
 ORCHESTRATOR_PROFILES: Final = ("self", "supervisor", "full", "code")
-"""The tool profiles that an orchestrator's run can name."""
+"""The tool profiles of an orchestrator's run."""
 BUDGET_LIMITS: Final = ("steps", "calls", "tokens", "usd", "seconds")
-"""The limits that an agent's budget can name."""
+"""The limits of an agent's budget."""
 
 
 # --- values
@@ -34,7 +34,7 @@ BUDGET_LIMITS: Final = ("steps", "calls", "tokens", "usd", "seconds")
 def _reading(
     what: str, kind: type[int | float] = int, least: float = -inf, most: float = inf
 ) -> Callable[[str], float]:
-    """Return a function that reads a number; `what` describes it."""
+    """Return a function that reads a number; `what` describes a valid one."""
 
     def read(text: str) -> float:
         try:
@@ -49,7 +49,6 @@ def _reading(
 
 
 def _read_unquoted(text: str) -> str:
-    """Return a text without the quotation marks around it."""
     text = text.strip()
     is_quoted = len(text) > 1 and text[0] in "\"'" and text[-1] == text[0]
     return text[1:-1].strip() if is_quoted else text
@@ -71,7 +70,7 @@ def _tool_profile(name: str, profiles: tuple[str, ...]) -> Any:
     def read(text: str) -> str:
         if text not in profiles:
             raise OperationError(
-                f"there is no tool profile {text[:40]!r}.{nearest(text, profiles)} There are {', '.join(profiles)}"
+                f"no tool profile {text[:40]!r}.{nearest(text, profiles)} The profiles are {', '.join(profiles)}"
             )
         return text
 
@@ -128,7 +127,7 @@ class OperationOptions(MagicOptions):
     json: bool = option("--json", "Read the body as JSON.")
     yaml: bool = option("--yaml", "Read the body as YAML.")
     activate: bool = option("--activate", "Activate your own code without a review panel.")
-    ask: bool = option("--ask", "Ask a person whenever it is fired and no handler decides.")
+    ask: bool = option("--ask", "Ask the user at each firing that no handler decides.")
     sandbox: bool = option("--sandbox", "Run its actions in the sandbox (isolation: sandbox).")
     wait: bool = option("--wait", "Wait in this cell until it is activated or rejected.")
 
@@ -142,28 +141,30 @@ class ScriptOptions(MagicOptions):
     """The options of `%%tract_script`."""
 
     magic: ClassVar = "tract_script"
+    waits: ClassVar = True
     done: ClassVar = "run"
 
-    sandbox: bool = option("--sandbox", "Run it in a process that has tools and nothing else.")
+    sandbox: bool = option("--sandbox", "Run it in a separate process that has only tools.")
     notebook_id: str | None = option(
         "--notebook", "Keep variables in a script notebook, not in your namespace.", "ID"
     )
-    fresh: bool = option("--fresh", "Forget that script notebook's variables first.")
-    anew: bool = option("--anew", "Make all calls again, also those that an incomplete run has made.")
+    fresh: bool = option("--fresh", "Delete the variables of that script notebook first.")
+    anew: bool = option("--anew", "Repeat all calls, also completed calls of an incomplete run.")
     timeout: float | None = option(
-        "--timeout", "How long it may run; waiting for you does not count.", "SECONDS",
+        "--timeout", "The time limit. Waiting for you does not count.", "SECONDS",
         read=_reading("a number of seconds", float),
     )  # fmt: skip
     calls: int | None = option(
-        "--calls", "How many tool calls it may make.", "N", read=_reading("a whole number")
+        "--calls", "The maximum number of tool calls.", "N", read=_reading("a whole number")
     )
     out: str = _out("the result (outputs, calls, tokens saved)")
 
 
 class RunCellOptions(MagicOptions):
-    """The options of `%%tract_run`. None stands for the active profile and the default model."""
+    """The options of `%%tract_run`. None means the active profile or the default model."""
 
     magic: ClassVar = "tract_run"
+    waits: ClassVar = True
     done: ClassVar = "sent"
 
     profile: str | None = option(
@@ -181,13 +182,13 @@ class ProfileOptions(MagicOptions):
     magic: ClassVar = "tract_profile"
     done: ClassVar = "saved"
 
-    name: str = argument("The profile's name; one of that name is replaced.")
-    activate: bool = option("--activate", "Have runs use it from now on.")
+    name: str = argument("The name of the profile. An existing one is replaced.")
+    activate: bool = option("--activate", "Use it for runs from now on.")
     check: bool = option("--check", "Only report the problems of the profile; save nothing.")
 
 
 class AgentOptions(MagicOptions):
-    """The options of `%%tract_agent`; None if the line does not have one."""
+    """The options of `%%tract_agent`; None for options that the line omits."""
 
     magic: ClassVar = "tract_agent"
     done: ClassVar = "defined"
@@ -217,7 +218,7 @@ class AgentOptions(MagicOptions):
 
     @property
     def given(self) -> list[str]:
-        """The options that describe the agent."""
+        """The options of the line that describe the agent."""
         names = ("tools", "toolsets", "model", "description", "budget")
         return [f"--{name}" for name in names if getattr(self, name) is not None]
 
@@ -226,35 +227,36 @@ class ChatOptions(MagicOptions):
     """The options of `%%tract_chat`."""
 
     magic: ClassVar = "tract_chat"
+    waits: ClassVar = True
     done: ClassVar = "sent"
 
     model: str | None = option(
         "--model", "The model to ask: PROVIDER/NAME, or another model of the same provider.", "NAME"
     )
     profile: str | None = _tool_profile("; self if left out", CHAT_PROFILES)
-    direct: bool = option("--direct", "The model calls tools itself, instead of writing scripts that do.")
-    plan: bool = option("--plan", "The model has no tools, and says what it would do. Nothing runs.")
+    direct: bool = option("--direct", "The model calls tools directly instead of writing scripts.")
+    plan: bool = option("--plan", "The model has no tools and only describes a plan.")
     cells: tuple[str, ...] = option(
         "--cells",
-        "Send cells along, with their outputs and tracebacks: 3 for the last three, [4] for In [4], [4-6].",
+        "Attach cells with their outputs and tracebacks: 3 for the last three, [4] for In [4], [4-6].",
         "N", nargs="+", default=(),
     )  # fmt: skip
     error: bool = option(
         "--error",
-        "Send the last cell that failed along, with its traceback. An empty cell asks for an explanation.",
+        "Attach the last failed cell with its traceback. An empty cell asks for an explanation.",
     )
     variables: tuple[str, ...] = option(
-        "--vars", "Send variables along: of a table its columns and first rows.",
+        "--vars", "Attach variables. A table is attached as columns and first rows.",
         "NAME", nargs="+", default=(), words=_list_variables,
     )  # fmt: skip
     files: tuple[str, ...] = option(
-        "--files", "Send files of this folder along: text, images, PDF.", "PATH", nargs="+", default=(),
+        "--files", "Attach files of this folder: text, images, PDF.", "PATH", nargs="+", default=(),
     )  # fmt: skip
     send_anyway: bool = option(
         "--send-anyway", "Send texts that may hold a secret, such as a password. A key is never sent."
     )
     retry: bool = option(
-        "--retry", "Ask the last message again, or resume an unfinished turn; leave the cell empty."
+        "--retry", "Repeat the last message, or resume an unfinished turn. Leave the cell empty."
     )
     out: str = _out("the response", "; its `text` is the reply")
 
@@ -263,6 +265,7 @@ class ProposeOptions(MagicOptions):
     """The options of `%tract_propose`."""
 
     magic: ClassVar = "tract_propose"
+    waits: ClassVar = True
     text_field: ClassVar = "text"
     done: ClassVar = "sent"
 
@@ -270,18 +273,19 @@ class ProposeOptions(MagicOptions):
     template: bool = option("--template", "Make a cell to write the operation yourself.")
     model: str | None = option("--model", "The model to ask.", "NAME")
     tries: int = option(
-        "--tries", "How often the model may try each version (3).", "N", default=3, read=_read_tries
+        "--tries", "The maximum number of tries for each version (3).", "N", default=3, read=_read_tries
     )  # fmt: skip
     versions: int = option(
-        "--versions", "How many versions you are shown at most (3).", "N", default=3, read=_read_tries,
+        "--versions", "The maximum number of versions for your review (3).", "N", default=3, read=_read_tries,
     )  # fmt: skip
     out: str = _out("the result")
 
 
 class OrchestrateOptions(MagicOptions):
-    """The options of `%tract_orchestrate`. None stands for the orchestrator's own setting."""
+    """The options of `%tract_orchestrate`. None means the orchestrator's setting."""
 
     magic: ClassVar = "tract_orchestrate"
+    waits: ClassVar = True
     text_field: ClassVar = "reason"
     done: ClassVar = "sent"
 
@@ -291,7 +295,7 @@ class OrchestrateOptions(MagicOptions):
         read=AutonomyLevel, choices=lambda: [level.value for level in AutonomyLevel],
     )  # fmt: skip
     steps: int | None = option(
-        "--steps", "How many calls the model may make.", "N",
+        "--steps", "The maximum number of calls of the model.", "N",
         read=_reading("a number of calls from 1 to 1,000", least=1, most=1_000),
     )  # fmt: skip
     model: str | None = option("--model", "The model to ask.", "NAME")
@@ -312,7 +316,7 @@ class CheckOptions(MagicOptions):
     code: str = argument("The code.", default="")
     strict: bool = option("--strict", "The same as --mode strict.")
     mode: SandboxMode | None = option(
-        "--mode", "Also say if this mode would block the code: disabled, warn, block_critical or strict.", "MODE",
+        "--mode", "Also report if this mode would block the code: disabled, warn, block_critical or strict.", "MODE",
         read=_read_mode, choices=_list_modes,
     )  # fmt: skip
 
@@ -329,4 +333,4 @@ ALL_OPTIONS: Final[dict[str, type[MagicOptions]]] = {
         OrchestrateOptions, CheckOptions,
     )
 }  # fmt: skip
-"""The options of each magic, by its name."""
+"""The options of each magic by its name."""

@@ -1,6 +1,6 @@
-"""The `%%tract_profile` cell: a profile of a run as YAML, checked by its lines, and completed while it is typed.
+"""The `%%tract_profile` cell: the profile of a run as YAML, with errors by line, and completion.
 
-Nothing of it is executed, and no model is asked.
+No code of the cell runs, and no model is asked.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.profile import OperationProfile
 
 PROFILE_KEYS = ("description", "enabled", "execution_mode", "session_id", "operations")
-_STEP = 10  # between the orders of operations that name none
+_STEP = 10  # the difference of default orders
 _WHERE = re.compile(r"operation '(?P<id>[^']*)'(?:, (?:(?:params|config)\.)?(?P<field>\w+))?")
-_TYPED = {  # what a field of an operation is typed as
+_TYPED = {  # the names of fields in the cell
     "depends_on": ("after", "only_if"), "run_conditions": ("only_if",), "hooks": ("when",), "artifact": ("tag", "into"),
     "template": ("text",), "prompt": ("text",), "output_contract": ("outputs",),
 }  # fmt: skip
@@ -36,31 +36,31 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ProfileCell:
-    """The body of a cell: what it says, and on which line of the cell each key stands."""
+    """The parsed body of a cell, and the line of each key."""
 
     data: dict[str, Any]
     lines: Mapping[_Path, int]
 
     @classmethod
     def parse(cls, body: str) -> ProfileCell:
-        """Read YAML; the line of the magic is line 1.
+        """Read YAML. The line of the magic is line 1.
 
         Raises:
-            SpecError: it cannot be read, or is not an object; with the line.
+            SpecError: the YAML is not valid, or is not a mapping. The error has the line.
         """
         text = "\n" + body
         data = parse_yaml(text, "description and operations")
         return cls(data, dict(_key_lines(yaml.compose(text, Loader=yaml.SafeLoader), ())))
 
     def profile(self, name: str, functions: Collection[str]) -> OperationProfile:
-        """Return the profile, checked.
+        """Return the checked profile.
 
         Args:
-            name: of the profile.
-            functions: those that operations of kind `compute` may call.
+            name: the name of the profile.
+            functions: the functions that operations of kind `compute` may call.
 
         Raises:
-            OperationError: with all that is wrong, and the line of each.
+            OperationError: the profile is not valid. The message lists all problems with their lines.
         """
         from tract_jupyter.runs.profile import OperationProfile
 
@@ -68,7 +68,7 @@ class ProfileCell:
         given = self.data.get("operations") or {}
         if not isinstance(given, dict):
             self._refuse(
-                [(("operations",), "operations are given by their names: NAME: {kind: ..., text: ...}")]
+                [(("operations",), "operations must be a mapping of names: NAME: {kind: ..., text: ...}")]
             )
         operations, found = [], []
         for place, (key, fields) in enumerate(given.items(), 1):
@@ -81,10 +81,10 @@ class ProfileCell:
         return self.placed(lambda: OperationProfile.of(name, operations, **fields))
 
     def placed(self, make: Callable[[], T]) -> T:
-        """Return what a function gives, which may find the profile wrong.
+        """Call a function that may reject the profile, and return its result.
 
         Raises:
-            OperationError: it did; with the lines.
+            OperationError: the function rejected the profile. The message has the lines.
         """
         try:
             return make()
@@ -132,14 +132,13 @@ class ProfileCell:
         ]
 
     def _of(self, error: ProfileError) -> list[tuple[_Path, str]]:
-        """Return the problems of an error with the places of the cell that they are about."""
         found = []
         for _, where, message in error.problems:
             found.append((self._path(where, message), f"{where}: {message}" if where else message))
         return found
 
     def _path(self, where: str, message: str) -> _Path:
-        """Return where in the cell that stands which a problem is about."""
+        """Return the path of the key that a problem is about."""
         match = _WHERE.search(where)
         if match is None:
             return ()
@@ -154,7 +153,7 @@ class ProfileCell:
         raise OperationError("\n".join(f"line {line}: {message}" for line, message in dict.fromkeys(told)))
 
     def _line(self, path: _Path) -> int:
-        """Return the line of a key, or of what it stands in."""
+        """Return the line of a key, or the line of its closest parent."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
@@ -176,11 +175,12 @@ def _snake(name: str) -> str:
 def save_profile(
     notebook: NotebookSession, name: str, body: str, *, activate: bool, check: bool
 ) -> ProfileView:
-    """Check a profile and keep it, unless it is only to be checked; return its view.
+    """Check a profile, save it unless `check` is true, and return its view.
 
     Raises:
-        OperationError: with all that is wrong, and the line of each; nothing was saved.
-        TractError: it cannot be stored.
+        OperationError: the profile is not valid. The message lists all problems with their lines, and nothing was
+            saved.
+        TractError: the profile cannot be stored.
     """
     from tract_jupyter.notebook.commands.profiles import saved_view, unsaved_view
     from tract_jupyter.runs import FUNCTIONS
@@ -189,13 +189,9 @@ def save_profile(
     cell = ProfileCell.parse(body)
     profile = cell.profile(name, {**FUNCTIONS, **tract.functions})
     if check:
-        return unsaved_view(profile, "It can be saved: nothing is wrong with it. Nothing was saved.")
+        return unsaved_view(profile, "The profile is valid. Nothing was saved.")
     cell.placed(lambda: tract.profiles.save(profile, activate=activate))
-    said = (
-        "Saved, and used by runs from now on."
-        if activate
-        else f"Saved. %tract profile {name} --activate uses it."
-    )
+    said = "Saved and active." if activate else f"Saved. %tract profile {name} --activate uses it."
     return saved_view(tract, name, said)
 
 
@@ -203,11 +199,11 @@ def save_profile(
 
 
 def body_words(notebook: NotebookSession, above: list[str], line: str) -> list[tuple[str, str]]:
-    """Return what may follow in a line of the cell, and what each word is.
+    """Return the words that may follow in a line of the cell, each with its kind.
 
     Args:
         notebook: the state of this kernel.
-        above: the lines before, without that of the magic.
+        above: the lines before, without the line of the magic.
         line: the line up to the cursor.
     """
     key, colon, _ = line.partition(":")
@@ -227,7 +223,7 @@ def body_words(notebook: NotebookSession, above: list[str], line: str) -> list[t
 
 
 def _siblings(above: list[str], depth: int) -> tuple[dict[str, str], bool]:
-    """Return the fields that stand above in the same operation, and whether the line is one of an operation at all."""
+    """Return the fields above in the same operation, and True if the line belongs to an operation."""
     found: dict[str, str] = {}
     for one in reversed(above):
         if not one.strip():

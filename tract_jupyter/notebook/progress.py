@@ -1,12 +1,11 @@
-"""A bar for what takes longer than a second: in the cell or on the terminal, and gone when it is done.
+"""A progress bar for work of more than a second, in the cell or on the terminal. It disappears at the end.
 
-Without an observer it shows nothing. Packages report what they do by `working` of `tract_jupyter.models`.
+Without an observer, nothing is shown. Packages report their work with `working` of `tract_jupyter.models`.
 """
 
 from __future__ import annotations
 
 import contextvars
-import secrets
 import sys
 import threading
 import time
@@ -28,72 +27,66 @@ _is_inner: contextvars.ContextVar[bool] = contextvars.ContextVar("is_inner", def
 
 
 class ProgressPlace(Protocol):
-    """Where a bar is drawn."""
+    """A place where a bar is drawn."""
 
     def draw(self, work: Work, seconds: float) -> None:
-        """Show how far the work is, in the place of what was shown before."""
+        """Show the progress in place of the previous drawing."""
         ...
 
     def clear(self) -> None:
-        """Leave nothing of it."""
+        """Remove the bar."""
         ...
 
 
 class InCell:
-    """An output of the cell, which ends empty: a saved notebook keeps nothing of it."""
+    """An output of the cell. It ends empty, so a saved notebook has no trace of it."""
 
     def __init__(self) -> None:
-        self._display_id = ""
+        from tract_jupyter.notebook.output import CellOutput
+
+        self._output = CellOutput()
 
     def draw(self, work: Work, seconds: float) -> None:
-        """Show it for the first time, or bring it up to date."""
-        from IPython.display import display, update_display
-
+        """Show the bar, or update it."""
         bundle = {"text/html": str(progress_html(work, seconds)), "text/plain": progress_text(work, seconds)}
-        if self._display_id:
-            update_display(bundle, raw=True, display_id=self._display_id)
-        else:
-            self._display_id = secrets.token_hex(16)
-            display(bundle, raw=True, display_id=self._display_id)
+        self._output.put(bundle, raw=True)
 
     def clear(self) -> None:
         """Empty the output."""
-        from IPython.display import update_display
-
-        update_display({"text/html": "", "text/plain": ""}, raw=True, display_id=self._display_id)
+        self._output.put({"text/html": "", "text/plain": ""}, raw=True)
 
 
 class OnTerminal:
-    """A line of the terminal, on stderr, which is wiped at the end."""
+    """A line of the terminal on stderr. It is erased at the end."""
 
     def draw(self, work: Work, seconds: float) -> None:
-        """Write it over what was there."""
+        """Overwrite the line."""
         sys.stderr.write(f"\r\x1b[2K{progress_text(work, seconds)}")
         sys.stderr.flush()
 
     def clear(self) -> None:
-        """Wipe the line."""
+        """Erase the line."""
         sys.stderr.write("\r\x1b[2K")
         sys.stderr.flush()
 
 
 def progress_place(front_end: FrontEnd) -> ProgressPlace | None:
-    """Return where a bar is seen by somebody now; None if nobody looks on."""
+    """Return the place where a user can see a bar now; None without a user."""
     if front_end.has_kernel:
         return None if front_end.is_headless else InCell()
     return on_terminal()
 
 
 def on_terminal() -> ProgressPlace | None:
-    """Return the terminal that errors go to; None if they go elsewhere."""
+    """Return the terminal of stderr; None if stderr is not a terminal."""
     return OnTerminal() if sys.stderr is not None and sys.stderr.isatty() else None
 
 
 class ProgressBars:
-    """Shows the work of this process, an observer of it. Work within other work is a part of that, and not shown.
+    """An observer that shows the work of this process. Nested work belongs to the outer work and is not shown.
 
     Args:
-        place: gives where a bar is to be drawn now; None for nowhere.
+        place: returns the place for a bar now, or None.
         after: seconds until a bar appears.
         every: seconds between two drawings.
     """
@@ -107,7 +100,7 @@ class ProgressBars:
 
     @contextmanager
     def __call__(self, work: Work) -> Iterator[None]:
-        """Show a piece of work as long as it goes on, from a second on."""
+        """Show a piece of work during a `with` block, after the first second."""
         place = None if _is_inner.get() else self._place()
         if place is None:
             yield
@@ -123,13 +116,13 @@ class ProgressBars:
 
 
 class _Bar:
-    """A bar on display. It is drawn by timers: who works may be in the middle of one long step."""
+    """A bar on display. Timers draw it, because the working thread may be busy with one long step."""
 
     def __init__(self, work: Work, place: ProgressPlace, every: float) -> None:
         self._work, self._place, self._every = work, place, every
         self._began = time.monotonic()
         self._lock = threading.Lock()
-        self._context = contextvars.copy_context()  # what it displays belongs to the cell
+        self._context = contextvars.copy_context()  # its displays belong to the cell
         self._timer: threading.Timer | None = None
         self._is_drawn = self._has_ended = False
 
@@ -156,7 +149,7 @@ class _Bar:
 
 
 def progress_text(work: Work, seconds: float) -> str:
-    """Return a line with a bar of characters, where it is known how long that is."""
+    """Return a line, with a bar of characters if the amount of work is known."""
     told = f"{seconds:.0f} s"
     if not work.total:
         return f"{work.what} … {told}"
@@ -165,7 +158,7 @@ def progress_text(work: Work, seconds: float) -> str:
 
 
 def progress_html(work: Work, seconds: float) -> Html:
-    """Return the same as a part of a page."""
+    """Return the same as HTML."""
     from tract_jupyter.notebook.views import rows
     from tract_jupyter.notebook.views.styles import styled
 

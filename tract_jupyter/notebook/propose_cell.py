@@ -1,20 +1,18 @@
-"""`%tract_propose`: a model writes an operation, which is read in a panel and activated, or sent back with a reason."""
+"""`%tract_propose`: a model writes an operation. The user activates it in a panel, or sends it back with a reason."""
 
 from __future__ import annotations
 
 import asyncio
-import secrets
 import sys
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from IPython.display import display, update_display
-
 from tract_jupyter.concurrency import BY_PERSON, StopSignal, Worker
 from tract_jupyter.exceptions import OperationError, in_one_line
 from tract_jupyter.llm import HOW_TO_CHOOSE
 from tract_jupyter.models import PendingStatus, counted, one_line, printable
+from tract_jupyter.notebook.output import CellOutput
 from tract_jupyter.notebook.script_cell import QUEUED, shown_above
 from tract_jupyter.notebook.views import rows
 from tract_jupyter.notebook.views.html import View, element, table
@@ -35,15 +33,15 @@ STOPPED: Final = "stopped by the person"
 
 
 def check_text(options: ProposeOptions) -> None:
-    """Check that there is a text, or that none is needed.
+    """Check that there is a text, unless a template is requested.
 
     Raises:
         OperationError: there is no text. Nothing was sent.
     """
     if not options.text and not options.template:
         raise _refusal(
-            'say what the operation is to do: %tract_propose "check that every citation survives"; '
-            "--template gives a cell to write one yourself"
+            'describe the operation: %tract_propose "check that every citation survives". '
+            "Or use --template to write one yourself"
         )
 
 
@@ -52,11 +50,11 @@ def _refusal(why: str) -> OperationError:
 
 
 async def propose(notebook: NotebookSession, options: ProposeOptions) -> None:
-    """Have an operation written, and show how it goes; or give the template.
+    """Ask the model for an operation and show the progress; or insert the template.
 
     Raises:
         TractError: nothing was sent.
-        OperationError: there is no operation; the display shows why.
+        OperationError: no operation was activated; the display shows the reason.
     """
     if options.template:
         _give_template(notebook, options.text)
@@ -106,8 +104,8 @@ async def _ended(
 async def _result(
     notebook: NotebookSession, work: Callable[[], WrittenOperation], shown: _Shown, stop: StopSignal
 ) -> WrittenOperation:
-    """Carry it out, in a thread of its own where the cell can await it."""
-    if not notebook.front_end.has_kernel:  # its prompts, and Ctrl-C, belong to the main thread
+    """Do the work, in a separate thread if the cell can await it."""
+    if not notebook.front_end.has_kernel:  # prompts and Ctrl-C belong to the main thread
         return work()
     worker = Worker(work, "tract-propose")
     try:
@@ -121,7 +119,7 @@ async def _result(
 
 
 def _give_template(notebook: NotebookSession, text: str) -> None:
-    """Put the template into the next cell or prompt; print it where there is none."""
+    """Put the template into the next cell or prompt; print it if there is none."""
     template = operation_template(text)
     front_end = notebook.front_end
     if front_end.takes_input:
@@ -135,17 +133,17 @@ def _give_template(notebook: NotebookSession, text: str) -> None:
 
 @dataclass
 class WritingProgress(View):
-    """How the writing of an operation stands: a line, which unfolds to what was refused and rejected.
+    """The progress of writing an operation: a line that unfolds to the refused and rejected attempts.
 
     Attributes:
-        text: what was asked for.
-        number: of the request; 0 before the first one.
-        version: that is written, or on display.
-        state: `run` while the model writes, `wait` while a person reads, `done`, `no` or `stop` at the end.
-        characters: of the reply so far.
-        note: how it ended.
-        name: of the operation, at the end.
-        tokens: of all requests; None while nobody knows.
+        text: the task.
+        number: the number of the request; 0 before the first one.
+        version: the version that the model writes or the user reads.
+        state: `run` while the model writes, `wait` while the user reads; `done`, `no` or `stop` at the end.
+        characters: the length of the reply so far.
+        note: the outcome.
+        name: the name of the operation, at the end.
+        tokens: the tokens of all requests; None if unknown.
         attempts: the replies that were refused or rejected.
     """
 
@@ -173,7 +171,7 @@ class WritingProgress(View):
         return output_html(element("div", inner, class_="list", **named))
 
     def _attempts_html(self) -> HtmlPart:
-        attempts = table(map(self._told, self.attempts), ("Request", "", "What the model was told"))
+        attempts = table(map(self._told, self.attempts), ("Request", "", "Reply to the model"))
         return element("p", self.text), attempts
 
     def to_text(self) -> str:
@@ -205,59 +203,59 @@ class WritingProgress(View):
 
 
 class _Shown:
-    """Shows the progress: in an output that is brought up to date, or line by line at a terminal."""
+    """Shows the progress in an output that is updated, or line by line in a terminal."""
 
     def __init__(self, notebook: NotebookSession, progress: WritingProgress) -> None:
         self._progress = progress
         self._has_kernel = notebook.front_end.has_kernel
-        self._display_id = secrets.token_hex(16)
+        self._output = CellOutput()
         self._drawn = ""
         self.is_up = False
 
-    # --- as `operations.WritingObserver`; called in the thread that has it written
+    # --- as `operations.WritingObserver`; called in the worker thread
 
     def asking(self, number: int, version: int) -> None:
-        """Tell which request it is."""
+        """Show the number of the request."""
         self._progress.number, self._progress.version = number, version
         self._progress.state, self._progress.characters = "run", 0
         self._say(f"Asking the model for version {version}, request {number} …")
 
     def writing(self, characters: int) -> None:
-        """Tell how much has come."""
+        """Show the length of the reply."""
         self._progress.characters = characters
 
     def refused(self, attempt: WritingAttempt) -> None:
-        """Tell what was wrong."""
+        """Show the problem of an attempt."""
         self._progress.attempts.append(attempt)
-        self._say(f"Refused before you were asked: {one_line(attempt.problem, _LINE)}")
+        self._say(f"Refused before your review: {one_line(attempt.problem, _LINE)}")
 
     def shown(self, attempt: WritingAttempt) -> None:
-        """Tell that a person is asked."""
+        """Show that the user has to decide."""
         self._progress.state, self._progress.version = "wait", attempt.version or 1
 
     def decided(self, attempt: WritingAttempt) -> None:
-        """Tell what they said."""
+        """Keep an attempt that the user did not approve."""
         if attempt.pending is not None and attempt.pending.status is not PendingStatus.APPROVED:
             self._progress.attempts.append(attempt)
 
     # ---
 
     def begin(self) -> None:
-        """Put it up."""
+        """Display the progress."""
         self.is_up = True
         if self._has_kernel:
             self._drawn = self._progress.to_text()
-            display(self._progress, display_id=self._display_id)
+            self._output.put(self._progress)
 
     def beat(self) -> None:
-        """Bring it up to date; called in the cell's thread."""
+        """Update the display. Called in the thread of the cell."""
         text = self._progress.to_text()
         if self.is_up and self._has_kernel and text != self._drawn:
             self._drawn = text
-            update_display(self._progress, display_id=self._display_id)
+            self._output.put(self._progress)
 
     def end(self, note: str, written: WrittenOperation | None = None) -> None:
-        """Show how it ended."""
+        """Show the outcome."""
         if not self.is_up:
             return
         self._progress.note = note

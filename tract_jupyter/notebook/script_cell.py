@@ -1,18 +1,18 @@
-"""The `%%tract_script` cell: run a script in a worker thread, while the cell awaits and panels work."""
+"""The `%%tract_script` cell: run a script in a worker thread, while the cell awaits it and panels work."""
 
 from __future__ import annotations
 
 import asyncio
-import secrets
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from IPython.display import display, update_display
+from IPython.display import display
 
 from tract_jupyter.concurrency import Worker
 from tract_jupyter.exceptions import OperationError, in_one_line
 from tract_jupyter.models import counted
+from tract_jupyter.notebook.output import CellOutput
 from tract_jupyter.notebook.views.html import Grid, GridView
 from tract_jupyter.review import current_sink, findings_text, real_stream
 
@@ -36,7 +36,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 def shown_above(error: E, state: str = "Failed") -> E:
-    """Return an error that the cell's display shows already. IPython adds one line, and the queued cells do not run."""
+    """Reduce an error that the display shows already to one line. IPython then also cancels the queued cells."""
     in_one_line(error, f"{state}: see above. Queued cells did not run.")
     return error
 
@@ -53,29 +53,23 @@ _MOST_FAILURES = 10
 
 
 class LiveView:
-    """The counter of a running script: put up once there is something to tell, and replaced at the end."""
+    """The counter of a running script. The result replaces it."""
 
     def __init__(self, run: ScriptRun) -> None:
         self._run = run
         self._shown = ""
-        self._display_id = secrets.token_hex(16)
+        self._output = CellOutput()
 
     def refresh(self) -> None:
-        """Show how it stands."""
+        """Show the current state."""
         text = _progress(self._run)
         if text != self._shown:
-            self._put(GridView(text))
+            self._output.put(GridView(text))
             self._shown = text
 
     def end(self, view: ResultView) -> None:
-        """Show what came of it instead."""
-        self._put(view)
-
-    def _put(self, view: GridView | ResultView) -> None:
-        if self._shown:
-            update_display(view, display_id=self._display_id)
-        else:
-            display(view, display_id=self._display_id)
+        """Show the result instead."""
+        self._output.put(view)
 
 
 def _progress(run: ScriptRun) -> str:
@@ -91,7 +85,7 @@ def _progress(run: ScriptRun) -> str:
 
 @dataclass(frozen=True)
 class ResultView:
-    """The result of a script, with what the analysis says about it."""
+    """The result of a script with the note of the analysis."""
 
     result: ScriptResult
     note: str = ""
@@ -140,7 +134,7 @@ def _failures(calls: tuple[ScriptCall, ...]) -> Iterator[tuple[str, ...]]:
 
 
 QUEUED: Final = "Stopped. Queued cells did not run."
-"""The text of a stopped cell instead of a traceback: its display names the stopped turn."""
+"""The text of a stopped cell instead of a traceback. Its display names the stopped turn."""
 _REFRESHED_EVERY = 10  # heartbeats
 
 
@@ -152,17 +146,15 @@ def _limits(options: ScriptOptions) -> ScriptLimits:
 
 
 async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions) -> None:
-    """Run a cell's code as a script, and show what came of it.
+    """Run the code of a cell as a script, and show the result.
 
     Raises:
         OperationError: there is no code.
-        ScriptFailedError: it cannot be run; nothing of it ran.
-        ScriptRaisedError: it failed, was stopped, or took too long.
+        ScriptFailedError: the script cannot start.
+        ScriptRaisedError: the script failed, was stopped, or took too long.
     """
     if not code.strip():
-        raise OperationError(
-            "there is nothing to run: write the script below %%tract_script. Nothing was run"
-        )
+        raise OperationError("no code. Write the script below %%tract_script. Nothing was run")
     notebook.lend_variables()
     run = notebook.tract.scripts.prepare(
         code,
@@ -195,7 +187,7 @@ async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions)
 
 
 def _findings(notebook: NotebookSession, run: ScriptRun) -> str:
-    """Return how much the analysis found, in a sentence; advice, and nothing waits for it."""
+    """Return the number of findings in a sentence. Findings are advice; the script does not wait for them."""
     tract = notebook.tract
     before = tract.scripts.notebooks.ran_code(run.notebook_id) if run.backend == "kernel" else ()
     block = tract.operations.advice.code_block(
@@ -225,7 +217,7 @@ def _executed(notebook: NotebookSession, run: ScriptRun, *, fresh: bool) -> Scri
 
 @contextmanager
 def _displays_captured(shell: InteractiveShell, run: ScriptRun) -> Iterator[None]:
-    """Have what the script's thread displays kept in the result too; beyond the bound it does not reach the screen."""
+    """Capture the displays of the script's thread in its result. Displays beyond the limit do not reach the screen."""
     publisher: Any = shell.display_pub
     if not hasattr(publisher, "register_hook"):  # at a terminal
         yield
@@ -233,7 +225,7 @@ def _displays_captured(shell: InteractiveShell, run: ScriptRun) -> Iterator[None
 
     def hook(message: dict[str, Any]) -> dict[str, Any] | None:
         content = message.get("content", {})
-        # what is asked, and what deciding displays, is no output of the script
+        # requests and their displays are not output of the script
         if message.get("msg_type") != "display_data" or current_sink() is not run.capture:
             return message
         data = content.get("data", {})
@@ -251,6 +243,6 @@ def _to_screen(kind: OutputKind, text: str) -> None:
 
 
 def _show_rest(run: ScriptRun) -> None:
-    """Show that there was too much output to show as it came, and its end."""
+    """Show that output was left out, and the end of the output."""
     for output in run.capture.rest():
         _to_screen(output.kind, output.text)

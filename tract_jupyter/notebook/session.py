@@ -1,6 +1,6 @@
-"""The extension's state in one kernel: the settings, and the tract, which is opened when it is first used.
+"""The extension's state in one kernel: the settings, and the tract, which opens at its first use.
 
-`LazyTract` and `LazyTools` stand in the user's namespace for the tract and its tools until then.
+`LazyTract` and `LazyTools` represent the tract and its tools in the user's namespace.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class LazyTract:
-    """The notebook's tract. It opens its store at the first use; see `tract_jupyter.Tract` for what it can do."""
+    """The notebook's tract. It opens its store at the first use; see `tract_jupyter.Tract` for its methods."""
 
     __slots__ = ("_notebook",)
 
@@ -41,7 +41,7 @@ class LazyTract:
         object.__setattr__(self, "_notebook", notebook)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith(("_repr_", "_ipython_")):  # displaying it opens nothing
+        if name.startswith(("_repr_", "_ipython_")):  # a display does not open the store
             raise AttributeError(name)
         return getattr(self._notebook.tract, name)
 
@@ -49,7 +49,7 @@ class LazyTract:
         setattr(self._notebook.tract, name, value)
 
     def __tract__(self) -> Tract:
-        """Return the tract that this stands for, to what has to know the very object, such as a `Session`."""
+        """Return the real tract, for code that needs the object itself, such as a `Session`."""
         notebook: NotebookSession = self._notebook
         return notebook.tract
 
@@ -59,7 +59,7 @@ class LazyTract:
         return [name for name in dir(Tract) if not name.startswith("_")]
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str] | None:
-        """Show where it stands, if it is open."""
+        """Show the state of the tract if it is open."""
         if not self._notebook.is_open:
             return None
         from tract_jupyter.notebook.formatters import tract_view
@@ -74,7 +74,7 @@ class LazyTract:
 
 
 class LazyTools(types.ModuleType):
-    """Every tool as a function; `tools.list_tools()` names them. Opens the store at the first use."""
+    """Every tool as a function; `tools.list_tools()` lists them. Opens the store at the first use."""
 
     def __init__(self, notebook: NotebookSession) -> None:
         super().__init__("tools", LazyTools.__doc__)
@@ -92,7 +92,7 @@ class LazyTools(types.ModuleType):
         return dir(self.__dict__["_notebook"].tract.tools)
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str] | None:
-        """List the tools, if the store is open."""
+        """List the tools if the store is open."""
         notebook = self.__dict__["_notebook"]
         if not notebook.is_open:
             return None
@@ -105,7 +105,7 @@ class LazyTools(types.ModuleType):
 
 
 def inject(notebook: NotebookSession) -> tuple[dict[str, Any], list[str]]:
-    """Put `tract` and `tools` into the namespace; return what was put there, and names that the user had already."""
+    """Put `tract` and `tools` into the namespace; return the new names, and the names that the user already had."""
     wanted = {
         notebook.config.tract_name: LazyTract(notebook),
         notebook.config.tools_name: LazyTools(notebook),
@@ -118,13 +118,13 @@ def inject(notebook: NotebookSession) -> tuple[dict[str, Any], list[str]]:
 
 
 def restore(notebook: NotebookSession, put: dict[str, Any]) -> None:
-    """Put names back that `%reset` or `del` removed."""
+    """Restore names that `%reset` or `del` removed."""
     for name, value in put.items():
         notebook.shell.user_ns.setdefault(name, value)
 
 
 def withdraw(notebook: NotebookSession, put: dict[str, Any]) -> None:
-    """Remove what `inject` put there, unless the user has given the name to something else since."""
+    """Remove the names of `inject`, unless the user has reassigned them."""
     namespace = notebook.shell.user_ns
     for name, value in put.items():
         if namespace.get(name) is value:
@@ -132,25 +132,25 @@ def withdraw(notebook: NotebookSession, put: dict[str, Any]) -> None:
 
 
 BEGAN = datetime.now(UTC)
-"""When this kernel loaded the extension for the first time."""
+"""The time when this kernel loaded the extension for the first time."""
 
 ELSEWHERE = "%config TractJupyter.store = '~/tract.db'"
-"""What is typed to keep the context in another place."""
+"""The line that moves the context to another place."""
 
-_MEMORY = ":memory:"  # as `Tract.open` has it; its module would import SQLAlchemy at `%load_ext`
+_MEMORY = ":memory:"  # as in `Tract.open`, whose module would import SQLAlchemy at `%load_ext`
 
 _models: WeakKeyDictionary[InteractiveShell, Models] = WeakKeyDictionary()
-"""The models that were chosen in a shell; they are used until the kernel ends, also after `%reload_ext`."""
+"""The models that were chosen in a shell. They stay until the kernel ends, also after `%reload_ext`."""
 
 _used: set[str] = set()
-"""The recorded decisions that this kernel has used; reloading the extension makes them no newer."""
+"""The recorded decisions that this kernel has used. `%reload_ext` does not reset them."""
 
 
 class NotebookSession:
-    """The state of one kernel, shared by magics, completions and the two names in the namespace.
+    """The state of one kernel for magics, completions and the two names in the namespace.
 
     Args:
-        shell: IPython's.
+        shell: the shell of IPython.
         config: the user's settings.
     """
 
@@ -161,23 +161,23 @@ class NotebookSession:
         self.waiting = WaitingLine(self)
         self.turns = TurnsOnDisplay()
         self.tells_store = True
-        """False as long as what is printed on loading is still to come: it names the store."""
+        """False until the greeting is printed, because it names the store."""
         self._folder = Path.cwd()
         self._path = notebook_path(
             shell
-        )  # now: `%reset` removes the name that VS Code put into the namespace
+        )  # read now, because `%reset` removes the name that VS Code adds to the namespace
         self._tract: Tract | None = None
         self._advice: Advice | None = None
         self._ran = RanCells(shell)
         self.agent_tree: LiveTree | None = None
-        """The tree of agents that is on display and follows them."""
+        """The live tree of agents on display."""
         self._watch: AgentWatch | None = None
         self._continued: str | None = None
-        """The earlier conversation that continues, until the first turn of this kernel shows it."""
+        """A sentence about the earlier conversation, until the first turn of this kernel shows it."""
         self.shows_continued = False
-        """True if the running cell shows by itself which conversation continues."""
+        """True if the running cell shows the continued conversation itself."""
         self._agents_folder = ""
-        """The setting for agents' files that the tract goes by."""
+        """The folder setting for agents' files that the tract uses."""
         self._lock = threading.Lock()
         config.observe(self._on_setting, config.LIVE)
         config.observe(self._on_store, "store")
@@ -185,7 +185,7 @@ class NotebookSession:
 
     @property
     def tract(self) -> Tract:
-        """The tract of this notebook; opened, and made if need be, at the first use.
+        """The tract of this notebook. The first use opens or creates it.
 
         Raises:
             StoreError: the store cannot be opened.
@@ -198,7 +198,7 @@ class NotebookSession:
 
     @property
     def agent_watch(self) -> AgentWatch:
-        """What follows the agents of the tract; made at the first use.
+        """The observer of the tract's agents, created at the first use.
 
         Raises:
             StoreError: the store cannot be opened.
@@ -213,14 +213,15 @@ class NotebookSession:
 
     @property
     def store(self) -> str:
-        """The setting `store`, with the notebook's name in the place of `{notebook}`."""
+        """The setting `store`, with the notebook's name instead of `{notebook}`."""
         return self.config.store.replace("{notebook}", self.notebook_name or "tract")
 
     @property
     def notebook_name(self) -> str:
-        """The notebook's file name without its suffix; empty if the front end does not tell it.
+        """The notebook's file name without its suffix; empty if the front end does not report it.
 
-        A notebook outside the kernel's folder gets a digest of its path, as another one may have the same name.
+        A notebook outside the kernel's folder gets a digest of its path, because other notebooks may have the same
+        name.
         """
         path = self._path
         if path is None:
@@ -236,7 +237,7 @@ class NotebookSession:
 
     @property
     def advice(self) -> Advice:
-        """The analysis with the user's settings; the same object as long as these are the same."""
+        """The analysis with the user's settings. The object changes only with the settings."""
         config = self.config
         settings = (config.rules_off, config.rule_levels, config.rule_effects)
         if self._advice is None or not self._advice.is_of(*settings):
@@ -244,7 +245,7 @@ class NotebookSession:
         return self._advice
 
     def is_typed(self, text: str) -> bool:
-        """Return True if a text is part of the cell that the user runs, and has no hidden characters."""
+        """Return True if a text is part of the user's cell and has no hidden characters."""
         from tract_jupyter.models import distinct
 
         return bool(text.strip()) and text.strip() in self.waiting.cell_text and not distinct(text)[1]
@@ -258,13 +259,13 @@ class NotebookSession:
         return notebooks.ran_code(notebooks.resolved(None))
 
     def lend_variables(self) -> None:
-        """Let scripts of the kernel find the notebook's variables, and their review the cells that made them."""
+        """Give scripts in the kernel access to the notebook's variables, and their review access to the cells."""
         notebooks = self.tract.scripts.notebooks
         notebooks.user_namespace, notebooks.user_cells = self.shell.user_ns, self._ran.all
 
     def end_rules_after_reset(self) -> None:
-        """Have the user asked about each script again, if `%reset` forgot the variables."""
-        with suppress(TractError):  # told where the store is used
+        """End the standing rules for scripts if `%reset` removed the variables."""
+        with suppress(TractError):  # reported at the next use of the store
             if self._ran.is_reset() and self._tract is not None:
                 self._tract.review.grants.end_rules()
 
@@ -274,26 +275,26 @@ class NotebookSession:
         return self._tract is not None
 
     def why_not_written(self) -> str:
-        """Return why nothing can be kept in the file of the store, and what to do about it; empty if it can.
+        """Return why the file of the store cannot be written, with the remedy; empty if it can.
 
-        Nothing is opened, and nothing stays behind.
+        The check opens no store and leaves no file behind.
         """
         store = self.store
         problem = "" if "://" in store or store == _MEMORY else _refusal(Path(self._path_of(store)))
         return problem and (
-            f"{store} cannot be written: {problem}, so nothing can be kept there. For another place: "
+            f"{store} cannot be written: {problem}. Choose another place: "
             f"{ELSEWHERE}; then: %reload_ext tract_jupyter"
         )
 
     def path_of(self, name: str) -> Path:
-        """Return a file that a person named: relative to the folder in which the extension was loaded."""
+        """Return the path of a file that the user named, relative to the folder in which the extension was loaded."""
         return self._folder / Path(name).expanduser()
 
     def open_for_replay(self, cassette: Path) -> None:
-        """Replay a cassette; if nothing is open yet, on the tract that was recorded, so that it gets the same commits.
+        """Replay a cassette. If the tract is not open yet, it gets the recorded id and so the same commits.
 
         Raises:
-            CassetteError: it cannot be replayed here.
+            CassetteError: the cassette cannot be replayed here.
             StoreError: the store cannot be opened.
         """
         with self._lock:
@@ -303,7 +304,7 @@ class NotebookSession:
         self.tract.cassette.replay(cassette)
 
     def close(self) -> None:
-        """Close the tract, if it was opened."""
+        """Close the tract if it is open."""
         with self._lock:
             if self._watch is not None:
                 self._watch.close()
@@ -337,7 +338,7 @@ class NotebookSession:
                 raise
             raise StoreError(f"{error}. {why}") from error
         self._apply_settings(tract)
-        if not _is_here(self._folder):  # a cell went elsewhere before the first one that needs the tract
+        if not _is_here(self._folder):  # an earlier cell changed the folder
             tract.workspace.default = self._folder
         if self.shell in _models:
             tract.models.take_over(_models[self.shell])
@@ -354,7 +355,7 @@ class NotebookSession:
         return tract
 
     def _earlier(self, tract: Tract) -> str:
-        """Return a sentence about the conversation that continues in this kernel; empty if it is a new one."""
+        """Return a sentence about the conversation that continues in this kernel; empty for a new one."""
         status = tract.status()
         if status.head is None or not status.message_count:
             return ""
@@ -368,29 +369,26 @@ class NotebookSession:
         return f"Continues the conversation of {whose}: {messages}, the last one {last}."
 
     def take_continued(self) -> str | None:
-        """Return `TurnLog.continues` for the next turn: None for all but the first turn in this kernel."""
+        """Return `TurnLog.continues` for the next turn. It is None after the first turn of this kernel."""
         continued, self._continued = self._continued, None
         return continued
 
     def cell_name(self) -> str:
-        """Return the id of the cell that runs, or `In [3]`; empty if a click runs this."""
+        """Return the id of the running cell, or `In [3]`; empty if a click runs this."""
         if self.front_end.in_callback:
             return ""
         return self.front_end.cell_id or f"In [{self.shell.execution_count}]"
 
     def _cell(self) -> str:
-        """Return the source of the cell that runs; empty if IPython does not keep it."""
+        """Return the source of the running cell; empty if IPython keeps no history."""
         manager = self.shell.history_manager
         return "" if manager is None or not manager.input_hist_raw else str(manager.input_hist_raw[-1])
 
     def _path_of(self, store: str) -> str | Path:
-        """Return the file of the store.
-
-        Relative to the folder in which the extension was loaded, wherever a cell went.
-        """
+        """Return the file of the store, relative to the folder in which the extension was loaded."""
         if store.startswith("~"):
             return Path(store).expanduser()
-        # where nothing moved, its short name keeps this machine's folders out of outputs
+        # in the same folder, the relative path keeps folders of this machine out of outputs
         return store if store == _MEMORY or _is_here(self._folder) else self._folder / store
 
     def _on_setting(self, _change: object) -> None:
@@ -398,7 +396,7 @@ class NotebookSession:
             self._apply_settings(self._tract)
 
     def _on_model(self, _change: object) -> None:
-        """Ask the model of the setting from now on, in the place of an earlier choice."""
+        """Use the model of the setting instead of an earlier choice."""
         _models.pop(self.shell, None)
         if self._tract is not None and self.config.model:
             self._use_model(self._tract)
@@ -406,17 +404,15 @@ class NotebookSession:
     def _use_model(self, tract: Tract) -> None:
         try:
             tract.models.use(self.config.model)
-        except (
-            LLMError
-        ) as error:  # such as an invalid address in the environment: everything else can be used
+        except LLMError as error:  # for example an invalid address in the environment; everything else works
             print(f"TractJupyter.model: {error}")  # noqa: T201 # the answer to a setting
 
     def _on_store(self, _change: object) -> None:
-        """Say where the context is kept from now on, or from when on: what is open stays open."""
+        """Print the new place of the context. An open store stays open."""
         told = f"The context is stored in {self.store}."  # instead of the text printed on loading
         if self._tract is not None:
             told = (
-                f"The context stays in {self._tract.location} until %reload_ext tract_jupyter; then it is kept in "
+                f"The context stays in {self._tract.location} until %reload_ext tract_jupyter. Then it is stored in "
                 f"{self.store}."
             )
         if self.tells_store or self._tract is not None:
@@ -433,9 +429,9 @@ class NotebookSession:
             tract.agents.directory = self._agents_place()
 
     def _agents_place(self) -> Path | None:
-        """Return the folder for the files of agents that the setting names; None for the folder beside the store.
+        """Return the folder for agents' files; None for the folder next to the store.
 
-        In a headless run of `verify` it is always beside the copy of the store.
+        In a headless run of `verify`, it is always next to the copy of the store.
         """
         from tract_jupyter.notebook.headless_run import KernelReport
 
@@ -444,7 +440,7 @@ class NotebookSession:
 
 
 def _refusal(path: Path) -> str:
-    """Return why a file cannot be made and written, as the system says it; empty if it can."""
+    """Return why a file cannot be created and written; empty if it can."""
     try:
         if path.is_file() and not os.access(path, os.W_OK):
             return "it is read-only"
@@ -458,10 +454,7 @@ def _refusal(path: Path) -> str:
 
 
 def notebook_path(shell: InteractiveShell) -> Path | None:
-    """Return the notebook that a kernel runs, where its front end says so: a Jupyter server, or VS Code.
-
-    None if none does.
-    """
+    """Return the notebook of a kernel; None if the front end does not report it. Jupyter servers and VS Code do."""
     told = shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME", "")
     return Path(told) if isinstance(told, str) and told.endswith(".ipynb") else None
 
@@ -477,13 +470,13 @@ _CHECK = "%tract_check"
 
 
 class RanCells:
-    """Cells whose names the namespace may still have.
+    """The cells whose names may still be in the namespace.
 
-    `%reset` leaves the history alone. It fills IPython's table of hidden names anew, so that a bound method in there is
-    another object than before.
+    `%reset` does not change the history. It rebuilds IPython's table of hidden names, so a bound method in the table
+    becomes a new object.
 
     Args:
-        shell: IPython's.
+        shell: the shell of IPython.
     """
 
     def __init__(self, shell: InteractiveShell) -> None:
@@ -497,12 +490,12 @@ class RanCells:
         return before is not self._told
 
     def all(self) -> list[str]:
-        """Return the cells that ran since the kernel began or since `%reset`, without the one that calls this."""
+        """Return the cells since the kernel started or since `%reset`, without the running cell."""
         cells = self._history()
         witness = self._hidden_method()
         if witness is not self._witness:
             self._witness, self._start = witness, _after_reset(cells, self._start)
-        # what was only checked never ran
+        # checked cells never ran
         return [cell for cell in cells[self._start :] if not cell.lstrip().startswith(f"%{_CHECK}")]
 
     def _history(self) -> list[str]:
@@ -516,6 +509,6 @@ class RanCells:
 
 
 def _after_reset(cells: list[str], start: int) -> int:
-    """Return where the cells begin after the one that reset; the end if none says so."""
+    """Return the index after the last cell that mentions a reset, or after all cells."""
     ends = [number for number, cell in enumerate(cells) if number >= start and "reset" in cell]
     return ends[-1] + 1 if ends else len(cells)

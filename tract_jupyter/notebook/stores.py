@@ -1,4 +1,4 @@
-"""Stores named on a command line: checking that one is there, and verifying all of it."""
+"""Stores on the command line: check that a store exists, and verify it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class VerifiedTract:
     """The result of verifying a tract.
 
     Attributes:
-        damaged: what is not as it was written.
-        runs: its runs, the oldest first.
-        unsigned: what stands there without this user's signature, in words: operations, handlers, profiles, grants,
-            questions and decisions. It decides nothing and never runs.
+        damaged: the damaged content.
+        runs: the runs, the oldest first.
+        unsigned: descriptions of content without this user's signature: operations, handlers, profiles, grants,
+            questions and decisions. Such content never decides or runs anything.
     """
 
     tract_id: str
@@ -41,16 +41,16 @@ class VerifiedTract:
 
 
 def is_store(path: str | Path) -> bool:
-    """Return whether it is meant as a store: an SQLAlchemy URL, an SQLite file, or a path that ends like one."""
+    """Return True for an SQLAlchemy URL, an SQLite file, or a path with the suffix of one."""
     if "://" in str(path):
         return True
-    is_folder = os.path.isdir(path)  # noqa: PTH112 # that of a Path raises where a name is too long
+    is_folder = os.path.isdir(path)  # noqa: PTH112 # `Path.is_dir` raises for long names
     is_named_so = Path(path).suffix.lower() in _SUFFIXES and not is_folder
     return is_named_so or _beginning(Path(path)) == _FILE_BEGINS
 
 
 def _beginning(path: Path) -> bytes | None:
-    """Return the first bytes of a file, None if it cannot be read."""
+    """Return the first bytes of a file; None if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(len(_FILE_BEGINS))
@@ -59,42 +59,42 @@ def _beginning(path: Path) -> bytes | None:
 
 
 def existing_store(store: str | Path) -> Database:
-    """Open a store that is there; none is made.
+    """Open an existing store. A missing one is not created.
 
     Args:
         store: the SQLite file, or an SQLAlchemy URL.
 
     Raises:
-        StoreError: there is none, or it cannot be opened.
+        StoreError: the store does not exist, or cannot be opened.
     """
     _check_file(str(store))
     return Database(**place_of(store), must_exist=True)
 
 
 def place_of(store: str | Path) -> dict[str, Any]:
-    """Return the arguments of `Tract.open` that say which store is meant: its `url` or its `path`."""
+    """Return the argument of `Tract.open` for a store: `url` or `path`."""
     return {"url": str(store)} if "://" in str(store) else {"path": store}
 
 
 def _check_file(store: str) -> None:
-    """Check that there is a file: opening a missing or an empty one would make a new store.
+    """Check that the file exists. SQLite would turn a missing or empty file into a new store.
 
     Raises:
-        StoreError: there is none.
+        StoreError: the file does not exist, or is not a store.
     """
     path = file_of(store) if "://" in store else Path(store)
     if path is None:
         if store.startswith("sqlite"):
-            raise StoreError(f"{store} is a store in memory, which is always empty; give the file of a store")
+            raise StoreError(f"{store} is a store in memory, which is always empty. Give the file of a store")
         return
     begins = _beginning(path)
     if begins is None:
         raise StoreError(
-            f"there is no store {store}; a notebook makes one, by default .tract/NAME.db in its folder"
+            f"there is no store {store}. A notebook creates one, by default .tract/NAME.db in its folder"
         )
     if begins != _FILE_BEGINS:
-        what = "it does not begin as an SQLite file does" if begins else "the file is empty"
-        raise StoreError(f"{store} is no store: {what}; give another path, or restore a backup of it")
+        what = "it does not start like an SQLite file" if begins else "the file is empty"
+        raise StoreError(f"{store} is not a store: {what}. Give another path, or restore a backup")
 
 
 def verify_store(store: str | Path) -> list[VerifiedTract]:
@@ -104,11 +104,11 @@ def verify_store(store: str | Path) -> list[VerifiedTract]:
         store: the SQLite file, or an SQLAlchemy URL.
 
     Returns:
-        The tracts, the oldest first. Two stores in which the same was run, or a run and its replay, have the same root
-        hashes; in two stores not if an operation gave a commit's hash, as a hit of `rag` does.
+        The tracts, the oldest first. Equal runs, and a run and its replay, have the same root hash, also in different
+        stores. They differ between stores if an operation used the hash of a commit, for example a hit of `rag`.
 
     Raises:
-        StoreError: there is no such store, or it cannot be opened. No store is made.
+        StoreError: the store does not exist, or cannot be opened. No store is created.
     """
     where = place_of(store)
     database = existing_store(store)
@@ -118,7 +118,7 @@ def verify_store(store: str | Path) -> list[VerifiedTract]:
     finally:
         database.close()
     found = []
-    several = len(tract_ids) > 1  # of a single one its commits are counted
+    several = len(tract_ids) > 1  # with one tract, progress counts its commits
     for tract_id in tracked(tract_ids, "Checking tracts") if several else tract_ids:
         with Tract.open(**where, tract_id=tract_id) as tract:
             found.append(
@@ -130,7 +130,7 @@ def verify_store(store: str | Path) -> list[VerifiedTract]:
 
 
 def _unsigned(tract: Tract) -> Iterator[str]:
-    """Say what stands in a tract without this user's signature."""
+    """Describe the content of a tract without this user's signature."""
     try:
         handlers = tract.hooks.saved.quarantined
         kinds = {
@@ -150,4 +150,4 @@ def _unsigned(tract: Tract) -> Iterator[str]:
             what = f"{one.action!r} of {one.decided_by!r}"
             yield f"decision {one.round + 1} on {one.pending_id[:8]}, {what}: {NOT_SIGNED}"
     except TractError as error:  # such as a secret that cannot be read
-        yield f"the rest could not be told: {error}"
+        yield f"the rest could not be checked: {error}"

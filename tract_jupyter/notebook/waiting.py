@@ -1,41 +1,40 @@
-"""The line at the end of a cell that leaves questions open: how many wait, and where they are decided."""
+"""The line below a cell with the number of open requests, and the command that shows them."""
 
 from __future__ import annotations
 
 import contextvars
-import secrets
 from typing import TYPE_CHECKING, Any
 
-from IPython.display import display, update_display
+from IPython.display import display
 
 from tract_jupyter.exceptions import TractError
+from tract_jupyter.notebook.output import CellOutput
 
 if TYPE_CHECKING:
-    from tract_jupyter.notebook.panels.waiting import WaitingButton
+    from tract_jupyter.notebook.panels.panel import WaitingButton
     from tract_jupyter.notebook.session import NotebookSession
 
 _NOTHING = {"text/plain": "", "text/html": ""}
 
 
 class WaitingLine:
-    """Says what waits where the person looks: at the end of the newest cell that used the tract.
+    """Shows the number of open requests below the newest cell that used the tract.
 
-    There is one such line in a notebook, and none where every open question is on display in that very cell, or where
-    nobody looks.
+    A notebook has at most one such line. It has none if the cell shows all open requests itself, or without a user.
 
     Args:
-        notebook: whose questions.
+        notebook: the state of this kernel.
 
     Attributes:
-        is_used: True if the cell that runs has used the tract.
-        is_told: True if the cell itself says how many questions wait.
-        cell_text: the text of the cell that the user runs; not of a cell that code runs within it.
+        is_used: True if the running cell has used the tract.
+        is_told: True if the cell itself reports the number of requests.
+        cell_text: the text of the user's cell, without cells that code runs within it.
     """
 
     def __init__(self, notebook: NotebookSession) -> None:
         self._notebook = notebook
         self._cell = 0
-        self._display_id = ""
+        self._output: CellOutput | None = None
         self._count = 0
         self._button: WaitingButton | None = None
         self.is_used = False
@@ -44,23 +43,23 @@ class WaitingLine:
         self._outer: Any = None
 
     def begin(self, info: Any = None) -> None:
-        """Look at a cell that is about to run."""
+        """Prepare for a new cell."""
         if self._outer is None:
             self._outer, self.cell_text = info, getattr(info, "raw_cell", None) or ""
         self._cell = self._notebook.shell.execution_count
         self.is_used = self.is_told = False
 
     def end(self, result: Any = None) -> None:
-        """Say what the cell that has run leaves open."""
+        """Show the number of open requests after a cell."""
         if result is None or result.info is self._outer:
             self._outer, self.cell_text = None, ""
         if not self.is_used or not self._cell:
             return
-        if self._display_id:  # it stood at the end of an earlier cell
-            update_display(_NOTHING, raw=True, display_id=self._display_id)
+        if self._output is not None:  # the line of an earlier cell
+            self._output.put(_NOTHING, raw=True)
         if self._button is not None:
             self._button.close()
-        self._display_id, self._count, self._button = "", 0, None
+        self._output, self._count, self._button = None, 0, None
         front_end = self._notebook.front_end
         count = 0 if self.is_told or not front_end.takes_input else self._left_open()
         if not count:
@@ -68,25 +67,24 @@ class WaitingLine:
         if not front_end.has_kernel:
             print(_text(count))  # noqa: T201 # a terminal's display
             return
-        self._display_id, self._count = secrets.token_hex(16), count
-        display(_bundle(count, self._display_id), raw=True, display_id=self._display_id)
+        self._output, self._count = CellOutput(), count
+        self._output.put(_bundle(count, self._output.display_id), raw=True)
         if front_end.can_click:
-            self._button = self._make_button()
+            self._button = self._make_button(self._output.display_id)
 
     def refresh(self) -> None:
-        """Bring the line up to date, where there is one: something was asked or decided."""
-        if not self._display_id:
+        """Update the line after a request was added or decided."""
+        if self._output is None:
             return
         count = self._left_open()
         if count != self._count:
             self._count = count
-            shown = _bundle(count, self._display_id) if count else _NOTHING
-            update_display(shown, raw=True, display_id=self._display_id)
+            self._output.put(_bundle(count, self._output.display_id) if count else _NOTHING, raw=True)
 
-    def _make_button(self) -> WaitingButton:
+    def _make_button(self, line_id: str) -> WaitingButton:
         from tract_jupyter.notebook.channels import NotebookChannel
         from tract_jupyter.notebook.commands import run_command
-        from tract_jupyter.notebook.panels.waiting import WaitingButton
+        from tract_jupyter.notebook.panels.panel import WaitingButton
 
         context, channel = contextvars.copy_context(), self._notebook.tract.reviewer.channel
 
@@ -99,10 +97,10 @@ class WaitingLine:
             if isinstance(channel, NotebookChannel):
                 channel.soon(open_inbox, context)
 
-        return WaitingButton(self._display_id, soon)
+        return WaitingButton(line_id, soon)
 
     def _left_open(self) -> int:
-        """Return how many questions wait that are not on display in that cell; 0 if the store cannot be read."""
+        """Return the number of open requests that the cell does not show; 0 if the store cannot be read."""
         from tract_jupyter.notebook.channels import NotebookChannel
 
         reviewer = self._notebook.tract.reviewer
@@ -110,7 +108,7 @@ class WaitingLine:
         here = channel.open_in(self._cell) if isinstance(channel, NotebookChannel) else 0
         try:
             return max(reviewer.ledger.count_waiting() - here, 0)
-        except TractError:  # told where the store is used; a cell that has ended does not fail for this
+        except TractError:  # reported at the next use of the store; a finished cell does not fail
             return 0
 
 

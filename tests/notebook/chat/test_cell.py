@@ -341,7 +341,7 @@ def test_the_list_shows_words_and_how_long_ago(chat):
 @pytest.mark.parametrize("above", ["%%time\n", "%%capture out\n", "%%time\n%%capture\n"])
 def test_below_a_magic_that_cannot_wait_it_is_refused(chat, above):
     result = chat.run(f"{above}%%tract_chat\nHi")
-    assert f"{above.split()[0]} cannot wait for %%tract_chat: take its line out" in result.error
+    assert f"{above.split()[0]} cannot wait for %%tract_chat. Remove its line" in result.error
     assert "\n" not in result.error
     assert chat.namespace["asked"] == []
 

@@ -2,6 +2,7 @@
 
 import secrets
 import threading
+from unittest.mock import Mock
 
 import pytest
 
@@ -29,9 +30,10 @@ class FrontEnd:
 def shown(monkeypatch):
     """What the inbox displayed: how, and what."""
     outputs = []
+    monkeypatch.setattr("tract_jupyter.notebook.channels.CellOutput", Mock)  # panels of single requests
     for name in ("display", "update_display"):
-        monkeypatch.setattr(inbox_module, name, lambda what, _how=name, **_: outputs.append((_how, what)))
-        monkeypatch.setattr(f"tract_jupyter.notebook.channels.{name}", lambda what, **_: None)
+        place = f"tract_jupyter.notebook.output.{name}"
+        monkeypatch.setattr(place, lambda what, _how=name, **_: outputs.append((_how, what)))
     return outputs
 
 
@@ -94,7 +96,7 @@ def test_a_row_that_cannot_be_decided_says_how_it_is_turned_down(tract, waiting)
     told = outline(inbox._panel.view["rest_html"]).text
     for text in (told, inbox.batch.record_text()):
         assert "'text' should be" in text
-        assert "%tract decide ID reject REASON turns down what cannot be decided." in text
+        assert "%tract decide ID reject REASON rejects a request that cannot be shown." in text
 
 
 def test_the_panel_is_opened_with_the_first_page(tract, waiting):
@@ -240,7 +242,7 @@ def test_code_that_nobody_opened_is_not_decided(tract, waiting, kind):
     assert [row["must_be_opened"] for row in inbox._panel.view["rows"]] == [False, True]
     decide(inbox, "approve", 0, 1)
     assert [row["is_open"] for row in inbox._panel.view["rows"]] == [False, True]
-    assert "open it first" in inbox._panel.view["rows"][1]["refused"]
+    assert "open the request first" in inbox._panel.view["rows"][1]["refused"]
     decide(inbox, "approve", 1, opened=[inbox.batch.page[1].pending_id])
     assert proposed.status == "approved"
 
@@ -367,7 +369,7 @@ def test_another_panel_was_faster(tract, waiting):
     inbox._panel.take({"key": "1", "action": "approve", "rounds": rounds})
     row = inbox._panel.view["rows"][0]
     assert first.status == "rejected"
-    assert row["refused"].startswith("Not taken: somebody else decided first")
+    assert row["refused"].startswith("Not taken: the request was decided elsewhere")
     assert "rejected by" in row["said"]
 
 

@@ -75,10 +75,9 @@ def test_what_is_no_answer(tickets, content):
 @pytest.mark.parametrize("count", [1, 3])
 def test_what_is_asked_together_has_one_output(tract, ask, monkeypatch, count):
     shown, updated = [], []
-    for module in ("channels", "panels.questions"):
-        place = f"tract_jupyter.notebook.{module}"
-        monkeypatch.setattr(f"{place}.display", lambda content, **_: shown.append(content))
-        monkeypatch.setattr(f"{place}.update_display", lambda content, **_: updated.append(content))
+    place = "tract_jupyter.notebook.output"
+    monkeypatch.setattr(f"{place}.display", lambda content, **_: shown.append(content))
+    monkeypatch.setattr(f"{place}.update_display", lambda content, **_: updated.append(content))
     tract.reviewer.channel = channel = NotebookChannel(Clicking())
     with channel.together():
         tickets = [tract.reviewer.show(ask(f"u{n}")) for n in range(count)]

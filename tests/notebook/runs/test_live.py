@@ -48,11 +48,13 @@ def project(events):
 def drawn(bare_shell, monkeypatch):  # displays need a shell
     """What was put on the screen, and whether it took the place of another."""
     put = []
-    module = "tract_jupyter.notebook.runs.cell"
-    monkeypatch.setattr(f"{module}.display", lambda view, display_id: put.append((view, display_id, False)))
-    monkeypatch.setattr(
-        f"{module}.update_display", lambda view, display_id: put.append((view, display_id, True))
-    )
+    for name in ("display", "update_display"):
+        monkeypatch.setattr(
+            f"tract_jupyter.notebook.output.{name}",
+            lambda view, display_id, _again=name == "update_display", **_: put.append(
+                (view, display_id, _again)
+            ),
+        )
     return put
 
 

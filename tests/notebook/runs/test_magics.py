@@ -57,7 +57,7 @@ def test_an_empty_cell_has_the_context_answered(shell):
 def test_without_a_profile_it_is_a_run_all_the_same(shell):
     result = shell.run("%%tract_run\nWhich?")
     assert "profile none" in result.text
-    assert "No operations: the context was sent as it stands." in result.html
+    assert "No operations: the context was sent without changes." in result.html
     assert len(shell.namespace["tract"].runs()) == 1
 
 
@@ -154,7 +154,7 @@ def test_ctrl_c_in_a_plain_call_ends_the_run_as_aborted(shell, model):
     (run,) = shell.namespace["tract"].runs()
     assert run.status == "aborted"
     assert not run.reply
-    assert "It was aborted, and nothing was committed after that." in shell.run("%tract run").text
+    assert "It was aborted. Nothing was committed afterwards." in shell.run("%tract run").text
 
 
 def interrupted(*_, **__):
@@ -181,9 +181,8 @@ def interrupted_hard(*_, **__):
 def test_a_crashed_run_says_how_to_go_on_and_does(shell, model):
     run_id = crash(shell, model)
     told = shell.run(f"%tract run {run_id}")
-    assert (
-        f"its process is gone. What was done is kept and is not repeated: %tract run {run_id} --resume"
-        in (told.text)
+    assert f"its process has ended. Its results are kept and not repeated: %tract run {run_id} --resume" in (
+        told.text
     )
     assert f"Run {run_id}: interrupted" in told.text
     assert ">interrupted<" in told.html

@@ -37,7 +37,7 @@ def test_a_profile_is_saved_and_shown(shell, model):
 
 def test_it_is_used_once_it_is_activated(shell, model):
     result = shell.run(GUIDE.replace("guide\n", "guide --activate\n", 1))
-    assert "used by runs from now on" in result.text
+    assert "Saved and active" in result.text
     assert shell.namespace["tract"].profiles.active.name == "guide"
     assert "Be brief." in shell.run("%%tract_run\nWell?").html
 
@@ -85,7 +85,7 @@ def test_all_that_is_wrong_is_told_at_once(shell, model):
 
 def test_an_empty_cell_is_refused(shell, model):
     assert (
-        "the YAML body is an object with description and operations"
+        "the YAML body must be an object with description and operations"
         in shell.run("%%tract_profile guide\n\n").error
     )
     assert not shell.run("%%tract_profile\noperations: {}\n").ok

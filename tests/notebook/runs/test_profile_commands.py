@@ -72,7 +72,7 @@ def test_one_of_somebody_else_is_shown_and_not_used(shell, foreign):
     assert re.search(r"theirs +1 +not used: nobody here has saved it", shell.run("%tract profiles").text)
     result = shell.run("%tract profile theirs")
     assert "Profile theirs: not used" in result.text
-    assert f"--adopt {foreign.fingerprint[:8]} takes over exactly this" in result.text
+    assert f"--adopt {foreign.fingerprint[:8]} adopts exactly this version" in result.text
     assert re.search(r"hint +template", result.text)
     assert "Name the year." in result.text
     assert "Name the year." in result.html
@@ -90,10 +90,10 @@ def test_it_is_taken_over_by_its_fingerprint(shell, foreign):
     )
     assert "not used" in shell.run("%tract profiles").text
     result = shell.run(f"%tract profile theirs --adopt {digest(foreign.to_dict())[:8]}")
-    assert "It is yours from now on, and may be used." in result.text
+    assert "It is now yours, and runs may use it." in result.text
     assert "not used" not in shell.run("%tract profiles").text
     assert shell.run("%tract profile theirs --activate").ok
-    assert "nothing was changed" in shell.run("%tract profile theirs --adopt").text
+    assert "Nothing was changed" in shell.run("%tract profile theirs --adopt").text
 
 
 def test_one_of_somebody_else_that_is_active_stops_runs(shell, foreign, others, model):

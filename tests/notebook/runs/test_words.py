@@ -13,7 +13,7 @@ from tract_jupyter.runs import ErrorCode, Skip, SkippedReason
         (Skip(reason="disabled"), "It is switched off in the profile."),
         (Skip(reason="trigger_mismatch"), "It does not run when the trigger is generate."),
         (Skip(reason="unsupported_kind"), "Nothing here runs operations of the kind 'odd'."),
-        (Skip(reason="filtered_out"), "It was left out of this run on purpose."),
+        (Skip(reason="filtered_out"), "It was filtered out of this run."),
         (Skip(reason="run_aborted"), "The run was aborted before it began."),
         (Skip(reason="condition_false"), "One of its conditions does not hold."),
         (
@@ -93,9 +93,9 @@ def test_others():
     [
         ({"status": "done"}, ""),
         ({"status": "running"}, ""),
-        ({"status": "waiting"}, "A person has to decide first: %tract inbox. Then %tract run 7f3a9c1e --resume resumes it."),
-        ({"status": "aborted"}, "It was aborted. The reply had come, and is kept; nothing was done after it."),
-        ({"status": "aborted", "reply_commit": None}, "It was aborted, and nothing was committed after that."),
+        ({"status": "waiting"}, "A request needs a decision: %tract inbox. Then %tract run 7f3a9c1e --resume resumes it."),
+        ({"status": "aborted"}, "It was aborted after the reply, which is kept."),
+        ({"status": "aborted", "reply_commit": None}, "It was aborted. Nothing was committed afterwards."),
         (
             {"status": "failed", "failed_type": "before_barrier", "failed_details": {"operationId": "a"}},
             "Failed before the main call. Required operation a: It took too long.",

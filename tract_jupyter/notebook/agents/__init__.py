@@ -1,8 +1,7 @@
-"""Agents in the notebook: the tree of them, live; one by hand in a cell; one taken over from a file.
+"""Agents in the notebook: the live tree of agents, a cell that defines one, and the resuming of calls.
 
-`watch` takes what agents do as it comes, for the tree and for the rows of a turn that calls them. `tree` is how all of
-them stand, a value that is drawn; `live` has it on display, and follow. `cell` is `%%tract_agent`, `resume` goes on
-with a call.
+`watch` collects the events of agents, for the tree and for the rows of a turn. `tree` draws the state of all agents,
+and `live` keeps it up to date in an output. `cell` is `%%tract_agent`, and `resume` resumes a call.
 """
 
 from __future__ import annotations

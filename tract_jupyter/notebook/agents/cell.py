@@ -1,4 +1,4 @@
-"""`%%tract_agent`: an agent that a person writes, as instructions with options, or as a file with front matter."""
+"""`%%tract_agent`: a user defines an agent, with options and instructions or as a file with front matter."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _MANY: Final = {"unknown_tool": "tool", "unknown_toolset": "toolset", "unknown_m
 
 
 def define(notebook: NotebookSession, options: AgentOptions, body: str) -> View:
-    """Make an agent, or another version of one that is active, and return what is shown of it.
+    """Define an agent, or a new version of an active one, and return its view.
 
     Raises:
-        OperationError: it cannot be made; nothing was.
+        OperationError: the definition is not valid. Nothing was defined.
         AgentError: the same.
     """
     agents = notebook.tract.agents
@@ -68,11 +68,7 @@ def _define(notebook: NotebookSession, agents: Agents, options: AgentOptions, bo
         agents.maker.check_definition(definition, _person(notebook))
         if former is None and not is_same:
             agents.maker.check_new(definition, _person(notebook))
-        said = (
-            f"That is what {definition.name} is already."
-            if is_same
-            else "It can be defined: nothing is wrong with it."
-        )
+        said = f"{definition.name} already has this definition." if is_same else "The definition is valid."
         return DefinedAgent(said, _changes(former, definition), text_notices(definition))
     changes = _changes(former, definition)
     given: dict[str, Any] = {
@@ -85,21 +81,19 @@ def _define(notebook: NotebookSession, agents: Agents, options: AgentOptions, bo
         said = f"Defined {agent.name}: {called} calls it, and so may models that call agents."
     else:
         agent = agents.update(definition.name, **given)
-        said = (
-            f"Changed {agent.name}, now version {agent.version}. What the old one was allowed is asked again."
-        )
+        said = f"Changed {agent.name}, now version {agent.version}. Permissions of the old version do not count for it."
     page = AgentPage(notebook.agent_watch, agent, [], is_past=False)
     return DefinedAgent(said, changes, text_notices(definition), page)
 
 
 class DefinedAgent(View):
-    """What came of a cell: said in a sentence, what has changed, what to notice, and the agent.
+    """The result of a cell: a sentence, the changes, remarks about the text, and the agent.
 
     Args:
         said: the sentence.
-        changes: a unified difference; empty for none.
-        notices: what stands out in its text.
-        page: the agent; None if nothing was made.
+        changes: a unified diff; empty for none.
+        notices: remarks about the instructions.
+        page: the agent; None if no agent was defined.
     """
 
     def __init__(
@@ -109,7 +103,7 @@ class DefinedAgent(View):
         self._notices = tuple(notices)
 
     def to_html(self) -> Html:
-        """Return it as HTML."""
+        """Return the result as HTML."""
         changes = (rows.sub("Changes"), side_by_side(self._changes)) if self._changes else None
         notices = [
             element(
@@ -122,19 +116,19 @@ class DefinedAgent(View):
         return fragment(output_html((element("p", self._said), changes, listed)), page)
 
     def to_text(self) -> str:
-        """Return it as text."""
+        """Return the result as text."""
         notices = [f"notice: {row.name}, {row.value}: {row.description}" for row in self._notices]
         page = "" if self._page is None else self._page.to_text()
         return "\n".join(filter(None, [self._said, self._changes, *notices, page]))
 
 
 def is_file(body: str) -> bool:
-    """Return True if a cell begins with front matter."""
+    """Return True if a cell starts with front matter."""
     return body.lstrip("\n").partition("\n")[0].rstrip() == _FENCE
 
 
 def text_notices(definition: AgentDefinition) -> tuple[ValueRow, ...]:
-    """Return what a person should notice in a definition's text."""
+    """Return remarks about suspicious text in a definition."""
     return findings_rows(text_findings(definition.instructions))
 
 
@@ -144,15 +138,15 @@ def text_notices(definition: AgentDefinition) -> tuple[ValueRow, ...]:
 def _of_file(options: AgentOptions, body: str) -> AgentDefinition:
     if options.given:
         raise OperationError(
-            f"this cell begins with front matter, which says it all: write {options.given[0].lstrip('-')}: there, and "
-            f"leave {', '.join(options.given)} out. Nothing was defined"
+            f"a cell with front matter takes no such options. Write {options.given[0].lstrip('-')}: in the "
+            f"front matter instead of {', '.join(options.given)}. Nothing was defined"
         )
     text = body.lstrip("\n").rstrip("\n")
     first, _, rest = text.partition("\n")
     definition = parse_file(f"{first.rstrip()}\n{rest}")
     if options.name and options.name != definition.name:
         raise OperationError(
-            f"the line names the agent {options.name[:_SHOWN]!r}, and the front matter {definition.name!r}: leave one "
+            f"the line names the agent {options.name[:_SHOWN]!r}, but the front matter {definition.name!r}. Leave one "
             "of them out. Nothing was defined"
         )
     if definition.compatible_models:
@@ -163,7 +157,7 @@ def _of_file(options: AgentOptions, body: str) -> AgentDefinition:
 
 
 def _of_options(options: AgentOptions, body: str, former: Agent | None) -> AgentDefinition:
-    """Return the definition that options and instructions make; of another version, what is not named stays."""
+    """Return the definition from options and instructions. Values that the line omits come from the former version."""
     if not options.name:
         raise OperationError(
             "name the agent: %%tract_agent NAME, or front matter that has a name. Nothing was defined"
@@ -186,10 +180,10 @@ def _list(given: str | None, old: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _budget(given: str) -> Allowance:
-    """Read a budget: `steps=20,usd=0.5`.
+    """Parse a budget: `steps=20,usd=0.5`.
 
     Raises:
-        OperationError: it is something else.
+        OperationError: the budget is not valid.
     """
     found: dict[str, Any] = {}
     for part in filter(None, re.split(r"[,\s]+", given)):
@@ -213,7 +207,6 @@ def _budget(given: str) -> Allowance:
 
 
 def _active(agents: Agents, name: str) -> Agent | None:
-    """Return the active agent of a name; None if there is none."""
     return next((one for one in agents if one.name == name and one.state is AgentState.ACTIVE), None)
 
 
@@ -242,7 +235,7 @@ def _person(notebook: NotebookSession) -> Any:
 
 
 def _sentence(error: AgentError) -> str:
-    """Return a mistake in a sentence: of a name that there is not, with the nearest one and not with all."""
+    """Return the text of an error. For an unknown name, suggest the nearest one instead of listing all."""
     noun = _MANY.get(error.code)
     text = str(error).rstrip(".")
     if noun is None:
@@ -259,11 +252,11 @@ def _sentence(error: AgentError) -> str:
 
 
 def body_words(notebook: NotebookSession, above: list[str], line: str) -> list[tuple[str, str]]:
-    """Return what may follow in a line of the front matter; nothing in the instructions.
+    """Return the words that may follow in a line of the front matter; none in the instructions.
 
     Args:
         notebook: the state of this kernel.
-        above: the lines before, without that of the magic.
+        above: the lines before, without the line of the magic.
         line: the line up to the cursor.
     """
     if not above or above[0].rstrip() != _FENCE or _FENCE in [one.rstrip() for one in above[1:]]:

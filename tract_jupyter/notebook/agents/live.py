@@ -1,4 +1,4 @@
-"""The tree of agents on display: live while agents work, and a static page otherwise, which a saved notebook keeps."""
+"""The tree of agents on display: a live widget while agents work, and a static page for the saved notebook."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.chat.widget import LiveTurn
 
 _LEAST_SECONDS: Final = 0.2
-"""Between two looks."""
+"""The shortest time between two updates."""
 _SHARE: Final = 10
-"""At most this part of the time is spent on looking."""
+"""Updates take at most one part in this many of the time."""
 
 
 class LiveTree:
-    """A tree in the output of a cell, which follows until another one is put up.
+    """A tree in the output of a cell. It is updated until another tree is displayed.
 
-    While agents work it is a widget; the static page that takes its place is what is saved.
+    While agents work it is a widget. A static page then replaces it, and is saved with the notebook.
 
     Args:
-        watch: tells when something has changed.
+        watch: reports changes.
     """
 
     def __init__(self, watch: AgentWatch) -> None:
@@ -48,7 +48,7 @@ class LiveTree:
         self._cost = 0.0
 
     def put_up(self) -> None:
-        """Display it, in the cell that runs."""
+        """Display the tree in the running cell."""
         view = self._view()
         with self._lock:
             if view.is_over:
@@ -58,7 +58,7 @@ class LiveTree:
         self._watch.on_change.append(self._changed)
 
     def leave(self) -> None:
-        """Follow no more: what stands there is what was last."""
+        """Stop the updates. The last state stays on display."""
         with self._lock:
             self._is_left = True
             timer, self._timer = self._timer, None
@@ -71,7 +71,7 @@ class LiveTree:
     # ---
 
     def _changed(self) -> None:
-        """Look soon; called on any thread, and often."""
+        """Schedule an update. Called often, and in any thread."""
         with self._lock:
             if self._timer is not None or self._is_left:
                 return
@@ -90,7 +90,7 @@ class LiveTree:
         began = time.monotonic()
         try:
             view = self._view()
-        except TractError:  # the store is closed, or cannot be read just now: what stands there stays
+        except TractError:  # the store is closed or locked: keep the last drawing
             return
         with self._lock:
             if view.is_over or self._is_left:
@@ -102,7 +102,6 @@ class LiveTree:
             self._cost = time.monotonic() - began
 
     def _begin(self, view: DrawnTree, *, is_new: bool) -> None:
-        """Put the live one up, or in the place of the page."""
         from tract_jupyter.notebook.chat.widget import LiveTurn
 
         def put() -> None:
@@ -123,7 +122,7 @@ class LiveTree:
         return drawn_tree(self._watch, f"agents-{self._display_id[:8]}")
 
     def _act(self, action: Action) -> None:
-        """Do what the button says; in whichever thread, as the main one may wait for an agent."""
+        """Carry out a click on a button, in its own thread, because the main thread may wait for an agent."""
         if action == "stop":
             self._watch.tract.agents.stop()
 

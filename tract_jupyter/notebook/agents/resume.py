@@ -1,4 +1,4 @@
-"""Going on with a call of an agent that was left, by a person's word, on display like a turn."""
+"""Resume an unfinished call of an agent, and show it like a turn."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 async def resume(notebook: NotebookSession, name: str, number: int | None) -> None:
-    """Go on with a call, and show it.
+    """Resume a call, and show it.
 
     Args:
         notebook: the state of this kernel.
-        name: of the agent.
-        number: of the call; the newest that was left if None.
+        name: the name of the agent.
+        number: the number of the call; None for the newest unfinished one.
 
     Raises:
-        OperationError: nothing was left.
-        Exception: the call has no answer; its display shows why.
+        OperationError: no call can be resumed.
+        Exception: the call has no answer; its display shows the reason.
     """
     tract = notebook.tract
     call = left_call(tract.agents, name, number)
@@ -58,10 +58,10 @@ async def resume(notebook: NotebookSession, name: str, number: int | None) -> No
 
 
 def left_call(agents: Agents, name: str, number: int | None) -> AgentCall:
-    """Return the call of an agent to go on with.
+    """Return the call of an agent to resume.
 
     Raises:
-        OperationError: there is none.
+        OperationError: no call can be resumed.
     """
     calls = agents.calls_of(name)
     found = [one for one in calls if number in (None, one.number)]
@@ -69,11 +69,9 @@ def left_call(agents: Agents, name: str, number: int | None) -> AgentCall:
     if left:
         return left[-1]
     if not calls:
-        raise OperationError(f"there is no agent {name!r} that was called; %tract agents lists them")
+        raise OperationError(f"no agent {name!r} was called. %tract agents lists the agents")
     if not found:
         raise OperationError(
             f"{name!r} has no call {number}; it has {', '.join(str(one.number) for one in calls)}"
         )
-    raise OperationError(
-        f"nothing of {name!r} was left to go on with; %tract agents show {name} shows its last call"
-    )
+    raise OperationError(f"{name!r} has no unfinished call. %tract agents show {name} shows its last call")

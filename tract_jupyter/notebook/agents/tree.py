@@ -1,4 +1,4 @@
-"""How all agents of a tract stand: a value, drawn as rows and as text. Whatever a model wrote is text."""
+"""The state of all agents of a tract, drawn as rows and as text. All text of a model is escaped."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ GO_ON: Final = "%tract agents resume NAME"
 SHOW: Final = "%tract agents"
 _SAID: Final = 120
 _READ: Final = 400
-"""Characters of an answer of which a line is made."""
+"""The number of characters of an answer that are read for its line."""
 _TRANSCRIPTS: Final = 12
-"""Calls whose conversations stand in the tree; of the others it says how to see them."""
+"""The number of calls with a conversation in the tree. For other calls, the tree names the command."""
 _OF_ONE: Final = 5
 _RESULT: Final = 600
 _LONG: Final = 4_000
@@ -52,29 +52,29 @@ _WORDS: Final = {
     CallState.STOPPED: ("stopped", "stopped"),
     CallState.FAILED: ("failed", "failed"),
     CallState.WAITING: ("asked", "waits for a decision"),
-    CallState.LEFT: ("stopped", "left as its process ended"),
+    CallState.LEFT: ("stopped", "ended with its process"),
     CallState.RUNNING: ("running", "working in another process"),
 }
 
 
 @dataclass(frozen=True)
 class AgentLine:
-    """An agent as it stands.
+    """The state of an agent.
 
     Attributes:
-        name: its name.
-        depth: how many agents stand above it.
-        state: of `rows.ICONS`.
-        word: what it is doing, or how its last call ended.
-        said: in more words, or its own.
-        badge: a word on a colour.
-        version: of its definition.
-        numbers: what it took: `steps`, `calls`, `tokens`, `usd`.
-        left: what its budget has left, in words.
-        share: how much of the tightest limit is taken, from 0 to 1; None without a limit.
-        is_dim: it cannot be called.
-        body: what it unfolds to.
-        asks: its open questions, each with what decides it.
+        name: the name.
+        depth: the number of agents above it.
+        state: a key of `rows.ICONS`.
+        word: the current activity, or the end of the last call.
+        said: more about it, or the last answer.
+        badge: a word on a color.
+        version: the version of the definition.
+        numbers: the usage: `steps`, `calls`, `tokens`, `usd`.
+        left: the rest of the budget in words.
+        share: the used share of the tightest limit, from 0 to 1; None without a limit.
+        is_dim: the agent cannot be called.
+        body: the unfolded content.
+        asks: the open requests, each with the command that decides it.
     """
 
     name: str
@@ -136,15 +136,15 @@ class AgentLine:
 
 @dataclass(frozen=True)
 class DrawnTree(View):
-    """All agents as they stand: `chat.view.TurnView`, and what IPython displays.
+    """The state of all agents: a `chat.view.TurnView`, and a view for IPython.
 
     Attributes:
-        turn_id: what names the display.
-        lines: the agents of this session, each below what made or called it.
-        past: those of earlier sessions, each with what is typed to read it or go on.
-        head: how many there are, and what they took together.
-        is_over: none is at work.
-        told: said besides.
+        turn_id: the id of the display.
+        lines: the agents of this session, each below its maker or caller.
+        past: the agents of earlier sessions, each with the command that shows or resumes it.
+        head: the number of agents and their total usage.
+        is_over: no agent is working.
+        told: a further sentence.
     """
 
     turn_id: str
@@ -156,11 +156,11 @@ class DrawnTree(View):
 
     @property
     def go_on(self) -> str:
-        """What is typed to go on with a call."""
+        """The command that resumes a call."""
         return GO_ON
 
     def blocks(self) -> list[TurnBlock]:
-        """Return the head, a row for each agent, and those of earlier sessions."""
+        """Return the head, a row for each agent, and the agents of earlier sessions."""
         head = element("div", element("b", self.head), class_="line agents-head")
         made = [TurnBlock("head", head)]
         if self.told:
@@ -182,11 +182,11 @@ class DrawnTree(View):
         return Foot(element("span", hint, class_="dim"), actions)
 
     def html(self) -> Html:
-        """Return static HTML that stands alone."""
+        """Return self-contained static HTML."""
         return turn_page(self.blocks(), self.foot(), self.turn_id, "Agents", "tract-agents")
 
     def to_html(self) -> Html:
-        """Return the same."""
+        """Return self-contained static HTML."""
         return self.html()
 
     def text(self) -> str:
@@ -197,7 +197,7 @@ class DrawnTree(View):
         return printable("\n".join(filter(None, lines)))
 
     def to_text(self) -> str:
-        """Return the same."""
+        """Return the same as plain text."""
         return self.text()
 
     def _past_html(self) -> Html:
@@ -212,7 +212,6 @@ class DrawnTree(View):
 
 
 def _ask_html(line: AgentLine, title: str, how: str) -> Html:
-    """Return an open question of an agent: what it is about, and where it is decided."""
     return element(
         "div",
         rows.indent(line.depth) or element("span", class_="in", style="width:0px"),
@@ -224,7 +223,7 @@ def _ask_html(line: AgentLine, title: str, how: str) -> Html:
 
 
 def drawn_tree(watch: AgentWatch, turn_id: str = "") -> DrawnTree:
-    """Return how all agents stand now."""
+    """Return the current state of all agents."""
     agents = watch.tract.agents
     here = list(agents)
     asked = _asked(watch)
@@ -242,13 +241,13 @@ def drawn_tree(watch: AgentWatch, turn_id: str = "") -> DrawnTree:
 
 
 def _newest(here: Iterable[Agent]) -> frozenset[tuple[str, int]]:
-    """Return the calls whose conversations are shown: those that began last."""
+    """Return the newest calls, whose conversations are shown."""
     calls = sorted((call for agent in here for call in agent.calls), key=lambda call: call.began)
     return frozenset((call.agent, call.number) for call in calls[-_TRANSCRIPTS:])
 
 
 def _nested(here: list[Agent]) -> list[tuple[Agent, int]]:
-    """Return agents in order, each below the one that made it; if a person did, below the one that called it last."""
+    """Return agents in order, each below its maker. An agent that the user made is below its last caller."""
     by_name = {agent.name: agent for agent in here}
     above: dict[str, str] = {}
     for agent in here:
@@ -270,7 +269,6 @@ def _nested(here: list[Agent]) -> list[tuple[Agent, int]]:
 
 
 def _is_below(name: str, other: str, above: Mapping[str, str]) -> bool:
-    """Return True if an agent is another one, or stands below it."""
     at: str | None = name
     while at is not None:
         if at == other:
@@ -280,7 +278,6 @@ def _is_below(name: str, other: str, above: Mapping[str, str]) -> bool:
 
 
 def _asked(watch: AgentWatch) -> dict[str, tuple[tuple[str, str], ...]]:
-    """Return the open questions of each agent: what they are about, and what decides them."""
     waiting: list[StoredPending] = watch.tract.review.ledger.waiting(_WAITING)
     found: dict[str, tuple[tuple[str, str], ...]] = {}
     for stored in waiting:
@@ -321,7 +318,6 @@ def _line(
 def _state(
     agent: Agent, running: list[AgentCall], asks: tuple[tuple[str, str], ...], works: Mapping[int, AgentWork]
 ) -> tuple[str, str, str]:
-    """Return the icon, what an agent is doing or how its last call ended, and more about it."""
     if agent.state is AgentState.RETIRED:
         return "idle", "retired", "its calls can be read"
     blocked = agent.why_blocked
@@ -344,12 +340,11 @@ def _state(
 
 @lru_cache(maxsize=1_000)
 def _plain(answer: str) -> str:
-    """Return an answer without the signs of Markdown."""
     return markdown_text(answer)
 
 
 def _left(tightest: str, taken: Mapping[str, float], limits: Mapping[str, float]) -> str:
-    """Return what is left of the limit of which least is left."""
+    """Return the rest of the tightest limit in words."""
     if not tightest:
         return "no limit"
     left = max(limits[tightest] - taken[tightest], 0)
@@ -361,7 +356,6 @@ def _left(tightest: str, taken: Mapping[str, float], limits: Mapping[str, float]
 def _body(
     watch: AgentWatch, agent: Agent, toolsets: Mapping[str, frozenset[str]], works: Mapping[int, AgentWork]
 ) -> HtmlPart:
-    """Return what an agent is, and its calls, each with its conversation."""
     definition = agent.definition
     tools = sorted(tools_of(definition, toolsets))
     facts = [
@@ -387,7 +381,6 @@ def _body(
 
 
 def _maker(agent: Agent) -> str:
-    """Return who made an agent, and below whom, in words."""
     first = {"user": "you", CHAT: "the model"}.get(agent.creator, agent.creator)
     return " → ".join(("you", *agent.maker)) if agent.maker else first
 
@@ -427,29 +420,27 @@ def _past_line(agent: Agent) -> AgentLine:
 
 
 def _is_left(agent: Agent) -> bool:
-    """Return True if its last call was not done: stopped, failed, waiting, or left as its process ended."""
+    """Return True if the last call is unfinished: stopped, failed, waiting, or ended with its process."""
     last = agent.calls[-1] if agent.calls else None
     is_open = last is not None and last.state.is_open and not last.elsewhere
     return is_open and agent.state is not AgentState.RETIRED
 
 
 def _typed(agent: Agent) -> str:
-    """Return what is typed to go on with an agent of an earlier session, or to read it."""
     if _is_left(agent):
         return f"%tract agents resume {agent.name}"
     return f"%tract agents {agent.name}"
 
 
 def _left_text(past: Iterable[Agent]) -> str:
-    """Return what was not done when an earlier session ended, and what goes on with it."""
     left = [agent.name for agent in past if _is_left(agent)]
     if not left:
         return ""
     were = "was" if len(left) == 1 else "were"
     return (
-        f"{one_line(', '.join(left), _SAID)} {were} not done when an earlier session ended, and nothing of it is "
-        "active now. Finished calls are kept, and not made again; what was taken still counts. "
-        f"%tract agents resume {left[0]} goes on."
+        f"{one_line(', '.join(left), _SAID)} {were} unfinished at the end of an earlier session. Finished calls are "
+        "kept and not repeated, and the used budget still counts. "
+        f"%tract agents resume {left[0]} resumes it."
     )
 
 
@@ -463,13 +454,13 @@ def _money(usd: float) -> str:
 
 
 class AgentPage(View):
-    """One agent: what it is, its instructions, and its calls.
+    """One agent: its definition, its instructions and its calls.
 
     Args:
-        watch: knows how its calls stand.
-        agent: it.
-        calls: all that are kept, the oldest first.
-        is_past: it is of an earlier session.
+        watch: knows the state of the calls.
+        agent: the agent.
+        calls: all stored calls, the oldest first.
+        is_past: True for an agent of an earlier session.
     """
 
     def __init__(self, watch: AgentWatch, agent: Agent, calls: list[AgentCall], *, is_past: bool) -> None:

@@ -1,4 +1,4 @@
-"""What the agents of a tract do, taken as it comes: for the tree, and for the rows of a turn that calls them."""
+"""The events of a tract's agents, for the tree and for the rows of a turn that calls agents."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from tract_jupyter.tract import Tract
 
 _KEPT: Final = 200
-"""Calls that are over, and known without the store."""
+"""The number of finished calls that stay in memory."""
 
 
 class _Place(NamedTuple):
-    """Where a turn is shown whose calls call agents; `call` is the agent's call that this turn is itself."""
+    """The display of a turn that calls agents. `call` is set if the turn itself is a call of an agent."""
 
     board: TurnBoard
     call: tuple[str, int] | None
 
 
 _place: ContextVar[_Place | None] = ContextVar("_place", default=None)
-"""The place of the turn that this thread or task carries out."""
+"""The place of the turn of this thread or task."""
 
 
 class LiveWork:
     """A call of an agent in this process.
 
     Args:
-        call: it.
-        log: what happened in it so far.
+        call: the call.
+        log: its events so far.
     """
 
     def __init__(self, call: AgentCall, log: TurnLog) -> None:
@@ -53,16 +53,16 @@ class LiveWork:
 
     @property
     def actor(self) -> str:
-        """Who makes its calls."""
+        """The actor of its tool calls."""
         return self.call.actor
 
     def take(self, event: TurnEvent) -> None:
-        """Take what happened next."""
+        """Add an event."""
         self.log.add(event)
         self._events += 1
 
     def now(self) -> AgentWork:
-        """Return how it stands; the same object as long as that is the same."""
+        """Return the current state. The object changes only with the state."""
         turn = self.log.view()
         below = tuple(work for part in turn.parts for work in getattr(part, "work", ()))
         seen = (self._events, self.call.state, self.call.ended, *map(id, below))
@@ -75,10 +75,10 @@ class AgentWatch:
     """Follows the agents of a tract.
 
     Args:
-        tract: the one at the top.
+        tract: the top tract.
 
     Attributes:
-        on_change: functions that are called, on any thread, when something is otherwise than before.
+        on_change: functions that are called, in any thread, after each change.
     """
 
     def __init__(self, tract: Tract) -> None:
@@ -91,7 +91,7 @@ class AgentWatch:
         tract.agents.on_change.append(self._changed)
 
     def close(self) -> None:
-        """Follow them no more."""
+        """Stop following the agents."""
         agents = self.tract.agents
         with suppress(ValueError):  # it was closed before
             agents.on_turn.remove(self._take)
@@ -99,7 +99,12 @@ class AgentWatch:
 
     @contextmanager
     def shown_on(self, board: TurnBoard, call: tuple[str, int] | None = None) -> Iterator[None]:
-        """Show the agents that a turn calls meanwhile on its board; `call` if that is itself an agent's."""
+        """Show the agents that a turn calls on its board, during a `with` block.
+
+        Args:
+            board: the display of the turn.
+            call: agent and number, if the turn itself is a call of an agent.
+        """
         before = _place.set(_Place(board, call))
         try:
             yield
@@ -107,7 +112,7 @@ class AgentWatch:
             _place.reset(before)
 
     def work(self, call: AgentCall) -> AgentWork:
-        """Return how a call stands; what is not known here is read from the store, once it is over."""
+        """Return the state of a call. A finished call of another process is read from the store."""
         key = (call.agent, call.number)
         with self._lock:
             live, stored = self._works.get(key), self._stored.get(key)
@@ -142,7 +147,7 @@ class AgentWatch:
             place.board.stir()
 
     def _begin(self, call: AgentCall, event: TurnEvent, place: _Place | None) -> LiveWork:
-        """Begin to follow a call, in the row of what called it."""
+        """Start to follow a call, in the row of its caller."""
         is_again = isinstance(event, TurnBegan) and event.is_resumed
         log = agent_log(self.tract, call, to_go_on=True) if is_again else None
         work = LiveWork(call, log or new_agent_log(self.tract, call))
@@ -155,7 +160,6 @@ class AgentWatch:
         return work
 
     def _log_above(self, call: AgentCall, place: _Place | None) -> TurnLog | None:
-        """Return the log of the turn that made a call."""
         callers = [
             one
             for one in self._works.values()

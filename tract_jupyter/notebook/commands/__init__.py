@@ -1,13 +1,12 @@
-"""The commands of `%tract`, a file for each subject.
+"""The commands of `%tract`, one file for each subject.
 
-`history` and `review` are about the context and what waits for a decision, `chat` about turns, `agents` about agents,
-`models` about language models and money, `cassette` about recording and replaying, `forks` about going on in another
-way, `tools` about operations and tools, `autonomy` and `policies` about what happens without a person, `orchestrator`
-about the model that looks after the context, `runs` and `profiles` about runs, `rules` about the analysis. `command`
-is what they share.
+`history` shows the context and moves in it, `review` decides requests, `chat` lists turns, and `agents` controls
+agents. `models` chooses language models and shows costs, `cassette` records and replays, and `forks` makes forks.
+`tools` lists operations and tools. `autonomy`, `policies` and `orchestrator` control automatic work, `runs` and
+`profiles` show runs, and `rules` explains the analysis. `command` has the shared parts.
 
-To add one, write a module here with `COMMANDS`, a tuple of `Command`. It then runs, completes and appears in
-`%tract help`.
+To add a command, write a module here with `COMMANDS`, a tuple of `Command`. The command then runs, completes and
+appears in `%tract help`.
 """
 
 from __future__ import annotations
@@ -61,12 +60,12 @@ def run_command(notebook: NotebookSession, line: str) -> Any:
     """Run `%tract <line>`.
 
     Raises:
-        OperationError: there is no such command, or its arguments are wrong.
+        OperationError: the command does not exist, or its arguments are not valid.
     """
     if key_lines(line):
         raise OperationError(
-            "the line holds something like a key, so nothing was done: a key is never typed into a cell, which is "
-            "saved with it. Take it out, and withdraw it where it was made; %tract model NAME --key asks for one"
+            "the line seems to contain a key, which the notebook would save. Remove it, and revoke it at the provider. "
+            "Nothing was done; %tract model NAME --key asks for a key"
         )
     given, dashes, program = line.partition(" -- ")
     name = next(iter(given.split()), _DEFAULT)
@@ -79,7 +78,7 @@ def run_command(notebook: NotebookSession, line: str) -> Any:
         rest = line.strip().split(maxsplit=1)[1:]
     else:
         rest = unquoted_words(given)[1:]
-        if dashes:  # every space of a program's own line may count
+        if dashes:  # spaces in a program's command line may matter
             rest += ["--", program]
         command.check_options(rest)
     return command.run(notebook, rest)
@@ -110,11 +109,16 @@ def _help_on(name: str) -> GridView:
 
 
 def _unknown(name: str) -> OperationError:
-    return OperationError(f"no command {name!r}.{nearest(name, all_commands())} '%tract help' lists them")
+    return OperationError(
+        f"no command {name!r}.{nearest(name, all_commands())} '%tract help' lists the commands"
+    )
 
 
 def _magics(notebook: NotebookSession) -> dict[str, tuple[str, Any]]:
-    """Return the extension's other magics by name: `cell` or `line` (`cell` if it is both), and the function."""
+    """Return the other magics by name, each with `line` or `cell` and its function.
+
+    `cell` includes magics that are both.
+    """
     registered = notebook.shell.magics_manager.magics
     ours = {
         name: (kind, magic)
@@ -127,7 +131,7 @@ def _magics(notebook: NotebookSession) -> dict[str, tuple[str, Any]]:
 
 
 def _first_line(magic: Any) -> str:
-    """Return the first line of a magic's help, without the usage that `magic_arguments` puts before it."""
+    """Return the first line of a magic's help, without the usage that `magic_arguments` adds."""
     parser = getattr(magic, "parser", None)
     return ((magic.__doc__ if parser is None else parser.description) or "").partition("\n")[0]
 

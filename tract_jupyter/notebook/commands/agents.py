@@ -1,4 +1,4 @@
-"""The command of `%tract` about agents: the tree of them, one of them, and what a person says about them."""
+"""The command of `%tract` about agents: the tree, one agent, and actions on agents."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import AgentError, OperationError, nearest
 from tract_jupyter.notebook.commands.chat import TurnPage
-from tract_jupyter.notebook.commands.command import Command
+from tract_jupyter.notebook.commands.command import Command, arguments
 from tract_jupyter.notebook.views.html import GridView
 
 if TYPE_CHECKING:
@@ -64,13 +64,13 @@ def _show(notebook: NotebookSession, words: list[str]) -> TurnPage:
     calls = agents.calls_of(name)
     found = [call for call in calls if number in (None, call.number)]
     if not calls:
-        raise OperationError(f"{name!r} was not called yet: there is nothing to show")
+        raise OperationError(f"{name!r} was not called yet, so it has no turn to show")
     if not found:
         there = ", ".join(str(call.number) for call in calls[-10:])
         raise OperationError(f"{name!r} has no call {number}; it has {there}")
     turn = agent_turn(notebook.tract, found[-1])
     if turn is None:
-        raise OperationError(f"{found[-1].branch} of {name!r} ended before its model was told anything")
+        raise OperationError(f"{found[-1].branch} of {name!r} ended before a request to its model")
     return TurnPage(turn)
 
 
@@ -82,11 +82,11 @@ def _stop(notebook: NotebookSession, words: list[str]) -> GridView:
     if name is not None:
         _here(agents, name)
     agents.stop(name)
-    return GridView("Agents", (f"{name or 'All agents'} {'is' if name else 'are'} told to stop.",))
+    return GridView("Agents", (f"{name or 'All agents'} {'is' if name else 'are'} stopping.",))
 
 
 def _resume(notebook: NotebookSession, words: list[str]) -> Coroutine[Any, Any, None]:
-    """Go on with a call; the line that says so is awaited: `extension.await_waiting_cells`."""
+    """Resume a call. `extension.await_waiting_cells` awaits the line."""
     from tract_jupyter.notebook.agents.resume import left_call, resume
 
     name, number = _name_and_number("agents resume NAME [N]", words)
@@ -97,7 +97,7 @@ def _resume(notebook: NotebookSession, words: list[str]) -> Coroutine[Any, Any, 
 
 
 def _retire(notebook: NotebookSession, words: list[str]) -> GridView:
-    (name,) = _exactly("agents retire NAME", words, 1)
+    (name,) = arguments("agents retire NAME", words, 1, 1)
     agents = notebook.tract.agents
     _here(agents, name)
     agents.retire(name)
@@ -105,19 +105,17 @@ def _retire(notebook: NotebookSession, words: list[str]) -> GridView:
 
 
 def _adopt(notebook: NotebookSession, words: list[str]) -> None:
-    """Show a file, and have a person decide about it."""
     from tract_jupyter.agents import PendingAdoption
 
-    (name,) = _exactly("agents adopt PATH", [" ".join(words)] if words else [], 1)
+    (name,) = arguments("agents adopt PATH", [" ".join(words)] if words else [], 1, 1)
     tract = notebook.tract
     path = notebook.path_of(name).absolute()
     tract.reviewer.show(PendingAdoption(tract.agents, path))
 
 
 def _promote(notebook: NotebookSession, words: list[str]) -> GridView:
-    name, place = _exactly(
-        "agents promote NAME PATH", [words[0], " ".join(words[1:])] if len(words) > 1 else words, 2
-    )
+    name, *rest = arguments("agents promote NAME PATH", words, 2, len(words) + 2)
+    place = " ".join(rest)
     agents = notebook.tract.agents
     _here(agents, name)
     path = agents.promote(name, place)
@@ -125,7 +123,7 @@ def _promote(notebook: NotebookSession, words: list[str]) -> GridView:
         "Agents",
         (
             f"Wrote {name} to {path.name}.",
-            f"%tract agents adopt {place} has it be called from there, in later sessions too.",
+            f"%tract agents adopt {place} makes it available from there, also in later sessions.",
         ),
     )
 
@@ -140,20 +138,12 @@ _RUN: dict[str, Callable[[NotebookSession, list[str]], Any]] = {
 }
 
 
-def _exactly(usage: str, words: list[str], count: int) -> list[str]:
-    if len(words) != count:
-        raise OperationError(f"usage: %tract {usage}; got {' '.join(words) or 'nothing'}")
-    return words
-
-
 def _name_and_number(usage: str, words: list[str]) -> tuple[str, int | None]:
-    if not 1 <= len(words) <= 2:  # noqa: PLR2004 # a name and a number
-        raise OperationError(f"usage: %tract {usage}; got {' '.join(words) or 'nothing'}")
-    if len(words) == 1:
+    if len(arguments(usage, words, 1, 2)) == 1:
         return words[0], None
     given = words[1].removeprefix("call-")
     if not given.isdecimal() or int(given) == 0:
-        raise OperationError(f"N is the number of a call, such as 1, and not {words[1][:40]!r}")
+        raise OperationError(f"Invalid call number {words[1][:40]!r}. Use a number such as 1")
     return words[0], int(given)
 
 
@@ -161,7 +151,7 @@ def _here(agents: Agents, name: str) -> Agent:
     """Return an agent of this session.
 
     Raises:
-        OperationError: there is none of that name.
+        OperationError: the agent does not exist.
     """
     found = next((agent for agent in agents if agent.name == name), None)
     if found is None:
@@ -170,7 +160,7 @@ def _here(agents: Agents, name: str) -> Agent:
 
 
 def _found(agents: Agents, name: str) -> tuple[Agent, bool]:
-    """Return an agent, and whether it is of an earlier session."""
+    """Return an agent, and True if it belongs to an earlier session."""
     here = next((agent for agent in agents if agent.name == name), None)
     if here is not None:
         return here, False
@@ -185,14 +175,13 @@ def _unknown(agents: Agents, name: str) -> OperationError:
     past = [agent.name for agent in agents.past()]
     if name in past:
         return OperationError(
-            f"{name!r} was made in an earlier session, and is not active; %tract agents {name} shows it"
+            f"{name!r} belongs to an earlier session and is not active. %tract agents {name} shows it"
         )
     near = nearest(name, [*here, *past, *_RUN])
     return OperationError(f"there is no agent {name[:80]!r}.{near} %tract agents lists them")
 
 
 def _words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
-    """Return what may follow."""
     agents = notebook.tract.agents
     here = [(agent.name, "agent") for agent in agents]
     if not given:
@@ -215,7 +204,6 @@ def _numbers(agents: Agents, rest: list[str]) -> list[tuple[str, str]]:
 
 
 def _files(folder: Path) -> list[str]:
-    """Return files of agents in a folder and the folders in it."""
     found = [*folder.glob(f"*{_ENDING}"), *folder.glob(f"*/*{_ENDING}")]
     return sorted(str(path.relative_to(folder)) for path in found[:_MOST_FILES])
 
@@ -223,7 +211,7 @@ def _files(folder: Path) -> list[str]:
 COMMANDS = (
     Command(
         _USAGE,
-        "show the agents, live, with what each took and has left; read, stop, resume, retire, adopt or promote one",
+        "show the agents, live, with their usage and budgets; read, stop, resume, retire, adopt or promote one",
         _agents,
         (_words,),
     ),

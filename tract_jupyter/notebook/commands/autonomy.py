@@ -1,4 +1,4 @@
-"""The command of `%tract` that says how much happens without a person."""
+"""The command of `%tract` that sets how much happens without the user."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 _USAGE = "autonomy [LEVEL] [--destructive | --no-destructive]"
 _MEANS = {
-    AutonomyLevel.MANUAL: "what policies and orchestrators would change is told, and not done",
-    AutonomyLevel.COLLABORATIVE: "policies and orchestrators ask you before they change anything; they may read",
-    AutonomyLevel.AUTONOMOUS: "policies and orchestrators do what they want",
+    AutonomyLevel.MANUAL: "policies and orchestrators report their proposals and change nothing",
+    AutonomyLevel.COLLABORATIVE: "policies and orchestrators ask you before each change; they may read",
+    AutonomyLevel.AUTONOMOUS: "policies and orchestrators act without asking you",
 }
-_ASKED = "; you are still asked about what may destroy something"
-_DESTRUCTIVE = ", also what may destroy something"
+_ASKED = "; destructive actions still need your approval"
+_DESTRUCTIVE = ", including destructive actions"
 
 
 def _autonomy(notebook: NotebookSession, words: list[str]) -> GridView:
@@ -28,7 +28,7 @@ def _autonomy(notebook: NotebookSession, words: list[str]) -> GridView:
     levels = arguments(_USAGE, [word for word in words if not word.startswith("--")], 0, 1)
     if len(options) > 1:
         raise OperationError(f"usage: %tract {_USAGE}; got both options")
-    wanted = [AutonomyLevel(level) for level in levels]  # what is wrong is told before anything is set
+    wanted = [AutonomyLevel(level) for level in levels]  # report errors before changing a setting
     for option in options:
         autonomy.allows_destructive = option == "--destructive"
     for level in wanted:
@@ -41,8 +41,8 @@ def _autonomy(notebook: NotebookSession, words: list[str]) -> GridView:
     own = notebook.tract.orchestrator.config.autonomy_ceiling
     if own.rank < ceiling.rank:
         lines.append(
-            f"An orchestrator still acts at most at the level {own}, as its settings say: tract.orchestrator.config = "
-            f"OrchestratorConfig(autonomy_ceiling={ceiling.value!r}) lets it go as far, --autonomy in one run."
+            f"The settings of the orchestrator limit it to the level {own}. To raise it: tract.orchestrator.config = "
+            f"OrchestratorConfig(autonomy_ceiling={ceiling.value!r}), or --autonomy for one run."
         )
     return GridView(f"Autonomy: {ceiling}", tuple(lines))
 
@@ -53,7 +53,7 @@ def _levels(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]
 
 COMMANDS = (
     Command(
-        _USAGE, "see or set how much policies and orchestrators may do without you", _autonomy,
+        _USAGE, "show or set what policies and orchestrators may do without you", _autonomy,
         (_levels, "--destructive", "--no-destructive"),
     ),
 )  # fmt: skip

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.session import NotebookSession
 
 _USAGE: Final = "cassette [record FILE [--replace] | replay FILE | stop]"
+_REPLAYED: Final = "All replies come from the cassette. No request goes to a model, function or server."
 _NOTHING: Final = (
-    "Nothing is recorded or replayed. %tract cassette record talk.cassette.jsonl records all requests to models and "
-    "calls of tools from now on; %tract cassette replay talk.cassette.jsonl, in the first cell, serves them again."
+    "No cassette is active. %tract cassette record talk.cassette.jsonl records all requests to models and "
+    "calls of tools from now on. %tract cassette replay talk.cassette.jsonl, in the first cell, replays them."
 )
 
 
@@ -27,7 +28,10 @@ def _cassette(notebook: NotebookSession, words: list[str]) -> GridView:
             return GridView(f"Recording {path}", (told,))
         case ["replay", path] if not replaces:
             notebook.open_for_replay(notebook.path_of(path))
-            return GridView(f"Replaying {path}", ("No model is asked, and no function or server is called.",))
+            return GridView(
+                f"Replaying {path}",
+                (_REPLAYED,),
+            )
         case ["stop"] if not replaces:
             report = notebook.tract.cassette.stop()
         case [] if not replaces:
@@ -44,7 +48,7 @@ def _words(_: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
 COMMANDS = (
     Command(
         _USAGE,
-        "record all traffic with models and tools to a file, or serve it from there",
+        "record all traffic with models and tools to a file, or replay it",
         _cassette,
         (_words,),
     ),

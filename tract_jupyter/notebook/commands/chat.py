@@ -23,7 +23,7 @@ _SAID = 60
 
 
 class TurnPage(View):
-    """A turn, as what IPython displays."""
+    """A turn for IPython's display."""
 
     def __init__(self, turn: DrawnTurn) -> None:
         self._turn = turn
@@ -55,7 +55,6 @@ def _chat(notebook: NotebookSession, words: list[str]) -> Any:
 
 
 def _undo(notebook: NotebookSession) -> GridView:
-    """Take the last turn back."""
     from tract_jupyter.notebook.chat.source import undo_turn
 
     tract = notebook.tract
@@ -66,11 +65,10 @@ def _undo(notebook: NotebookSession) -> GridView:
     undo_turn(tract, turns[-1].question)
     said = one_line(turns[-1].told, _SAID)
     back = "" if is_first else " %tract undo --yes puts the turn back."
-    return GridView(f"Undone: {said}", (f"What its calls did outside the context stays done.{back}",))
+    return GridView(f"Undone: {said}", (f"Effects of its calls outside the context stay.{back}",))
 
 
 def _new(notebook: NotebookSession) -> GridView:
-    """Start a new conversation."""
     from tract_jupyter.notebook.chat.source import start_conversation
 
     before = notebook.tract.current_branch
@@ -87,7 +85,7 @@ def _turns(notebook: NotebookSession) -> GridView:
     now = datetime.now(UTC)
     rows = tuple(_row(number, turn, now) for number, turn in newest)
     if not rows:
-        return GridView("Turns", ("None yet. %%tract_chat begins one.",))
+        return GridView("Turns", ("None yet. %%tract_chat starts one.",))
     more = f" The newest {_MOST} of {len(turns):,}." if len(turns) > _MOST else ""
     heads = ("N", "Commit", "When", "Question", "Calls", "Model", "Reply")
     grid = Grid(heads, rows, code=frozenset({"Commit"}), right=frozenset({"N", "Calls"}))
@@ -111,14 +109,13 @@ def _row(number: int, turn: PastTurn, now: datetime) -> tuple[str, ...]:
 
 
 def _resume(notebook: NotebookSession) -> Coroutine[Any, Any, None]:
-    """Go on with the last turn; the line that says so is awaited: `extension.await_waiting_cells`."""
+    """Resume the last turn. `extension.await_waiting_cells` awaits the line."""
     from tract_jupyter.notebook.chat.cell import resume
 
     return resume(notebook)
 
 
 def _words(notebook: NotebookSession, given: list[str]) -> Any:
-    """Return what may follow."""
     if not given:
         return [("show", "command"), ("resume", "command"), ("undo", "command"), ("new", "command")]
     return commit_words(notebook, given) if given == ["show"] else []

@@ -1,4 +1,4 @@
-"""A command of `%tract`: its name, what it does, how it completes; and readers of its arguments."""
+"""A command of `%tract` with its completions, and functions that parse its arguments."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Command:
     """A command of `%tract`.
 
     Attributes:
-        usage: its name, then its arguments.
-        summary: what it does, for the list of `%tract help`.
-        run: takes the notebook's state and the words after the name; returns what IPython shows, or None.
-        completes: what Tab offers: options, and functions that take the notebook's state and the words before.
-        whole_line: pass the rest of the line as one word, with every space in it.
-        tells_waiting: it says itself how many questions wait.
+        usage: the name, then the arguments.
+        summary: the description in `%tract help`.
+        run: takes the notebook's state and the words after the name; returns the output, or None.
+        completes: the completions: options, and functions of the notebook's state and the words before the cursor.
+        whole_line: pass the rest of the line as one word, with all spaces.
+        tells_waiting: the command itself reports the number of open requests.
     """
 
     usage: str
@@ -53,7 +53,7 @@ class Command:
         """Check that the command has all options among the words, up to `--`.
 
         Raises:
-            OperationError: it has not; it names those that there are.
+            OperationError: an option does not exist. The message names the valid ones.
         """
         known = _OPTION.findall(self.usage)
         for word in words:
@@ -64,7 +64,7 @@ class Command:
                 raise OperationError(f"{has}{nearest(word, known)} Usage: %tract {self.usage}")
 
     def words(self, notebook: NotebookSession, given: list[str]) -> Iterator[tuple[str, str]]:
-        """Yield what may follow the words that are typed already; nothing if the store cannot be read."""
+        """Yield the words that may follow; nothing if the store cannot be read."""
         for one in self.completes:
             if isinstance(one, str):
                 yield one, "option"
@@ -76,10 +76,10 @@ class Command:
 
 
 def unquoted_words(text: str) -> list[str]:
-    """Return the words of a line; what stands in quotation marks is one, without them.
+    """Return the words of a line. Text in quotation marks is one word.
 
     Raises:
-        OperationError: a word begins with a quotation mark, and does not end with it.
+        OperationError: a quotation mark is not closed.
     """
     found = list(_WORD.finditer(text))
     if any(one.lastgroup == "open" for one in found):
@@ -90,21 +90,21 @@ def unquoted_words(text: str) -> list[str]:
 
 
 def branch_words(notebook: NotebookSession, given: list[str]) -> Words:  # noqa: ARG001 # the same everywhere
-    """Return the branches, to complete with."""
+    """Return the branches, for completion."""
     return [(info.name, "branch") for info in notebook.tract.list_branches()]
 
 
 def commit_words(notebook: NotebookSession, given: list[str]) -> Words:
-    """Return what names a commit, to complete with: branches, HEAD, and the newest commits."""
+    """Return names of commits, for completion: branches, HEAD and the newest commits."""
     commits = [(info.short_hash, "commit") for info in notebook.tract.log(_COMMITS)]
     return [*branch_words(notebook, given), *([("HEAD", "commit")] if commits else []), *commits]
 
 
 def limit(command: str, words: list[str]) -> int:
-    """Return the one number that a command takes.
+    """Return the only argument, a positive number.
 
     Raises:
-        OperationError: the words are anything else.
+        OperationError: the argument is not valid.
     """
     if not words:
         return DEFAULT_LIMIT
@@ -117,23 +117,34 @@ def no_arguments(command: str, words: list[str]) -> None:
     """Check that there are no arguments.
 
     Raises:
-        OperationError: there are some.
+        OperationError: there are arguments.
     """
     if words:
         raise OperationError(f"%tract {command} takes no arguments, got {' '.join(words)!r}")
 
 
 def arguments(usage: str, words: list[str], least: int, most: int) -> list[str]:
-    """Check how many there are, and return them.
+    """Check the number of arguments, and return them.
 
     Raises:
-        OperationError: too few or too many; it shows how the command is used.
+        OperationError: there are too few or too many. The message has the usage.
     """
     if not least <= len(words) <= most:
         raise OperationError(f"usage: %tract {usage}; got {' '.join(words) or 'nothing'}")
     return words
 
 
+def option_value(words: list[str], name: str) -> tuple[str | None, list[str]]:
+    """Return the word after an option, and the other words.
+
+    The value is None without the option, and empty if no word follows it.
+    """
+    if name not in words:
+        return None, words
+    place = words.index(name)
+    return "".join(words[place + 1 : place + 2]), [*words[:place], *words[place + 2 :]]
+
+
 def option(words: list[str], name: str) -> tuple[bool, list[str]]:
-    """Return whether an option is among the words, and the other words."""
+    """Return True if an option is among the words, and the other words."""
     return name in words, [word for word in words if word != name]

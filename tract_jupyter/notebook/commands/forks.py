@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import OperationError
-from tract_jupyter.notebook.commands.command import Command, commit_words
+from tract_jupyter.notebook.commands.command import Command, commit_words, option_value
 
 if TYPE_CHECKING:
     from tract_jupyter.notebook.session import NotebookSession
@@ -16,14 +16,12 @@ _OPTIONS: Final = {"--model": "model", "--name": "name", "--": "prompt"}
 
 
 def _fork(notebook: NotebookSession, words: list[str]) -> ForkTable:
-    """Make a fork, and show all of them; without arguments, only show them."""
+    """Make a fork, and list all forks. Without arguments, only list them."""
     given: dict[str, Any] = {}
-    rest = list(words)
+    rest = words
     for word, name in _OPTIONS.items():
-        if word in rest:
-            place = rest.index(word)
-            given[name] = " ".join(rest[place + 1 : place + 2])
-            del rest[place : place + 2]
+        value, rest = option_value(rest, word)
+        given |= {} if value is None else {name: value}
     if len(rest) > 1 or not all(given.values()):
         raise OperationError(f"usage: %tract {_USAGE}; got fork {' '.join(words)}")
     if words:

@@ -19,7 +19,7 @@ from tract_jupyter.notebook.commands.command import (
     option,
 )
 from tract_jupyter.notebook.views.commit_graph import Graph, graph
-from tract_jupyter.notebook.views.diff import diff_view
+from tract_jupyter.notebook.views.diff import DiffView
 from tract_jupyter.notebook.views.events import EventsView
 from tract_jupyter.notebook.views.html import Grid, GridView, View
 from tract_jupyter.notebook.views.overview import TractView
@@ -39,32 +39,17 @@ _CONTENT = frozenset({"append", "edit"})
 
 @dataclass(frozen=True)
 class ViewSequence(View):
-    """Views that are shown one under the other in one output."""
+    """Several views in one output."""
 
     parts: tuple[Any, ...]
 
     def to_html(self) -> str:
-        """Return one after the other."""
+        """Return the views one after the other."""
         return "".join(part.to_html() for part in self.parts)
 
     def to_text(self) -> str:
-        """Return them with a blank line in between."""
+        """Return the views, separated by blank lines."""
         return "\n\n".join(part.to_text() for part in self.parts)
-
-
-@dataclass(frozen=True)
-class BundleView:
-    """A bundle of representations as a part of an output."""
-
-    bundle: dict[str, str]
-
-    def to_html(self) -> str:
-        """Return the HTML."""
-        return self.bundle["text/html"]
-
-    def to_text(self) -> str:
-        """Return the plain text."""
-        return self.bundle["text/plain"]
 
 
 def _status(notebook: NotebookSession, rest: list[str]) -> TractView:
@@ -127,7 +112,7 @@ def _switch(notebook: NotebookSession, words: list[str]) -> GridView:
 
 
 def _merge(notebook: NotebookSession, words: list[str]) -> GridView | None:
-    """Merge a branch; what both sides changed is asked about, in a panel."""
+    """Merge a branch. A panel asks about conflicts."""
     (name,) = arguments("merge BRANCH", words, 1, 1)
     tract = notebook.tract
     try:
@@ -135,7 +120,7 @@ def _merge(notebook: NotebookSession, words: list[str]) -> GridView | None:
     except MergeConflictError:
         tract.reviewer.show(tract.propose_merge(name, triggered_by="%tract merge"))
         return None
-    how = {"fast_forward": "it just moved on", "clean": "nothing collided"}.get(merged.merge_type, "")
+    how = {"fast_forward": "fast-forward", "clean": "no conflicts"}.get(merged.merge_type, "")
     return _here(tract, f"Merged {name} into {merged.target_branch}{f': {how}' if how else ''}")
 
 
@@ -144,7 +129,7 @@ def _checkout(notebook: NotebookSession, words: list[str]) -> GridView:
     tract = notebook.tract
     commit_hash = tract.checkout(name) or ""
     if tract.current_branch is None:
-        return _here(tract, f"HEAD is detached at {commit_hash[:8]}; %tract branch NAME goes on from here")
+        return _here(tract, f"HEAD is detached at {commit_hash[:8]}. %tract branch NAME continues from here")
     return _here(tract, f"Switched to {tract.current_branch}")
 
 
@@ -152,7 +137,7 @@ def _tag(notebook: NotebookSession, words: list[str]) -> GridView:
     names = arguments("tag [COMMIT TAG]", words, 0, 2)
     tract = notebook.tract
     if len(names) == 1:
-        raise OperationError("%tract tag COMMIT TAG adds a tag, %tract tag lists them all")
+        raise OperationError("%tract tag COMMIT TAG adds a tag, and %tract tag lists all tags")
     if names:
         tract.tags.add(*names)
         info = tract.get_commit(names[0])
@@ -183,7 +168,7 @@ def _priority(priority: str) -> Callable[[NotebookSession, list[str]], GridView]
         from tract_jupyter.runs import RewriteWarning
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RewriteWarning)  # it was said, and confirmed
+            warnings.simplefilter("ignore", RewriteWarning)  # the user confirmed it
             tract.annotate(info.commit_hash, priority, reason=" ".join(rest[1:]))
         return _here(tract, f"{info.short_hash} is {priority} now: {info.message}")
 
@@ -191,7 +176,7 @@ def _priority(priority: str) -> Callable[[NotebookSession, list[str]], GridView]
 
 
 def _compress(notebook: NotebookSession, words: list[str]) -> Any:
-    """Say which messages would be replaced, and what that costs; with `--yes`, replace them."""
+    """Show the messages that a summary would replace, and its price. With `--yes`, replace them."""
     confirmed, rest = option(words, "--yes")
     names = arguments("compress [FROM [TO]] [--yes]", rest, 0, 2)
     tract = notebook.tract
@@ -222,7 +207,7 @@ def _compress(notebook: NotebookSession, words: list[str]) -> Any:
     )
     heads = ("From", "Messages", "Tokens", "Begins with")
     grid = Grid(heads, rows, code=frozenset({"From"}), right=frozenset({"Messages", "Tokens"}))
-    return GridView("What a summary would replace", tuple(filter(None, told)), (grid,))
+    return GridView("Messages to summarize", tuple(filter(None, told)), (grid,))
 
 
 def _undo(notebook: NotebookSession, words: list[str]) -> Any:
@@ -234,7 +219,7 @@ def _redo(notebook: NotebookSession, words: list[str]) -> Any:
 
 
 def _move(notebook: NotebookSession, words: list[str], *, redo: bool) -> Any:
-    """Say what would move; with `--yes`, move it."""
+    """Show the changes of an undo or redo. With `--yes`, do it."""
     name = "redo" if redo else "undo"
     confirmed, rest = option(words, "--yes")
     no_arguments(name, rest)
@@ -244,9 +229,7 @@ def _move(notebook: NotebookSession, words: list[str], *, redo: bool) -> Any:
         return _here(tract, f"{'Done again' if redo else 'Undone'}: {step}")
     step = tract.preview_undo(redo=redo)
     told = (f"{step}", f"Nothing has moved yet: %tract {name} --yes does it.")
-    return ViewSequence(
-        (GridView(f"What {name} would do", told), BundleView(diff_view(_difference(tract, step))))
-    )
+    return ViewSequence((GridView(f"What {name} would do", told), DiffView(_difference(tract, step))))
 
 
 def _difference(tract: Tract, step: UndoStep) -> DiffResult:
@@ -265,22 +248,22 @@ def _here(tract: Tract, said: str) -> GridView:
 _VERBS = {"pinned": "pin", "skip": "skip", "normal": "unpin", "important": "important"}
 
 COMMANDS = (
-    Command("status", "show where the context stands; the default", _status, tells_waiting=True),
+    Command("status", "show the state of the context; the default", _status, tells_waiting=True),
     Command(
         "log [N] [--current] [--events]",
-        "show the newest N commits as a graph; --events tells what else has happened",
+        "show the newest N commits as a graph; --events adds other events",
         _log,
         ("--current", "--events"),
     ),
     Command(
         "compile [--at COMMIT]",
-        "show the messages that a commit stands for",
+        "show the messages of the context at a commit",
         _compile,
         ("--at", commit_words),
     ),
     Command(
         "diff [A [B]]",
-        "show how two contexts differ; HEAD and its parent if left out",
+        "show the difference between two contexts; by default, HEAD and its parent",
         _diff,
         (commit_words,),
     ),
@@ -290,11 +273,11 @@ COMMANDS = (
     Command("switch BRANCH", "switch to another branch; - is the previous one", _switch, (branch_words,)),
     Command(
         "merge BRANCH",
-        "merge another branch; what both sides changed is decided in a panel",
+        "merge another branch; a panel asks about conflicts",
         _merge,
         (branch_words,),
     ),
-    Command("checkout COMMIT", "go to the context as it was at a commit", _checkout, (commit_words,)),
+    Command("checkout COMMIT", "check out the context at a commit", _checkout, (commit_words,)),
     Command("tag [COMMIT TAG]", "list tags, or add one to a commit", _tag, (commit_words,)),
     Command(
         "pin COMMIT [WHY] [--yes]",
@@ -316,7 +299,7 @@ COMMANDS = (
     ),
     Command(
         "compress [FROM [TO]] [--yes]",
-        "show which messages a summary would replace, and the price; --yes has the model write it",
+        "show the messages that a summary would replace, and the price; --yes replaces them",
         _compress,
         (commit_words, "--yes"),
     ),

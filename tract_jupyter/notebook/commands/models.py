@@ -1,4 +1,4 @@
-"""The commands of `%tract` about language models: which are asked, what they cost, and how much they may."""
+"""The commands of `%tract` about language models: the choice of models, their costs, and budgets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from IPython.core.error import StdinNotImplementedError
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.llm import EXAMPLE, MODEL_OPERATIONS, PROVIDERS, purpose_text, served_models
 from tract_jupyter.models import counted, one_line, parse_message
-from tract_jupyter.notebook.commands.command import Command, arguments, limit, option
+from tract_jupyter.notebook.commands.command import Command, arguments, limit, option, option_value
 from tract_jupyter.notebook.views.html import Grid, GridView
 
 if TYPE_CHECKING:
@@ -39,16 +39,14 @@ def _model(notebook: NotebookSession, words: list[str]) -> GridView:
     if not rest and not (purpose or base_url or asks_key):
         return _at_hand(notebook.tract, is_local=is_local)
     if len(rest) != 1 or is_local:
-        raise OperationError(
-            f"usage: %tract {_MODEL_USAGE}; %tract model {EXAMPLE} asks that one from now on"
-        )
+        raise OperationError(f"usage: %tract {_MODEL_USAGE}; such as %tract model {EXAMPLE}")
     operation: Any = purpose
     if rest == [_OFF]:
         models.use(None, operation=operation)
         off = (
             f"Requests for {purpose} go to the model for everything else."
             if purpose
-            else "No model is asked any more."
+            else "No model is chosen now."
         )
         return GridView("Models", (off,), (_asked(notebook.tract),))
     before, costs = models.connection("chat"), notebook.tract.costs
@@ -66,41 +64,39 @@ def _model(notebook: NotebookSession, words: list[str]) -> GridView:
 
 
 def _value_of(words: list[str], name: str, what: str) -> tuple[str | None, list[str]]:
-    """Return the word after an option, None without it, and the other words.
+    """Return the word after an option, and the other words. The value is None without the option.
 
     Raises:
-        OperationError: nothing follows it.
+        OperationError: no value follows the option.
     """
-    if name not in words:
-        return None, words
-    place = words.index(name)
-    if place + 1 >= len(words) or words[place + 1].startswith("--"):
-        raise OperationError(f"{name} is followed by {what}; usage: %tract {_MODEL_USAGE}")
-    return words[place + 1], [*words[:place], *words[place + 2 :]]
+    value, rest = option_value(words, name)
+    if value is not None and (not value or value.startswith("--")):
+        raise OperationError(f"{name} needs {what}. Usage: %tract {_MODEL_USAGE}")
+    return value, rest
 
 
 def _typed_key(model: str) -> str:
-    """Ask for a key. It is typed into a field that shows nothing, and is kept nowhere but in this kernel.
+    """Ask for a key in a field that shows nothing. The key stays in this kernel only.
 
     Raises:
-        OperationError: nobody can be asked here, or nothing was typed.
+        OperationError: no user is available, or the input was empty.
     """
     try:
         key = getpass.getpass(f"Key for {model}: ").strip()
     except (StdinNotImplementedError, EOFError, OSError):
         raise OperationError(
-            "nobody can be asked for a key here, as this notebook runs without anybody at it; the model is chosen, and "
-            "its key comes from the environment or the system's keyring"
+            "no user is available to type a key. The model is chosen, with "
+            "its key from the environment or the system's keyring"
         ) from None
     if not key:
         raise OperationError(
-            "no key was typed; the model is chosen, and its key is looked for where it was before"
+            "no key was typed. The model is chosen, with its key from the environment or the system's keyring"
         )
     return key
 
 
 def _advice(chosen: ModelConnection | None, *, is_kept: bool) -> tuple[str, ...]:
-    """Return what is still missing before a model can be asked, and how to keep a choice that a name says."""
+    """Return how to set a missing key, and how to keep the choice."""
     if chosen is None:
         return ()
     kept = "Until the kernel ends" + (
@@ -112,8 +108,10 @@ def _advice(chosen: ModelConnection | None, *, is_kept: bool) -> tuple[str, ...]
 
 
 def _at_hand(tract: Tract, *, is_local: bool) -> GridView:
-    nothing = "No model is asked yet." if None not in tract.models.purposes else ""
-    told = f"%tract model {EXAMPLE} asks that one, --for compress only for summaries; --key asks for its key."
+    nothing = "No model is chosen yet." if None not in tract.models.purposes else ""
+    told = (
+        f"%tract model {EXAMPLE} chooses a model, --for compress only for summaries. --key asks for its key."
+    )
     grids = [_asked(tract), _registered(tract), _providers()]
     return GridView(
         "Models", tuple(filter(None, (nothing, told))), (*grids, *([_served()] if is_local else []))
@@ -165,7 +163,7 @@ def _key_state(provider: Provider) -> str:
 
 
 def _served() -> Grid:
-    """Return the models of a local Ollama, which is asked for them."""
+    """Return the models of a local Ollama server."""
     ollama = PROVIDERS["ollama"]
     served = served_models(ollama.address())
     rows = tuple((f"%tract model ollama/{name}",) for name in served or ())
@@ -174,7 +172,6 @@ def _served() -> Grid:
 
 
 def _model_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
-    """Return what may follow `%tract model` and the words that are given."""
     if given[-1:] == ["--for"]:
         return [(word, "purpose") for word in MODEL_OPERATIONS]
     if any(not word.startswith("-") for word in given):
@@ -218,7 +215,7 @@ def _reply_cost(costs: Costs, commit: str) -> GridView:
     about = (
         f"{commit}: {report}."
         if report.lines
-        else f"{commit} says nothing of tokens: it is no reply, or its provider reported none."
+        else f"{commit} has no token counts. It is not a reply, or its provider reported none."
     )
     return GridView(
         "Cost",
@@ -286,9 +283,11 @@ def _budget(notebook: NotebookSession, words: list[str]) -> GridView:
             costs.set_budget(tokens=int(number))
     report = costs()
     if report.budget is None:
-        told = "There is no budget: %tract budget 2 USD, or %tract budget 50000 tokens, sets one for this session."
+        told = (
+            "There is no budget. %tract budget 2 USD or %tract budget 50000 tokens sets one for this session."
+        )
     else:
-        told = f"This session may spend {report.budget}; a request that could exceed that is not sent."
+        told = f"This session may spend {report.budget}. A request that could exceed it is not sent."
     unpriced = sum(line.requests for line in report.unknown)
     besides = f"{counted(unpriced, 'request')} had no known price." if unpriced else ""
     return GridView("Budget", tuple(filter(None, (told, f"So far: {report}.", besides))))
@@ -297,13 +296,13 @@ def _budget(notebook: NotebookSession, words: list[str]) -> GridView:
 COMMANDS = (
     Command(
         _MODEL_USAGE,
-        "choose the language model to ask; without a name: what is asked and what is at hand",
+        "choose the language model; without a name, list chosen and available models",
         _model,
         (_model_words, "--for", "--base-url", "--key", "--local"),
     ),
     Command(
         "cost [N | COMMIT]",
-        "show what this session and the newest turns, or a reply, have used and cost",
+        "show the usage and cost of this session and the newest turns, or of a reply",
         _cost,
     ),
     Command(_BUDGET_USAGE, "limit what this session may spend on models", _budget, (_OFF,)),

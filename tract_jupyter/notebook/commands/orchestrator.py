@@ -1,4 +1,4 @@
-"""The command of `%tract` about the runs of the model that looks after the context."""
+"""The command of `%tract` about the runs of the orchestrator."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def _runs(tract: Tract) -> GridView:
     orchestrator = tract.orchestrator
     config, names = orchestrator.config, orchestrator.runs()
     level = tract.autonomy.effective(config.autonomy_ceiling)
-    settings = f"Acts at most at the level {level}, with {config.max_steps:,} calls in a run."
+    settings = f"Highest level {level}, at most {config.max_steps:,} calls per run."
     if not names:
         return GridView("Orchestrator", (settings, "No runs yet: %tract_orchestrate begins one."))
     now = datetime.now(UTC)
     rows = tuple(_row(tract, name, now) for name in reversed(names[-_MOST:]))
     more = f" The newest {_MOST} of {len(names):,}." if len(names) > _MOST else ""
-    heads = ("Run", "When", "Why", "Level", "Calls", "What came of it", "Model")
+    heads = ("Run", "When", "Why", "Level", "Calls", "Outcome", "Model")
     grid = Grid(heads, rows, code=frozenset({"Run"}), right=frozenset({"Calls"}))
     return GridView(
         "Orchestrator", (settings, f"%tract orchestrator show RUN draws one again.{more}"), (grid,)
@@ -54,7 +54,7 @@ def _row(tract: Tract, name: str, now: datetime) -> tuple[str, ...]:
 
     with conversation(tract.orchestrator, name) as (own, turn):
         if turn is None:
-            return (name, "", "", "", "", "ended before its model was told anything", "")
+            return (name, "", "", "", "", "ended before a request to its model", "")
         log = run_log(tract, own, turn)
         view = log.view()
         calls = sum(isinstance(part, StepPart) for part in view.parts)
@@ -70,7 +70,6 @@ def _row(tract: Tract, name: str, now: datetime) -> tuple[str, ...]:
 
 
 def _words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
-    """Return what may follow."""
     if not given:
         return [("show", "command")]
     if given == ["show"]:
@@ -81,7 +80,7 @@ def _words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]
 COMMANDS = (
     Command(
         _USAGE,
-        "list the runs of the model that looks after the context; draw one again",
+        "list the runs of the orchestrator, or draw one again",
         _orchestrator,
         (_words,),
     ),

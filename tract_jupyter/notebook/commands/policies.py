@@ -1,4 +1,4 @@
-"""The command of `%tract` about policies: what wants something done by itself."""
+"""The command of `%tract` about policies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.session import NotebookSession
 
 _USAGE = "policies [on NAME | off NAME | add TYPE KEY=VALUE... | remove NAME | log | now]"
-_VERBS = ("on", "off", "add", "remove", "log", "now")
 _LONGEST, _HASH = 80, 64  # characters
 
 
@@ -29,9 +28,7 @@ def _policies(notebook: NotebookSession, words: list[str]) -> GridView:
     verb, rest = words[0], words[1:]
     run = _RUN.get(verb)
     if run is None:
-        raise OperationError(
-            f"%tract policies has no {verb!r}.{nearest(verb, _VERBS)} Usage: %tract {_USAGE}"
-        )
+        raise OperationError(f"%tract policies has no {verb!r}.{nearest(verb, _RUN)} Usage: %tract {_USAGE}")
     return run(notebook, rest)
 
 
@@ -53,10 +50,10 @@ def _list(notebook: NotebookSession, *notes: str) -> GridView:
     lines = list(notes)
     lines += [f"{row.name}: {row.missing}" for row in policies.list() if row.missing]
     if policies.is_paused:
-        lines.append("Paused in this notebook: nothing is looked at until tract.policies.resume().")
+        lines.append("Paused in this notebook. tract.policies.resume() continues.")
     if not rows:
-        lines.append("There are none. '%tract policies add compress' adds one.")
-    heads = ("Policy", "Type", "Looked at on", "Priority", "State", "Last fired", "Outcome")
+        lines.append("None yet. '%tract policies add compress' adds one.")
+    heads = ("Policy", "Type", "Evaluated on", "Priority", "State", "Last fired", "Outcome")
     title = f"Policies, autonomy at most {notebook.tract.autonomy.ceiling}"
     return GridView(
         title, tuple(lines), (Grid(heads, rows, code=frozenset({"Policy"}), right=frozenset({"Priority"})),)
@@ -89,7 +86,7 @@ def _add(notebook: NotebookSession, words: list[str]) -> GridView:
     config = dict(map(_setting, words[1:]))
     name = config.pop("name", "")
     if not isinstance(name, str):
-        raise OperationError(f"the name of a policy is a text, not {name!r}")
+        raise OperationError(f"Invalid policy name {name!r}. Use a text")
     made = notebook.tract.policies.add(words[0], name=name, **config)
     return _list(notebook, f"Added {made}.")
 
@@ -97,7 +94,7 @@ def _add(notebook: NotebookSession, words: list[str]) -> GridView:
 def _setting(word: str) -> tuple[str, Any]:
     key, equals, value = word.partition("=")
     if not equals or not key.isidentifier() or key in {"on", "policy"}:
-        raise OperationError(f"{word!r} is no setting; write KEY=VALUE, such as threshold=0.8")
+        raise OperationError(f"Invalid setting {word!r}. Use KEY=VALUE, such as threshold=0.8")
     try:
         return key, json.loads(value)
     except ValueError:
@@ -118,7 +115,9 @@ def _log(notebook: NotebookSession, words: list[str]) -> GridView:
         for event in notebook.tract.policies.log(50)
     )
     lines = () if rows else ("No policy has fired yet.",)
-    return GridView("What policies did", lines, (Grid(("When", "Policy", "Outcome", "Action", "Why"), rows),))
+    return GridView(
+        "Actions of policies", lines, (Grid(("When", "Policy", "Outcome", "Action", "Why"), rows),)
+    )
 
 
 def _now(notebook: NotebookSession, words: list[str]) -> GridView:
@@ -127,9 +126,9 @@ def _now(notebook: NotebookSession, words: list[str]) -> GridView:
         (one.name, one.would, one.action, _short(one.params), one.reason)
         for one in notebook.tract.policies.preview()
     )
-    lines = ("Nothing is done by looking.",) if rows else ("No policy is on.",)
+    lines = ("This preview changes nothing.",) if rows else ("No policy is on.",)
     heads = ("Policy", "Would", "Action", "With", "Why")
-    return GridView("What policies would do now", lines, (Grid(heads, rows, code=frozenset({"With"})),))
+    return GridView("Current proposals of policies", lines, (Grid(heads, rows, code=frozenset({"With"})),))
 
 
 def _short(params: Any) -> str:
@@ -148,7 +147,7 @@ _RUN: dict[str, Callable[[NotebookSession, list[str]], GridView]] = {
 
 def _completions(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
     if not given:
-        return [(verb, "verb") for verb in _VERBS]
+        return [(verb, "verb") for verb in _RUN]
     if given[0] == "add":
         if len(given) == 1:
             return [(name, "type") for name in policy_types()]
@@ -168,7 +167,7 @@ def _settings(kind: Any) -> list[str]:
 
 COMMANDS = (
     Command(
-        _USAGE, "see what acts by itself, turn it on and off, and see what it did or would do now", _policies,
+        _USAGE, "list policies, turn them on and off, and show past and current actions", _policies,
         (_completions,),
     ),
 )  # fmt: skip

@@ -1,13 +1,13 @@
 """The commands of `%tract` about profiles, and the view of a profile.
 
-Adopting a profile is bound to what was shown: it takes the beginning of the fingerprint that stands there.
+Adopting a profile requires the start of the fingerprint in its view, so the user adopts exactly that version.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import OperationError, ProfileError, UnknownProfileError, nearest
 from tract_jupyter.models import digest, one_line, printable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.notebook.views.html import Html, HtmlPart
     from tract_jupyter.runs import Operation, ProfileEntry
-    from tract_jupyter.runs.profile import BlockRef, OperationProfile
+    from tract_jupyter.runs.profile import BlockRef, OperationProfile, ProfileWarning
     from tract_jupyter.tract import Tract
 
 
@@ -53,7 +53,7 @@ def _profiles(notebook: NotebookSession, words: list[str]) -> GridView:
     no_arguments("profiles", words)
     rows = tuple(map(_listed_row, notebook.tract.profiles.list()))
     heads = ("", "Profile", "Operations", "State", "For")
-    hint = "None yet: %%tract_profile NAME keeps one, and %%tract_profile? explains how."
+    hint = "None yet. %%tract_profile NAME saves one; see %%tract_profile?"
     told = () if rows else (hint,)
     return GridView("Profiles", told, (Grid(heads, rows, right=frozenset({"Operations"})),))
 
@@ -81,7 +81,7 @@ def _state(entry: ProfileEntry, profile: OperationProfile | None) -> str:
 
 @dataclass(frozen=True)
 class _Asked:
-    """The request of a `%tract profile` line. `adopt` is a fingerprint, empty if none was given."""
+    """The request of a `%tract profile` line. `adopt` is a fingerprint, empty if the user gave none."""
 
     name: str
     activate: bool = False
@@ -106,7 +106,7 @@ def _profile(notebook: NotebookSession, words: list[str]) -> GridView | ProfileV
     asked, profiles = _parsed(words), notebook.tract.profiles
     if asked.off:
         profiles.deactivate()
-        return GridView("No profile is active: the context is sent as it stands")
+        return GridView("No profile is active: the context is sent without changes")
     entry = _entry(notebook.tract, asked.name)
     if asked.adopt is not None:
         return _adopted(notebook.tract, entry, asked.adopt)
@@ -117,7 +117,7 @@ def _profile(notebook: NotebookSession, words: list[str]) -> GridView | ProfileV
 
 
 def _entry(tract: Tract, name: str) -> ProfileEntry:
-    """Return the stored profile of a name, or the active one, used or not."""
+    """Return a stored profile by its name, or the active one if the name is empty."""
     entries = tract.profiles.list()
     found = [one for one in entries if (one.name == name if name else one.is_active)]
     if found:
@@ -131,19 +131,19 @@ def _entry(tract: Tract, name: str) -> ProfileEntry:
 
 def _adopted(tract: Tract, entry: ProfileEntry, fingerprint: str) -> ProfileView:
     if not entry.quarantined:
-        return _shown(entry, "It is yours already: nothing was changed.")
+        return _shown(entry, "It is already yours. Nothing was changed.")
     known = digest(dict(entry.data))
     if not fingerprint:
         return _shown(entry)
     if len(fingerprint) < _LEAST or not known.startswith(fingerprint.lower()):
         raise OperationError(
-            f"the profile {entry.name!r} has another fingerprint, and was not adopted; read it as it is now: "
+            f"the profile {entry.name!r} has another fingerprint and was not adopted. Read the current version: "
             f"%tract profile {entry.name}"
         )
     if _read(entry) is None:
-        raise OperationError(f"the profile {entry.name!r} cannot be read, so there is nothing to adopt")
+        raise OperationError(f"the profile {entry.name!r} cannot be read, so it cannot be adopted")
     tract.profiles.adopt(entry)
-    return _shown(_entry(tract, entry.name), "It is yours from now on, and may be used.")
+    return _shown(_entry(tract, entry.name), "It is now yours, and runs may use it.")
 
 
 def _shown(entry: ProfileEntry, said: str = "") -> ProfileView:
@@ -152,8 +152,8 @@ def _shown(entry: ProfileEntry, said: str = "") -> ProfileView:
     known = digest(dict(entry.data))
     if profile is None:
         raise OperationError(
-            f"the profile {entry.name!r} is damaged in the store, or of another version of tract_jupyter; "
-            "save it anew"
+            f"the profile {entry.name!r} is damaged in the store, or belongs to another version of tract_jupyter. "
+            "Save it again"
         )
     facts = [
         ("runs", profile.execution_mode.value),
@@ -166,8 +166,8 @@ def _shown(entry: ProfileEntry, said: str = "") -> ProfileView:
     ]
     if entry.quarantined:
         said = (
-            f"It is not used: {entry.quarantined}. Read what it does; "
-            f"%tract profile {entry.name} --adopt {known[:_LEAST]} takes over exactly this."
+            f"It is not used: {entry.quarantined}. Read its operations. "
+            f"%tract profile {entry.name} --adopt {known[:_LEAST]} adopts exactly this version."
         )
     return ProfileView(
         entry.name,
@@ -182,7 +182,7 @@ def _shown(entry: ProfileEntry, said: str = "") -> ProfileView:
 
 
 def saved_view(tract: Tract, name: str, said: str) -> ProfileView:
-    """Return the view of a profile that is stored."""
+    """Return the view of a stored profile."""
     return _shown(_entry(tract, name), said)
 
 
@@ -201,7 +201,7 @@ def _about_block(ref: BlockRef) -> str:
 
 
 def _read(entry: ProfileEntry) -> OperationProfile | None:
-    """Read a profile, whoever has saved it; this carries out nothing. None if it is damaged."""
+    """Read a profile without running it; None if it is damaged. Any author may have saved it."""
     from tract_jupyter.runs.profile import read_profile
 
     try:
@@ -211,7 +211,7 @@ def _read(entry: ProfileEntry) -> OperationProfile | None:
 
 
 def profile_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
-    """Return the names of profiles, to complete with."""
+    """Return the names of profiles, for completion."""
     if any(not word.startswith("-") for word in given):
         return []
     return [(one.name, "profile") for one in notebook.tract.profiles.list()]
@@ -222,32 +222,18 @@ _ABOUT = ("description", "capabilities")
 _MORE = ("runConditions", "artifact", "activation", "provider", "timeoutMs", "retry", "debug")
 
 
-class LintWarning(Protocol):
-    """A warning about a profile: something allowed that is probably a mistake."""
-
-    @property
-    def where(self) -> str:
-        """The operation, and what of it."""
-        ...
-
-    @property
-    def message(self) -> str:
-        """A sentence."""
-        ...
-
-
 @dataclass(frozen=True)
 class ProfileView(View):
-    """A profile, shown.
+    """The view of a profile.
 
     Attributes:
-        standing: a word on whether runs use it, where that is not whether it is active.
-        to_be_read: a person is to read what the operations are given, so that is open, and stands in the text.
+        standing: a word about the use of the profile, instead of `active` or `not active`.
+        to_be_read: the user has to read the parameters of the operations. They are unfolded, and part of the text.
     """
 
     name: str
     operations: Sequence[Operation]
-    warnings: Sequence[LintWarning] = ()
+    warnings: Sequence[ProfileWarning] = ()
     is_active: bool = False
     facts: tuple[tuple[str, str], ...] = ()
     said: str = ""
@@ -255,7 +241,7 @@ class ProfileView(View):
     to_be_read: bool = False
 
     def to_html(self) -> Html:
-        """Return a part of a page that stands alone."""
+        """Return the profile as self-contained HTML."""
         grid = styled(element("div", self._grid().to_html(), class_="tract"))
         operations = element("div", grid, class_="tract-canvas")
         count = f"{len(self.operations):,}"
@@ -307,7 +293,7 @@ class ProfileView(View):
             (element("dt", one_line(one.id, _NAME)), element("dd", element("pre", _given(one))))
             for one in self.operations
         )
-        title, name = "What they are given", "tract-profile-given"
+        title, name = "Parameters", "tract-profile-given"
         return section(title, "", element("dl", given), name, is_open=self.to_be_read)
 
     def _grid(self) -> Grid:
@@ -321,7 +307,7 @@ class ProfileView(View):
 
 
 def _given(operation: Operation) -> str:
-    """Return what an operation is given, what it may do and when, and where its value goes: a line each, as JSON."""
+    """Return the parameters of an operation, its conditions and its target as lines of JSON."""
     given = operation.to_dict()
     config = given["config"]
     more = [
@@ -355,7 +341,7 @@ COMMANDS = (
     Command("profiles", "list profiles: the operations that runs use", _profiles),
     Command(
         _USAGE,
-        "show the operations of a profile; use it, or none; adopt one that somebody else saved",
+        "show the operations of a profile; activate it, or none; adopt a profile of another user",
         _profile,
         (profile_words, *_WAYS),
     ),

@@ -1,4 +1,4 @@
-"""The commands of `%tract` for decisions: what waits, what is stored but not active, what needs no more asking."""
+"""The commands of `%tract` about decisions: open requests, stored code that is not active, and standing approvals."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def _record(notebook: NotebookSession, rest: list[str]) -> GridView:
-    """Record, and say what is in the file now."""
+    """Record the decisions, and show the entries of the file."""
     everything, rest = option(rest, "--all")
     no_arguments("record", rest)
     trust, path = Trust(), notebook.lock_path
@@ -77,18 +77,18 @@ def _for_what(path: Path) -> str:
 
 
 def _where(notebook: str) -> str:
-    which = notebook or "any notebook beside it, as this kernel does not know the name of its own"
+    which = (
+        notebook or "any notebook in the folder, because this kernel does not know the name of its notebook"
+    )
     return f"They count for {which}, and in this project only: commit {PROJECT_FILE}, which is its id, with the file."
 
 
 def _signed_with(trust: Trust) -> str:
-    return (
-        f"Signed with your secret, {trust.source}. A run elsewhere needs it, too; docs/headless.md says how."
-    )
+    return f"Signed with your secret, {trust.source}. A run elsewhere also needs it; see docs/headless.md."
 
 
 def _active(tract: Tract) -> set[str]:
-    """Return the fingerprints of activating what is active now; the cells of those do not ask again."""
+    """Return the fingerprints of all active operations. Their cells do not ask again."""
     registry = tract.operations.registry
     specs = map(registry.reviewed_spec, registry.operation_names)
     return {activation_fingerprint(spec) for spec in specs if spec is not None}
@@ -114,8 +114,8 @@ def _grid(entries: list[RecordedDecision], project: Project) -> Grid:
 
 def _nothing(*, everything: bool) -> tuple[str, ...]:
     if everything:
-        return ("Nobody has decided anything in this store.",)
-    return ("Nobody has decided anything since this kernel began. --all records all decisions of the store.",)
+        return ("This store has no decisions.",)
+    return ("No decisions since this kernel started. --all records all decisions of the store.",)
 
 
 def _left_out(found: RecordableDecisions) -> tuple[str, ...]:
@@ -128,16 +128,16 @@ _USAGE = "decide [ID] [ACTION [values]]"
 _MOST = 1_000
 _TITLE = 60  # characters of it in a list
 _SHORTEST = 4
-"""Letters of an id that are enough, where no other one begins so."""
+"""The number of letters of an id that are enough if the id is unique."""
 
 
 def _decide(notebook: NotebookSession, words: list[str]) -> GridView | None:
-    """Show a request in full and ask about it, or take the answer that stands in the line."""
+    """Show a request in full and ask about it, or take the answer from the line."""
     (line,) = words or [""]
     tract = notebook.tract
     stored, rest = _found(tract, line.strip())
     if stored is None:
-        return GridView("Nothing waits for a decision.")
+        return GridView("No requests need a decision.")
     try:
         ticket = tract.reviewer.taken_up(pending_of(tract, stored))
     except TractError as error:
@@ -155,23 +155,23 @@ def _decide(notebook: NotebookSession, words: list[str]) -> GridView | None:
 def _turn_down(
     notebook: NotebookSession, stored: StoredPending, rest: str, why: TractError
 ) -> GridView | None:
-    """Turn down what cannot be shown as it is now, if that is what the line says.
+    """Reject a request that cannot be shown in its current state, if the line says so.
 
     Raises:
-        OperationError: it says something else.
+        OperationError: the line contains another answer.
     """
     tract = notebook.tract
     asked_here = tract.reviewer.asked_here(stored.pending_id)
     shown = tract.operations.as_shown(stored)
-    ticket = Ticket(shown, lambda _: None)  # of its own: what it shows is there to be turned down only
+    ticket = Ticket(shown, lambda _: None)  # a separate ticket, which can only be rejected
     answer = read_line(ticket, rest) if rest else None
     if answer is None or not _is_rejection(ticket, answer):
         how = how_to_decide(stored.pending_id)
-        raise OperationError(f"{why}. '{how} reject REASON' turns it down") from why
+        raise OperationError(f"{why}. '{how} reject REASON' rejects it") from why
     if asked_here is not None:
         with deciding("code" if notebook.front_end.is_headless else "command"):
             asked_here.execute_tool(answer.action, answer.arguments)
-        return GridView(f"{stored.title}: turned down")
+        return GridView(f"{stored.title}: rejected")
     ticket = tract.reviewer.taken_up(shown)
     _take(notebook, ticket, rest)
     return _came_of_it(tract, ticket, told=True)
@@ -183,10 +183,10 @@ def _is_rejection(ticket: Ticket, answer: Answer) -> bool:
 
 
 def _take(notebook: NotebookSession, ticket: Ticket, rest: str) -> bool:
-    """Have the answer carried out. False if it would approve what was not shown in full yet.
+    """Carry out the answer. Return False if it would approve a request that was not shown in full yet.
 
     Raises:
-        OperationError: it cannot be read, or came too late.
+        OperationError: the answer is not valid, or it came too late.
     """
     tract = notebook.tract
     answer = read_line(ticket, rest)
@@ -194,16 +194,16 @@ def _take(notebook: NotebookSession, ticket: Ticket, rest: str) -> bool:
         ticket
     ):
         return False
-    # a runner types nothing: what stands in a cell that it runs is code
+    # in a headless run, the line counts as code
     if not tract.reviewer.answer(ticket, answer, "code" if notebook.front_end.is_headless else "command"):
         raise OperationError(
-            "nothing was decided: somebody else decided first, or the request has changed since it was shown"
+            "nothing was decided: another decision came first, or the request has changed. Show it again"
         )
     return True
 
 
 def _came_of_it(tract: Tract, ticket: Ticket, *, told: bool) -> GridView | None:
-    """Return the state after the answer; if the request is still open, what to type next."""
+    """Return the state after the answer. For an open request, return the lines to type next."""
     if not ticket.status.is_open:
         display(record(ticket), raw=True)
         waiting = tract.reviewer.ledger.count_waiting()
@@ -235,10 +235,10 @@ def _placeholder(parameter: Parameter) -> str:
 
 
 def _found(tract: Tract, line: str) -> tuple[StoredPending | None, str]:
-    """Return the request that a line names, and the rest of the line; without an id the only one, or the oldest.
+    """Return the request that a line names, and the rest of the line. Without an id, it is the oldest request.
 
     Raises:
-        OperationError: nothing, or more than one, begins so.
+        OperationError: the id matches no request or several.
     """
     waiting = tract.review.inbox(_MOST)
     first, _, rest = line.partition(" ")
@@ -254,10 +254,10 @@ def _found(tract: Tract, line: str) -> tuple[StoredPending | None, str]:
 
 
 def _check_action(tract: Tract, stored: StoredPending, word: str) -> None:
-    """Check that a word without an id before it begins an action of the only request; else it is a mistyped id.
+    """Check that a word is the start of an action of the only request. Otherwise it is a mistyped id.
 
     Raises:
-        OperationError: there is no such action.
+        OperationError: the action does not exist.
     """
     actions = pending_of(tract, stored).review_request().actions
     words = [*(action.name for action in actions), *(action.label.lower() for action in actions), *OWN_WORDS]
@@ -285,7 +285,6 @@ def _which(first: str, waiting: list[StoredPending], begun: list[str]) -> str:
 
 
 def _waiting_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
-    """Return what may follow `%tract decide` and the words that are `given`: ids, then actions."""
     tract = notebook.tract
     if not given:
         return [
@@ -295,9 +294,7 @@ def _waiting_words(notebook: NotebookSession, given: list[str]) -> list[tuple[st
     stored, rest = _found(tract, " ".join(given))
     if stored is None or rest:
         return []
-    request = pending_of(
-        tract, stored
-    ).review_request()  # no ticket: to look at what could be typed asks nobody
+    request = pending_of(tract, stored).review_request()  # no ticket, because completion must not ask
     return [(action.name, "action") for action in request.actions]
 
 
@@ -305,10 +302,10 @@ _REVOKE = "%tract trust revoke OPERATION, or OPERATION HANDLER"
 
 
 def offer_quarantined(tract: Tract) -> tuple[tuple[str, str, str], ...]:
-    """Put what is stored and not active into the inbox, with its changes since the last approval.
+    """Add stored code that is not active to the inbox, with its changes since the last approval.
 
     Returns:
-        Name, reason and command of those that are not put there: they cannot be read, or were turned down before.
+        Name, reason and command of code that was rejected before or cannot be read.
     """
     return tuple(
         (name, why, f"%tract review {name}")
@@ -318,7 +315,7 @@ def offer_quarantined(tract: Tract) -> tuple[tuple[str, str, str], ...]:
 
 
 def quarantined(tract: Tract) -> dict[str, str]:
-    """Return why each stored operation and handler is not active; a handler is `operation/name`."""
+    """Return why each stored operation and handler is not active. The name of a handler is `operation/name`."""
     handlers = {
         f"{operation}/{name}": why for (operation, name), why in tract.hooks.saved.quarantined.items()
     }
@@ -326,10 +323,10 @@ def quarantined(tract: Tract) -> dict[str, str]:
 
 
 def reviewed(tract: Tract, name: str) -> Pending:
-    """Return the pending that would activate something stored.
+    """Return the request to activate a stored operation or handler.
 
     Raises:
-        SpecError: there is no such thing, or it cannot be read.
+        SpecError: it does not exist, or cannot be read.
     """
     operation, slash, handler = name.rpartition("/")
     if slash:
@@ -338,7 +335,7 @@ def reviewed(tract: Tract, name: str) -> Pending:
 
 
 def _offered(tract: Tract, name: str) -> bool:
-    """Put it into the inbox unless it was asked before; return True if it waits there."""
+    """Add the request to the inbox unless the user was asked before; return True if it is open."""
     try:
         pending, ledger = reviewed(tract, name), tract.reviewer.ledger
         if ledger.needs_asking(pending):
@@ -349,7 +346,7 @@ def _offered(tract: Tract, name: str) -> bool:
 
 
 def code_text(spec: OperationSpec, unreviewed: Collection[str]) -> str:
-    """Return where an operation's code runs, and that nobody reviewed it; empty if it is reviewed, and the kernel's."""
+    """Return where the code of an operation runs, and if it was not reviewed; empty for reviewed code in the kernel."""
     told = ["sandboxed"] if spec.is_sandboxed else []
     return ", ".join([*told, "not reviewed"] if spec.name in unreviewed else told)
 
@@ -407,7 +404,6 @@ def _trusted(tract: Tract) -> GridView:
 
 
 def _trust_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
-    """Return what may follow `%tract trust` and the words that are `given`."""
     tract = notebook.tract
     handlers = tract.hooks.saved.active
     match given:
@@ -422,13 +418,12 @@ def _trust_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str,
 
 
 def not_active(rows: tuple[tuple[str, str, str], ...]) -> Grid:
-    """Return the table of what is stored and not active."""
+    """Return the table of stored code that is not active."""
     heads = ("Name", "Why it is not active", "Look at it")
     return Grid(heads, rows, "Stored, and not active", code=frozenset({heads[0], heads[2]}))
 
 
 def _quarantined_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
-    """Return the names of what is stored and not active, to complete with."""
     return [] if given else [(name, "operation") for name in quarantined(notebook.tract)]
 
 
@@ -437,7 +432,7 @@ _SEVERAL = 2
 
 
 def _inbox(notebook: NotebookSession, rest: list[str]) -> GridView | None:
-    """Put what waits on display, so that it can be decided here: one request in its panel, several in one list."""
+    """Display the open requests: a single one in its panel, several in one list."""
     no_arguments("inbox", rest)
     tract = notebook.tract
     left = offer_quarantined(tract)
@@ -461,7 +456,7 @@ def _one_by_one(tract: Tract, count: int, quarantined: Grid) -> GridView | None:
         return None
     heads = ("Id", "What", "Why it cannot be decided here", "Since")
     cannot = Grid(heads, tuple(stuck_rows), code=frozenset({"Id"}))
-    told = "" if waiting else "Nothing waits for a decision."
+    told = "" if waiting else "No requests need a decision."
     if more > 0:
         told = f"{_waiting(more)}: %tract inbox shows {'it' if more == 1 else 'them'} when these are decided."
     how = TURN_DOWN if stuck_rows else ""
@@ -479,7 +474,7 @@ def _grants(notebook: NotebookSession, rest: list[str]) -> GridView:
         )
     if rest:
         grant = tract.review.grants.revoke(rest[1])
-        return GridView(f"Revoked: {grant.kind} {grant.name} ({_covered(grant)}) is asked about again")
+        return GridView(f"Revoked: {grant.kind} {grant.name} ({_covered(grant)}) needs approval again")
     grants = tract.review.grants.all()
     nothing = 'None yet. "Always…" in a request gives one.'
     heads = ("Id", "What", "Version", "Covers", "For", "Scope", "Used", "By", "Since", "State")
@@ -488,7 +483,7 @@ def _grants(notebook: NotebookSession, rest: list[str]) -> GridView:
 
 
 def _switch_reading(tract: Tract, *, is_on: bool) -> GridView:
-    """Switch it on or off that scripts of the chat that only read run without a question."""
+    """Allow scripts of the chat that only read to run without a question, or end that rule."""
     from tract_jupyter.scripts import READS, reading_scripts
 
     if is_on:
@@ -497,7 +492,7 @@ def _switch_reading(tract: Tract, *, is_on: bool) -> GridView:
             f"On: {READS}. The model gets what these scripts print. %tract grants reading off ends it"
         )
     was_on = tract.review.grants.end_rules()
-    return GridView("Off: you are asked about each script in the kernel" if was_on else "It is off already")
+    return GridView("Off: each script in the kernel needs your approval" if was_on else "It is off already")
 
 
 def _grant_row(grant: Grant) -> tuple[str, ...]:
@@ -521,7 +516,6 @@ def _covered(grant: Grant) -> str:
 
 
 def _grant_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
-    """Return what may follow `%tract grants` and the words that are `given`."""
     tract = notebook.tract
     if not given:
         return [("revoke", "option"), ("reading", "option")]
@@ -533,10 +527,10 @@ def _grant_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str,
 
 
 COMMANDS = (
-    Command("inbox", "show what waits for a decision, whichever kernel asked", _inbox, tells_waiting=True),
+    Command("inbox", "show the requests that need a decision, from any kernel", _inbox, tells_waiting=True),
     Command(
         _USAGE,
-        "decide by typing, with a panel or without; the oldest request if no ID is given",
+        "decide a request by typing; by default, the oldest one",
         _decide,
         (_waiting_words,),
         whole_line=True,
@@ -544,13 +538,13 @@ COMMANDS = (
     ),
     Command(
         "grants [revoke ID | reading on|off]",
-        "list standing approvals, revoke one, or let scripts that only read run",
+        "list standing approvals, revoke one, or allow scripts that only read",
         _grants,
         (_grant_words,),
     ),
     Command(
         "review NAME",
-        "review a stored operation or handler that is not active, or was never reviewed",
+        "review a stored operation or handler that is not active or not reviewed",
         _review,
         (_quarantined_words,),
     ),
@@ -562,7 +556,7 @@ COMMANDS = (
     ),
     Command(
         "record [--all]",
-        "write the decisions made since this kernel began to the lock file",
+        "write the decisions since this kernel started to the lock file",
         _record,
         ("--all",),
     ),

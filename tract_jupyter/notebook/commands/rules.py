@@ -1,4 +1,4 @@
-"""`%tract rules`: the rules of the analysis, as they are set here, and the manual page of each."""
+"""`%tract rules`: the rules of the analysis with their settings, and the manual page of each rule."""
 
 from __future__ import annotations
 
@@ -27,19 +27,16 @@ def _rules(notebook: NotebookSession, rest: list[str]) -> GridView | RulePage:
         (rule.code, rule.name, _level(rule, notebook.advice), pages.first_line(rule)) for rule in all_rules()
     )
     lines = (
-        "%tract rules CODE shows the page of one. Findings are advice, not containment.",
+        "%tract rules CODE shows the page of a rule. Findings are advice, not containment.",
         notebook.advice.note,
     )
-    heads = ("Code", "Name", "Level", "What it looks for")
+    heads = ("Code", "Name", "Level", "Purpose")
     grid = Grid(heads, rows, code=frozenset({"Code"}))
     return GridView("Rules of the analysis", tuple(filter(None, lines)), (grid,))
 
 
 def _level(rule: Rule, advice: Advice) -> str:
-    """Return the level that its findings have here.
-
-    Most have a usual one, and others where the code is better or worse.
-    """
+    """Return the level of a rule's findings here. Most rules also have other levels for better or worse code."""
     if rule.code in advice.off:
         return "off"
     given = advice.levels.get(rule.code)
@@ -48,13 +45,13 @@ def _level(rule: Rule, advice: Advice) -> str:
 
 @dataclass(frozen=True)
 class RulePage(View):
-    """The manual page of a rule, with what is set for it here."""
+    """The manual page of a rule with its settings."""
 
     rule: Rule
     advice: Advice
 
     def to_html(self) -> str:
-        """Return the page, everything escaped."""
+        """Return the page as HTML."""
         from tract_jupyter.notebook.panels.code import page_html
         from tract_jupyter.notebook.panels.render import RECORD_STYLES
         from tract_jupyter.notebook.views.styles import output_html
@@ -71,14 +68,11 @@ class RulePage(View):
 
 
 def _words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:  # noqa: ARG001 # the same everywhere
-    """Return the codes of all rules, to complete with."""
     from tract_jupyter.analysis import all_rules
 
     return [] if given else [(rule.code, "rule") for rule in all_rules()]
 
 
 COMMANDS = (
-    Command(
-        _USAGE, "list what the analysis looks for, or show the manual page of one rule", _rules, (_words,)
-    ),
+    Command(_USAGE, "list the rules of the analysis, or show the manual page of one", _rules, (_words,)),
 )

@@ -32,7 +32,7 @@ def _runs(notebook: NotebookSession, words: list[str]) -> GridView:
     rows = tuple(_run_row(tract, run) for run in tract.runs(limit("runs", words)))
     heads = ("Run", "Started", "Trigger", "Status", "Profile", "Done", "Time", "Reply")
     grid = Grid(heads, rows, code=frozenset({"Run"}), right=frozenset({"Done", "Time"}))
-    told = "%tract run ID shows one of them." if rows else "None yet. %%tract_run makes one."
+    told = "%tract run ID shows one." if rows else "None yet. %%tract_run makes one."
     return GridView("Runs", (told,), (grid,))
 
 
@@ -65,7 +65,7 @@ def _prompt(notebook: NotebookSession, words: list[str]) -> View:
 
 
 def _dry_run(notebook: NotebookSession, words: list[str]) -> View:
-    """Show what one operation would do, without asking anybody."""
+    """Show the preview of one operation. No model is asked."""
     from tract_jupyter.notebook.runs.preview import OperationPreviewView
 
     text, profile = _said([" ".join(words)])
@@ -77,10 +77,10 @@ def _dry_run(notebook: NotebookSession, words: list[str]) -> View:
 
 
 def _said(words: list[str]) -> tuple[str, str | None]:
-    """Return what would be said, and the profile that is named.
+    """Return the message, and the profile of the line.
 
     Raises:
-        OperationError: there is another option.
+        OperationError: the line has another option.
     """
     line = words[0] if words else ""
     found = _PROFILE.search(line)
@@ -134,15 +134,15 @@ def _resume(notebook: NotebookSession, run_id: str) -> None:
     try:
         tract.runs.resume(run_id, on_event=display)
     finally:
-        if len(display.events) > len(events):  # it was resumed, and not refused
+        if len(display.events) > len(events):  # it was resumed
             close(tract, display)
 
 
 def _replay(tract: Tract, run_id: str) -> GridView:
     run = tract.runs.replay(run_id)
     told = (
-        "Nothing was executed, asked or written. The recorded results of its operations and its main call were "
-        "planned, ordered and committed again."
+        "The replay planned, ordered and committed the recorded results again. It executed nothing, sent no "
+        "request and wrote nothing."
     )
     return GridView(
         f"Run {run.run_id[:8]}: the replay gives the same result",
@@ -151,14 +151,12 @@ def _replay(tract: Tract, run_id: str) -> GridView:
 
 
 def _profile_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
-    """Return the profiles after `--profile`, to complete with."""
     if given[-1:] != ["--profile"]:
         return []
     return [(one.name, "profile") for one in notebook.tract.profiles.list()]
 
 
 def _words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
-    """Return the ids of runs, to complete with."""
     if any(not word.startswith("-") for word in given):
         return []
     return [(run.run_id[:8], "run") for run in notebook.tract.runs()]
@@ -168,14 +166,14 @@ COMMANDS = (
     Command("runs [N]", "list the newest runs: a model's call with the operations around it", _runs),
     Command(
         _USAGE,
-        "show a run as a graph (the newest if left out) or its prompt; resume it; check it by a replay; "
-        "--dry tries one operation out",
+        "show a run as a graph (by default, the newest) or its prompt; resume it; verify it by a replay; "
+        "--dry previews one operation",
         _run,
         (_words, *_WAYS, _DRY),
     ),
     Command(
         _PROMPT_USAGE,
-        "show what would be sent to the model now: with operations, tokens and price; nothing is asked",
+        "show the next request to the model, with operations, tokens and price, without sending it",
         _prompt,
         (_profile_words, "--profile"),
         whole_line=True,

@@ -1,4 +1,4 @@
-"""The commands of `%tract` for operations and tools, also those of MCP servers."""
+"""The commands of `%tract` for operations and tools, including the tools of MCP servers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models.schema import type_text
-from tract_jupyter.notebook.commands.command import Command, no_arguments, option
+from tract_jupyter.notebook.commands.command import Command, no_arguments, option, option_value
 from tract_jupyter.notebook.commands.review import code_text
 from tract_jupyter.notebook.views.html import Grid, GridView
 from tract_jupyter.notebook.views.tool_list import ToolsView
@@ -30,7 +30,7 @@ def _ops(notebook: NotebookSession, rest: list[str]) -> GridView:
     quarantined = (
         *sorted(operations.quarantined.items()),
         *sorted(
-            (f"{one}/{name}", f"{why}; until then you are asked instead") for (one, name), why in handlers
+            (f"{one}/{name}", f"{why}. Until then, its requests come to you") for (one, name), why in handlers
         ),
     )
     waiting = tuple(
@@ -52,7 +52,7 @@ def _ops(notebook: NotebookSession, rest: list[str]) -> GridView:
 
 
 def _operation_grid(specs: list[OperationSpec], unreviewed: frozenset[str]) -> Grid:
-    """Return the table of active operations, with a column on their code if one is sandboxed or not reviewed."""
+    """Return the table of active operations. The column for code appears if one is sandboxed or not reviewed."""
     about = {spec.name: code_text(spec, unreviewed) for spec in specs}
     rows = tuple(
         (
@@ -92,7 +92,7 @@ def _mcp(notebook: NotebookSession, words: list[str]) -> GridView:
         case ["remove", name]:
             tract.mcp.remove(name)
             return GridView(
-                f"MCP server {name} was removed", ("Its process is ended, and its tools are gone.",)
+                f"MCP server {name} was removed", ("Its process has ended, and its tools were removed.",)
             )
         case ["add", name, *rest] if rest:
             return _added(notebook, _add(tract, name, rest))
@@ -100,10 +100,10 @@ def _mcp(notebook: NotebookSession, words: list[str]) -> GridView:
 
 
 def _add(tract: Tract, name: str, rest: list[str]) -> McpServer:
-    """Start the server that the words after its name describe.
+    """Start the server that the words describe.
 
     Raises:
-        OperationError: they are neither a command nor a URL, or the timeout is no number.
+        OperationError: the words are neither a command nor a URL, or the timeout is not a number.
     """
     options, dashes, command = _parted(rest)
     trusts, others = option(options, _TRUST)
@@ -113,30 +113,29 @@ def _add(tract: Tract, name: str, rest: list[str]) -> McpServer:
     if not dashes and len(others) == 1 and "://" in others[0]:
         return tract.mcp.add(name, url=others[0], trust_annotations=trusts, **timeout)
     raise OperationError(
-        f"a server is started by %tract mcp add {name} -- COMMAND ..., or reached by %tract mcp add {name} URL; "
-        "tract.mcp.add takes variables, headers and limits, too"
+        f"%tract mcp add {name} -- COMMAND ... starts a server, and %tract mcp add {name} URL connects to one. "
+        "tract.mcp.add also takes variables, headers and limits"
     )
 
 
 def _timeout(words: list[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return the timeout as an argument of `add`, if the words have one, and the other words.
+    """Return the timeout as an argument of `add`, and the other words.
 
     Raises:
-        OperationError: it is no number.
+        OperationError: the timeout is not a number.
     """
-    if _TIMEOUT not in words:
+    given, others = option_value(words, _TIMEOUT)
+    if given is None:
         return {}, words
-    place = words.index(_TIMEOUT)
-    given = "".join(words[place + 1 : place + 2])
     if not re.fullmatch(r"\d+(\.\d+)?", given):
         raise OperationError(
-            f"{_TIMEOUT} takes the seconds that a call may last without progress, such as {_TIMEOUT} 120; got {given!r}"
+            f"{_TIMEOUT} takes the seconds that a call may last without progress, such as {_TIMEOUT} 120. Got {given!r}"
         )
-    return {"timeout": float(given)}, words[:place] + words[place + 2 :]
+    return {"timeout": float(given)}, others
 
 
 def _parted(words: list[str]) -> tuple[list[str], bool, list[str]]:
-    """Split words at `--`: return those before it, True if it is there, and those after it."""
+    """Split words at `--`: return the words before it, True if it exists, and the words after it."""
     if "--" not in words:
         return words, False, []
     place = words.index("--")
@@ -144,10 +143,10 @@ def _parted(words: list[str]) -> tuple[list[str], bool, list[str]]:
 
 
 def _split(words: list[str]) -> list[str]:
-    """Return the command as a shell would take it, quotes and all; but nothing is expanded.
+    """Split a command like a shell, without expansions.
 
     Raises:
-        OperationError: a quote is not closed.
+        OperationError: a quotation mark is not closed.
     """
     try:
         return shlex.split(" ".join(words))
@@ -197,7 +196,6 @@ def _left_out(tract: Tract, name: str) -> Grid:
 
 
 def _mcp_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
-    """Return what may follow `%tract mcp` and the words that are `given`."""
     match given:
         case []:
             return [(word, "option") for word in ("add", "list", "remove")]
@@ -209,8 +207,8 @@ def _mcp_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, s
 
 
 COMMANDS = (
-    Command("ops", "list active operations, and stored ones that nobody here has approved", _ops),
-    Command("tools [WORD ...]", "list every tool with its signature, or those about something", _tools),
+    Command("ops", "list active operations, and stored ones without your approval", _ops),
+    Command("tools [WORD ...]", "list all tools with their signatures, or those with all words", _tools),
     Command(
         _MCP_USAGE, "use the tools of an MCP server; it is started for this session only", _mcp, (_mcp_words,)
     ),

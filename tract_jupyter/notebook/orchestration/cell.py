@@ -1,4 +1,4 @@
-"""`%tract_orchestrate`: a run in a worker thread, on display while it goes on."""
+"""`%tract_orchestrate`: a run in a worker thread, with a live display."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 def resolve_run(options: OrchestrateOptions, *, is_line: bool) -> OrchestrateOptions:
-    """Return the options with the name of the run to resume, which the user may write behind `--resume`.
+    """Return the options with the name of the run to resume. The user may write it after `--resume`.
 
     Args:
-        options: as the user gave them.
-        is_line: there is no cell below the line.
+        options: the parsed options.
+        is_line: True if there is no cell below the line.
 
     Raises:
-        OperationError: a resumed run cannot have another reason or another level.
+        OperationError: the line has a reason or a level, which a resumed run cannot change.
     """
     if options.resume is None:
         return options
@@ -43,8 +43,8 @@ def resolve_run(options: OrchestrateOptions, *, is_line: bool) -> OrchestrateOpt
         run, reason = reason, ""
     if reason or options.autonomy is not None:
         raise OperationError(
-            "--resume goes on with a run for the reason and at the level that it had; leave them out, or leave out "
-            "--resume to begin another one. Nothing was sent"
+            "a resumed run keeps its reason and its level. Leave them out, or leave out "
+            "--resume to start a new run. Nothing was sent"
         )
     return OrchestrateOptions(**{**vars(options), "reason": "", "resume": run_name(run)})
 
@@ -54,12 +54,12 @@ def _is_run(word: str) -> bool:
 
 
 async def run_cell(notebook: NotebookSession, options: OrchestrateOptions) -> None:
-    """Have the context looked after, and show the run.
+    """Let the orchestrator look after the context, and show the run.
 
     Raises:
-        OrchestratorError: no model is configured, it runs already, or there is no such run.
+        OrchestratorError: no model is configured, the orchestrator is running, or the run to resume does not exist.
         TractError: nothing was sent.
-        Exception: the run failed, or waits for decisions; its display shows why.
+        Exception: the run failed, or waits for decisions; its display shows the reason.
     """
     orchestrator = _orchestrator(notebook, options)
     log = _begun(notebook, orchestrator, options).log
@@ -96,7 +96,7 @@ def _carried_out(
 def _show_unasked(
     notebook: NotebookSession, orchestrator: Orchestrator, board: TurnBoard, result: OrchestratorResult
 ) -> None:
-    """Show a run for which no model was asked: the context is empty, or it came to its end before."""
+    """Show a run without a request to a model: the context is empty, or the run ended before."""
     if not result.run:
         display(GridView("Orchestrator", (f"{result.note[:1].upper()}{result.note[1:]}.",)))
         return
@@ -107,7 +107,7 @@ def _show_unasked(
 
 
 def _orchestrator(notebook: NotebookSession, options: OrchestrateOptions) -> Orchestrator:
-    """Return the orchestrator of the context; one that works in another way where options say so."""
+    """Return the orchestrator of the context, or one with the settings of the options."""
     tract = notebook.tract
     own: Orchestrator = tract.orchestrator
     given = {
@@ -124,7 +124,7 @@ def _orchestrator(notebook: NotebookSession, options: OrchestrateOptions) -> Orc
 def _begun(
     notebook: NotebookSession, orchestrator: Orchestrator, options: OrchestrateOptions
 ) -> OrchestrationLog:
-    """Return what is known of a run before its first event."""
+    """Return the log of a run before its first event."""
     tract = notebook.tract
     asked = AutonomyLevel.AUTONOMOUS if options.autonomy is None else options.autonomy
     run = None
@@ -146,14 +146,14 @@ def _begun(
 
 
 class _Acts:
-    """What the button of the foot does: stop the run, also one that is about to begin."""
+    """The button in the last line: it stops the run, even before the run has started."""
 
     def __init__(self, orchestrator: Orchestrator) -> None:
         self._orchestrator = orchestrator
         self._is_stopped = False
 
     def __call__(self, action: Action) -> None:
-        """Carry out what the button says."""
+        """Carry out a click."""
         if action == "stop":
             self.stop()
 
@@ -163,7 +163,7 @@ class _Acts:
         self._orchestrator.stop()
 
     def following(self, board: TurnBoard) -> Callable[[TurnEvent], None]:
-        """Return what takes the events: it shows them, and stops what was to be stopped before it could be."""
+        """Return the observer of the run. It shows events, and applies a stop that came too early."""
 
         def take(event: TurnEvent) -> None:
             board.take(event)

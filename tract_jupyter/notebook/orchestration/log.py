@@ -1,4 +1,4 @@
-"""A run of an orchestrator as a turn: additional handlers for the log, and the foot."""
+"""A run of an orchestrator as a turn: additional handlers for the log, and the last line."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ SHOW: Final = "%tract orchestrator show"
 
 @dataclass(eq=False)
 class OrchestrationLog:
-    """Adds the parts of a run to the log of a turn: head, reasons of calls, level and size of the context.
+    """Adds the parts of a run to the log of a turn: the head, reasons of calls, the level and the size of the context.
 
     Args:
-        log: of the turn.
-        tract: the context that is looked after.
-        reason: why it was started.
-        level: the level that it acts at, when it begins.
-        now: gives the level that counts now; None for a run that is over.
-        tokens_before: of the context before; None if it is not known.
-        head: of the context before.
-        branch: of the context.
-        named_tract: the variable that has it.
+        log: the log of the turn.
+        tract: the context.
+        reason: the reason for the run.
+        level: the level of autonomy at the start.
+        now: returns the current level; None for a finished run.
+        tokens_before: the tokens of the context before the run; None if unknown.
+        head: the head of the context before the run.
+        branch: the branch of the context.
+        named_tract: the variable with the tract.
     """
 
     log: TurnLog
@@ -93,7 +93,7 @@ class OrchestrationLog:
         return tool is not None and bool(tool.traits.read_only)
 
     def _check_level(self, _event: object) -> None:
-        """Note a level that is another one than before."""
+        """Add a note if the level has changed."""
         level = self.level if self.now is None else self.now()
         if level is not self.level:
             raised = level.rank > self.level.rank
@@ -107,7 +107,7 @@ class OrchestrationLog:
 
     def _take_size(self, event: TurnEnded) -> None:
         tokens = event.about.get("tokens")
-        if isinstance(tokens, int):  # it is drawn from the store
+        if isinstance(tokens, int):  # the run comes from the store
             self.tokens_now = tokens
 
     def _finish(self, turn: DrawnTurn) -> DrawnRun:
@@ -119,7 +119,7 @@ class OrchestrationLog:
         )  # fmt: skip
 
     def _undo(self, turn: DrawnTurn) -> str:
-        """Return what takes back the changes of the run."""
+        """Return the command that reverses the changes of the run."""
         changes = sum(isinstance(part, StepPart) and part.is_change for part in turn.parts)
         is_elsewhere = (
             self.now is None or self.tract.current_branch != self.branch or self.tract.head == self.head
@@ -133,13 +133,13 @@ class OrchestrationLog:
 
 @dataclass(frozen=True)
 class DrawnRun(DrawnTurn):
-    """A run as it stands.
+    """The state of a run.
 
     Attributes:
-        tokens_before: of the context, before the run; None if it is not known.
-        tokens_now: the same now, or at the end; None if it is not known.
+        tokens_before: the tokens of the context before the run; None if unknown.
+        tokens_now: the tokens now or at the end; None if unknown.
         most_tokens: the budget; None for none.
-        undo: what takes back what it changed; empty if nothing does.
+        undo: the command that reverses the changes; empty if there is none.
     """
 
     tokens_before: int | None = None
@@ -155,7 +155,7 @@ class DrawnRun(DrawnTurn):
 
     @property
     def outcome(self) -> str:
-        """What was done, in a sentence without its full stop."""
+        """The changes in a sentence without its period."""
         steps = [part for part in self.parts if isinstance(part, StepPart)]
         done = sum(one.is_change for one in steps)
         told = sum(one.is_told for one in steps)
@@ -169,7 +169,7 @@ class DrawnRun(DrawnTurn):
 
     @property
     def summary(self) -> str:
-        """How it ended and what was done, in a line."""
+        """The end of the run and its changes in a line."""
         _, title, _ = super()._state()
         return "; ".join(filter(None, [title, self.outcome]))
 

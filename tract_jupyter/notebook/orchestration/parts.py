@@ -1,4 +1,4 @@
-"""The parts of a run that a turn of chat has not: its head, what the model was told, and why it makes each call."""
+"""The parts of a run that a chat turn does not have: the head, the assessment, and the reason of each call."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.views.html import Html
 
 MEANS: Final = {
-    AutonomyLevel.MANUAL: "it says what it would do, and changes nothing",
-    AutonomyLevel.COLLABORATIVE: "you are asked before it changes anything",
-    AutonomyLevel.AUTONOMOUS: "it acts by itself",
+    AutonomyLevel.MANUAL: "it reports its proposals and changes nothing",
+    AutonomyLevel.COLLABORATIVE: "it asks you before each change",
+    AutonomyLevel.AUTONOMOUS: "it acts without asking you",
 }
-"""What each level means for the person."""
+"""The meaning of each level for the user."""
 _TOLD: Final = TOLD_NOT_DONE.partition(":")[0]
 _REASON: Final = 400
 _TOLD_TEXT: Final = 6_000
@@ -34,7 +34,7 @@ _CUT: Final = 160
 
 @dataclass(frozen=True)
 class HeadPart:
-    """The first line: what is looked after, at which level, and why the run was started."""
+    """The first line: the context, the level of autonomy and the reason for the run."""
 
     id: str
     of: str
@@ -61,14 +61,14 @@ class HeadPart:
 
 @dataclass(frozen=True)
 class AssessmentPart:
-    """What the model was told about the context."""
+    """The assessment of the context that the model gets."""
 
     id: str
     told: str
     tokens: int
 
     def blocks(self, limit: int) -> list[TurnBlock]:
-        """Return the row, folded."""
+        """Return the folded row."""
         body = rows.out(self.told, max(limit, _TOLD_TEXT))
         return [TurnBlock(self.id, fragment(self._row._replace(body=body)), kind="row")]
 
@@ -81,14 +81,14 @@ class AssessmentPart:
         lines = [line.removeprefix("- ") for line in self.told.splitlines() if line.startswith("- ")]
         brief = one_line(" · ".join(lines[:2]) or self.told, _CUT)
         return Row(
-            "done", "What the model was told", brief=element("span", brief, class_="dim"), brief_text=brief,
+            "done", "Request to the model", brief=element("span", brief, class_="dim"), brief_text=brief,
             tokens=tokens_text(self.tokens),
         )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class StepPart(CallPart):
-    """A call of a run, with why the model wants it and what else it has thought of."""
+    """A call of a run with the reason and the alternatives of the model."""
 
     reasoning: str = ""
     alternatives: tuple[Alternative, ...] = ()
@@ -96,13 +96,13 @@ class StepPart(CallPart):
 
     @property
     def is_told(self) -> bool:
-        """True if it was told, and not done, as autonomy was manual."""
+        """True if the call was reported instead of made, because autonomy was manual."""
         ended = self.ended
         return ended is not None and ended.is_error and not ended.made and ended.text.startswith(_TOLD)
 
     @property
     def chosen(self) -> Alternative | None:
-        """The call that the user chose in its place; None if there is none."""
+        """The alternative that the user chose; None if there is none."""
         if self.ended is None:
             return None if self.ticket is None else getattr(self.ticket.pending, "instead", None)
         instead = self.ended.instead
@@ -110,23 +110,23 @@ class StepPart(CallPart):
 
     @property
     def is_replaced(self) -> bool:
-        """True if another call was made in its place."""
+        """True if an alternative was called instead."""
         ended = self.ended
         return ended is not None and bool(ended.made) and not ended.is_error and ended.instead is not None
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """The arguments: as the model wrote them, but for the user's changes to this call."""
+        """The arguments of the model, with the user's changes to this call."""
         return super().arguments if self.chosen is None else self.call.arguments
 
     @property
     def state(self) -> str:
-        """How far it has come; a call that was made in its place counts."""
+        """The progress. A completed alternative counts as done."""
         return "done" if self.is_replaced else super().state
 
     @property
     def is_change(self) -> bool:
-        """True if it was made, and may have changed something; of a script, if one of its calls may have."""
+        """True if the call was made and may have changed something. A script counts if one of its calls may have."""
         ended = self.ended
         if ended is None or ended.is_error or not ended.made:
             return False
@@ -137,7 +137,7 @@ class StepPart(CallPart):
         return any(not self.only_reads(name) and _succeeded(counts) for name, counts in made)
 
     def blocks(self, limit: int) -> list[TurnBlock]:
-        """Return why it is made, and the row."""
+        """Return the reason, and the row."""
         blocks = super().blocks(limit)
         if not self.reasoning:
             return blocks
@@ -151,7 +151,7 @@ class StepPart(CallPart):
         return f"{why}{super().text()}"
 
     def row(self, limit: int) -> Row:
-        """Return what the row says."""
+        """Return the content of the row."""
         row = super().row(limit)
         more: list[Html] = []
         if len(self.reasoning) > _REASON:
@@ -162,7 +162,7 @@ class StepPart(CallPart):
         return self._told_instead(row)._replace(body=(row.body, more), badge=badge)
 
     def _told_instead(self, row: Row) -> Row:
-        """Return a row that names the call that was made, where it is another one."""
+        """Return a row that names the chosen alternative, if there is one."""
         chosen = self.chosen
         if chosen is None:
             return row
@@ -181,5 +181,5 @@ class StepPart(CallPart):
 
 
 def _succeeded(counts: object) -> bool:
-    """Return True if some calls of a tool did not fail: the first numbers are how many there were, and failures."""
+    """Return True if at least one call of a tool succeeded. `counts` starts with the calls and the failures."""
     return isinstance(counts, list) and len(counts) > 1 and counts[0] > counts[1]

@@ -1,4 +1,4 @@
-"""Runs of an orchestrator, as they are in the store."""
+"""Runs of an orchestrator in the store."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 def run_name(given: str | None) -> str | None:
-    """Return the name of a run, which may be given as its number."""
+    """Return the name of a run. Its number is also valid."""
     return f"run-{int(given)}" if given is not None and given.isdecimal() else given
 
 
 @contextmanager
 def conversation(orchestrator: Orchestrator, run: str | None) -> Iterator[tuple[Any, PastTurn | None]]:
-    """Open the conversation of a run; gives it with its turn, None if the model was told nothing.
+    """Open the conversation of a run, and give it with its turn. The turn is None if no model was asked.
 
     Raises:
-        OrchestratorError: there is no such run.
+        OrchestratorError: the run does not exist.
         StoreError: the store cannot be read.
     """
     own = orchestrator.conversation(run_name(run))
@@ -43,13 +43,13 @@ def conversation(orchestrator: Orchestrator, run: str | None) -> Iterator[tuple[
 
 
 def run_log(tract: Tract, own: Any, turn: PastTurn, *, to_go_on: bool = False) -> OrchestrationLog:
-    """Return what the store tells of a run; `to_go_on` without how it ended so far.
+    """Return the log of a stored run.
 
     Args:
-        tract: the context that it looked after.
-        own: its conversation.
-        turn: the turn there.
-        to_go_on: leave out how it ended.
+        tract: the context.
+        own: the conversation of the run.
+        turn: the turn of that conversation.
+        to_go_on: leave out the end of the turn, to resume it.
 
     Raises:
         StoreError: the store cannot be read.
@@ -68,28 +68,28 @@ def run_log(tract: Tract, own: Any, turn: PastTurn, *, to_go_on: bool = False) -
 
 
 def asked_level(own: Any) -> AutonomyLevel:
-    """Return the level at which whoever started a run would have it act."""
+    """Return the level that the user or policy requested for a run."""
     return _level((about_run(own) or {}).get("autonomy"))
 
 
 def _level(given: object) -> AutonomyLevel:
     try:
         return AutonomyLevel(str(given))
-    except ContentError:  # somebody else wrote it
+    except ContentError:  # another author wrote it
         return AutonomyLevel.MANUAL
 
 
 def stored_run(tract: Tract, run: str | None = None) -> DrawnRun:
-    """Return a run as the store tells it, the newest if left out.
+    """Return a stored run, the newest if `run` is None.
 
     Raises:
-        OperationError: its model was told nothing.
-        OrchestratorError: there is no such run.
+        OperationError: no model was asked in the run.
+        OrchestratorError: the run does not exist.
         StoreError: the store cannot be read.
     """
     with conversation(tract.orchestrator, run) as (own, turn):
         if turn is None:
             raise OperationError(
-                f"{own.current_branch} ended before its model was told anything: there is nothing to show"
+                f"{own.current_branch} ended before a request to its model, so there is no turn to show"
             )
         return run_log(tract, own, turn).view()

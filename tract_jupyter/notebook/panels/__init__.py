@@ -1,9 +1,8 @@
-"""Panels: a request on display in a cell's output.
+"""Panels: requests on display in the output of a cell.
 
-`panel` is the widget of one request, `questions` of all requests of one step, `inbox` of all pending requests.
-`render` and `code` write a `RequestView` as HTML: the three lines of a request, its full text, and the record in a
-saved notebook. `waiting` makes the number of waiting requests a button. The scripts and styles lie beside them;
-`requestRow` of request.js draws a request in any widget.
+`panel` is the widget of one request, `questions` of all requests of one step, `inbox` of all open requests. `render`
+and `code` draw a `RequestView` as HTML: the three lines of a request, its full text, and the record in a saved
+notebook. The scripts and styles are in the same folder; `requestRow` of request.js draws a request in any widget.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from .inbox import Inbox as Inbox
 from .inbox import InboxPages as InboxPages
 from .inbox import InboxRow as InboxRow
 from .panel import Panel as Panel
+from .panel import WaitingButton as WaitingButton
 from .panel import action_form as action_form
 from .panel import action_forms as action_forms
 from .panel import edit_form as edit_form
@@ -17,4 +18,3 @@ from .questions import QuestionPanel as QuestionPanel
 from .render import body_html as body_html
 from .render import record_html as record_html
 from .render import row_html as row_html
-from .waiting import WaitingButton as WaitingButton

@@ -1,9 +1,9 @@
-"""Code as HTML: one row a line, highlighted; it wraps, so that nothing hides at the right.
+"""Code as HTML: one highlighted row per line. Long lines wrap, so no code is hidden at the right.
 
-A line with findings has a mark in the margin and ends with their rules, and their places are underlined. Under it
-stands what matters most only, so that code with many findings can still be read: the worst of each rule at a high
-level; all of them where they are few. The list of all of them is folded above.
-A line is one row, a long one several, each of which says by its key whether it was on display.
+A line with findings has a mark in the margin and ends with the codes of their rules, and the places are underlined.
+Notes below a line show all findings if there are few, else only the worst of each rule at a high level, so code with
+many findings stays readable. The folded list above has all findings.
+A long line has several rows. The key of each row tells if it was on display.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 STATIC_STYLES = (LOOK, "panels/record.css")
-"""The style sheets of whatever shows code and values."""
+"""The style sheets for code and values."""
 
 _SHOWN_PLACES = 12
 
@@ -120,16 +120,16 @@ _HEADING = re.compile(r"#+ (.*)")
 
 @cache
 def page_html(rule: Rule) -> Html:
-    """Return the whole manual page of a rule."""
+    """Return the manual page of a rule."""
     parts: list[HtmlPart] = []
-    # of a split by one group, every second part is what the group found
+    # after a split by one group, every second part is a match of the group
     for number, part in enumerate(_FENCED.split(rule.manual())):
         parts.append(rows.out(part.rstrip("\n")) if number % 2 else _prose_html(part))
     return element("div", parts, class_="page")
 
 
 def _prose_html(text: str) -> list[Html]:
-    """Return headings and paragraphs; a heading may stand right above its paragraph."""
+    """Return headings and paragraphs. A heading may directly precede its paragraph."""
     parts = []
     for block in filter(None, re.split(r"\n{2,}|(?<=\n)(?=#+ )", text.strip("\n"))):
         first, _, rest = block.partition("\n")
@@ -150,25 +150,26 @@ def _inline_html(text: str) -> list[str]:
     return [*parts, text[position:]]
 
 
-_FEW = 4  # findings that leave the code readable with a note under each
+_FEW = 4  # the most findings with a note below each line
 Piece = tuple[str, str]
 """A CSS class and a text."""
 
 
 def is_listed(block: CodeBlock) -> bool:
-    """Return True if only the list has all findings: there are too many for a note under each line."""
+    """Return True if there are too many findings for a note below each line."""
     return len(block.findings) > _FEW
 
 
 def code_html(block: CodeBlock, named: str = "", *, listed: bool = True) -> Html:
-    """Return the whole block under its title.
+    """Return the code below its title.
 
-    A difference stands side by side, where nothing is approved by it.
+    A diff that an approval does not bind is drawn in two columns.
 
     Args:
         block: the code.
-        named: the value that the code is, which may be changed there. No title stands over it, unless it is a text.
-        listed: with the list of findings, even if each has a note under its line.
+        named: the name of the value, if the code is one that the user may change. It replaces the title, except of
+            texts.
+        listed: include the list of findings, even if each has a note below its line.
     """
     shown = shown_code(block)
     title = rows.sub(block.title, pieces_html(shown.description))
@@ -206,7 +207,7 @@ def code_html(block: CodeBlock, named: str = "", *, listed: bool = True) -> Html
 def _line_html(
     line: ShownLine, pieces: tuple[Piece, ...], findings: list[Finding], *, asked: bool
 ) -> list[Html]:
-    """Return a row for each piece of the line: the first has its number, the last the rules that found something."""
+    """Return a row for each piece of the line: the first has its number, the last the rules with findings."""
     worst = max((f.level for f in findings), default=None)
     spans = _joined(pieces, [f for f in findings if f.span.line == line.number])
     css = " ".join([*(["asks"] if asked else []), *([f"mark {worst.value}"] if worst else [])])
@@ -223,7 +224,7 @@ def _line_html(
 
 
 def _tags_html(findings: list[Finding]) -> Html | None:
-    """Return the rules that found something in a line; pointing at one tells what."""
+    """Return the rules with findings in a line, with the reasons as tooltips."""
     reasons: dict[tuple[str, RiskLevel], list[str]] = {}
     for finding in findings:
         reasons.setdefault((finding.code, finding.level), []).append(finding.reason)
@@ -235,7 +236,7 @@ def _tags_html(findings: list[Finding]) -> Html | None:
 
 
 def _noted(findings: tuple[Finding, ...], *, is_script: bool) -> set[Finding]:
-    """Return the findings that are explained under their line. The row of a script names the files that it uses."""
+    """Return the findings with a note below their line. The row of a script already names its files."""
     if len(findings) <= _FEW:
         return {one for one in findings if not (is_script and _is_file_in_row(one))}
     return {rule.worst for rule in by_rule(findings) if rule.level >= RiskLevel.HIGH}
@@ -286,17 +287,17 @@ _WITH_A_LOOK = {
         for word in rule[0].words
     ),
 }
-"""Words of Python that Pygments may show in another way than a plain name."""
+"""Words of Python that Pygments may style differently from a plain name."""
 
 
 class _QuickPythonLexer(PythonLexer):
-    """Pygments' lexer of Python, which finds what has no look of its own at once.
+    """Pygments' lexer of Python with shortcuts for unstyled tokens.
 
-    Most of a text is names, spaces and signs; Pygments tries some forty patterns on each of them before the one that
-    fits. At the beginning of a line everything is left to Pygments.
+    Most tokens are names, spaces and punctuation. Pygments tries about forty patterns before the right one. At the
+    start of a line, all patterns of Pygments apply.
     """
 
-    tokens = {  # noqa: RUF012 # the form that Pygments wants
+    tokens = {  # noqa: RUF012 # Pygments needs this form
         "root": [
             (r"(?<=\S)(?:[ \t\[\](){},:;=+*/%<>&|^~!-]|\.(?!\d))+", Punctuation),
             (rf"(?!{regex_opt(_WITH_A_LOOK)}\b)[A-Za-z_]\w*(?![\w\"'])", Name),
@@ -314,10 +315,9 @@ def _lexer(language: str) -> Lexer:
 
 @lru_cache(maxsize=64)
 def highlighted(text: str, language: str) -> tuple[tuple[Piece, ...], ...]:
-    """Return the pieces of each line; a token that spans lines is cut at their ends.
+    """Return the pieces of each line. Tokens that span lines are split, and neighbors of equal style are joined.
 
-    Neighbours that look the same are one piece. The result is kept, since a request is drawn as a panel, again for
-    each answer, and as a record, while finding the tokens takes longer than all the rest.
+    The result is cached: a request is drawn several times, and lexing is the slowest part.
     """
     lines: list[list[Piece]] = [[]]
     for kind, value in _lexer(language).get_tokens(text):
@@ -345,19 +345,19 @@ _LOOKS: Final = {
     "gd": "gd",
     "gu": "o",
 }
-"""The class that our style sheets have for a class of Pygments."""
+"""The CSS classes of this package for the classes of Pygments."""
 
 
 @cache
 def _css(kind: _TokenType) -> str:
-    """Return the class of a token, empty if it looks like plain text."""
+    """Return the CSS class of a token; empty for plain text."""
     while kind not in STANDARD_TYPES:
         kind = kind.parent or Token
     return _LOOKS.get(STANDARD_TYPES[kind], "")
 
 
 def _joined(pieces: tuple[Piece, ...], findings: Iterable[Finding]) -> list[tuple[int, int, RiskLevel]]:
-    """Return the spans of findings in a line; those that overlap are joined under the worst level."""
+    """Return the spans of findings in a line. Overlapping spans are joined under the worst level."""
     spans = sorted((*_columns(f, pieces), f.level) for f in findings)
     joined: list[tuple[int, int, RiskLevel]] = []
     for start, end, level in spans:
@@ -370,7 +370,7 @@ def _joined(pieces: tuple[Piece, ...], findings: Iterable[Finding]) -> list[tupl
 
 
 def _mark(pieces: tuple[Piece, ...], spans: list[tuple[int, int, RiskLevel]], first: int, last: int) -> Html:
-    """Return the columns from `first` to `last` of a line, with the spans in it underlined."""
+    """Return the columns from `first` to `last` of a line, with the spans underlined."""
     if not spans and not first and last == sum(len(text) for _, text in pieces):
         return _pieces_html(pieces)
     parts, position = [], first
@@ -391,7 +391,7 @@ def _columns(finding: Finding, pieces: tuple[Piece, ...]) -> tuple[int, int]:
 
 
 def _cut(pieces: tuple[Piece, ...], start: int, end: int) -> Iterator[Piece]:
-    """Yield what of the pieces stands between two columns."""
+    """Yield the pieces between two columns."""
     position = 0
     for css, text in pieces:
         first, last = max(start - position, 0), min(end - position, len(text))
@@ -401,5 +401,5 @@ def _cut(pieces: tuple[Piece, ...], start: int, end: int) -> Iterator[Piece]:
 
 
 def _pieces_html(pieces: Iterable[Piece]) -> Html:
-    """Return the pieces as HTML; what cannot be shown is a mark in their text already."""
+    """Return the pieces as HTML. Their text already has marks for hidden characters."""
     return fragment(element("span", text, class_=css) if css else text for css, text in pieces)

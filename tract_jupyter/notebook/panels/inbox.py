@@ -1,6 +1,6 @@
-"""The inbox: several waiting requests in one widget, a line each, and the record of what was decided.
+"""The inbox: several open requests in one widget, a line each, and the record of the decisions.
 
-Those that differ in short values only stand as one line over their values (`InboxRow.kind`).
+Requests that differ only in short values share one line above their values (`InboxRow.kind`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import traitlets
-from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.models import PendingStatus, cut, digest, local_time, printable, show_value
 from tract_jupyter.models.schema import Parameters
+from tract_jupyter.notebook.output import CellOutput
 from tract_jupyter.notebook.panels.panel import (
     CHANNEL_NAME,
     REQUEST_STYLES,
@@ -57,13 +57,17 @@ if TYPE_CHECKING:
 
 
 _APPROVE = ReviewAction("approve", "Approve", Parameters("approve", []))
-_CODE = frozenset({ACTIVATE, ACTIVATE_HANDLER})  # what asks whether code may run from now on
-TURN_DOWN = "%tract decide ID reject REASON turns down what cannot be decided."
-_SHORT, _LONGEST, _CELL = 80, 240, 120  # characters of a value, of all values of a row, of a cell among many
+_CODE = frozenset({ACTIVATE, ACTIVATE_HANDLER})  # requests to activate code
+TURN_DOWN = "%tract decide ID reject REASON rejects a request that cannot be shown."
+_SHORT, _LONGEST, _CELL = (
+    80,
+    240,
+    120,
+)  # limits of a value, of all values of a row, and of a cell of a shared row
 
 
 class UndecidableRequest(NamedTuple):
-    """A request that waits and cannot be decided here."""
+    """An open request that cannot be decided here."""
 
     pending_id: str
     title: str
@@ -84,38 +88,41 @@ class InboxRow:
     _kind: tuple[str, str] = field(default=("", ""), init=False)
 
     def __post_init__(self) -> None:
-        # said once: a lease that was read ages, and looking again would ask the system about a process at each drawing
+        # computed once: a check at each drawing would query the system about the process
         self._elsewhere = _waiting_elsewhere(self.stored)
         is_here, told = self.stored.origin == this_process(), process_text(self.stored.origin)
         self._asked_in = "" if is_here or self._elsewhere.startswith(told) else told
 
     @property
     def pending_id(self) -> str:
-        """The id of its pending."""
+        """The id of the pending."""
         return self.ticket.pending.pending_id
 
     def refuse(self, why: str) -> None:
-        """Have it say why an answer to it was not taken; empty if it was."""
+        """Store why the last answer was not taken; empty if it was."""
         self._refusal = (self.ticket.round_id, why)
 
     @property
     def refused(self) -> str:
-        """The reason why the last answer was not taken: until it is shown anew, or for good, once it is decided."""
+        """The reason why the last answer was not taken.
+
+        It disappears with the next round, but stays after the decision.
+        """
         round_id, why = self._refusal
         return why if round_id == self.ticket.round_id or not self.ticket.status.is_open else ""
 
     @property
     def is_busy(self) -> bool:
-        """True if an answer to it is being carried out."""
+        """True while an answer is carried out."""
         return self.ticket.answered or not self.ticket.round_id
 
     @property
     def must_be_opened(self) -> bool:
-        """True if it can be decided only after its body was opened: code that nobody has read or typed yet."""
+        """True if the user has to open the body first: code that the user has neither read nor typed."""
         return self.ticket.pending.operation in _CODE and bool(self.ticket.needed)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the data for the script of the panel: the request, and its state in the inbox."""
+        """Return the data for the script: the request, and its state in the inbox."""
         ticket, request = self.ticket, self.ticket.request
         data = request_data(ticket, brief_record=True)
         return {
@@ -139,14 +146,15 @@ class InboxRow:
 
     @property
     def place(self) -> str:
-        """Where it was asked."""
+        """The process that made the request."""
         return self._asked_in or "This notebook"
 
     @property
     def kind(self) -> str:
-        """What those share that may stand as one line: the same but for short values; empty if it stands alone.
+        """The key of requests that may share one line; empty if the request stands alone.
 
-        They differ in nothing that an approval binds to but in values, so that code is read once for all of them.
+        They differ only in short values, and an approval binds to the same other content. So the user reads the code
+        once.
         """
         drawn, kind = self._kind
         if drawn != self.ticket.request.fingerprint:
@@ -168,7 +176,7 @@ class InboxRow:
 
     @property
     def main(self) -> ReviewAction:
-        """The action of its button, and of the button for several: the main one, if it needs no values."""
+        """The action of its button, and of the button for several requests: the main one if it needs no values."""
         request = self.ticket.request
         main = request.main_action
         if main is not None and all(not parameter.required for parameter in main.parameters):
@@ -176,31 +184,29 @@ class InboxRow:
         return request.action("approve") or _APPROVE
 
     def _verb(self) -> str:
-        """Return what approving does, in a word or two."""
         label = self.main.label
         return label.partition(" ")[0] if label.startswith(("Run ", "Approve ")) else label
 
     def body(self) -> str:
-        """Return the full request as HTML, with what came of it; made once for each showing, as code takes time."""
+        """Return the full request as HTML with its outcome. It is cached per round, because drawing code is slow."""
         drawn, shown = self._body[0], (self.ticket.round_id, self.ticket.status.value)
-        if shown != drawn and (self.ticket.round_id or not drawn[0]):  # "" is between two showings
+        if shown != drawn and (self.ticket.round_id or not drawn[0]):  # "" means between two rounds
             self._body = (shown, body_html(self.ticket, why=False))
         return self._body[1]
 
     def name(self) -> str:
-        """Return its title with its values."""
+        """Return the title with the values."""
         values = self._values()
         return f"{self.ticket.request.title}{f' ({values})' if values else ''}"
 
     def said(self) -> str:
-        """Return what came of it so far."""
+        """Return the decision and the outcome so far."""
         ticket = self.ticket
         decided = foot_text(view_request(ticket)) if ticket.last_decision is not None else ""
         parts = (decided, ticket.pending.error or "", ticket.request.note)
         return printable("\n".join(dict.fromkeys(part for part in parts if part)))
 
     def _values(self) -> str:
-        """Return what tells it from others of its kind, in short."""
         subject = self.ticket.request.subject
         values = {} if subject is None else subject.values
         text = ", ".join(f"{name} = {show_value(value, _SHORT)}" for name, value in values.items())
@@ -209,14 +215,14 @@ class InboxRow:
 
 @dataclass
 class InboxPages:
-    """The requests of the inbox, a page at a time.
+    """The requests of the inbox in pages.
 
     Attributes:
-        pages: the rows of the pages that were looked at so far.
-        stuck: what cannot be decided here.
-        quarantined: what is stored, not active and not in the inbox: name, reason and command.
-        total: how many waited in the whole store when it was opened.
-        shown: which page is on display, from 0.
+        pages: the rows of the pages that were read so far.
+        stuck: the requests that cannot be decided here.
+        quarantined: stored code that is neither active nor in the inbox: name, reason and command.
+        total: the number of open requests in the store when the inbox was opened.
+        shown: the index of the displayed page.
     """
 
     total: int
@@ -228,12 +234,12 @@ class InboxPages:
 
     @property
     def rows(self) -> list[InboxRow]:
-        """All rows, those of earlier pages too."""
+        """All rows, including earlier pages."""
         return [row for page in self.pages for row in page]
 
     @property
     def page(self) -> list[InboxRow]:
-        """The rows on display."""
+        """The displayed rows."""
         return self.pages[self.shown] if self.pages else []
 
     def row(self, pending_id: str) -> InboxRow | None:
@@ -242,18 +248,18 @@ class InboxPages:
 
     @property
     def is_settled(self) -> bool:
-        """True if there is nothing left to decide, on any page."""
+        """True if all requests on all pages are decided."""
         return self.is_last and not any(row.ticket.status.is_open for row in self.rows)
 
     @property
     def title(self) -> str:
-        """The heading: how many requests wait, and how many were decided since."""
+        """The heading with the numbers of open and decided requests."""
         decided = f", {self.decided:,} decided" if self.decided else ""
         return f"Inbox: {max(self.total - self.decided, 0):,} waiting{decided}"
 
     @property
     def decided(self) -> int:
-        """The number of requests that were decided since, here or elsewhere."""
+        """The number of requests decided since, here or elsewhere."""
         return sum(not row.ticket.status.is_open for row in self.rows)
 
     @property
@@ -266,7 +272,7 @@ class InboxPages:
         return f"Inbox: {self.decided:,} of {self.total:,} decided" if self.decided else self.title
 
     def view(self) -> dict[str, Any]:
-        """Return everything that the script draws, but for the bodies."""
+        """Return the data for the script, without the bodies."""
         before = sum(map(len, self.pages[: self.shown]))
         return {
             "title": self.title,
@@ -278,7 +284,7 @@ class InboxPages:
         }
 
     def bodies(self) -> dict[str, str]:
-        """Return the full request of each open row on display, as HTML; of those of a kind, of the first one."""
+        """Return the full request of each open row on the page as HTML; for rows of one kind, only the first."""
         first: dict[str, InboxRow] = {}
         for row in self.page:
             if row.ticket.status.is_open:
@@ -286,7 +292,7 @@ class InboxPages:
         return {row.pending_id: row.body() for row in first.values()}
 
     def rest_html(self) -> Html:
-        """Return what cannot be decided here, with the reasons."""
+        """Return the requests that cannot be decided here, with the reasons."""
         parts = []
         if self.stuck:
             stuck = [(s.title, s.pending_id[:8], s.why, s.since) for s in self.stuck]
@@ -298,7 +304,7 @@ class InboxPages:
         return fragment(parts)
 
     def record_html(self) -> str:
-        """Return a self-contained page part: a table of what was decided, and what was not."""
+        """Return a self-contained table of the requests and their decisions."""
         title = element("p", element("b", self._record_title))
         rows = element("div", *(row_html(row.ticket, brief=True) for row in self.rows), class_="list")
         label = {"data_testid": "tract-batch-record", "aria_label": self._record_title}
@@ -319,7 +325,7 @@ class InboxPages:
 
 
 def _waiting_elsewhere(stored: StoredPending) -> str:
-    """Return whether another process waits for the decision; of this one, the ticket knows."""
+    """Return if another process waits for the decision, in words. The ticket covers this process."""
     if client_left(stored):
         return "its client no longer waits"
     if stored.origin == this_process() or not is_waited_for(stored):
@@ -328,18 +334,18 @@ def _waiting_elsewhere(stored: StoredPending) -> str:
 
 
 _ACTIONS = frozenset({"approve", "reject"})
-_REMEMBERED = 256  # messages; one is sent again for some seconds only
+_REMEMBERED = 256  # messages; the front end repeats one for a few seconds only
 
 
 class InboxPanel(ReviewWidget):
     """A widget that shows a page of the inbox.
 
-    Synced state: `view` is what is drawn, `bodies` the full request of each row; by `board_id` a page knows again what
-    was selected and unfolded, when it draws the panel anew.
+    Synced state: `view` is drawn, `bodies` has the full request of each row. With `board_id`, a page restores the
+    selected and unfolded rows when it redraws the panel.
 
     Args:
-        batch: what it shows.
-        turn: brings another page, soon and elsewhere; called in any thread.
+        batch: the requests.
+        turn: displays another page soon. Called in any thread.
     """
 
     _esm = "".join(map(asset, ("panels/common.js", "panels/rows.js", "panels/inbox.js")))
@@ -356,13 +362,13 @@ class InboxPanel(ReviewWidget):
         super().__init__(view=batch.view(), bodies=batch.bodies(), board_id=secrets.token_hex(8))
 
     def refresh(self) -> None:
-        """Draw the batch as it is now. Called in any thread: an older state must not take a newer one's place."""
+        """Draw the current state. Called in any thread; the lock keeps an older state from replacing a newer one."""
         with self._lock:
             self.bodies = self._batch.bodies()
             self.view = self._batch.view()
 
     def take(self, content: dict[str, Any]) -> None:
-        """Hand the answer to the tickets of the rows that were selected, or turn the page."""
+        """Pass the answer to the tickets of the selected rows, or turn the page."""
         key = content.get("key")
         if not isinstance(key, str) or not self._is_new(key):
             return
@@ -373,7 +379,7 @@ class InboxPanel(ReviewWidget):
             self._decide(content)
 
     def fallback(self) -> dict[str, str]:
-        """Return a table of what was decided and what was not."""
+        """Return a table of the requests and their decisions."""
         return {"text/plain": self._batch.record_text(), "text/html": self._batch.record_html()}
 
     def _is_new(self, key: str) -> bool:
@@ -397,35 +403,34 @@ class InboxPanel(ReviewWidget):
 
 
 def _answer(row: InboxRow, answer: Answer, *, is_opened: bool) -> str:
-    """Hand an answer to the row's ticket; returns why it was not taken."""
+    """Pass an answer to the row's ticket, and return why it was not taken."""
     if row.must_be_opened and not is_opened and answer.action != "reject":
-        return "Not taken: open it first, this is code that nobody has read yet."
+        return "Not taken: open the request first, because its code was not reviewed yet."
     if row.ticket.submit(answer, CHANNEL_NAME):
         return ""
     if row.ticket.is_asking(answer.round_id) and row.ticket.not_seen(answer):
         return row.ticket.not_seen(answer)
-    return "Not taken: somebody else decided first, or it has changed since it was shown."
+    return "Not taken: the request was decided elsewhere, or has changed. Review it again."
 
 
 PAGE = 50
 
 
 class Inbox:
-    """One output that lists the waiting requests and takes the answers to them.
+    """One output that lists the open requests and takes their answers.
 
     Args:
-        tract: whose.
-        left: name, reason and command of stored things that are neither active nor in the inbox.
+        tract: the tract with the requests.
+        left: stored code that is neither active nor in the inbox: name, reason and command.
     """
 
     def __init__(self, tract: Tract, left: tuple[tuple[str, str, str], ...]) -> None:
 
         self._tract = tract
         self._channel = cast("NotebookChannel", tract.reviewer.channel)
-        self._display_id = secrets.token_hex(16)
-        self._context = contextvars.copy_context()  # of the cell, for what follows from a click
+        self._output = CellOutput()
+        self._context = contextvars.copy_context()  # the context of the cell, for the effects of a click
         self._last: StoredPending | None = None
-        self._is_shown = False
         self._recorded = 0
         self.batch = InboxPages(tract.reviewer.ledger.count_waiting(), left)
         self._read_page()
@@ -433,30 +438,26 @@ class Inbox:
 
     def show(self) -> None:
         """Display the first page."""
-        display(self._panel, display_id=self._display_id)
-        self._is_shown = True
+        self._output.put(self._panel)
 
     @property
     def ready(self) -> bool:
-        """True if the panel's script has run somewhere."""
-        return self._is_shown and bool(self._panel.ready)
+        """True if the script of the panel has run in a page."""
+        return self._output.is_shown and bool(self._panel.ready)
 
     def refresh(self) -> None:
-        """Show how things stand now; when all is decided, the record takes the panel's place."""
-        if not self._is_shown:
+        """Draw the current state. After the last decision, the record replaces the panel."""
+        if not self._output.is_shown:
             return
         self._panel.refresh()
         if self.batch.is_settled:
-            record = {"text/html": self.batch.record_html(), "text/plain": self.batch.record_text()}
-            update_display(record, raw=True, display_id=self._display_id)
+            self._output.put(self._panel.fallback(), raw=True)
         elif self.batch.is_quiet and self.batch.decided != self._recorded:
             self._recorded = self.batch.decided
-            update_display(
-                self._panel, display_id=self._display_id
-            )  # a saved notebook keeps what stands beside it
+            self._output.put(self._panel)  # a saved notebook keeps the record beside the widget
 
     def add(self, ticket: Ticket) -> None:
-        """Do nothing: its row is made once it is put up."""
+        """Do nothing. The row of a ticket is made after it is shown."""
 
     # ---
 
@@ -472,7 +473,7 @@ class Inbox:
 
     def _read_page(self) -> None:
         ledger = self._tract.reviewer.ledger
-        waiting = ledger.waiting(PAGE + 1, self._last)  # one more, to know whether there is a next page
+        waiting = ledger.waiting(PAGE + 1, self._last)  # one more, to detect a next page
         self.batch.is_last, page = len(waiting) <= PAGE, waiting[:PAGE]
         self._last = page[-1] if page else self._last
         rows = [row for row in map(self._row, page) if row is not None]
@@ -490,14 +491,14 @@ class Inbox:
 
 
 def stuck(stored: StoredPending, error: TractError) -> UndecidableRequest:
-    """Return what waits and cannot be shown, with the reason."""
+    """Return an open request that cannot be shown, with the reason."""
     return UndecidableRequest(stored.pending_id, stored.title, str(error), local_time(stored.created_at))
 
 
 def pending_of(tract: Tract, stored: StoredPending) -> Pending:
-    """Return the pending of a stored one: the object that code here holds, if it was asked here.
+    """Return the pending of a stored request: the object in this process, or one rebuilt from the store.
 
     Raises:
-        TractError: it cannot be made again from the store.
+        TractError: the pending cannot be rebuilt.
     """
     return tract.reviewer.asked_here(stored.pending_id) or tract.operations.rebuild(stored)

@@ -1,8 +1,8 @@
 """The live panel: one anywidget for one ticket.
 
-A panel is one comm, so an answer with all its inputs arrives as one message; a tree of widgets would send what was
-typed and the click separately, and lose the race. Its callback may run in any thread: it hands the answer to the
-ticket and touches nothing else.
+A panel is one comm, so an answer arrives as one message with all its inputs. A tree of widgets would send the inputs
+and the click separately, in any order. The callback may run in any thread. It passes the answer to the ticket and
+does nothing else.
 """
 
 from __future__ import annotations
@@ -39,27 +39,29 @@ from tract_jupyter.review import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tract_jupyter.models.schema import Parameter, Parameters
     from tract_jupyter.review import RequestView, ReviewAction, Subject, Ticket
 
 
 CHANNEL_NAME = "panel"
 SILENT_SECONDS = 120.0
-"""How long an open page may be silent. Browsers let a page in the background send once a minute."""
+"""The time after which a silent page counts as closed. Browsers let pages in the background send once a minute."""
 
 
 class ReviewWidget(anywidget.AnyWidget):
     """Base class of the widgets that take decisions: one anywidget with one comm.
 
-    Synced state: `ready` and `heard` acknowledge what the front end sent; `page` is the loading of the page that showed
-    it first.
+    Synced state: `ready` and `heard` acknowledge messages of the front end; `page` is the load id of the page that
+    showed the widget first.
     """
 
     ready = traitlets.Bool(default_value=False).tag(sync=True)
     heard = traitlets.Unicode("").tag(sync=True)
     page = traitlets.Unicode("").tag(sync=True)
     _pages: ClassVar[dict[str, float]] = {}
-    """The pages that show widgets of this kernel, each with the time of its last message."""
+    """The pages with widgets of this kernel, each with the time of its last message."""
     _latest: ClassVar[ReviewWidget | None] = None
     """The widget that sent the latest of these messages."""
 
@@ -69,15 +71,15 @@ class ReviewWidget(anywidget.AnyWidget):
         honour_the_front_ends_subshell(self.comm)
 
     def take(self, content: dict[str, Any]) -> None:
-        """Hand an answer on. Called in any thread, and again if the front end did not see it heard."""
+        """Pass an answer on. Called in any thread, and again if the front end saw no acknowledgement."""
         raise NotImplementedError
 
     def fallback(self) -> dict[str, str]:
-        """Return HTML and text for whatever cannot show a live view."""
+        """Return HTML and text for front ends without live views."""
         raise NotImplementedError
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Take no state from a page: what is shown is said here alone, and a page would pass it on to all others."""
+        """Ignore state from a page. Only the kernel sets it, because a page would share it with all other pages."""
 
     def _on_message(self, _widget: Any, content: Any, _buffers: Any) -> None:
         if not isinstance(content, dict):
@@ -96,7 +98,7 @@ class ReviewWidget(anywidget.AnyWidget):
 
     @classmethod
     def end_prompts(cls) -> None:
-        """Have the page remove the boxes of prompts that have ended."""
+        """Let the page remove the boxes of ended prompts."""
         if cls._latest is not None:
             cls._latest.send({"type": "prompt_over"})
 
@@ -107,16 +109,15 @@ class ReviewWidget(anywidget.AnyWidget):
         return any(now - heard < SILENT_SECONDS for heard in tuple(cls._pages.values()))
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        """Return the live view, with the record for whatever cannot show one."""
         bundle = super()._repr_mimebundle_(**options)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         return {**(data or {}), **self.fallback()}, metadata
 
 
 def read_arguments(given: Any) -> dict[str, Any] | None:
-    """Return the arguments of an answer; None if they cannot be read.
+    """Return the arguments of an answer; None if they are not valid.
 
-    A script sends them as JSON text, since it would round numbers.
+    A script sends them as JSON text, because JavaScript rounds large numbers.
     """
     if isinstance(given, str):
         try:
@@ -127,7 +128,7 @@ def read_arguments(given: Any) -> dict[str, Any] | None:
 
 
 def read_seen(content: dict[str, Any]) -> frozenset[str]:
-    """Return the keys of what was on display, as a script reports them; none, if it does not."""
+    """Return the keys of the content that was on display, as the script reports them."""
     seen = content.get("seen")
     return frozenset(key for key in seen if isinstance(key, str)) if isinstance(seen, list) else frozenset()
 
@@ -135,31 +136,30 @@ def read_seen(content: dict[str, Any]) -> frozenset[str]:
 def honour_the_front_ends_subshell(comm: Any) -> None:
     """Let a click reach a kernel whose main thread is blocked.
 
-    ipykernel 7.4 sends a comm's messages to the shell that last published on it, which is the blocked one; None makes
-    it use the subshell that the front end asked for. The attribute is private: without it, the probe for `ready` fails
-    and the prompt takes over.
+    ipykernel 7.4 sends the messages of a comm to the shell that last published on it, which is the blocked one. None
+    makes it use the subshell that the front end requested. The attribute is private. Without it, the panel does not
+    report `ready`, and the prompt replaces it.
     """
     if hasattr(comm, "_reply_subshell_for"):
         comm._reply_subshell_for = None  # noqa: SLF001 # see above
 
 
 _KINDS: dict[Any, str] = {bool: "boolean", int: "integer", float: "number", str: "text"}
-_LONGEST = 20_000  # characters of a value that can still be changed in a panel
+_LONGEST = 20_000  # the most characters of an editable value
 _SHOWN = 60
 _SCOPES = {"session": "in this session", "always": "always, until revoked"}
 
 
 def _whom(actor: str) -> list[tuple[str, str]]:
-    """Return for whom a standing approval may be, and the form's words for each."""
     words = {whom: whom_in_words(actor, whom) for whom in ("this", "children", "anybody")}
     return list({**words, "this": f"{actor} only", "anybody": "anybody who asks"}.items())
 
 
 def action_forms(ticket: Ticket) -> list[dict[str, Any]]:
-    """Return the buttons of a ticket with their inputs: what each does stands on it.
+    """Return the buttons of a ticket with their inputs.
 
-    The one of style "approve" is the primary button; there is none where several actions could run. The main action has
-    forms for changed values and for how long the approval holds.
+    The button of style "approve" is the primary one. There is none if several actions could run. The main action also
+    has forms for changed values and for standing approvals.
     """
     request = ticket.request
     forms = [action_form(action) for action in request.actions]
@@ -185,14 +185,14 @@ def action_form(action: ReviewAction) -> dict[str, Any]:
 
 
 def edit_form(fields: Parameters | None) -> list[dict[str, Any]]:
-    """Return an input for each value that may be changed before approving."""
+    """Return an input for each value that the user may change before approving."""
     return [] if fields is None else [_edit_input(parameter) for parameter in fields]
 
 
 def standing_form(subject: Subject | None, *, elsewhere: bool) -> dict[str, Any] | None:
-    """Return how long an approval may hold, and for which values; None if it is asked about each time.
+    """Return the form of a standing approval; None if the request has to be approved each time.
 
-    A session is that of the process that asked, so where that is `elsewhere`, it cannot be given here.
+    The session belongs to the requesting process. So this scope is missing for a request from `elsewhere`.
     """
     if subject is None or (subject.rule and elsewhere):
         return None
@@ -250,14 +250,12 @@ def _input(parameter: Parameter) -> dict[str, Any]:
 
 
 def _text(value: Any, kind: str) -> str:
-    """Return the value as it stands in an input: exactly, where a script would round it."""
     if value is None:
         return ""
     return value if kind == "text" and isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _kind(annotation: Any) -> tuple[str, list[Any] | None]:
-    """Return the kind of input, and what can be chosen. What has no input of its own is written as JSON."""
     if typing.get_origin(annotation) in {typing.Union, types.UnionType}:
         rest = [part for part in typing.get_args(annotation) if part is not type(None)]
         if len(rest) == 1:
@@ -275,16 +273,16 @@ REQUEST_SCRIPTS = (
     "panels/choices.js",
     "panels/request.js",
 )
-"""What draws a request as a row and takes its answer: `requestRow` of request.js, wherever that row stands."""
+"""The scripts that draw a request as a row and take its answer: `requestRow` of request.js."""
 REQUEST_STYLES = (*STATIC_STYLES, "panels/question.css")
-"""What such rows look like, in an element of class `tract`."""
-_UNREADABLE = "Nothing was decided: the values of this answer could not be read. Check them, and try again."
+"""The styles of such rows, in an element of class `tract`."""
+_UNREADABLE = "Nothing was decided: the values of this answer are not valid. Correct them and try again."
 
 
 class Panel(ReviewWidget):
     """A widget that shows a ticket and takes the answer.
 
-    Synced state: `view` is everything that is drawn.
+    Synced state: `view` is drawn.
     """
 
     _esm = "".join(map(asset, (*REQUEST_SCRIPTS, "panels/panel.js")))
@@ -297,31 +295,53 @@ class Panel(ReviewWidget):
         super().__init__(view=panel_data(ticket))
 
     def refresh(self) -> None:
-        """Draw the ticket as it is now."""
+        """Draw the current state of the ticket."""
         self.view = panel_data(self._ticket)
 
     def take(self, content: dict[str, Any]) -> None:
-        """Hand a click to the ticket; one that came too late is told who was faster."""
+        """Pass a click to the ticket. If it came too late, show who decided."""
         if not is_answer(content):
             return
         is_again, self.heard = self.heard == content["round_id"], content["round_id"]
         why = take_answer(self._ticket, content, is_again=is_again)
         if why:
-            self._refused += 1  # or the second time would change nothing, and not be drawn
+            self._refused += 1  # so a repeated refusal also changes the view
             self.view = {**panel_data(self._ticket), "late": why, "refused": self._refused}
 
     def fallback(self) -> dict[str, str]:
-        """Return the record, for whatever cannot show a live view."""
+        """Return the record, for front ends without live views."""
         return {"text/plain": record_text(self._ticket), "text/html": record_html(self._ticket)}
 
 
+class WaitingButton(ReviewWidget):
+    """Turns the number in a static line into a button. It leads to the first request on the page, or opens the inbox.
+
+    The widget has no display, so a saved notebook has only the static line.
+
+    Args:
+        line: the id of the line.
+        open_inbox: called in any thread if no request is on the page.
+    """
+
+    _esm = asset("panels/waiting.js")
+    line = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(self, line: str, open_inbox: Callable[[], None]) -> None:
+        self._open_inbox = open_inbox
+        super().__init__(line=line)
+
+    def take(self, content: dict[str, Any]) -> None:  # noqa: ARG002 # a click has no further content
+        """Open the inbox."""
+        self._open_inbox()
+
+
 def is_answer(content: dict[str, Any]) -> bool:
-    """Return True if a script sent an answer to a round."""
+    """Return True if a message is an answer to a round."""
     return isinstance(content.get("action"), str) and isinstance(content.get("round_id"), str)
 
 
 def take_answer(ticket: Ticket, content: dict[str, Any], *, is_again: bool) -> str:
-    """Hand an answer to the ticket, and return why it was not taken; empty if it was, or came `is_again` for that."""
+    """Pass an answer to the ticket, and return why it was not taken; empty if it was, or for a repeated message."""
     action, round_id = content["action"], content["round_id"]
     arguments = read_arguments(content.get("arguments"))
     if arguments is None:
@@ -336,16 +356,16 @@ def take_answer(ticket: Ticket, content: dict[str, Any], *, is_again: bool) -> s
 def _too_late(ticket: Ticket) -> str:
     decided = view_request(ticket).decided
     if decided is None or ticket.status.is_open:
-        return "Not taken: the request has changed since you saw it, or another answer came first."
+        return "Not taken: the request has changed, or another answer came first. Review it again."
     return f"Somebody else decided first: {decided_text(decided)}."
 
 
 def request_data(ticket: Ticket, *, brief_record: bool = False) -> dict[str, Any]:
-    """Return the data that scripts draw of a ticket: the same for a panel, a list and the inbox.
+    """Return the data of a ticket for scripts, the same for a panel, a list and the inbox.
 
     Args:
         ticket: the request.
-        brief_record: with a record without findings and outcome.
+        brief_record: use a record without findings and outcome.
     """
     view = view_request(ticket)
     request, is_open = view.request, view.is_open
@@ -368,12 +388,12 @@ def request_data(ticket: Ticket, *, brief_record: bool = False) -> dict[str, Any
     }
 
 
-_LONGEST_LINE = 400  # characters of all values in a line; of longer values only the beginning is there
+_LONGEST_LINE = 400  # the most characters of all values in a line; longer values are cut
 _BEGINNING = 60
 
 
 def values_data(view: RequestView) -> dict[str, Any]:
-    """Return the line of values: `values`, or a sentence `about` it; `is_brief` if the values are cut, without keys."""
+    """Return the line of values, or a sentence `about` them. With `is_brief`, values are shortened and have no keys."""
     is_brief = sum(len(one.name) + len(one.text) for one in view.values) > _LONGEST_LINE
     values = []
     for name, text, keys in view.values:
@@ -389,7 +409,7 @@ def values_data(view: RequestView) -> dict[str, Any]:
 
 
 def panel_data(ticket: Ticket, *, asked_by: bool = True) -> dict[str, Any]:
-    """Return the same with the full request and its buttons, without the calling code if the page shows it above."""
+    """Return the same with the full request and its buttons. `asked_by` includes the calling code."""
     view = view_request(ticket)
     choices = view.request.choices if view.is_open else ()
     return {

@@ -1,15 +1,14 @@
-"""What one step asks, in one list: a header for all of it, and each request with its own buttons."""
+"""The requests of one step in one list: a heading, and each request with its buttons."""
 
 from __future__ import annotations
 
-import secrets
 import threading
 from typing import TYPE_CHECKING, Any
 
 import traitlets
-from IPython.display import display, update_display
 
 from tract_jupyter.models import counted
+from tract_jupyter.notebook.output import CellOutput
 from tract_jupyter.notebook.panels.panel import (
     REQUEST_SCRIPTS,
     REQUEST_STYLES,
@@ -32,10 +31,10 @@ if TYPE_CHECKING:
 class QuestionPanel(ReviewWidget):
     """A widget that shows several tickets, and takes the answer to each.
 
-    Synced state: `view` is everything that is drawn.
+    Synced state: `view` is drawn.
 
     Args:
-        tickets: what is asked, in order.
+        tickets: the requests in order.
     """
 
     _esm = "".join(map(asset, (*REQUEST_SCRIPTS, "panels/questions.js")))
@@ -45,19 +44,19 @@ class QuestionPanel(ReviewWidget):
     def __init__(self, tickets: Sequence[Ticket]) -> None:
         self._tickets = tuple(tickets)
         self._late: dict[str, tuple[str, str]] = {}
-        """By pending: the round of the answer that was not taken, and why."""
+        """The round of the last answer that was not taken and the reason, by pending."""
         self._heard: set[str] = set()
         self._refused = 0
         self._lock = threading.RLock()
         super().__init__(view=self._view())
 
     def refresh(self) -> None:
-        """Draw the tickets as they are now. Called in any thread: an older state must not take a newer one's place."""
+        """Draw the current state. Called in any thread; the lock keeps an older state from replacing a newer one."""
         with self._lock:
             self.view = self._view()
 
     def take(self, content: dict[str, Any]) -> None:
-        """Hand a click to the ticket that it is about; one that came too late is told who was faster."""
+        """Pass a click to its ticket. If it came too late, show who decided."""
         ticket = next(
             (one for one in self._tickets if one.pending.pending_id == content.get("pending_id")), None
         )
@@ -76,7 +75,7 @@ class QuestionPanel(ReviewWidget):
             self.refresh()
 
     def fallback(self) -> dict[str, str]:
-        """Return the records, for whatever cannot show a live view."""
+        """Return the records, for front ends without live views."""
         title = element("p", element("b", self._title))
         rows = element("div", *map(row_html, self._tickets), class_="list")
         label = {"data_testid": "tract-questions-record", "aria_label": self._title}
@@ -102,40 +101,40 @@ class QuestionPanel(ReviewWidget):
 
 
 class QuestionList:
-    """One output for what one step asks; the records take its place.
+    """One output for the requests of one step. The records replace it.
 
     Attributes:
-        tickets: what is asked, in order; shown once `put_up` is called.
+        tickets: the requests in order, shown by `put_up`.
     """
 
     def __init__(self) -> None:
         self.tickets: list[Ticket] = []
         self._panel: QuestionPanel | None = None
-        self._display_id = secrets.token_hex(16)
+        self._output = CellOutput()
         self._decided = 0
 
     @property
     def ready(self) -> bool:
-        """True if the panel's script has run somewhere."""
+        """True if the script of the panel has run in a page."""
         return self._panel is not None and bool(self._panel.ready)
 
     def add(self, ticket: Ticket) -> None:
-        """Take a request into the list."""
+        """Add a request to the list."""
         self.tickets.append(ticket)
 
     def put_up(self) -> None:
         """Display the list."""
         self._panel = QuestionPanel(self.tickets)
-        display(self._panel, display_id=self._display_id)
+        self._output.put(self._panel)
 
     def refresh(self) -> None:
-        """Show how things stand now. A saved notebook keeps the records, of those too that were decided so far."""
+        """Draw the current state. A saved notebook keeps the records of decided requests."""
         if self._panel is None:
             return
         self._panel.refresh()
         decided = sum(not ticket.status.is_open for ticket in self.tickets)
         if decided == len(self.tickets):
-            update_display(self._panel.fallback(), raw=True, display_id=self._display_id)
+            self._output.put(self._panel.fallback(), raw=True)
         elif decided != self._decided:
             self._decided = decided
-            update_display(self._panel, display_id=self._display_id)
+            self._output.put(self._panel)

@@ -1,7 +1,7 @@
-"""A `RequestView` as HTML: the row that asks, the full request under it, and the record of a saved notebook.
+"""A `RequestView` as HTML: the row with the question, the full request, and the record of a saved notebook.
 
-A record is one line that unfolds, a `<details>`, so that it needs no script. It carries the styles that it needs.
-`review.view` says how to add a piece to the body.
+A record is one folded line, a `<details>` element without a script. It includes its styles. `review.view` explains
+how to add a piece to the body.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from tract_jupyter.review import BodyPiece, DisplayedPiece, RequestView, ShownValue, Ticket
 
 RECORD_STYLES = ("panels/record.css",)
-"""The style sheets of records. Those of all outputs are separate."""
+"""The style sheets of records. The styles of all outputs are separate."""
 _LINE = 240
 _FEW_PIECES = 8  # a value with more pieces gets a box
 
 
 def record(ticket: Ticket) -> dict[str, str]:
-    """Return the record as the mime bundle that IPython displays."""
+    """Return the record as a mime bundle for IPython."""
     return {"text/html": record_html(ticket), "text/plain": record_text(ticket)}
 
 
@@ -56,23 +56,23 @@ def record_html(ticket: Ticket) -> str:
 
 
 def row_html(ticket: Ticket, *, brief: bool = False) -> Html:
-    """Return the same as a row of a list. `RECORD_STYLES` must hold there.
+    """Return the record as a row of a list. The list needs `RECORD_STYLES`.
 
     Args:
         ticket: the request.
-        brief: without findings and outcome, for a long list; it has all that an approval binds to.
+        brief: leave out findings and outcome, for a long list. All that an approval binds to stays.
     """
     view = view_request(ticket)
     title = view.request.title
     full = fragment(_bound_html(view), _foot_html(view)) if brief else full_html(view)
     how = element("code", how_to_decide(view.request.pending_id))
-    hint = element("p", how, " decides it where there are no buttons", class_="dim") if view.is_open else ""
+    hint = element("p", how, " decides it without buttons", class_="dim") if view.is_open else ""
     body = fragment(element("p", element("b", title)), full, hint)
     attributes = {"data_testid": "tract-record", "data_status": view.status.value, "aria_label": title}
     return element(
         "details",
         element("summary", element("i", class_="chev"), _line_html(view)),
-        element("div", Html(_KEYS.sub("", body)), class_="body"),  # nothing is decided on a record
+        element("div", Html(_KEYS.sub("", body)), class_="body"),  # a record takes no decisions
         class_="row",
         **attributes,
     )
@@ -85,14 +85,14 @@ _KEYS = re.compile(r' data-line="[^"]*"')
 
 
 def headline_html(view: RequestView) -> Html:
-    """Return the question in a few words, the place where its code runs, and the agent that asks."""
+    """Return the question in a few words, the icon of the place where its code runs, and the requesting agent."""
     words, name, title = view.headline
     named = [f"{words} ", element("code", name)] if name else [words]
     return fragment(element("b", *named, title=title or None), place_html(view.place), _asker_html(view))
 
 
 def risk_html(view: RequestView) -> Html:
-    """Return the worst finding as a chip and a sentence, each line number a button; or the summary."""
+    """Return the worst finding as a chip and a sentence with buttons for line numbers; or the summary."""
     level, count, about, where = view.risk
     chip = element("span", count, class_=f"chip {level.value if level else 'none'}") if count else ""
     if level is None:
@@ -111,7 +111,7 @@ _PLACES: Final = {"kernel": "runs in your kernel", "sandbox": "runs in the sandb
 
 
 def place_html(place: str) -> Html:
-    """Return the icon of the place where code runs; nothing if there is no code."""
+    """Return the icon of the place where code runs; empty without code."""
     words = _PLACES.get(place)
     return (
         element("i", class_=f"i i-{place}", role="img", aria_label=words, title=words) if words else Html("")
@@ -125,7 +125,7 @@ def _asker_html(view: RequestView) -> Html:
 
 
 def value_css(text: str) -> str:
-    """Return the class of a value by its text: of strings, of numbers, of the words of Python; empty for others."""
+    """Return the CSS class of a value: strings, numbers or constants of Python; empty for others."""
     if text in {"True", "False", "None"}:
         return "k"
     return "s" if _QUOTED.match(text) else "m" if _NUMBER.match(text) else ""
@@ -179,7 +179,7 @@ def _values_html(values: Iterable[ShownValue]) -> Html:
 
 
 def _clock(moment: datetime) -> str:
-    """Return a time as it stays true in a saved page, without the year."""
+    """Return a time without the year. It stays correct in a saved page."""
     return f"{moment.astimezone():%d %b %H:%M}".removeprefix("0")
 
 
@@ -187,18 +187,18 @@ def _clock(moment: datetime) -> str:
 
 
 def body_html(ticket: Ticket, *, why: bool = True, asked_by: bool = True) -> str:
-    """Return the full request: everything but the line above it and the buttons.
+    """Return the full request, without the line above it and the buttons.
 
     Args:
         ticket: the request.
-        why: with the reason. False if the page shows it elsewhere.
-        asked_by: with the calling code, which binds nothing. False if the page shows it elsewhere.
+        why: include the reason. False if the page shows it elsewhere.
+        asked_by: include the calling code, which an approval does not bind. False if the page shows it elsewhere.
     """
     return str(full_html(view_request(ticket), why=why, asked_by=asked_by))
 
 
 def full_html(view: RequestView, *, why: bool = True, asked_by: bool = True) -> Html:
-    """Return the same of a view."""
+    """Return the same for a view."""
     request = view.request
     body = [piece for piece in view.body if asked_by or not _is_caller(piece)]
     leading = [piece for piece in body if view.is_code and piece.value]
@@ -264,16 +264,16 @@ _PIECES: dict[type, Callable[[Any, BodyPiece, RequestView], Html]] = {
     CodeOutput: _output_piece,
     Paragraph: _paragraph_piece,
 }
-"""How each kind of piece is drawn."""
+"""The function that draws each kind of piece."""
 
 
 def change_html(diff: str) -> Html:
-    """Return a difference that the user made before approving, side by side."""
+    """Return a change that the user made before approving, in two columns."""
     return fragment(rows.sub("Changed before approving"), side_by_side(diff, "Asked", "Approved"))
 
 
 def _bound_html(view: RequestView) -> Html:
-    """Return only the part that an approval binds to, without findings."""
+    """Return only the content that an approval binds to, without findings."""
     parts: list[Html] = []
     for piece in bound_pieces(view.request):
         if not isinstance(piece.content, CodeBlock):
@@ -284,7 +284,7 @@ def _bound_html(view: RequestView) -> Html:
 
 
 def _foot_html(view: RequestView) -> Html:
-    """Return the decision, with the whole fingerprint on hovering."""
+    """Return the decision, with the full fingerprint as a tooltip."""
     short = f"fingerprint {view.fingerprint[:SHORT_FINGERPRINT]}"
     pinned = element("span", short, title=view.fingerprint)
     if view.decided is None:
@@ -295,7 +295,7 @@ def _foot_html(view: RequestView) -> Html:
 
 
 def _choice_html(choice: TextChoice, pending_id: str) -> Html:
-    """Return both texts side by side, followed by the decision about them."""
+    """Return both texts in two columns, followed by the decision about them."""
     shown = shown_choice(choice, pending_id)
     heads = [
         f"{side}{' leaves it out' if text is None else ''}"
@@ -319,7 +319,7 @@ def _choice_html(choice: TextChoice, pending_id: str) -> Html:
 
 
 def _table_html(values: ValueTable, pending_id: str) -> Html:
-    """Return all values; a long one scrolls. Tables that only explain and values at their default are folded."""
+    """Return all values. Long values scroll; explanatory tables and default values are folded."""
     kept = [row for row in values.rows if not row.is_default]
     left = tuple(replace(row, is_default=False) for row in values.rows if row.is_default)
     if left:
@@ -347,7 +347,7 @@ def _table_html(values: ValueTable, pending_id: str) -> Html:
 
 
 def _cell_html(pieces: tuple[DisplayedPiece, ...]) -> Html:
-    """Return a part of a row; a long one is in a box that scrolls."""
+    """Return a cell of a row. A long one scrolls in a box."""
     text = pieces_html(pieces)
     if len(pieces) <= _FEW_PIECES:
         return text
@@ -356,7 +356,7 @@ def _cell_html(pieces: tuple[DisplayedPiece, ...]) -> Html:
 
 
 def table_html(title: str, heads: Iterable[str], lines: Iterable[Iterable[str]], code: set[int]) -> Html:
-    """Return a table under a heading, with names in its first column; the columns `code` are in the code font."""
+    """Return a table below a heading, with names in its first column. The columns `code` use the code font."""
     cells = (
         [element("code", one) if place in code else one for place, one in enumerate(line)] for line in lines
     )

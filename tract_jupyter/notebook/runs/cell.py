@@ -1,20 +1,18 @@
-"""The `%%tract_run` cell: make a run in a worker thread, and show it while it goes on."""
+"""The `%%tract_run` cell: make a run in a worker thread, and show it live."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-import secrets
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Protocol
-
-from IPython.display import display, update_display
 
 from tract_jupyter.concurrency import StopSignal, Worker
 from tract_jupyter.context import default_counter
 from tract_jupyter.exceptions import OperationError, RunError
 from tract_jupyter.notebook.chat.cell import asked, check_model
+from tract_jupyter.notebook.output import CellOutput
 from tract_jupyter.notebook.runs.prompt import inspect_prompt
 from tract_jupyter.notebook.runs.view import RunView
 from tract_jupyter.runs import RunOptions, RunStatus, RunTrigger, message_of, project
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tract_jupyter.notebook.options import RunCellOptions
-    from tract_jupyter.notebook.runs.pictures import RunEventLike
     from tract_jupyter.notebook.runs.prompt import Inspection
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.runs import Run, RunEvent, RunResponse
@@ -37,13 +34,13 @@ def ask(
     on_event: Callable[[RunEvent], object],
     abort: StopSignal,
 ) -> RunResponse:
-    """Say something and have it answered; with an empty text, have the context answered as it stands.
+    """Send a message and get the reply. With an empty text, send the context without a new message.
 
     Raises:
-        LLMConfigError: there is no such model, or it has no key; then nothing is said.
+        LLMConfigError: the model does not exist, or has no key. Nothing was committed.
         RunFailedError: the run failed or was aborted.
-        UndecidedError: it waits for a person.
-        RunError: there is no such profile, or it is not used; then nothing is said.
+        UndecidedError: the run waits for the user.
+        RunError: the profile does not exist, or is not active. Nothing was committed.
     """
     profiles = tract.profiles
     profile = profiles.active if options.profile is None else profiles.get(options.profile)
@@ -56,21 +53,21 @@ def ask(
 
 
 def view_of(tract: Tract, events: Sequence[RunEvent]) -> RunView:
-    """Return a run of this tract with all that is known of it, and how to go on where it did not end."""
+    """Return the view of a run of this tract. An interrupted run has a hint how to resume it."""
     run = project(events)
     said = ""
     if run.root_hash is None and not tract.runs.is_going_on(run.run_id):
-        run = tract.runs.get(run.run_id)  # its turn may be over without it
+        run = tract.runs.get(run.run_id)  # its turn may have ended without it
     if run.status is RunStatus.RUNNING and not tract.runs.is_going_on(run.run_id):
         said = (
-            "It did not end, and its process is gone. What was done is kept and is not repeated: "
+            "The run is unfinished, and its process has ended. Its results are kept and not repeated: "
             f"%tract run {run.run_id[:8]} --resume resumes it."
         )
     return RunView(run, tuple(events), inspected(run, tract), said=said)
 
 
 def inspected(run: Run, tract: Tract | None = None) -> Inspection:
-    """Return the prompt of a run against the one without operations, with its tokens."""
+    """Return the prompt of a run, compared with the prompt without operations, with token counts."""
     if tract is None:
         counter = default_counter()
         return inspect_prompt(run, counter.count_text, counter.name)
@@ -81,18 +78,18 @@ def inspected(run: Run, tract: Tract | None = None) -> Inspection:
 
 
 async def run_cell(notebook: NotebookSession, text: str, options: RunCellOptions) -> None:
-    """Answer what the cell says, and show the run.
+    """Send the cell to the model, and show the run.
 
     Args:
         notebook: the state of this kernel.
-        text: the cell; empty to have the context answered as it stands.
-        options: of the run.
+        text: the cell; empty to send the context without a new message.
+        options: the options of the run.
 
     Raises:
-        OperationError: the cell and its options do not go together.
-        RunFailedError: the run failed or was aborted; it is on display. A `RunError` if it was stopped and goes on
-            until a call comes back.
-        UndecidedError: it waits for a person.
+        OperationError: the cell and its options do not fit together.
+        RunFailedError: the run failed or was aborted; it is on display. A `RunError` if it was stopped, but waits for
+            a running call.
+        UndecidedError: the run waits for the user.
     """
     text = text.strip()
     if options.regenerate and text:
@@ -120,35 +117,35 @@ async def run_cell(notebook: NotebookSession, text: str, options: RunCellOptions
 
 
 def close(tract: Tract, display: RunDisplay) -> None:
-    """Show the run as it stands, and draw nothing more."""
+    """Draw the final state of the run."""
     display.close(view_of(tract, display.events) if display.events else None)
 
 
 def _stopped(tract: Tract, worker: Worker[RunResponse], display: RunDisplay) -> RunError:
-    """Return the error of a run that was told to stop. One that takes its time is shown until it ends."""
+    """Return the error of a stopped run. A run with a blocking call stays on display until it ends."""
     if worker.is_running:
         return RunError(
-            "the run was told to stop. It waits for a call that cannot be ended: it ends when that returns, and is "
-            "then shown above"
+            "the run is stopping, but waits for a call that cannot be interrupted. The output above shows the end "
+            "when the call returns"
         )
     close(tract, display)
     try:
         worker.outcome()
     except RunError as error:
         return error
-    except Exception as error:  # noqa: BLE001 # that it was stopped says more
+    except Exception as error:  # noqa: BLE001 # the stop is the more useful message
         return RunError(f"the run was stopped: {message_of(error)}")
-    return RunError("the run was told to stop, but had already ended")
+    return RunError("the run had already ended before it could stop")
 
 
 _SECONDS = 0.3
 _BEAT = 1.0
 _END = "run.finished"
-_ASKED = "A person has to decide; the run continues after the answer."
+_ASKED = "A request needs a decision. The run continues afterwards."
 
 
 class TimerHandle(Protocol):
-    """A call that is scheduled for a little later."""
+    """A scheduled call."""
 
     def cancel(self) -> object:
         """Cancel the call."""
@@ -156,25 +153,25 @@ class TimerHandle(Protocol):
 
 
 class RunDisplay:
-    """An observer of a run, `on_event=RunDisplay(project)`, that shows it in the output of the cell that made it.
+    """An observer of a run, `on_event=RunDisplay(project)`, that shows it in the output of its cell.
 
-    What it draws is at most so many seconds old, however events come: one that comes too soon after a drawing is drawn
-    when its time has come. The last event of a run is drawn at once.
+    It draws at most once per interval. An event that comes too early is drawn at the end of the interval, and the
+    last event at once.
 
     Args:
-        project: makes the run of its events so far.
-        events: those that came before, of a run that goes on.
-        seconds: the least time between two drawings.
-        shows_all: False draws the end only, for a terminal, where every drawing stays.
-        clock: gives seconds, from any beginning.
-        now: gives the present, in seconds since the epoch.
-        later: does something in so many seconds, in another thread.
+        project: makes the run from its events.
+        events: the earlier events of a resumed run.
+        seconds: the shortest time between two drawings.
+        shows_all: False draws only the end, for a terminal, which keeps every drawing.
+        clock: returns seconds from any origin.
+        now: returns the time in seconds since the epoch.
+        later: calls a function after a delay in another thread.
     """
 
     def __init__(
         self,
         project: Callable[[Sequence[Any]], Run],
-        events: Iterable[RunEventLike] = (),
+        events: Iterable[RunEvent] = (),
         *,
         seconds: float = _SECONDS,
         shows_all: bool = True,
@@ -188,21 +185,21 @@ class RunDisplay:
         self._clock = clock
         self._now = now
         self._later = later or _on_a_timer
-        self._events: list[RunEventLike] = list(events)
+        self._events: list[RunEvent] = list(events)
         self._lock = threading.RLock()
         self._waiting: TimerHandle | None = None
         self._drawn_at: float | None = None
         self._is_closed = False
-        self._display_id = secrets.token_hex(16)
+        self._output = CellOutput()
 
     @property
     def events(self) -> list[Any]:
-        """All of the run's, so far."""
+        """All events of the run so far."""
         with self._lock:
             return list(self._events)
 
-    def __call__(self, event: RunEventLike) -> None:
-        """Take note of an event, and draw it now or soon."""
+    def __call__(self, event: RunEvent) -> None:
+        """Add an event, and draw it now or soon."""
         with self._lock:
             if self._is_closed:
                 return
@@ -213,14 +210,14 @@ class RunDisplay:
                 self._draw_when_due()
 
     def refresh(self) -> None:
-        """Redraw a run that goes on, so that its time advances; called by whoever waits for it."""
+        """Redraw a running run, so its time advances. The waiting code calls this."""
         with self._lock:
             is_shown = self._drawn_at is not None and self._shows_all and not self._is_closed
             if is_shown and self._clock() - (self._drawn_at or 0.0) >= _BEAT:
                 self._draw()
 
     def close(self, view: Any = None) -> None:
-        """Draw the last state, or `view` instead, and nothing after it."""
+        """Draw the final state, or `view` instead, and ignore later events."""
         with self._lock:
             if self._is_closed:
                 return
@@ -242,7 +239,7 @@ class RunDisplay:
 
     def _is_due(self) -> None:
         with self._lock:
-            # one that was cancelled may have begun already
+            # a cancelled timer may have started already
             if self._waiting is not None and not self._is_closed:
                 self._draw()
 
@@ -253,10 +250,7 @@ class RunDisplay:
         self._put(RunView(run, tuple(self._events), now=self._now(), said=said))
 
     def _put(self, view: Any) -> None:
-        if self._drawn_at is None:
-            display(view, display_id=self._display_id)
-        else:
-            update_display(view, display_id=self._display_id)
+        self._output.put(view)
         self._drawn_at = self._clock()
 
     def _forget_waiting(self) -> None:
@@ -266,7 +260,7 @@ class RunDisplay:
 
 
 def _on_a_timer(seconds: float, action: Callable[[], None]) -> TimerHandle:
-    # what it displays belongs to the cell
+    # its displays belong to the cell
     timer = threading.Timer(seconds, contextvars.copy_context().run, (action,))
     timer.daemon = True
     timer.start()

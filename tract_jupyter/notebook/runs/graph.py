@@ -1,4 +1,4 @@
-"""Graphs of operations, and time lines of runs: their layout and their drawing."""
+"""Graphs of operations and timelines of runs: layout and drawing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.models import printable
-from tract_jupyter.notebook.runs.pictures import GLYPHS, NodeState, commit_order, duration
+from tract_jupyter.notebook.runs.pictures import GLYPHS, HOOK_WORDS, NodeState, commit_order, duration
 from tract_jupyter.notebook.views import svg
 from tract_jupyter.notebook.views.html import fragment, text_width
 from tract_jupyter.runs import Hook
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 
 ROWS = 14
-"""The most in a column; a level with more takes several."""
+"""The most nodes in a column. A level with more nodes gets several columns."""
 
 
 @dataclass(frozen=True)
 class NodePosition:
-    """A node's column and row; both count from 0, within its hook."""
+    """The column and row of a node within its hook, both from 0."""
 
     node: OperationNode
     column: int
     row: int
     level: int = 0
-    """One more than that of what it depends on; 0 if it depends on nothing."""
+    """One more than the highest level of its dependencies; 0 without dependencies."""
 
 
 @dataclass(frozen=True)
 class Band:
-    """The operations of one hook, how many columns and rows they take, and who depends on whom among them."""
+    """The operations of one hook, their columns and rows, and their dependencies."""
 
     hook: Hook
     places: tuple[NodePosition, ...]
@@ -45,7 +45,7 @@ class Band:
 
 
 def lay_out(nodes: Sequence[OperationNode]) -> tuple[Band, ...]:
-    """Return a band for each hook that has operations."""
+    """Return a band for each hook with operations."""
     bands = (_band(hook, [node for node in nodes if node.hook is hook]) for hook in Hook)
     return tuple(band for band in bands if band.places)
 
@@ -69,7 +69,7 @@ def _band(hook: Hook, nodes: list[OperationNode]) -> Band:
 
 
 def _levels(nodes: list[OperationNode]) -> dict[str, int]:
-    """Return the level of each operation: one above its highest dependency; 0 in a circle, which never runs."""
+    """Return the level of each operation, one above its highest dependency; 0 in a cycle, which never runs."""
     known = {node.id: node for node in nodes}
     levels = dict.fromkeys(known, 0)
     for key in commit_order(nodes):
@@ -79,12 +79,12 @@ def _levels(nodes: list[OperationNode]) -> dict[str, int]:
 
 
 def _wanted(node: OperationNode, places: dict[str, NodePosition]) -> float:
-    """Return the mean row of what it depends on, so that lines cross little."""
+    """Return the mean row of the dependencies. It keeps crossings of lines low."""
     rows = [places[one].row for one in node.depends_on if one in places]
     return sum(rows) / len(rows) if rows else 0.0
 
 
-# Pixels. Nothing can measure text without a script, so widths of text are upper estimates for common fonts.
+# Pixels. Text cannot be measured without a script, so widths are upper estimates for common fonts.
 _TEXT = 6.9
 _TIME = 56
 _NAME = 22
@@ -92,10 +92,9 @@ _HEAD = 24
 _PAD = 12
 _BETWEEN = 16
 _MAIN = 104
-_SMALLEST = 0.7  # of its size; what does not fit even so is scrolled
+_SMALLEST = 0.7  # the smallest scale; below it, the drawing scrolls
 NAMED_AT_MOST = 60
-"""Of more operations, a graph has no room for names: see `stages`."""
-_HEADS = {Hook.BEFORE: "before the main call", Hook.AFTER: "after the main call"}
+"""The most operations in a graph with names. More operations are drawn as `stages`."""
 
 
 class _Size(NamedTuple):
@@ -108,20 +107,20 @@ class _Size(NamedTuple):
 
     @classmethod
     def of(cls, nodes: Sequence[OperationNode], *, timed: bool) -> _Size:
-        """Choose the size for nodes with these names."""
+        """Choose the size for the names of the nodes."""
         widest = max((text_width(svg.short(node.title, _NAME)) for node in nodes), default=4)
         width = round(36 + widest * _TEXT + (_TIME if timed else 0))
         return cls(width, 26, width + 44, 35)
 
 
 def graph_svg(picture: Picture) -> Html:
-    """Return the drawing of a run. Screen readers are told a list of operations."""
+    """Return the drawing of a run. For screen readers, it is a list of operations."""
     size = _Size.of(picture.nodes, timed=True)
     return _drawing(lay_out(picture.nodes), size, "Operations of the run", picture.main)
 
 
 def profile_svg(nodes: Sequence[OperationNode]) -> Html:
-    """Return the drawing of operations that are not in a run."""
+    """Return the drawing of operations without a run."""
     return _drawing(lay_out(nodes), _Size.of(nodes, timed=False), "Operations of the profile", None)
 
 
@@ -145,7 +144,8 @@ def _drawing(bands: tuple[Band, ...], size: _Size, label: str, main: NodeState |
 
 def _band_width(band: Band, size: _Size) -> float:
     return max(
-        2 * _PAD + (band.columns - 1) * size.across + size.width, 2 * _PAD + len(_HEADS[band.hook]) * _TEXT
+        2 * _PAD + (band.columns - 1) * size.across + size.width,
+        2 * _PAD + len(HOOK_WORDS[band.hook]) * _TEXT,
     )
 
 
@@ -153,14 +153,14 @@ def _band_svg(band: Band, size: _Size, x: float, width: float, height: float) ->
     left, top = x + _PAD, _HEAD + _PAD
     return fragment(
         svg.box(x, _HEAD, width, height - _HEAD, "tract-band", radius=6),
-        svg.unspoken(svg.text(x + 2, _HEAD - 12, _HEADS[band.hook], "tract-dim")),
+        svg.unspoken(svg.text(x + 2, _HEAD - 12, HOOK_WORDS[band.hook], "tract-dim")),
         svg.unspoken((_edge(one, other, size, left, top) for one, other in band.edges), look="tract-edges"),
         (_node(place, size, left, top) for place in band.places),
     )
 
 
 def _main_svg(main: NodeState | None, x: float, height: float) -> Html:
-    """Return the main call: all operations before it come together there."""
+    """Return the node of the main call, where all operations before it meet."""
     state = main or NodeState.PLANNED
     y = round(_HEAD + (height - _HEAD) / 2)
     said = "main call" if main is None else f"main call, {main_word(state)}"
@@ -176,7 +176,7 @@ def _main_svg(main: NodeState | None, x: float, height: float) -> Html:
 
 
 def main_word(state: NodeState) -> str:
-    """Return how the main call stands, in words."""
+    """Return the state of the main call in words."""
     return {NodeState.SKIPPED: "not made", NodeState.PLANNED: "not made yet"}.get(state, state.value)
 
 
@@ -209,7 +209,7 @@ def _edge(one: NodePosition, other: NodePosition, size: _Size, left: float, top:
 
 
 def spoken(node: OperationNode) -> str:
-    """Return a node as a sentence, for who hears it."""
+    """Return a node as a sentence for screen readers."""
     parts = [
         printable(node.title),
         node.state.value,
@@ -222,7 +222,7 @@ def spoken(node: OperationNode) -> str:
 
 
 def hover(node: OperationNode) -> str:
-    """Return what is shown on hovering."""
+    """Return the tooltip of a node."""
     lines = [
         printable(node.title),
         f"id: {printable(node.id)}" if node.name and node.name != node.id else "",
@@ -246,12 +246,12 @@ _BAR_TIME = 60
 _COMMIT = 66
 _TICKS = 6
 _AXIS = 11  # the middle of the words above the rows
-_MOMENT = 1e-6  # seconds that even what took no time is there
+_MOMENT = 1e-6  # seconds, so operations without duration also count
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A row: from when to when, in seconds since the first bar's start."""
+    """A row of a timeline, with start and end in seconds since the first start."""
 
     title: str
     state: NodeState
@@ -268,14 +268,14 @@ class Bar:
 
 @dataclass(frozen=True)
 class Gantt:
-    """The rows by their start, and how many seconds they take together."""
+    """The rows by their start, and the total time in seconds."""
 
     bars: tuple[Bar, ...]
     seconds: float
 
     @property
     def most_at_once(self) -> int:
-        """The most operations that ran side by side. One that ends when another starts is not beside it."""
+        """The most operations at the same time. Operations that only touch do not overlap."""
         turns = sorted(
             turn
             for bar in self.bars
@@ -290,7 +290,7 @@ class Gantt:
 
 
 def gantt(picture: Picture) -> Gantt:
-    """Return the time line of a run. What never started has no row."""
+    """Return the timeline of a run. Operations that never started have no row."""
     started = [node for node in picture.nodes if node.span]
     spans = [node.span for node in started if node.span]
     spans += [picture.main_span] if picture.main_span else []
@@ -317,7 +317,7 @@ def _phase(bar: Bar) -> int:
 
 
 def gantt_svg(chart: Gantt) -> Html:
-    """Return the drawing. Screen readers are told a list."""
+    """Return the drawing. For screen readers, it is a list."""
     name_width = 34 + max(text_width(svg.short(bar.title, _BAR_NAME)) for bar in chart.bars) * _TEXT
     width = name_width + _BARS + _BAR_TIME + _COMMIT
     height = _HEAD + _ROW * len(chart.bars) + 6

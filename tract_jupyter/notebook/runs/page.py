@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run_page(body: HtmlPart, label: str, name: str, **attributes: Attribute) -> Html:
-    """Return a page that stands alone; screen readers say `label`, and tests look for `name`."""
+    """Return a self-contained page. `label` is for screen readers, and `name` for tests."""
     named = {"data_testid": name, **attributes, "aria_label": label}
     page = root_html(body, look="tract-views tract-run", tag="section", **named)
     return fragment(style_tag("views/views.css", "views/runs.css"), page)
@@ -30,13 +30,13 @@ def head_html(title: str, word: str, look: str = "") -> Html:
 
 
 def facts_html(facts: Iterable[tuple[str, HtmlPart]]) -> Html:
-    """Return names with their values, in a line."""
+    """Return names with their values in a line."""
     shown = (element("span", element("b", name), " ", value) for name, value in facts)
     return element("p", shown, class_="tract-facts")
 
 
 def section(title: str, about: str, body: HtmlPart, name: str | None, *, is_open: bool) -> Html:
-    """Return a part of a page that unfolds, with a note behind its title."""
+    """Return a folding part of a page. A note follows its title."""
     note = [" ", element("span", about, class_="tract-about")] if about else []
     summary = element("summary", title, note)
     return element("details", summary, body, class_="tract-section", data_testid=name, open=is_open)
@@ -49,7 +49,7 @@ def operations_html(
     name: str,
     look: str = "",
 ) -> HtmlPart:
-    """Return a graph of operations with its legend; of many, their stages."""
+    """Return a graph of operations with its legend, or the stages of many operations."""
     if is_many(nodes):
         graph = element("div", stages_html(nodes, main), class_=look, data_testid=name)
     else:
@@ -58,7 +58,7 @@ def operations_html(
 
 
 def _legend_html(nodes: Sequence[OperationNode]) -> Html:
-    """Return what the marks of a graph mean, and how many there are of each."""
+    """Return the meaning and the number of each mark of a graph."""
     counts = Counter(node.state for node in nodes)
     entries = [
         element("span", mark(state), f"{counts[state]:,} {state.value}")

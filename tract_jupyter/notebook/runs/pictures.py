@@ -1,12 +1,13 @@
-"""A run as data to draw, while it goes on or after its end: nodes with states and times, and sentences about them."""
+"""The data of a run for drawing, during the run and after it: nodes with states, times and sentences."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.models import one_line, safe_repr
+from tract_jupyter.notebook.views.html import join_names
 from tract_jupyter.runs import (
     Blocked,
     ErrorCode,
@@ -21,9 +22,8 @@ from tract_jupyter.runs import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import datetime
 
-    from tract_jupyter.runs import Operation, OperationRun, Run, RunNote
+    from tract_jupyter.runs import Operation, OperationRun, Run, RunEvent, RunNote
 
 
 _NAME = 60
@@ -54,7 +54,7 @@ _ERRORS: Final[dict[str, str]] = {
 
 
 def duration(milliseconds: float) -> str:
-    """Return a time as a person reads it: `12 ms`, `1.24 s`, `2 min 05 s`."""
+    """Return a time as text: `12 ms`, `1.24 s`, `2 min 05 s`."""
     if round(milliseconds) < _SECOND:
         return f"{milliseconds:.0f} ms"
     if milliseconds < _MINUTE:
@@ -64,7 +64,7 @@ def duration(milliseconds: float) -> str:
 
 
 def why(operation: OperationRun) -> str:
-    """Return why an operation did not end as `done`; empty if it did."""
+    """Return why an operation is not `done`; empty if it is."""
     if operation.status is OperationStatus.SKIPPED:
         return _why_skipped(operation)
     if operation.status is OperationStatus.ERROR:
@@ -72,18 +72,20 @@ def why(operation: OperationRun) -> str:
     if operation.status is OperationStatus.ABORTED:
         return "It was stopped when the run was aborted."
     if operation.status is OperationStatus.WAITING:
-        return "A person has to decide first: %tract inbox."
+        return "A request needs a decision: %tract inbox."
     return ""
 
 
 def outcome(run: Run) -> str:
-    """Return what the run failed at, or what it waits for; empty if there is nothing to explain."""
+    """Return the cause of a failure, or the decision that the run waits for; empty if there is nothing to explain."""
     if run.status is RunStatus.WAITING:
-        return f"A person has to decide first: %tract inbox. Then %tract run {run.run_id[:8]} --resume resumes it."
+        return (
+            f"A request needs a decision: %tract inbox. Then %tract run {run.run_id[:8]} --resume resumes it."
+        )
     if run.status is RunStatus.ABORTED:
         if run.reply_commit is not None:
-            return "It was aborted. The reply had come, and is kept; nothing was done after it."
-        return "It was aborted, and nothing was committed after that."
+            return "It was aborted after the reply, which is kept."
+        return "It was aborted. Nothing was committed afterwards."
     if run.status is not RunStatus.FAILED:
         return ""
     at = _FAILED_AT[run.failed_type] if run.failed_type else "somewhere"
@@ -111,7 +113,7 @@ def _why_failed(operation: OperationRun) -> str:
 
 
 def error_text(code: str, message: str, tried: str = "") -> str:
-    """Return an error in words: what its code means, and its message."""
+    """Return the meaning of an error code, and the message."""
     known = _ERRORS.get(code)
     start = known or (f"It failed ({one_line(code, _NAME)})" if code else "It failed")
     text = one_line(message, _MESSAGE)
@@ -145,8 +147,7 @@ def _dependency(skip: Skip) -> str:
     names = [one_line(name, _NAME) for name in skip.blocked_by]
     if not names:
         return "A dependency did not end as done."
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    said = f"It depends on {', '.join(names[:_NAMED])}{more}, which "
+    said = f"It depends on {join_names(names, _NAMED)}, which "
     said += f"{_are(names)} not part of this run" if skip.dep is Blocked.MISSING else "did not end as done"
     shared = (
         f" ({one_line(skip.blocked_by_reason.replace('_', ' '), _NAME)})" if skip.blocked_by_reason else ""
@@ -179,7 +180,7 @@ _SKIPS: Final[dict[str, Callable[[OperationRun, Skip], str]]] = {
     SkippedReason.DISABLED: _always("It is switched off in the profile."),
     SkippedReason.POLICY: _always("A policy did not let it run."),
     SkippedReason.RUN_ABORTED: _always("The run was aborted before it began."),
-    SkippedReason.FILTERED_OUT: _always("It was left out of this run on purpose."),
+    SkippedReason.FILTERED_OUT: _always("It was filtered out of this run."),
     SkippedReason.TRIGGER_MISMATCH: lambda one, _: (
         f"It does not run when the trigger is {one.trigger.value}."
     ),
@@ -195,7 +196,7 @@ _SKIPS: Final[dict[str, Callable[[OperationRun, Skip], str]]] = {
 
 
 def note_place(note: RunNote) -> str:
-    """Return where in the conversation a note belongs, and as whose words."""
+    """Return the role of a note, and its place in the conversation."""
     depth = abs(note.depth_from_end)
     if note.anchor == "after_last_user":
         place = "after the user's message"
@@ -210,27 +211,11 @@ _NOTE = 80
 Key = tuple[Hook, str]
 
 
-class RunEventLike(Protocol):
-    """An event of a run. `data` is of the kind that `type` names, such as `operation.started`."""
-
-    @property
-    def type(self) -> str:
-        """The kind of event."""
-        ...
-
-    @property
-    def at(self) -> datetime:
-        """The time at which it happened."""
-        ...
-
-    @property
-    def data(self) -> Any:
-        """The content, by kind of event."""
-        ...
+HOOK_WORDS: Final = {Hook.BEFORE: "before the main call", Hook.AFTER: "after the main call"}
 
 
 class NodeState(StrEnum):
-    """The state of an operation, in the order of a legend."""
+    """The state of an operation, in the order of the legend."""
 
     DONE = "done"
     RUNNING = "running"
@@ -248,7 +233,7 @@ GLYPHS = {
 
 
 class TimeSpan(NamedTuple):
-    """Seconds since the epoch; `end` is None while it goes on. `exact` is False if it was only derived."""
+    """A time span in seconds since the epoch. `end` is None while it is open; `exact` is False if it was derived."""
 
     start: float
     end: float | None
@@ -276,13 +261,13 @@ class OperationNode:
 
     @property
     def title(self) -> str:
-        """Its name, or its id where it has none."""
+        """The name, or the id if there is no name."""
         return self.name or self.id
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A run as it is drawn. `at` is the time up to which it is known, in seconds since the epoch."""
+    """A run for drawing. Its state is known up to the time `at`, in seconds since the epoch."""
 
     run: Run
     nodes: tuple[OperationNode, ...]
@@ -296,7 +281,7 @@ class Picture:
 
     @property
     def committed(self) -> dict[Hook, list[OperationNode]]:
-        """The operations whose effects were committed, in that order."""
+        """The operations with committed effects, in that order."""
         return {
             hook: sorted((n for n in self.of(hook) if n.committed), key=lambda n: n.committed or 0)
             for hook in Hook
@@ -310,10 +295,10 @@ class Picture:
         )
 
 
-def picture(run: Run, events: Sequence[RunEventLike] = (), now: float | None = None) -> Picture:
-    """Return what is drawn of a run, by its events too where they are at hand: they know what runs at present.
+def picture(run: Run, events: Sequence[RunEvent] = (), now: float | None = None) -> Picture:
+    """Return the data of a run. Events add what is running.
 
-    Without `now`, what goes on is drawn up to the last time that is known.
+    Without `now`, running operations end at the last known time.
     """
     nodes = {(one.hook, one.operation_id): _of_run(one) for one in run.operations}
     for event in events:
@@ -332,7 +317,7 @@ def planned(operations: Iterable[Operation]) -> list[OperationNode]:
 
 
 def commit_order(nodes: Iterable[OperationNode]) -> list[str]:
-    """Return ids in commit order: dependencies, then `order`, then id (R60). Operations in a circle are left out."""
+    """Return ids in commit order: dependencies, then `order`, then id (R60). Operations in a cycle are left out."""
     return ready_order([(node.id, node.order, node.depends_on) for node in nodes])[0]
 
 
@@ -353,28 +338,27 @@ def _planned(one: Operation, hook: Hook) -> OperationNode:
     )  # fmt: skip
 
 
-def _tell(nodes: dict[Key, OperationNode], event: RunEventLike, run: Run) -> None:
-    """Apply what an event says about operations that have not ended."""
+def _tell(nodes: dict[Key, OperationNode], event: RunEvent, run: Run) -> None:
+    data: Any = event.data  # its class belongs to the type
     if event.type == "run.started":
-        for node in planned(event.data.operations):
+        for node in planned(data.operations):
             nodes.setdefault((node.hook, node.id), node)
         return
     if not event.type.startswith("operation."):
         return
-    key = (event.data.hook, event.data.operation_id)
+    key = (data.hook, data.operation_id)
     if key in nodes and not _ended(key, run):
-        nodes[key] = _told(nodes[key], event)
+        nodes[key] = _updated(nodes[key], event.type, data)
 
 
-def _told(node: OperationNode, event: RunEventLike) -> OperationNode:
-    data = event.data
-    if event.type == "operation.started":
+def _updated(node: OperationNode, event_type: str, data: Any) -> OperationNode:
+    if event_type == "operation.started":
         return replace(node, state=NodeState.RUNNING, span=TimeSpan(data.started_at, None), why="")
-    if event.type == "operation.waiting":
-        return replace(node, state=NodeState.WAITING, why="A person has to decide first: %tract inbox.")
-    if event.type == "operation.attempt":
+    if event_type == "operation.waiting":
+        return replace(node, state=NodeState.WAITING, why="A request needs a decision: %tract inbox.")
+    if event_type == "operation.attempt":
         return replace(node, attempts=data.attempt, note=f"attempt {data.attempt}")
-    return replace(node, note=_progress(data.data)) if event.type == "operation.progress" else node
+    return replace(node, note=_progress(data.data)) if event_type == "operation.progress" else node
 
 
 def _ended(key: Key, run: Run) -> bool:
@@ -392,8 +376,8 @@ def _progress(data: Mapping[str, Any]) -> str:
     return one_line(" ".join(told), _NOTE)
 
 
-def _numbered(nodes: list[OperationNode], run: Run, events: Sequence[RunEventLike]) -> list[OperationNode]:
-    """Return the nodes with their place in the order of commits; a hook that was not committed has none."""
+def _numbered(nodes: list[OperationNode], run: Run, events: Sequence[RunEvent]) -> list[OperationNode]:
+    """Return the nodes with their number in the order of commits. Nodes of an uncommitted hook have none."""
     numbers: dict[Key, int] = {}
     reports = {report.get("hook"): report for report in run.reports}
     for hook in Hook:
@@ -406,9 +390,10 @@ def _numbered(nodes: list[OperationNode], run: Run, events: Sequence[RunEventLik
     return [replace(node, committed=numbers.get((node.hook, node.id))) for node in nodes]
 
 
-def _was_committed(hook: Hook, run: Run, events: Sequence[RunEventLike]) -> bool:
+def _was_committed(hook: Hook, run: Run, events: Sequence[RunEvent]) -> bool:
     if events:
-        return any(event.type == "commit.finished" and event.data.hook is hook for event in events)
+        commits: list[Any] = [event.data for event in events if event.type == "commit.finished"]
+        return any(data.hook is hook for data in commits)
     if hook is Hook.BEFORE:
         return (
             _main_state(run, events) is not NodeState.SKIPPED or run.failed_type is FailedType.BEFORE_BARRIER
@@ -416,7 +401,7 @@ def _was_committed(hook: Hook, run: Run, events: Sequence[RunEventLike]) -> bool
     return run.status is RunStatus.DONE or run.failed_type is FailedType.AFTER_MAIN_LLM
 
 
-def _main_state(run: Run, events: Sequence[RunEventLike]) -> NodeState:
+def _main_state(run: Run, events: Sequence[RunEvent]) -> NodeState:
     if run.failed_type is FailedType.MAIN_LLM:
         return NodeState.ERROR
     if run.reply is not None:
@@ -428,10 +413,10 @@ def _main_state(run: Run, events: Sequence[RunEventLike]) -> NodeState:
     )
 
 
-def _main_span(run: Run, nodes: Sequence[OperationNode], events: Sequence[RunEventLike]) -> TimeSpan | None:
-    """Return when the main call was made.
+def _main_span(run: Run, nodes: Sequence[OperationNode], events: Sequence[RunEvent]) -> TimeSpan | None:
+    """Return the time span of the main call.
 
-    Without events it is only known to lie between the operations, together with the commits.
+    Without events, it is only known to lie between the operations, including the commits.
     """
     times = {event.type: event.at.timestamp() for event in events if event.type.startswith("main_llm.")}
     if "main_llm.started" in times:
@@ -445,7 +430,7 @@ def _main_span(run: Run, nodes: Sequence[OperationNode], events: Sequence[RunEve
     return None if start is None or end is None or end < start else TimeSpan(start, end, exact=False)
 
 
-def _known_until(run: Run, nodes: Sequence[OperationNode], events: Sequence[RunEventLike]) -> float:
+def _known_until(run: Run, nodes: Sequence[OperationNode], events: Sequence[RunEvent]) -> float:
     times = [event.at.timestamp() for event in events[-1:]]
     times += [moment.timestamp() for moment in (run.started_at, run.finished_at) if moment]
     times += [node.span.end or node.span.start for node in nodes if node.span]

@@ -1,4 +1,4 @@
-"""The view of a preview: what would be sent now, and what operations would ask or call. Nothing was."""
+"""The view of a preview: the next request, and the requests and calls of operations. Nothing is sent."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models import one_line, printable, shortened, show_tokens
-from tract_jupyter.notebook.runs.pictures import why
+from tract_jupyter.notebook.runs.pictures import HOOK_WORDS, why
 from tract_jupyter.notebook.runs.prompt import PromptView, inspect_prompt
 from tract_jupyter.notebook.views import rows
-from tract_jupyter.notebook.views.html import View, element, fragment, root_html, style_tag
+from tract_jupyter.notebook.views.context import tool_name
+from tract_jupyter.notebook.views.html import View, element, fragment, join_names, root_html, style_tag
 from tract_jupyter.notebook.views.styles import styled
-from tract_jupyter.runs import Hook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,19 +25,18 @@ _NAME = 60
 _LINE = 120
 _TEXT = 4_000
 _TOOLS = 12
-_WHEN = {Hook.BEFORE: "Before the main call", Hook.AFTER: "After the main call"}
 
 
 @dataclass(frozen=True)
 class PreviewView(View):
-    """A preview of a prompt, shown."""
+    """The preview of a prompt."""
 
     preview: PromptPreview
     prompt: PromptView
 
     @classmethod
     def of(cls, tract: Tract, preview: PromptPreview) -> PreviewView:
-        """Return the view, with the tokens of each message."""
+        """Return the view with the tokens of each message."""
 
         def count(text: str) -> int:
             return tract.corrected(tract.tokenizer.count_text(text))
@@ -46,7 +45,7 @@ class PreviewView(View):
         return cls(preview, PromptView(inspect_prompt(preview.run, count, source, attached)))
 
     def to_html(self) -> Html:
-        """Return a part of a page that stands alone."""
+        """Return the preview as self-contained HTML."""
         title = "What would be sent now"
         stops = self.preview.why_not
         note = element("div", _sentence(stops), class_="note no") if stops else None
@@ -73,21 +72,20 @@ class PreviewView(View):
         price = (
             "price unknown" if preview.cost is None else f"{preview.cost} for the prompt, without the reply"
         )
-        named = [_tool_name(one) for one in preview.tools]
-        more = f" and {len(named) - _TOOLS:,} more" if len(named) > _TOOLS else ""
+        tools = join_names([tool_name(one) for one in preview.tools], _TOOLS)
         told = [
             ("Model", one_line(preview.model, _LINE) or "none yet: %tract model openai/gpt-6-luna"),
             ("Size", f"{tokens}; {price if preview.model else 'no model, so no price'}"),
-            ("Profile", one_line(preview.run.profile or "none: the context as it stands", _NAME)),
+            ("Profile", one_line(preview.run.profile or "none: the context without changes", _NAME)),
             ("Messages", self.prompt.inspection.summary),
-            ("Tools", f"{', '.join(named[:_TOOLS])}{more}"),
+            ("Tools", tools),
         ]
         return [(name, value) for name, value in told if value]
 
 
 @dataclass(frozen=True)
 class OperationPreviewView(View):
-    """A dry run of one operation, shown: what it was given, what it made of it or would have asked."""
+    """The dry run of one operation: its input, and its result or its request."""
 
     operation_id: str
     results: Sequence[OperationRun]
@@ -99,13 +97,13 @@ class OperationPreviewView(View):
         """Return the view of one operation of a preview.
 
         Raises:
-            RunError: it has none of this name.
+            RunError: the operation does not exist.
         """
         results, imagined = preview.operation(operation_id)
         return cls(operation_id, results, imagined, preview.effects.get(operation_id, ()))
 
     def to_html(self) -> Html:
-        """Return a part of a page that stands alone."""
+        """Return the dry run as self-contained HTML."""
         imagined = [] if self.imagined is None else [_imagined_html(self.imagined, is_open=True)]
         lines = _lines_html(self._facts(), [*imagined, *map(_effect_html, self.effects)])
         head = _head_html(f"Dry run of {one_line(self.operation_id, _NAME)}")
@@ -124,7 +122,10 @@ class OperationPreviewView(View):
         return printable("\n".join(lines))
 
     def _facts(self) -> list[tuple[str, str]]:
-        return [(_WHEN[one.hook], f"{one.status.value}. {why(one)}".strip()) for one in self.results]
+        return [
+            (HOOK_WORDS[one.hook].capitalize(), f"{one.status.value}. {why(one)}".strip())
+            for one in self.results
+        ]
 
 
 def _would(one: Imagined) -> str:
@@ -140,7 +141,7 @@ def _instead(one: Imagined) -> str:
 
 
 def _sent(one: Imagined) -> str:
-    """Return what would be sent: messages with their roles, or arguments."""
+    """Return the request: messages with their roles, or arguments."""
     if one.messages:
         return "\n\n".join(f"{message.get('role')}: {message.get('content')}" for message in one.messages)
     return _json(one.arguments)
@@ -166,12 +167,6 @@ def _imagined_html(one: Imagined, *, is_open: bool = False) -> Html:
 def _effect_html(effect: Mapping[str, Any]) -> Html:
     cells = (rows.said("Effect"), rows.cut(str(effect.get("type", ""))))
     return rows.row(cells, rows.out(shortened(_json(effect), _TEXT)))
-
-
-def _tool_name(tool: Mapping[str, Any]) -> str:
-    function = tool.get("function")
-    name = function.get("name") if isinstance(function, dict) else tool.get("name")
-    return one_line(str(name or "unnamed"), _NAME)
 
 
 def _json(value: Any) -> str:

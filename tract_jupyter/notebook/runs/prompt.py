@@ -35,7 +35,7 @@ class MessageChange(StrEnum):
 
 @dataclass(frozen=True)
 class ComparedMessage:
-    """A message. `before` is its text without operations, where it has changed; `number` counts what is sent from 1."""
+    """A message. `before` is its text without operations if it differs; `number` counts sent messages from 1."""
 
     message: RunMessage
     change: MessageChange
@@ -53,14 +53,14 @@ class ComparedMessage:
 
     @property
     def pieces(self) -> tuple[MessagePiece, ...]:
-        """The parts of its text, where several are known and make it up."""
+        """The parts of its text if they are known and complete."""
         pieces = self.message.pieces
         return pieces if "".join(piece.text for piece in pieces) == self.message.content else ()
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """The effective prompt, message by message, with what was left out of it at its end."""
+    """The effective prompt, message by message. Omitted messages come last."""
 
     run_id: str
     parts: tuple[ComparedMessage, ...]
@@ -68,13 +68,13 @@ class Inspection:
 
     @property
     def tokens(self) -> int | None:
-        """The tokens of what is sent; None where nothing counts them."""
+        """The tokens of all sent messages; None without a counter."""
         counts = [part.tokens for part in self.parts if part.number is not None]
         return None if None in counts or not counts else sum(count or 0 for count in counts)
 
     @property
     def summary(self) -> str:
-        """The numbers of messages that are sent, and of those that are new, changed, left out and unchanged."""
+        """The number of sent messages, and the numbers of added, changed, omitted and unchanged ones."""
         sent = sum(part.number is not None for part in self.parts)
         if not self.parts:
             return "no prompt was made"
@@ -98,12 +98,12 @@ def inspect_prompt(
     source: str = "",
     attached: Attached = lambda _: 0,
 ) -> Inspection:
-    """Compare the prompt of a run with the one without operations.
+    """Compare the prompt of a run with the prompt without operations.
 
     Args:
-        run: its messages have the same keys in both prompts.
-        count: counts the tokens of a text; None where nothing does.
-        source: what counted, as the context says it: `approximate` marks numbers as estimates.
+        run: the run. Messages have the same keys in both prompts.
+        count: counts the tokens of a text; None for no counts.
+        source: the name of the counter. `approximate` marks numbers as estimates.
         attached: counts the tokens of attachments.
     """
     plain: dict[str | None, RunMessage] = {m.key: m for m in run.plain_prompt if m.key is not None}
@@ -129,7 +129,7 @@ def _parts(
 
 def _change(message: RunMessage, before: RunMessage | None) -> MessageChange:
     if before is None:
-        # one without a key cannot be compared; its label tells where it is from
+        # a message without a key cannot be compared, but its label shows the origin
         return MessageChange.INSERTED if message.key is not None or message.label else MessageChange.SAME
     same = before.content == message.content and before.role == message.role
     return MessageChange.SAME if same else MessageChange.CHANGED
@@ -139,10 +139,10 @@ _WHOLE = 10_000
 _LONG = 400
 _LONG_LINES = 8
 _LINE = 100
-_BLANK = "\n"  # around a part of a message: what joins it to the others
+_BLANK = "\n"  # joins the parts of a message
 _NAME = 60
 _NAMED = 6
-_EDGE = 2  # of a run of messages that are as they were, so many are shown at either end
+_EDGE = 2  # the number of unchanged messages at either end of a fold
 _TEXT_LINES = 6
 _CSS = {
     MessageChange.SAME: "same",
@@ -161,24 +161,24 @@ _ROLES = {"system", "user", "assistant", "tool"}
 
 @dataclass(frozen=True)
 class PromptView(View):
-    """An inspection, shown."""
+    """The view of an inspection."""
 
     inspection: Inspection
 
     def to_html(self) -> Html:
-        """Return a part of a page that stands alone."""
+        """Return the prompt as self-contained HTML."""
         title = heading(f"Prompt of run {self.inspection.run_id[:8]}", 3, self.headline)
         return run_page((title, self.body_html()), "Prompt", "tract-prompt")
 
     def body_html(self) -> Html:
-        """Return the messages alone."""
+        """Return only the messages."""
         return fragment(
             _folded_html(parts, self._source) if is_same else [_part_html(p, self._source) for p in parts]
             for is_same, parts in _runs(self.inspection.parts)
         )
 
     def to_text(self) -> str:
-        """Return the messages with the beginnings of their texts, and the lines that changed."""
+        """Return the messages with the start of their texts, and the changed lines."""
         lines = [f"Prompt of run {self.inspection.run_id[:8]}: {self.headline}"]
         for is_same, parts in _runs(self.inspection.parts):
             shown = [_part_text(part, self._source) for part in parts]
@@ -189,7 +189,7 @@ class PromptView(View):
 
     @property
     def headline(self) -> str:
-        """The summary, with the tokens where they are known."""
+        """The summary, with the tokens if they are known."""
         tokens = self.inspection.tokens
         return self.inspection.summary + (
             "" if tokens is None else f"; {show_tokens(tokens, self._source)} tokens"
@@ -265,7 +265,7 @@ def _changed_html(part: ComparedMessage, text: str, source: str) -> HtmlPart:
 
 
 def _pieces_html(part: ComparedMessage, source: str) -> list[Html]:
-    """Return the parts of the text one below the other, each with the operation it is from."""
+    """Return the parts of the text, each with the operation that wrote it."""
     counts: Sequence[int | None] = part.piece_tokens or [None] * len(part.pieces)
     drawn = []
     for piece, count in zip(part.pieces, counts, strict=True):
@@ -280,7 +280,7 @@ def _pieces_html(part: ComparedMessage, source: str) -> list[Html]:
 
 
 def _text_html(text: str) -> Html:
-    """Return the text; a long one opens."""
+    """Return the text. A long text unfolds."""
     if not text:
         return element("p", "empty", class_="tract-dim")
     if len(text) <= _LONG and text.count("\n") < _LONG_LINES:

@@ -1,6 +1,6 @@
-"""Many operations as stages, one line each: who waits for nobody, who waits for these, and so on.
+"""Many operations as stages, one line each. A stage depends only on the stages before it.
 
-A graph of more than some dozen operations has no room for names. A stage says how many of its operations stand how,
+A graph of more than some dozen operations has no room for names. A stage shows the number of its operations by state,
 names those that are not done, and unfolds to all of them.
 """
 
@@ -14,7 +14,7 @@ from tract_jupyter.models import counted, one_line
 from tract_jupyter.notebook.runs.graph import NAMED_AT_MOST, hover, lay_out, main_word
 from tract_jupyter.notebook.runs.pictures import GLYPHS, NodeState, duration
 from tract_jupyter.notebook.views import rows
-from tract_jupyter.notebook.views.html import element
+from tract_jupyter.notebook.views.html import element, join_names
 from tract_jupyter.notebook.views.styles import styled
 from tract_jupyter.runs import Hook
 
@@ -33,12 +33,12 @@ _URGENT = (NodeState.ERROR, NodeState.ABORTED, NodeState.WAITING, NodeState.RUNN
 
 @dataclass(frozen=True)
 class OperationStage:
-    """Operations that may run at the same time, or several such groups, one after the other.
+    """Operations that may run at the same time, or several such groups in sequence.
 
     Attributes:
-        hook: when they run.
-        first, last: which stages of the hook, from 1.
-        nodes: the operations, in their order.
+        hook: the hook of the operations.
+        first, last: the numbers of the joined stages of the hook, from 1.
+        nodes: the operations in order.
     """
 
     hook: Hook
@@ -48,19 +48,19 @@ class OperationStage:
 
     @property
     def title(self) -> str:
-        """The number of the stage, or the numbers of those that are joined."""
+        """The number of the stage, or the numbers of the joined stages."""
         told = f"Stage {self.first}" if self.first == self.last else f"Stages {self.first} to {self.last}"
         return f"{told} afterwards" if self.hook is Hook.AFTER else told
 
     @property
     def counts(self) -> dict[NodeState, int]:
-        """How many operations stand how, in the order of the states."""
+        """The number of operations by state, in the order of the states."""
         found = Counter(node.state for node in self.nodes)
         return {state: found[state] for state in NodeState if found[state]}
 
     @property
     def summary(self) -> str:
-        """How many stand how; those that are not done by their names."""
+        """The number of operations by state, and the names of those that are not done."""
         told = [f"{count:,} {state.value}" for state, count in self.counts.items()]
         return f"{', '.join(told)}{''.join(self._named())}"
 
@@ -68,8 +68,7 @@ class OperationStage:
         for state in _URGENT:
             some = [one_line(node.title, _NAME) for node in self.nodes if node.state is state]
             if some and len(self.counts) > 1:
-                more = f" and {len(some) - _TOLD:,} more" if len(some) > _TOLD else ""
-                yield f" · {GLYPHS[state]} {', '.join(some[:_TOLD])}{more}"
+                yield f" · {GLYPHS[state]} {join_names(some, _TOLD)}"
 
 
 def is_many(nodes: Sequence[OperationNode]) -> bool:
@@ -96,7 +95,7 @@ def _joined(band: Band) -> Iterator[OperationStage]:
 
 
 def stages_html(nodes: Sequence[OperationNode], main: NodeState | None) -> Html:
-    """Return the stages with the main call between them; `main` is None in a profile, which makes none."""
+    """Return the stages with the main call between them; `main` is None in a profile."""
     stages = stages_of(nodes)
     lines = [_stage_html(one) for one in stages if one.hook is Hook.BEFORE]
     lines += [_main_html(main)]
@@ -112,7 +111,7 @@ def _main_html(main: NodeState | None) -> Html:
 
 
 def mark(state: NodeState, glyph: str = "") -> Html:
-    """Return the mark of a state; `glyph` is another sign for it."""
+    """Return the mark of a state. `glyph` replaces the usual sign."""
     return element("i", glyph or GLYPHS[state], class_=f"tract-mark tract-{state}")
 
 

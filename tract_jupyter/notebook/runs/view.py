@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models import local_time, more_characters, one_line, printable, shortened
-from tract_jupyter.notebook.runs.graph import gantt, gantt_svg, gantt_text, graph_svg
+from tract_jupyter.notebook.runs.graph import gantt, gantt_svg, gantt_text, graph_svg, main_word
 from tract_jupyter.notebook.runs.page import (
     facts_html,
     head_html,
@@ -20,6 +20,7 @@ from tract_jupyter.notebook.runs.page import (
 )
 from tract_jupyter.notebook.runs.pictures import (
     GLYPHS,
+    HOOK_WORDS,
     NodeState,
     duration,
     error_text,
@@ -30,7 +31,7 @@ from tract_jupyter.notebook.runs.pictures import (
 from tract_jupyter.notebook.runs.prompt import PromptView
 from tract_jupyter.notebook.runs.stages import mark
 from tract_jupyter.notebook.views import svg
-from tract_jupyter.notebook.views.html import View, cell, element, table, text_width
+from tract_jupyter.notebook.views.html import View, cell, element, join_names, table, text_width
 from tract_jupyter.notebook.views.svg import short
 from tract_jupyter.runs import EffectStatus, Hook, RunStatus
 
@@ -38,10 +39,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.notebook.runs.graph import Bar, Gantt
-    from tract_jupyter.notebook.runs.pictures import OperationNode, Picture, RunEventLike
+    from tract_jupyter.notebook.runs.pictures import OperationNode, Picture
     from tract_jupyter.notebook.runs.prompt import Inspection
     from tract_jupyter.notebook.views.html import Html, HtmlPart
-    from tract_jupyter.runs import Run
+    from tract_jupyter.runs import Run, RunEvent
 
 
 _NAME = 60
@@ -62,12 +63,12 @@ class StatusReason:
 
 
 def standing(run: Run, *, is_interrupted: bool = False) -> str:
-    """Return how a run ended, or that it goes on; one word."""
+    """Return the state of a run in one word."""
     return "interrupted" if is_interrupted and run.status is RunStatus.RUNNING else run.status.value
 
 
 def facts(shown: Picture) -> list[tuple[str, str]]:
-    """Return names and values in the order in which they are shown."""
+    """Return names and values in the order of the view."""
     run = shown.run
     told = [
         ("trigger", run.trigger.value),
@@ -90,7 +91,7 @@ def _time(shown: Picture) -> str:
 
 
 def progress(shown: Picture) -> str:
-    """Return how far a run that goes on is."""
+    """Return the progress of a running run."""
     running = [node for node in shown.nodes if node.state is NodeState.RUNNING]
     told = [f"{shown.ended:,} of {len(shown.nodes):,} operations have ended"] if shown.nodes else []
     if shown.main is NodeState.RUNNING:
@@ -100,7 +101,10 @@ def progress(shown: Picture) -> str:
 
 
 def reasons(shown: Picture) -> list[StatusReason]:
-    """Return why operations are not done, the failed ones first; those with the same reason together."""
+    """Return the reasons why operations are not done, failures first.
+
+    Operations with the same reason share an entry.
+    """
     if shown.run.status is RunStatus.RUNNING:
         nodes = [node for node in shown.nodes if node.why and node.state is not NodeState.PLANNED]
     else:
@@ -114,7 +118,7 @@ def reasons(shown: Picture) -> list[StatusReason]:
 
 
 def _not_committed(reports: Iterable[Mapping[str, Any]]) -> Iterator[StatusReason]:
-    """Yield the refused effects of operations that are done."""
+    """Yield the rejected effects of operations that are done."""
     for report in reports:
         for entry in report.get("entries", ()):
             if entry.get("status") == EffectStatus.ERROR:
@@ -126,7 +130,7 @@ def _not_committed(reports: Iterable[Mapping[str, Any]]) -> Iterator[StatusReaso
 
 
 def commit_lines(shown: Picture) -> list[str]:
-    """Return the order in which effects were committed, a sentence for each hook."""
+    """Return the commit order of the effects, a sentence for each hook."""
     return [
         f"Committed {_HOOKS[hook]}: {_listed(nodes, ' → ', _COMMITTED)}"
         for hook, nodes in shown.committed.items()
@@ -135,7 +139,7 @@ def commit_lines(shown: Picture) -> list[str]:
 
 
 def side_by_side(chart: Gantt) -> str:
-    """Return how much ran at once."""
+    """Return how many operations ran at the same time, in words."""
     most = chart.most_at_once
     return "one after the other" if most <= 1 else f"up to {most:,} operations at once"
 
@@ -145,8 +149,7 @@ def _listed(nodes: list[OperationNode], between: str = ", ", most: int = _NAMED)
         f"{one_line(node.title, _NAME)}{' (required)' if node.required and node.why else ''}"
         for node in nodes
     ]
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return between.join(names[:most]) + more
+    return join_names(names, most, between)
 
 
 _NODE_NAME = 28
@@ -155,11 +158,10 @@ _MOST = 40  # operations of a hook
 _REPLY_LINES = 40
 _REPLY = 4_000
 _NOTE = 2_000
-_HEADS = {Hook.BEFORE: "before the main call", Hook.AFTER: "after the main call"}
 
 
 def run_text(shown: Picture, prompt: PromptView | None, said: str = "") -> str:
-    """Write a run as text: head, operations by hook, reasons, order of commits, what is new in the prompt, reply."""
+    """Return a run as text: head, operations by hook, reasons, order of commits, changes of the prompt, reply."""
     run = shown.run
     told = ", ".join(f"{name} {value}" for name, value in facts(shown))
     lines = [
@@ -194,7 +196,7 @@ def _rows(shown: Picture) -> Iterator[str]:
         nodes = shown.of(hook)
         if nodes:
             about = f" ({side_by_side(chart)})" if chart.most_at_once > 1 and hook is Hook.BEFORE else ""
-            yield f"{_HEADS[hook]}{about}"
+            yield f"{HOOK_WORDS[hook]}{about}"
             yield from (_row(node, bars.get(id(node)), chart, width) for node in nodes[:_MOST])
         if len(nodes) > _MOST:
             yield f"  ⋮ {_counted(nodes[_MOST:])}"
@@ -225,9 +227,7 @@ def _main(shown: Picture, chart: Gantt, width: int) -> str:
     bar = next((bar for bar in chart.bars if bar.is_main), None)
     drawn = "" if bar is None else gantt_text(bar, chart.seconds, _CELLS)
     time = duration((bar.end - bar.start) * 1000) if bar and bar.is_exact else ""
-    said = {NodeState.SKIPPED: "not made", NodeState.PLANNED: "not made yet", NodeState.DONE: ""}.get(
-        shown.main, shown.main.value
-    )
+    said = "" if shown.main is NodeState.DONE else main_word(shown.main)
     return f"{GLYPHS[shown.main]} {_padded('main call', width + 2)} {drawn.ljust(_CELLS)} {time:>9}  {said}".rstrip()
 
 
@@ -249,31 +249,31 @@ def _reply(reply: str) -> list[str]:
 
 _SHOWN_REPLY = 20_000
 _LONG_REPLY = 3_000
-_OPEN = 40  # operations; the time line of more is closed at first
+_OPEN = 40  # operations; with more, the timeline is closed at first
 _REASONS = 8
 
 
 @dataclass(frozen=True)
 class RunView(View):
-    """A run, shown. `events` of one that goes on say what runs now; `inspection` adds its prompt.
+    """The view of a run. `events` of a running run add its current state; `inspection` adds its prompt.
 
-    `now` is the present, in seconds since the epoch, of a run that goes on; `said` stands in the place of what is said
-    about how a run ended or how far it is.
+    `now` is the current time of a running run, in seconds since the epoch. `said` replaces the sentence about the
+    outcome or the progress.
     """
 
     run: Run
-    events: Sequence[RunEventLike] = ()
+    events: Sequence[RunEvent] = ()
     inspection: Inspection | None = None
     now: float | None = None
     said: str = ""
 
     @cached_property
     def picture(self) -> Picture:
-        """The run as data to draw."""
+        """The data for drawing."""
         return picture(self.run, self.events, self.now)
 
     def to_html(self) -> Html:
-        """Return a part of a page that stands alone."""
+        """Return the run as self-contained HTML."""
         shown = self.picture
         body = (
             _head_html(shown, self.said),
@@ -332,7 +332,7 @@ def _progress_html(shown: Picture, instead: str) -> HtmlPart:
 
 def _graph_html(shown: Picture) -> HtmlPart:
     if not shown.nodes:
-        return element("p", "No operations: the context was sent as it stands.", class_="tract-dim")
+        return element("p", "No operations: the context was sent without changes.", class_="tract-dim")
     return operations_html(shown.nodes, shown.main, lambda: graph_svg(shown), "tract-run-graph")
 
 
@@ -388,7 +388,7 @@ def _debug_html(run: Run) -> Html | None:
 def _entries_html(
     title: str, entries: list[tuple[str, str, str, str]], name: str, *, is_open: bool
 ) -> Html | None:
-    """Return texts with their names, and where they are from."""
+    """Return texts with their names and origins."""
     if not entries:
         return None
     shown = (

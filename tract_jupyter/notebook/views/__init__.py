@@ -1,7 +1,7 @@
-"""Views of a context: where it stands, its messages, history and differences; HTML and SVG for all views.
+"""Views of a context: its state, messages, history and differences; HTML and SVG for all views.
 
-Where it stands (`overview`), its tools (`tool_list`), messages (`context`), graph (`commit_graph`), events (`events`),
-differences (`diff`) and results of the API (`values`), on shared pieces of HTML (`html`, `rows`), styles (`styles`) and
+Views: state (`overview`), tools (`tool_list`), messages (`context`), graph (`commit_graph`), events (`events`),
+differences (`diff`) and values of the API (`values`). Shared parts: HTML (`html`, `rows`), styles (`styles`) and
 drawings (`svg`). Printed text (`streams`) and displayed HTML (`sanitized`) of a program look as in a notebook.
 """
 

@@ -1,8 +1,8 @@
 from .commit_graph import graph as graph
 from .commit_graph import lay_out as lay_out
-from .context import context_view as context_view
+from .context import ContextView as ContextView
+from .diff import DiffView as DiffView
 from .diff import diff_lines as diff_lines
-from .diff import diff_view as diff_view
 from .events import EventsView as EventsView
 from .events import in_words as in_words
 from .html import Html as Html

@@ -1,7 +1,7 @@
-"""The history as a graph of commits: its layout, its rows, its drawing as SVG and as text.
+"""The history as a graph of commits: its layout, its rows, and its drawing as SVG and as text.
 
-Rows are numbered from the newest commit down, columns from the left. A line leaves its child for a lane, runs down in
-it, and turns to its parent just before the parent's row.
+Rows are numbered from the newest commit down, columns from the left. An edge leaves its child for a lane, runs down
+in it, and turns to its parent just above the parent's row.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from tract_jupyter.notebook.views.html import (
     element,
     fragment,
     heading,
+    join_names,
     root_html,
     style_tag,
     text_width,
@@ -43,7 +44,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The line from a child to a parent. `parent` is None where the parent is not shown: the line goes on below."""
+    """The line from a child to a parent.
+
+    If `parent` is None, the parent is not shown, and the line continues to the bottom.
+    """
 
     child: int
     parent: int | None
@@ -51,7 +55,7 @@ class Edge:
     lane: int
     parent_column: int
     strand: str
-    """The line of development that it belongs to."""
+    """The line of development of the edge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ class Layout:
     columns: tuple[int, ...]
     edges: tuple[Edge, ...]
     strands: Mapping[str, str]
-    """Of each commit hash: the branch it is drawn as part of, or the newest commit of a line that has no branch."""
+    """The branch that owns each commit in the drawing, or the newest commit of a line without a branch."""
     width: int
     """The number of columns."""
 
@@ -73,7 +77,7 @@ class Layout:
 
 
 def lay_out(commits: Iterable[CommitInfo], branches: Sequence[BranchInfo]) -> Layout:
-    """Place the commits, children above their parents, otherwise the newest first."""
+    """Place the commits: children above their parents, otherwise the newest first."""
     ordered = newest_first(commits)
     strands = strands_of(ordered, branches)
     lanes = _Lanes({info.commit_hash for info in ordered}, strands)
@@ -85,7 +89,7 @@ def lay_out(commits: Iterable[CommitInfo], branches: Sequence[BranchInfo]) -> La
 
 
 def newest_first(commits: Iterable[CommitInfo]) -> list[CommitInfo]:
-    """Return each commit once, every child before its parents, otherwise by time, the newest first."""
+    """Return each commit once, children before their parents, otherwise the newest first."""
     known = {info.commit_hash: info for info in commits}
     children = dict.fromkeys(known, 0)
     for info in known.values():
@@ -108,7 +112,7 @@ def newest_first(commits: Iterable[CommitInfo]) -> list[CommitInfo]:
 def strands_of(ordered: Sequence[CommitInfo], branches: Sequence[BranchInfo]) -> dict[str, str]:
     """Return the line of development of each commit.
 
-    A branch owns its tip's first parents that no branch before it owns.
+    A branch owns the first parents of its tip, except those of an earlier branch.
     """
     known = {info.commit_hash: info for info in ordered}
     strands: dict[str, str] = {}
@@ -122,7 +126,6 @@ def strands_of(ordered: Sequence[CommitInfo], branches: Sequence[BranchInfo]) ->
 
 
 def _by_rank(branches: Sequence[BranchInfo]) -> list[BranchInfo]:
-    """Sort branches: `main` first, then by name. Which one is current does not count, so switching moves nothing."""
     return sorted(branches, key=lambda branch: (branch.name != "main", branch.name))
 
 
@@ -138,7 +141,7 @@ class _Open:
 
 @dataclass
 class _Lanes:
-    """The lanes of the graph: the commit that each leads to, from the newest row down."""
+    """The lanes of the graph from the newest row down, each with the commit at its end."""
 
     shown: set[str]
     strands: Mapping[str, str]
@@ -151,13 +154,13 @@ class _Lanes:
         return len(self._targets)
 
     def expect(self, commit: str) -> int:
-        """Lead the first free lane to the commit."""
+        """Reserve the first free lane for a commit."""
         lane = next((i for i, target in enumerate(self._targets) if target is None), self.width)
         self._targets[lane : lane + 1] = [commit]
         return lane
 
     def place(self, row: int, info: CommitInfo) -> int:
-        """Put the commit into the lane that leads to it, or into a new one, and return the column."""
+        """Put the commit into its lane, or into a new one, and return the column."""
         commit = info.commit_hash
         column = self._lane_to(commit)
         if column is None:
@@ -171,12 +174,11 @@ class _Lanes:
         return column
 
     def finish(self) -> list[Edge]:
-        """Return all edges; the lines still open have parents that are not shown."""
+        """Return all edges. The parents of lines that are still open are not shown."""
         cut = [self._edge(line, None, line.lane) for lines in self._open.values() for line in lines]
         return self._edges + cut
 
     def _leave(self, column: int, parent: str, *, is_first: bool) -> int:
-        """Return the lane of a line to a parent: the child's own for the first, else one that leads there."""
         if is_first:
             self._targets[column] = parent
             return column
@@ -205,7 +207,7 @@ _ANNOTATIONS = {
 
 
 class Mark(StrEnum):
-    """The shape of a commit's dot, by what is told apart: a message's priority, or a commit that has no message."""
+    """The shape of a commit's dot: the priority of a message, or a commit without a message."""
 
     PINNED = "pinned"
     IMPORTANT = "important"
@@ -225,7 +227,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class CommitRow:
-    """One commit in words, all of it safe to be shown once it is escaped."""
+    """The texts of one commit. They have no hidden characters, and are not escaped yet."""
 
     short_hash: str
     mark: Mark
@@ -263,7 +265,6 @@ def make_rows(
 
 
 def _names(branches: Iterable[BranchInfo], head: str | None) -> dict[str, list[Label]]:
-    """Return the labels of branches, and of HEAD where it is not at the current branch's tip."""
     names: dict[str, list[Label]] = {}
     attached = None
     for branch in sorted(branches, key=lambda branch: (not branch.is_current, branch.name)):
@@ -306,13 +307,11 @@ def _kind(info: CommitInfo, role: str) -> str:
 
 
 def _called(calls: Any) -> str:
-    """Return the names of the tools; metadata is the user's, and may be anything."""
     given = calls if isinstance(calls, list | tuple) else ()
     return ", ".join(str(call["name"]) for call in given if isinstance(call, dict) and call.get("name"))
 
 
 def _time_pattern(times: Sequence[datetime]) -> str:
-    """Return the shortest pattern that tells the times apart: the time within a day, the day too within a year."""
     days = {moment.astimezone().date() for moment in times}
     if len(days) <= 1:
         return "%H:%M:%S"
@@ -350,7 +349,7 @@ _BOXES = " │││─╯╮┤─╰╭├─┴┬┼"  # at the sum of the d
 
 
 def graph_text(layout: Layout, rows: Sequence[CommitRow]) -> str:
-    """Draw lanes, marks and words as text. The first parent is below in the same lane or where that lane turns to."""
+    """Draw lanes, marks and texts as text. The first parent is below in the same lane, or at the turn of the lane."""
     begins: defaultdict[int, list[Edge]] = defaultdict(list)
     for edge in layout.edges:
         begins[edge.child].append(edge)
@@ -371,10 +370,6 @@ def graph_text(layout: Layout, rows: Sequence[CommitRow]) -> str:
 
 
 def _turns(running: Iterable[Edge], row: int, width: int) -> list[str]:
-    """Return the lines between this row and the next.
-
-    What leaves this commit's column, then what reaches the next's.
-    """
     leaving = [e for e in running if e.child == row and e.lane != e.child_column]
     arriving = [e for e in running if e.parent == row + 1 and e.lane != e.parent_column]
     drawn = []
@@ -399,7 +394,6 @@ def _verticals(edges: Iterable[Edge], width: int) -> list[int]:
 
 
 def _turn(cells: list[int], start: int, out: int, end: int, into: int) -> None:
-    """Draw a line that comes from above (`out` is up) in one column, and goes on below in another."""
     step, ahead, back = (1, _RIGHT, _LEFT) if end > start else (-1, _LEFT, _RIGHT)
     cells[start] |= out | ahead
     for column in range(start + step, end, step):
@@ -421,7 +415,7 @@ def _words(row: CommitRow) -> str:
     return f"{' '.join(part for part in parts if part)} · {row.tokens} tokens · {row.time}"
 
 
-# Pixels. Nothing can measure text without a script, so widths of text are upper estimates for common fonts.
+# Pixels. Text cannot be measured without a script, so widths are upper estimates for common fonts.
 ROW = 22
 _LANE = 15
 _MARGIN = 12
@@ -432,7 +426,7 @@ _COLOURS = 8  # as many as graph.css names
 
 
 def graph_svg(layout: Layout, rows: Sequence[CommitRow], label: str) -> Html:
-    """Return the drawing. Screen readers are told a list of commits."""
+    """Return the drawing. For screen readers, it is a list of commits."""
     columns = _Columns(layout, rows)
     colours = _colours(layout)
     height = ROW * (len(rows) + 1 + layout.is_cut)
@@ -452,12 +446,12 @@ def graph_svg(layout: Layout, rows: Sequence[CommitRow], label: str) -> Html:
 
 
 class _Columns:
-    """The columns of words: where each begins, by the longest of its kind."""
+    """The columns of texts. Their positions depend on the longest texts."""
 
     def __init__(self, layout: Layout, rows: Sequence[CommitRow]) -> None:
         self.code = 2 * _MARGIN + _LANE * (layout.width - 1) + 8
         self.time = self.code + 8 * _CODE + _GAP
-        self.tokens = (  # these are flush right: where they end
+        self.tokens = (  # the right end, because they are flush right
             self.time + _widest((r.time for r in rows), 4) + _GAP + _widest((r.tokens for r in rows), 6)
         )
         self.kind = self.tokens + _GAP
@@ -468,7 +462,7 @@ class _Columns:
         self.end += _MARGIN
 
     def heads(self) -> Html:
-        """Return the words above the columns; each row tells a screen reader what is what."""
+        """Return the heads of the columns. Screen readers get the names in each row."""
         places = ((self.code, "", "commit"), (self.time, "", "time"), (self.tokens, "tract-right", "tokens"),
                   (self.kind, "", "kind"), (self.message, "", "message"))  # fmt: skip
         return svg.unspoken(
@@ -494,7 +488,6 @@ def _item(row: CommitRow, number: int, column: int, colour: int, at: _Columns) -
 
 
 def _spoken(row: CommitRow) -> str:
-    """Return the row as a sentence, for who hears it."""
     names = ", ".join(label.text for label in row.labels)
     parts = [
         f"{row.short_hash} {row.kind}",
@@ -522,7 +515,7 @@ def dot(mark: Mark, x: float, y: float, css: str) -> Html:
 
 
 def _edge(edge: Edge, rows: int, colours: dict[str, int]) -> Html:
-    """Return a path from the child into its lane, down, and over to the parent; dashed at the end where it is cut."""
+    """Return a path from the child through its lane to the parent; dashed at the end if the parent is not shown."""
     css = f"tract-c{colours[edge.strand]}"
     x, y, lane = _x(edge.child_column), _middle(edge.child), _x(edge.lane)
     parent = rows if edge.parent is None else edge.parent
@@ -541,14 +534,12 @@ def _edge(edge: Edge, rows: int, colours: dict[str, int]) -> Html:
 
 
 def _curve(x: float, y: float, to: float) -> str:
-    """Return a curve one row down and over to another column."""
     if x == to:
         return f"V{y + ROW}"
     return f"C{x} {y + ROW * 0.7:g} {to} {y + ROW * 0.3:g} {to} {y + ROW}"
 
 
 def _drawn_labels(labels: Iterable[Label], x: float, y: float) -> tuple[list[Html], float]:
-    """Return the labels, and where they end."""
     drawn = []
     for label in labels:
         width = _label_width(label)
@@ -578,7 +569,6 @@ def _labels_width(labels: Iterable[Label]) -> float:
 
 
 def _colours(layout: Layout) -> dict[str, int]:
-    """Return a colour for each line of development: by its name, so that it stays, or the next that is free."""
     colours: dict[str, int] = {}
     for strand in sorted(set(layout.strands.values()), key=lambda name: (name != "main", name)):
         wanted = 0 if strand == "main" else crc32(strand.encode(errors="replace")) % _COLOURS
@@ -600,7 +590,6 @@ def _x(column: int) -> int:
 
 
 def _middle(row: int) -> int:
-    """Return the middle of a row; the first is below the heads."""
     return ROW * (row + 1) + ROW // 2
 
 
@@ -617,7 +606,7 @@ class Graph(View):
     notes: tuple[str, ...] = ()
 
     def to_html(self) -> Html:
-        """Return a part of a page that stands alone."""
+        """Return the graph as self-contained HTML."""
         label = f"{self.summary}, newest first"
         drawing = svg.figure(graph_svg(self.layout, self.rows, label), "Graph of commits"), self._legend()
         notes = (element("p", note) for note in self.notes)
@@ -626,7 +615,7 @@ class Graph(View):
         return fragment(style_tag("views/graph.css"), page)
 
     def to_text(self) -> str:
-        """Return lanes and words, with a legend of the marks."""
+        """Return lanes and texts, with a legend of the marks."""
         legend = "  ".join(f"{GLYPHS[mark]} {mark.value}" for mark in self._marks())
         graph = (graph_text(self.layout, self.rows), legend) if self.rows else ()
         return "\n".join([f"History: {self.summary}", *graph, *self.notes])
@@ -654,15 +643,14 @@ def graph(
     contents: Mapping[str, str] | None = None,
     roles: Mapping[str, str] | None = None,
 ) -> Graph:
-    """Draw commits of any branches, in whatever order they are given.
+    """Draw commits of any branches, given in any order.
 
     Args:
-        commits: those to show; parents that are not among them are where lines are cut. The priority of an
-            annotation is the one that it gives.
-        branches: all that may be labelled. If HEAD is detached, no branch is current.
-        head: the commit hash one works at.
-        contents: texts by commit hash, whose beginnings are shown on hovering.
-        roles: the roles of dialogue by commit hash; where one is missing, the content type stands instead.
+        commits: the commits to show. Edges to missing parents are cut. The priority of an annotation is the new one.
+        branches: all branches for labels. If HEAD is detached, no branch is current.
+        head: the current commit hash.
+        contents: texts by commit hash, for tooltips.
+        roles: the roles of dialogue by commit hash. The content type replaces a missing role.
     """
     layout = lay_out(commits, branches)
     rows = make_rows(layout.commits, branches, head, contents or {}, roles or {})
@@ -672,7 +660,6 @@ def graph(
 
 
 def _notes(shown: set[str], branches: Sequence[BranchInfo], head: str | None) -> tuple[str, ...]:
-    """Return what the drawing leaves out."""
     if not shown and head is None:
         return ("No commits yet.",)
     empty = [b.name for b in branches if b.commit_hash is None]
@@ -682,9 +669,8 @@ def _notes(shown: set[str], branches: Sequence[BranchInfo], head: str | None) ->
     if head and head not in shown and not any(b.commit_hash == head for b in branches):
         hidden.insert(0, f"HEAD ({head[:8]})")
     notes = [("Without commits", empty), ("Not among these commits", hidden)]
-    return tuple(f"{what}: {_listed(names)}" for what, names in notes if names)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(one_line(name, 60) for name in names[:_NAMED]) + more
+    return tuple(
+        f"{what}: {join_names([one_line(name, 60) for name in names], _NAMED)}"
+        for what, names in notes
+        if names
+    )

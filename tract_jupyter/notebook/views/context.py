@@ -1,6 +1,6 @@
 """The view of a compiled context: its messages with their tokens, as HTML and as text.
 
-A long context is folded in the middle; all messages are visited once, for the sums of the bar.
+A long context is folded in the middle. The sums of the bar include all messages.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tract_jupyter.models import Priority, more_characters, one_line, safe_repr, show_tokens
+from tract_jupyter.models import Priority, counted, more_characters, one_line, safe_repr, show_tokens
 from tract_jupyter.notebook.views.html import (
+    View,
     cell,
     element,
     fragment,
     heading,
+    join_names,
     root_html,
     style_tag,
     table,
@@ -22,7 +24,7 @@ from tract_jupyter.notebook.views.html import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tract_jupyter.models import CompiledContext, Message, ToolCall
     from tract_jupyter.notebook.views.html import Html, HtmlPart
@@ -32,13 +34,13 @@ _NAME = 40
 
 
 def speaker(message: Message) -> str:
-    """Return the role, and whose name or which tool where that is known."""
+    """Return the role, with the name of the speaker or tool if it is known."""
     name = f" {one_line(message.name, _NAME)}" if message.name else ""
     return f"{one_line(message.role, _NAME)}{name}{' failed' if message.is_error else ''}"
 
 
 def preview(message: Message, limit: int) -> str:
-    """Return the first line of the text, or the tools that are called where there is no text."""
+    """Return the first line of the text, or the tool calls if there is no text."""
     whole = message.told
     text = whole.lstrip()[: 4 * limit]
     line = text.partition("\n")[0]
@@ -49,7 +51,7 @@ def preview(message: Message, limit: int) -> str:
 
 
 def full_text(message: Message) -> str:
-    """Return the text as it is, and a line for each tool call."""
+    """Return the full text, and a line for each tool call."""
     return "\n".join([*([message.told] if message.told else []), *map(_call_text, message.tool_calls)])
 
 
@@ -62,12 +64,12 @@ _CELLS = 40
 _ORDER = ("system", "user", "assistant", "tool")
 OTHER = "other"
 _FORMAT = "format"
-"""What a chat format and the tools add around the messages."""
+"""The tokens of the chat format and of tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenBar:
-    """Tokens by role. Shares are of the budget, or of the total where that is more or there is no budget."""
+    """Tokens by role. Shares refer to the budget, or to the total if it is larger or there is no budget."""
 
     segments: tuple[tuple[str, int], ...]
     total: int
@@ -76,12 +78,12 @@ class TokenBar:
 
     @property
     def in_messages(self) -> int:
-        """The tokens of all messages together."""
+        """The tokens of all messages."""
         return sum(count for role, count in self.segments if role != _FORMAT)
 
     @property
     def over(self) -> int:
-        """By how many tokens the budget is exceeded."""
+        """The number of tokens above the budget."""
         return 0 if self.max_tokens is None else max(self.total - self.max_tokens, 0)
 
     @property
@@ -95,7 +97,7 @@ class TokenBar:
         return f"{tokens} of {self.max_tokens:,} tokens{share}{over} ({self.source})"
 
     def to_html(self) -> Html:
-        """Return the bar with its legend; to a screen reader it is one sentence."""
+        """Return the bar with its legend. For screen readers, it is one sentence."""
         bars = [
             element("span", class_=f"tract-seg tract-{role}", style=f"width:{100 * count / self._scale:.3f}%")
             for role, count in self.segments
@@ -134,7 +136,7 @@ class TokenBar:
 
 
 def token_bar(context: CompiledContext) -> TokenBar:
-    """Sum up a context: one pass over its messages."""
+    """Count the tokens of a context by role."""
     sums: Counter[str] = Counter()
     for message in context.messages:
         sums[message.role] += message.token_count
@@ -162,15 +164,9 @@ _WHOLE = 10_000
 _TOOLS = 40
 
 
-def context_view(context: CompiledContext) -> dict[str, str]:
-    """Return the representations of a context for IPython: `text/html` and `text/plain`."""
-    shown = _Shown.of(context)
-    return {"text/html": str(_html(shown)), "text/plain": _text(shown)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """The parts of a context that are shown."""
+@dataclass(frozen=True)
+class ContextView(View):
+    """A compiled context. A long one is folded in the middle."""
 
     context: CompiledContext
     bar: TokenBar
@@ -180,7 +176,8 @@ class _Shown:
     last: Sequence[Message]
 
     @classmethod
-    def of(cls, context: CompiledContext) -> _Shown:
+    def of(cls, context: CompiledContext) -> ContextView:
+        """Return the view of a context."""
         messages = context.messages
         hidden = max(len(messages) - _FIRST - _LAST, 0)
         first = messages[:_FIRST] if hidden else messages
@@ -189,51 +186,62 @@ class _Shown:
         known = sum(m.token_count for m in first) + sum(m.token_count for m in last)
         return cls(context, bar, first, hidden, bar.in_messages - known, last)
 
+    def to_html(self) -> Html:
+        """Return the token bar, the tools and a table of the messages."""
+        source = self.context.token_source
+        rows = [_row(number, m, source) for number, m in enumerate(self.first, 1)]
+        if self.hidden:
+            hidden = element("td", f"⋮ {self._fold}", colspan=4)
+            rows.append(element("tr", element("td"), hidden, class_="tract-fold"))
+            start = len(self.context.messages) - len(self.last) + 1
+            rows += [_row(number, m, source) for number, m in enumerate(self.last, start)]
+        right = {"#", "Tokens"}
+        names = ("#", "Role", "Priority", "Tokens", "Message")
+        heads = [cell(name, class_="tract-right" if name in right else "") for name in names]
+        messages = (
+            table(rows, heads, class_="tract-messages")
+            if rows
+            else element("p", "Nothing has been committed yet.")
+        )
+        tools = element("p", element("b", "Tools"), f" {self._tools}") if self.context.tools else None
+        page = heading("Context", 3, self._title), self.bar.to_html(), tools, messages
+        return fragment(style_tag("views/views.css"), root_html(page, look="tract-views"))
+
+    def to_text(self) -> str:
+        """Return the same in plain text."""
+        source = self.context.token_source
+        rows = [_cells(number, m, source) for number, m in enumerate(self.first, 1)]
+        start = len(self.context.messages) - len(self.last) + 1
+        after = [_cells(number, m, source) for number, m in enumerate(self.last, start)]
+        lines = _aligned([("#", "role", "priority", "tokens", "message"), *rows, *after])
+        if self.hidden:
+            lines.insert(len(rows) + 1, f"  ⋮ {self._fold}")
+        tools = [f"Tools: {self._tools}"] if self.context.tools else []
+        table = lines if rows else ["Nothing has been committed yet."]
+        return "\n".join([f"Context: {self._title}", *self.bar.to_text(), *tools, *table])
+
     @property
-    def title(self) -> str:
+    def _title(self) -> str:
         count = len(self.context.messages)
         at = f" at {self.context.head[:8]}" if self.context.head else ""
-        return f"{count:,} message{'s' * (count != 1)}{at}"
+        return f"{counted(count, 'message')}{at}"
 
     @property
-    def fold(self) -> str:
+    def _fold(self) -> str:
         tokens = show_tokens(self.hidden_tokens, self.context.token_source)
-        return f"{self.hidden:,} more message{'s' * (self.hidden != 1)}, {tokens} tokens"
+        return f"{counted(self.hidden, 'more message')}, {tokens} tokens"
 
     @property
-    def tools(self) -> str:
+    def _tools(self) -> str:
         """The names of the tools, as many as fit."""
-        names = [_tool_name(tool) for tool in self.context.tools]
-        more = f" and {len(names) - _TOOLS:,} more" if len(names) > _TOOLS else ""
-        return ", ".join(names[:_TOOLS]) + more
+        return join_names([tool_name(tool) for tool in self.context.tools], _TOOLS)
 
 
-def _tool_name(tool: dict[str, object]) -> str:
-    """Return the name in OpenAI's shape, or in a flat one."""
+def tool_name(tool: Mapping[str, object]) -> str:
+    """Return the name of a tool in the OpenAI format or in a flat one."""
     function = tool.get("function")
     name = function.get("name") if isinstance(function, dict) else tool.get("name")
     return one_line(str(name or "unnamed"), 64)
-
-
-def _html(shown: _Shown) -> Html:
-    source = shown.context.token_source
-    rows = [_row(number, m, source) for number, m in enumerate(shown.first, 1)]
-    if shown.hidden:
-        hidden = element("td", f"⋮ {shown.fold}", colspan=4)
-        rows.append(element("tr", element("td"), hidden, class_="tract-fold"))
-        start = len(shown.context.messages) - len(shown.last) + 1
-        rows += [_row(number, m, source) for number, m in enumerate(shown.last, start)]
-    right = {"#", "Tokens"}
-    names = ("#", "Role", "Priority", "Tokens", "Message")
-    heads = [cell(name, class_="tract-right" if name in right else "") for name in names]
-    messages = (
-        table(rows, heads, class_="tract-messages")
-        if rows
-        else element("p", "Nothing has been committed yet.")
-    )
-    tools = element("p", element("b", "Tools"), f" {shown.tools}") if shown.context.tools else None
-    page = heading("Context", 3, shown.title), shown.bar.to_html(), tools, messages
-    return fragment(style_tag("views/views.css"), root_html(page, look="tract-views"))
 
 
 def _row(number: int, message: Message, source: str) -> Html:
@@ -253,37 +261,24 @@ def _known_role(role: str) -> str:
 
 
 def _badge(priority: Priority) -> Html:
-    """Return the badge of a priority; the normal one is only dim text."""
+    """Return the badge of a priority. The normal priority is only dim text."""
     is_normal = priority is Priority.NORMAL
     look = "tract-dim" if is_normal else f"tract-badge tract-{priority.value}"
     return element("span", priority.value, class_=look)
 
 
 def _content(message: Message) -> HtmlPart:
-    """Return the first line, which opens to the whole text if there is more."""
+    """Return the first line. It unfolds to the full text if there is more."""
     first, whole = preview(message, _LINE), full_text(message)
     line = first or element("span", "empty", class_="tract-dim")
     return line if first == whole else unfolding(line, whole, _WHOLE)
 
 
 def unfolding(name: HtmlPart, text: str, limit: int) -> Html:
-    """Return a line that opens to a text, cut after so many characters."""
+    """Return a line that unfolds to a text of at most `limit` characters."""
     more = more_characters(text, limit)
     note = element("p", more, class_="tract-dim") if more else None
     return element("details", element("summary", name), element("pre", text[:limit]), note)
-
-
-def _text(shown: _Shown) -> str:
-    source = shown.context.token_source
-    rows = [_cells(number, m, source) for number, m in enumerate(shown.first, 1)]
-    start = len(shown.context.messages) - len(shown.last) + 1
-    after = [_cells(number, m, source) for number, m in enumerate(shown.last, start)]
-    lines = _aligned([("#", "role", "priority", "tokens", "message"), *rows, *after])
-    if shown.hidden:
-        lines.insert(len(rows) + 1, f"  ⋮ {shown.fold}")
-    tools = [f"Tools: {shown.tools}"] if shown.context.tools else []
-    table = lines if rows else ["Nothing has been committed yet."]
-    return "\n".join([f"Context: {shown.title}", *shown.bar.to_text(), *tools, *table])
 
 
 def _cells(number: int, message: Message, source: str) -> tuple[str, ...]:
@@ -292,7 +287,7 @@ def _cells(number: int, message: Message, source: str) -> tuple[str, ...]:
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    """Align the columns: numbers flush right, and the last column as it is."""
+    """Align the columns: numbers flush right, the last column unchanged."""
     widths = [max(text_width(row[i]) for row in rows) for i in range(4)]
     lines = []
     for row in rows:

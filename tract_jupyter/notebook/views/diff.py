@@ -1,4 +1,4 @@
-"""The view of a difference: texts line by line, with the words that differ marked."""
+"""The view of a difference: texts line by line, with changed words marked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tract_jupyter.models import (
     show_delta,
 )
 from tract_jupyter.notebook.views.context import full_text, preview, speaker, unfolding
-from tract_jupyter.notebook.views.html import element, fragment, heading, root_html, style_tag
+from tract_jupyter.notebook.views.html import View, element, fragment, heading, root_html, style_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 _CONTEXT = 3
 _MOST_COMPARED = 400  # lines; comparing is quadratic
 _MOST_SHOWN = 200
-_SAMPLE = 80  # of either side where there are too many lines to be compared
+_SAMPLE = 80  # lines of each side if there are too many to compare
 _LINE = 4_000
 _BEFORE = 200
-_ALIKE = 0.35  # below this share of equal words, marking words is more confusing than not
+_ALIKE = 0.35  # below this share of equal words, marks confuse more than they help
 _WORDS = re.compile(r"\w+\s*|\s+|[^\w\s]\s*")
 Shown = TypeVar("Shown", bound=str)
 Piece = tuple[bool, str]
-"""True for a part that differs, and its text."""
+"""True for a changed part, and its text."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """`sign` is `+`, `-`, a space for what is the same, or `@` for a remark about lines that are left out."""
+    """A line. `sign` is `+`, `-`, a space for an unchanged line, or `@` for a remark about omitted lines."""
 
     sign: str
     pieces: tuple[Piece, ...]
@@ -54,7 +54,7 @@ class DiffLine:
 
 
 def diff_lines(old: str, new: str) -> list[DiffLine]:
-    """Return the lines that differ, three around them, and a remark for each gap; nothing if the texts are equal."""
+    """Return the changed lines, three lines around them, and a remark for each gap; empty if the texts are equal."""
     lines = list(_compared(printable(old).split("\n"), printable(new).split("\n"))) if old != new else []
     more = len(lines) - _MOST_SHOWN
     return lines if more <= 0 else [*lines[:_MOST_SHOWN], _remark(more)]
@@ -77,7 +77,7 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
 
 
 def _shared(old: Sequence[str], new: Sequence[str]) -> int:
-    """Return how many lines, words or characters are equal from the beginning."""
+    """Return how many lines, words or characters are equal from the start."""
     return next(
         (i for i, (x, y) in enumerate(zip(old, new, strict=False)) if x != y), min(len(old), len(new))
     )
@@ -97,7 +97,7 @@ def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
 
 
 def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
-    """Yield all old lines, then all new ones; the first of the one are taken for the first of the other."""
+    """Yield all old lines, then all new ones. Lines are paired in order."""
     pairs = [_marked(x, y) for x, y in zip_longest(old, new)]
     yield from (DiffLine("-", x) for x, _ in pairs[: len(old)])
     yield from (DiffLine("+", y) for _, y in pairs[: len(new)])
@@ -119,7 +119,7 @@ def _marked(old: str | None, new: str | None) -> tuple[tuple[Piece, ...], tuple[
 
 
 def _steps(x: list[str], y: list[str]) -> list[tuple[bool, str, str]]:
-    """From the one to the other: whether a part differs, and how it reads on either side."""
+    """Return the parts of two texts: if they differ, and the text on either side."""
     start = _shared(x, y)
     end = _shared(x[start:][::-1], y[start:][::-1])
     x_rest, y_rest = x[start : len(x) - end], y[start : len(y) - end]
@@ -132,7 +132,7 @@ def _steps(x: list[str], y: list[str]) -> list[tuple[bool, str, str]]:
 
 
 def _cut(text: str, start: int) -> str:
-    """At most so much of the line as can be read, from a little before `start`."""
+    """Return at most `_LINE` characters of a line, from shortly before `start`."""
     begin = max(start - _BEFORE, 0)
     return f"{'…' if begin else ''}{text[begin : begin + _LINE]}{'…' if len(text) > begin + _LINE else ''}"
 
@@ -152,15 +152,35 @@ _TEXT_LINES = 12
 _SIGNS = {"added": "+", "removed": "−", "changed": "~"}  # noqa: RUF001 # a minus
 
 
-def diff_view(result: DiffResult) -> dict[str, str]:
-    """Return the representations of a difference for IPython: `text/html` and `text/plain`."""
-    return {"text/html": str(_html(result)), "text/plain": _text(result)}
+@dataclass(frozen=True)
+class DiffView(View):
+    """A difference between two contexts."""
+
+    result: DiffResult
+
+    def to_html(self) -> Html:
+        """Return the changes. Runs of unchanged messages are folded."""
+        result = self.result
+        config = (element("p", line) for line in _config_lines(result))
+        parts = _parts(result, lambda diff: _change_html(diff, result.token_source), _fold_html)
+        stat = element("p", element("b", str(result.stat)))
+        page = root_html(heading("Difference", 3, _title(result)), stat, config, parts, look="tract-views")
+        return fragment(style_tag("views/views.css"), page)
+
+    def to_text(self) -> str:
+        """Return the changes with signs before the lines."""
+        result = self.result
+        lines = [f"Difference {_title(result)}: {result.stat}", *_config_lines(result)]
+        lines += _parts(
+            result, lambda diff: _change_text(diff, result.token_source), lambda text: f"  ⋮ {text}"
+        )
+        return "\n".join(lines)
 
 
 def _parts(
     result: DiffResult, show: Callable[[MessageDiff], Shown], fold: Callable[[str], Shown]
 ) -> Iterator[Shown]:
-    """Yield each change, and a remark for each run of messages that are the same."""
+    """Yield each change, and a remark for each run of unchanged messages."""
     changes = 0
     for is_same, run in groupby(result.message_diffs, lambda diff: diff.kind == "unchanged"):
         diffs = list(run)
@@ -189,14 +209,6 @@ def _value(value: object) -> str:
     return "not set" if value is None else one_line(brief_repr(value), 80)
 
 
-def _html(result: DiffResult) -> Html:
-    config = (element("p", line) for line in _config_lines(result))
-    parts = _parts(result, lambda diff: _change_html(diff, result.token_source), _fold_html)
-    stat = element("p", element("b", str(result.stat)))
-    page = root_html(heading("Difference", 3, _title(result)), stat, config, parts, look="tract-views")
-    return fragment(style_tag("views/views.css"), page)
-
-
 def _fold_html(text: str) -> Html:
     return element("p", f"⋮ {text}", class_="tract-dim")
 
@@ -222,7 +234,7 @@ def _body_html(diff: MessageDiff) -> Html | None:
 
 
 def lines_html(old: str, new: str, label: str) -> Html | None:
-    """Return the lines that differ, with changed words marked; None if the texts are equal."""
+    """Return the changed lines with changed words marked; None if the texts are equal."""
     lines = [_line_html(line) for line in diff_lines(old, new)]
     if not lines:
         return None
@@ -236,7 +248,7 @@ def _line_html(line: DiffLine) -> Html:
 
 
 def side_by_side(diff: str, old: str = "Active now", new: str = "Proposed") -> Html:
-    """Return a unified diff as two columns, changed words marked; as one column where it is narrow.
+    """Return a unified diff as two columns with changed words marked, or as one column on a narrow page.
 
     Args:
         diff: a unified diff, with or without its first two lines.
@@ -279,15 +291,15 @@ def side_by_side(diff: str, old: str = "Active now", new: str = "Proposed") -> H
 
 
 def two_columns(old: str, new: str, rows: HtmlPart, look: str = "diff") -> Html:
-    """Return cells, left and right in turn, under the headings of their columns."""
+    """Return cells, left and right in turn, below the headings of their columns."""
     heads = element("div", old, class_="head del"), element("div", new, class_="head add")
     return element("div", heads, rows, class_=look)
 
 
 def texts_side_by_side(left: Sequence[DisplayedPiece], right: Sequence[DisplayedPiece]) -> Html:
-    """Return the lines of two texts as the cells of two columns, equal ones beside each other, changed words marked.
+    """Return the lines of two texts as the cells of two columns, with equal lines aligned and changed words marked.
 
-    Each line says by its key whether it was on display.
+    The key of each line tells if it was on display.
     """
     rows: list[Html] = []
     numbers = [0, 0]
@@ -301,14 +313,14 @@ def texts_side_by_side(left: Sequence[DisplayedPiece], right: Sequence[Displayed
 
 
 def _marked_whole(old: str | None, new: str | None) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
-    """Return two lines with what differs marked, and nothing cut: all of it must be on display."""
+    """Return two lines with the changes marked. Nothing is cut, because the user has to see all of it."""
     if old is None or new is None or max(len(old), len(new)) > _LINE:
         return ((False, old or ""),), ((False, new or ""),)
     return _marked(old, new)
 
 
 def _opcodes(left: list[str], right: list[str]) -> list[tuple[str, int, int, int, int]]:
-    """Return how the one becomes the other; as a whole, where comparing would take too long."""
+    """Return the steps from one text to the other; a single step if a comparison would take too long."""
     if max(len(left), len(right)) > _MOST_COMPARED:
         return [("replace", 0, len(left), 0, len(right))]
     return list(SequenceMatcher(None, left, right, autojunk=False).get_opcodes())
@@ -316,11 +328,11 @@ def _opcodes(left: list[str], right: list[str]) -> list[tuple[str, int, int, int
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _NOTHING = element("div", class_="same-r")
-"""A line that the other side does not have; not drawn where there is one column."""
+"""A line that the other side does not have. A single column does not draw it."""
 
 
 def _side_html(look: str, side: int, pieces: tuple[Piece, ...], numbers: list[int], key: str = "") -> Html:
-    """Return a line of one side under its number; what differs is marked."""
+    """Return a numbered line of one side, with changes marked."""
     numbers[side] += 1
     tag = "del" if side == 0 else "ins"
     text = fragment(element(tag, one) if differs else one for differs, one in pieces)
@@ -328,12 +340,6 @@ def _side_html(look: str, side: int, pieces: tuple[Piece, ...], numbers: list[in
     return element(
         "div", number, element("span", text or " ", class_="c", data_line=key or None), class_=look
     )
-
-
-def _text(result: DiffResult) -> str:
-    lines = [f"Difference {_title(result)}: {result.stat}", *_config_lines(result)]
-    lines += _parts(result, lambda diff: _change_text(diff, result.token_source), lambda text: f"  ⋮ {text}")
-    return "\n".join(lines)
 
 
 def _change_text(diff: MessageDiff, source: str) -> str:
@@ -360,7 +366,7 @@ def _commits(diff: MessageDiff) -> str:
 
 
 def _details(diff: MessageDiff) -> list[str]:
-    """Return what changed besides the text."""
+    """Return the changes other than the text."""
     old, new = diff.old, diff.new
     if old is None or new is None:
         priority = diff.message.priority

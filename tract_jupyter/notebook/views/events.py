@@ -1,4 +1,4 @@
-"""What has happened, in plain words: one line each, which unfolds to what the event holds."""
+"""Events in plain words: one line each, which unfolds to the data of the event."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _HIDDEN = frozenset({"signature", "spec_json", "profile_json", "arguments", "res
 
 
 def short_hashes(text: str) -> str:
-    """Return a text in which hashes and ids of 12 digits or more have 8."""
+    """Return a text in which hashes and ids of 12 digits or more are shortened to 8."""
     return _LONG_HASH.sub(r"\1", text)
 
 
 def in_words(event: Event) -> str:
-    """Return what happened as a sentence without a full stop; who did it is told beside it."""
+    """Return the event as a sentence without its period and actor."""
     kind, data = event.event_type, event.data
     if kind.startswith("custom:"):
         told = f"ran {kind.removeprefix('custom:')}{_values(data.get('fields') or {})}"
@@ -46,7 +46,7 @@ def in_words(event: Event) -> str:
 
 
 def _plain(kind: str, data: dict[str, Any]) -> str:
-    """Return the words of any event: its type, and its values."""
+    """Return the words of any event: its type and its values."""
     what, _, done = kind.rpartition(".")
     name = data.get("name")
     about = f"{what.replace('_', ' ')}{f' {name}' if name else ''} {done}".strip()
@@ -98,7 +98,7 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
 
 @dataclass(frozen=True)
 class EventsView(View):
-    """Events, the newest first, as they are seen at a time: that of showing them if left out."""
+    """Events, the newest first, as seen at the time `now`."""
 
     events: Sequence[Event]
     now: datetime
@@ -110,19 +110,19 @@ class EventsView(View):
 
     @property
     def headline(self) -> str:
-        """How many, and to what moment "ago" counts: it stays true in a saved notebook."""
+        """The number of events, and the reference time of "ago", which stays correct in a saved notebook."""
         if not self.events:
             return "None yet."
         return f"{counted(len(self.events), 'event')}, the newest first, seen {local_time(self.now)}"
 
     def to_html(self) -> str:
-        """Return a part of a page that stands alone, everything escaped."""
+        """Return the events as self-contained HTML."""
         title = element("p", element("b", "Events"), " ", element("small", self.headline))
         lines = rows.rows(map(self._line, self.events)) if self.events else None
         return styled(rows.page(title, lines, label="Events", name="tract-events"))
 
     def to_text(self) -> str:
-        """Return a line for each."""
+        """Return a line for each event."""
         told = [(ago(one.created_at, self.now), _by(one), in_words(one)) for one in self.events]
         widths = [max((text_width(row[place]) for row in told), default=0) for place in range(2)]
         lines = [

@@ -1,4 +1,4 @@
-"""HTML, tables and style sheets that views and panels share."""
+"""HTML elements, tables and style sheets that views and panels share."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from markupsafe import Markup
 from tract_jupyter.models import cut, exact_time, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from tract_jupyter.review import DisplayedPiece
 
 
 class HasHtml(Protocol):
-    """A block that gives its own HTML."""
+    """An object with an HTML form."""
 
     def __html__(self) -> str:
-        """Return it as safe HTML."""
+        """Return safe HTML."""
 
 
 class Html(Markup):
-    """Safe HTML. Text that is added to it, or joined or formatted by it, is escaped, and hidden characters are marked.
+    """Safe HTML. Text that is added to it, joined or formatted by it is escaped, with marks for hidden characters.
 
-    Make it with `element`, `fragment` and `escaped`. `Html("...")` itself marks a literal of this package as safe. An
+    Make it with `element`, `fragment` and `escaped`. `Html("...")` marks a literal of this package as safe. An
     f-string is never safe: it becomes plain text again, and `element` would show its markup.
     """
 
@@ -50,22 +50,22 @@ class Html(Markup):
 
 
 HtmlPart: TypeAlias = "str | HasHtml | Iterable[HtmlPart] | None"
-"""The content of an element: safe HTML, a block with `__html__`, text to be escaped, nothing, or several of these."""
+"""The content of an element: safe HTML, an object with `__html__`, text to escape, None, or several of these."""
 
 
 Attribute: TypeAlias = "str | float | bool | tuple[str, ...] | None"
 
 
 def element(name: str, /, *content: HtmlPart, **attributes: Attribute) -> Html:
-    """Return an element. Plain text in it, and each attribute, is escaped.
+    """Return an element. Its plain text and attributes are escaped.
 
-    An element that can have the focus keeps its keys for itself, see `OWN_KEYS`.
+    A focusable element keeps its keys, see `OWN_KEYS`.
 
     Args:
-        name: of the element, such as `span`.
-        content: its content, in order.
-        attributes: `class_` becomes `class`, and `_` becomes `-`: `data_testid="x"`. True gives a name without a value,
-            None and False leave the attribute out, and so does an empty class. Several classes may be a tuple.
+        name: the name of the element, such as `span`.
+        content: the content in order.
+        attributes: `class_` becomes `class`, and `_` becomes `-`: `data_testid="x"`. True writes a name without a
+            value. None, False and an empty class omit the attribute. Several classes may be a tuple.
     """
     made = [_start(name, tuple(attributes.items()))]
     if name in _SHAPES or name in _EMPTY:
@@ -76,7 +76,7 @@ def element(name: str, /, *content: HtmlPart, **attributes: Attribute) -> Html:
 
 
 def _start(name: str, attributes: tuple[tuple[str, Attribute], ...]) -> str:
-    """Return the tag that starts an element, or the whole of an empty one."""
+    """Return the start tag of an element, or a complete empty element."""
     is_short = len(attributes) == 1 and attributes[0][0] == "class_"
     return _short_start(name, attributes) if is_short else _make_start(name, attributes)
 
@@ -98,7 +98,7 @@ def _make_start(name: str, attributes: tuple[tuple[str, Attribute], ...]) -> str
 
 
 _short_start = lru_cache(maxsize=1_000)(_make_start)
-"""The same, kept: most elements have only a class."""
+"""A cached version, because most elements have only a class."""
 
 
 def fragment(*content: HtmlPart) -> Html:
@@ -123,25 +123,25 @@ _SHAPES: Final = frozenset({"circle", "path", "rect"})
 _FOCUSED: Final = frozenset({"summary", "button"})
 
 OWN_KEYS = 'data-lm-suppress-shortcuts="true"'
-"""Stands on each element that can have the focus: elsewhere "d d" there deletes the cell in JupyterLab.
+"""An attribute of each focusable element. Without it, "d d" there deletes the cell in JupyterLab.
 
-Its commands look at the element with the focus first, so that an attribute further out comes too late.
+JupyterLab's commands look only at the focused element, so an attribute of a parent has no effect.
 """
 
 
 NO_FORMULAS = "mathjax_ignore tex2jax_ignore"
-"""Classes of the root of each output: within them a front end, or an exported page, makes no formulas.
+"""Classes of the root of each output. They keep front ends and exported pages from rendering formulas.
 
-A formula may be a link whose address is not to be seen, and dollars are prices.
+A formula may be a link with a hidden address, and dollar signs are prices.
 """
 
 
 def root_html(*content: HtmlPart, look: str = "tract", tag: str = "div", **attributes: Attribute) -> Html:
-    """Return the root element of an output: every output has one, and all that it shows stands in it.
+    """Return the root element of an output. Every output has one around all its content.
 
     Args:
-        content: what stands in it.
-        look: the classes that its style sheet asks for.
+        content: the content.
+        look: the classes that its style sheet uses.
         tag: the element.
         attributes: more attributes, as of `element`.
     """
@@ -150,19 +150,19 @@ def root_html(*content: HtmlPart, look: str = "tract", tag: str = "div", **attri
 
 
 def escaped(text: str) -> Html:
-    """Return a text as HTML: escaped, with a mark for each character that would be hidden or turn the text around."""
+    """Return a text as HTML: escaped, with a mark for each hidden or bidirectional character."""
     return Html.escape(text)
 
 
 def pieces_html(pieces: Iterable[DisplayedPiece]) -> Html:
-    """Return a text in pieces; each that an approval depends on says by its key whether it was on display."""
+    """Return a text in pieces. Pieces that an approval depends on have a key that tells if they were on display."""
     return fragment(
         element("span", piece.text, data_line=piece.key) if piece.key else piece.text for piece in pieces
     )
 
 
 def heading(text: str, level: int, about: str = "") -> Html:
-    """Return a heading with a note behind it. JupyterLab would put a link into a real `h3`."""
+    """Return a heading with a note behind it. JupyterLab would add a link to a real `h3`."""
     note = [" ", element("span", about, class_="tract-about")] if about else []
     name = "tract-title" if level == 3 else "tract-heading"  # noqa: PLR2004
     return element("div", text, note, class_=name, role="heading", aria_level=level)
@@ -174,7 +174,7 @@ def title(text: str, level: int) -> Html:
 
 
 def text_width(text: str) -> int:
-    """Return how many columns the text takes in a font of fixed width."""
+    """Return the number of columns of a text in a monospaced font."""
     if text.isascii():
         return len(text)
     return sum(2 if east_asian_width(c) in "WF" else 1 for c in text)
@@ -182,7 +182,7 @@ def text_width(text: str) -> int:
 
 @cache
 def asset(path: str) -> str:
-    """Return the text of a style sheet or script of this package, such as `panels/record.css`. Each is read once."""
+    """Return a style sheet or script of this package, such as `panels/record.css`. Each file is read once."""
     return files("tract_jupyter.notebook").joinpath(path).read_text(encoding="utf-8")
 
 
@@ -214,8 +214,8 @@ def table(
     """Return a table.
 
     Args:
-        rows: the cells of each row; a row of safe HTML is an element of its own.
-        heads: the heads of the columns; a table without them has names in its rows.
+        rows: the cells of each row. A row of safe HTML is used unchanged.
+        heads: the heads of the columns; empty for no head row.
         has_names: the first cell of each row is its name.
         class_: the class of the table.
     """
@@ -238,13 +238,13 @@ def _cell(tag: str, given: HtmlPart | Cell, **attributes: Attribute) -> Html:
 
 
 _TEXT_WIDTH = 80
-_WHOLE = 24  # characters of a name that no browser breaks
-_WORD = 16  # characters of a word in a text that none breaks
+_WHOLE = 24  # the longest name without a line break
+_WORD = 16  # the longest word without a line break
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table. Cells are plain text; columns named in `code` are set in the code font, those in `right` flush right."""
+    """A table of plain text. The columns in `code` use the code font, the columns in `right` are flush right."""
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -276,14 +276,14 @@ class Grid:
 
 
 class View(ABC):
-    """The output of a cell, as a page or as text. IPython asks for both by `_repr_mimebundle_`."""
+    """The output of a cell, as HTML or as text. IPython requests both by `_repr_mimebundle_`."""
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {"text/html": str(self.to_html()), "text/plain": self.to_text()}
 
     @abstractmethod
     def to_html(self) -> str:
-        """Return a part of a page that stands alone, everything escaped."""
+        """Return self-contained HTML."""
 
     @abstractmethod
     def to_text(self) -> str:
@@ -292,7 +292,7 @@ class View(ABC):
 
 @dataclass(frozen=True)
 class GridView(View):
-    """A titled view of lines and tables, which most commands show."""
+    """A view with a title, lines and tables. Most commands use it."""
 
     title: str
     lines: tuple[str, ...] = ()
@@ -312,11 +312,17 @@ class GridView(View):
         return printable("\n".join(texts))
 
 
+def join_names(names: Sequence[str], most: int, between: str = ", ") -> str:
+    """Return a list of names in one line, shortened to `most` names: `a, b and 3 more`."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return between.join(names[:most]) + more
+
+
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
 def ago(moment: datetime, now: datetime) -> str:
-    """Return how long ago a time was, in words; from a week on, and of the future, its date."""
+    """Return how long ago a time was, in words; its date after a week and for the future."""
     seconds = (now - moment).total_seconds()
     if -_MINUTE < seconds < _MINUTE:
         return "just now"
@@ -331,6 +337,6 @@ def ago(moment: datetime, now: datetime) -> str:
 
 
 def time_html(moment: datetime) -> Html:
-    """Return a time that stays true in a saved page; a live panel makes it relative, with this one on hovering."""
+    """Return an exact time. A live panel makes it relative, with the exact time as a tooltip."""
     exact = exact_time(moment)
     return element("time", exact, datetime=moment.isoformat(), title=exact)

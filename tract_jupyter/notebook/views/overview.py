@@ -1,4 +1,4 @@
-"""A tract at a glance: where it stands, what waits, what it may take, its branches and operations."""
+"""An overview of a tract: its state, open requests, budgets, branches and operations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.models import APPROXIMATE, counted, one_line, printable
 from tract_jupyter.notebook.views import rows
-from tract_jupyter.notebook.views.html import View, element, table
+from tract_jupyter.notebook.views.html import View, element, join_names, table
 from tract_jupyter.notebook.views.styles import styled
 
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ _HASH = 8
 
 @dataclass(frozen=True)
 class TractView(View):
-    """A tract, shown.
+    """The overview of a tract.
 
     Attributes:
-        status: where it stands.
-        branches: all of them.
-        model: who is asked; empty if nobody is.
-        cost: what this session has used and may spend.
-        scripts: what scripts have saved, in words; empty where there were none.
+        status: the state.
+        branches: all branches.
+        model: the model for requests; empty without one.
+        cost: the usage and the budget of this session.
+        scripts: the savings by scripts in words; empty without scripts.
     """
 
     status: StatusInfo
@@ -42,7 +42,7 @@ class TractView(View):
 
     @classmethod
     def of(cls, tract: Tract) -> TractView:
-        """Read what is shown; nothing is changed, and no model is asked.
+        """Read the state of a tract. This changes nothing and asks no model.
 
         Raises:
             TractError: the store cannot be read.
@@ -57,7 +57,7 @@ class TractView(View):
         )
 
     def to_html(self) -> str:
-        """Return a part of a page that stands alone, everything escaped."""
+        """Return the overview as self-contained HTML."""
         lines: list[HtmlPart] = [self._place(), self._waiting(), self._quarantined(), self._model()]
         lines += [rows.line(rows.said("Scripts"), rows.cut(self.scripts)) if self.scripts else None]
         lines += [self._operations(), self._branches()]
@@ -65,7 +65,7 @@ class TractView(View):
         return styled(rows.page(rows.rows(lines), label=label, name="tract-overview"))
 
     def to_text(self) -> str:
-        """Return a line for each of them."""
+        """Return a line for each part."""
         status = self.status
         lines = [f"tract in {status.location}", f"Branch {self._at}: {self._size}, {self._tokens}"]
         lines += [f"Operations: {_some(status.operations) or 'none'}"]
@@ -102,7 +102,7 @@ class TractView(View):
 
     @property
     def _spent(self) -> str:
-        """What this session has used, against its budget; empty if there is nothing to say."""
+        """The usage of this session, with its budget; empty if there is neither."""
         cost = self.cost
         told = str(cost) if cost.lines else ""
         return f"{told or 'nothing'} of {cost.budget}" if cost.budget is not None else told
@@ -136,8 +136,8 @@ class TractView(View):
             told.append(f"Stored but not approved here: {_some(status.quarantined)} (%tract review NAME)")
         if status.quarantined_handlers:
             told.append(
-                f"Saved handlers not approved here: {_some(status.quarantined_handlers)} (%tract review NAME); "
-                "until then you are asked instead"
+                f"Saved handlers not approved here: {_some(status.quarantined_handlers)} (%tract review NAME). "
+                "Until then, their requests come to you"
             )
         return told
 
@@ -172,8 +172,7 @@ class TractView(View):
 
 
 def _some(names: tuple[str, ...] | list[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(one_line(name, _NAME) for name in names[:_NAMED]) + more
+    return join_names([one_line(name, _NAME) for name in names], _NAMED)
 
 
 def _scripts(tract: Tract) -> str:

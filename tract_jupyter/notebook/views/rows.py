@@ -1,4 +1,4 @@
-"""Lists of rows, each a line that may unfold: how the views of `tract.css` show things."""
+"""Lists of rows, the parts of all views with `tract.css`. A row is a line that may unfold."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ CHEVRON: Final = element("i", class_="chev")
 
 
 def page(*content: HtmlPart, label: str, name: str) -> Html:
-    """Return the root of a view; screen readers say `label`, and tests look for `name`."""
+    """Return the root of a view. `label` is for screen readers, and `name` for tests."""
     return root_html(*content, tag="section", data_testid=name, aria_label=label)
 
 
 def rows(lines: HtmlPart) -> Html:
-    """Return lines and rows one below the other, in a frame."""
+    """Return lines and rows in a frame."""
     return element("div", lines, class_="list")
 
 
@@ -40,12 +40,12 @@ def row(
     """Return a line that unfolds to a body, also in a saved notebook.
 
     Args:
-        cells: what stands in the line.
-        body: what it unfolds to.
-        is_open: it is unfolded at first.
+        cells: the content of the line.
+        body: the unfolded content.
+        is_open: unfold it at first.
         look: more classes.
-        before: what stands before the mark that unfolds it.
-        attributes: of the element, as of `element`.
+        before: the content before the mark that unfolds it.
+        attributes: attributes of the element, as of `element`.
     """
     summary = element("summary", before, CHEVRON, cells)
     inner = element("div", body, class_="body")
@@ -55,13 +55,13 @@ def row(
 def fold(
     name: HtmlPart, content: HtmlPart, *, look: str = "", icon: Html | None = None, **attributes: Attribute
 ) -> Html:
-    """Return a part within a body that unfolds. Arguments as of `row`; `icon` takes the place of its mark."""
+    """Return a part of a body that unfolds. The arguments are those of `row`; `icon` replaces the mark."""
     summary = element("summary", icon or CHEVRON, name)
     return element("details", summary, content, class_=("more", look), **attributes)
 
 
 def said(text: str) -> Html:
-    """Return the words that a line begins with."""
+    """Return the first words of a line."""
     return element("span", text, class_="said-b")
 
 
@@ -71,17 +71,17 @@ def named(text: str) -> Html:
 
 
 def cut(text: str) -> Html:
-    """Return the words of a line that give way where there is no room."""
+    """Return text of a line that is cut if there is no room."""
     return element("span", text, class_="cut dim")
 
 
 def dim(text: HtmlPart) -> Html:
-    """Return a paragraph that stands back."""
+    """Return a dim paragraph."""
     return element("p", text, class_="dim")
 
 
 def number(text: HtmlPart, more: str = "", **attributes: Attribute) -> Html:
-    """Return a figure at the end of a line; `more` classes make columns of them."""
+    """Return a number at the end of a line. The `more` classes align numbers in columns."""
     return element("span", text, class_=("num", more), **attributes)
 
 
@@ -91,17 +91,17 @@ def badge(text: str, kind: str = "") -> Html:
 
 
 def icon(kind: str) -> Html:
-    """Return an icon of `tract.css`, such as `wait`; the words beside it say the same."""
+    """Return an icon of `tract.css`, such as `wait`. The text next to it has the same meaning."""
     return element("i", class_=f"i i-{kind}")
 
 
 def indent(depth: int) -> Html | None:
-    """Return the space before a line of so many levels; None at the top."""
+    """Return the indentation of a line; None at the top level."""
     return element("span", class_="in", style=f"width:{20 * depth}px") if depth else None
 
 
 def share_bar(share: float, label: str) -> Html:
-    """Return a bar of what is used up, full at a share of 1; from 0.85 on, and beyond 1, it warns."""
+    """Return a bar of usage, full at a share of 1. It changes to a warning color from 0.85 on."""
     return meter(share, label, "spent" if share >= _SPENT else "")
 
 
@@ -116,13 +116,13 @@ _SPENT = 0.85
 
 
 def sub(text: str, about: HtmlPart = "") -> Html:
-    """Return the heading of a part of a row, with a note. JupyterLab would put a link into a real heading."""
+    """Return the heading of a part of a row, with a note. JupyterLab would add a link to a real heading."""
     note = [" ", element("small", about)] if about else []
     return element("div", text, note, class_="sub", role="heading", aria_level=4)
 
 
 def out(text: str, limit: int | None = None) -> Html:
-    """Return a text with its line ends, cut after so many characters."""
+    """Return a text with its line breaks, cut after `limit` characters."""
     if limit is None or len(text) <= limit:
         return element("pre", text, class_="out")
     return fragment(element("pre", text[:limit], class_="out"), dim(more_characters(text, limit)))
@@ -148,7 +148,7 @@ ICONS: Final = {
     "not run": ("i-stop", "not run"),
     "stopped": ("i-stop", "stopped"),
 }
-"""The icon of each state, and the word that says the same."""
+"""The icon of each state, and its word."""
 _MARKS: Final = {"i-done": "✓", "i-run": "…", "i-wait": "?", "i-idle": "·", "i-no": "✗", "i-stop": "■"}
 _MINUTE: Final = 60
 
@@ -162,21 +162,21 @@ def seconds_text(seconds: float) -> str:
 
 
 class Row(NamedTuple):
-    """A step of a turn, a run or an agent: a line that unfolds, and the same as text.
+    """A step of a turn, a run or an agent: a line that unfolds, also as text.
 
     Attributes:
-        state: of `ICONS`.
-        what: what happened, in words of ours; empty for a plain call.
-        name: of the tool, for a plain call.
-        brief: what it was called with, in a line.
+        state: a key of `ICONS`.
+        what: the description of the step; empty for a plain call.
+        name: the tool of a plain call.
+        brief: the arguments in a line.
         brief_text: the same as text.
         badge: a word on a color.
-        aside: what stands at the right, before tokens and time: who decided.
-        aside_title: the same in full.
-        took: what it took, where there is room.
-        tokens: of the result.
-        seconds: that it took; None if it is not known.
-        body: what it unfolds to.
+        aside: text at the right, before tokens and time, such as the deciding user.
+        aside_title: the tooltip of `aside`.
+        took: the usage, shown if there is room.
+        tokens: the tokens of the result.
+        seconds: the duration; None if unknown.
+        body: the unfolded content.
     """
 
     state: str
@@ -193,7 +193,7 @@ class Row(NamedTuple):
     body: HtmlPart = ""
 
     def __html__(self) -> Html:
-        """Return a row of one line that unfolds."""
+        """Return a line that unfolds."""
         look, word = ICONS[self.state]
         what = element("span", self.what, class_="said-b cut-b") if self.what else named(self.name)
         cells = (
@@ -210,7 +210,7 @@ class Row(NamedTuple):
         return row(cells, self.body)
 
     def text(self) -> str:
-        """Return it as a line of text."""
+        """Return the row as a line of text."""
         look, word = ICONS[self.state]
         seconds = seconds_text(self.seconds) if self.seconds is not None else ""
         is_told = self.state in {"done", "refused"} or word in self.what.lower()

@@ -1,6 +1,6 @@
-"""HTML that a user's code displays, without anything that runs or loads: tables and formatted text with their styles.
+"""HTML that a user's code displays, without active content: tables and formatted text with their styles.
 
-The HTML is read and written again from lists of allowed elements. A style sheet holds within its output alone.
+The HTML is parsed and written again with allowed elements only. A style sheet applies only within its output.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from html.parser import HTMLParser
 from typing import Final
 
-from tract_jupyter.notebook.views.html import Html, element, escaped, fragment
+from tract_jupyter.notebook.views.html import Html, element, fragment
 
 
 def _words(text: str) -> frozenset[str]:
@@ -27,7 +27,7 @@ _DROPPED: Final = _words(
     "applet audio button canvas form frameset head iframe math noembed noframes noscript object option plaintext "
     "portal script select svg template textarea title video xmp"
 )
-"""Elements that go with everything in them; of other elements that are not allowed, only the tags go."""
+"""Elements that are removed with their content. Of other forbidden elements, only the tags are removed."""
 _ATTRIBUTES: Final = _words(
     "align alt bgcolor border cellpadding cellspacing color colspan dir height lang open rowspan scope span "
     "start title valign width"
@@ -43,7 +43,7 @@ _UNSAFE_CSS = re.compile(
 _CLASS = re.compile(
     r"dataframe|data|blank|index_name|(?:row|col)_heading|level\d+|(?:row|col)\d+|T_\w+|table-\w+|[A-Z]\w*"
 )
-"""Classes of tables. Others could be this package's own rows and buttons."""
+"""Classes of tables. Other classes could be rows and buttons of this package."""
 _ID = re.compile(r"T_\w+")
 _CLOSES: Final = {
     "li": (_words("li"), _words("ul ol")),
@@ -51,9 +51,9 @@ _CLOSES: Final = {
     "dt": (_words("dd dt"), _words("dl")),
     "table": (_words("table"), _words("td th caption")),
 }
-"""Elements that a page closes by itself before such a tag, unless one of the others is open within them."""
+"""Elements that a browser closes before such a tag, unless one of the second group is open within them."""
 _MOST_UNCLOSED: Final = 200
-"""How many tags may have no end: the parser reads the rest of the text again for each."""
+"""The most tags without an end. The parser reads the rest of the text again for each."""
 _STRING = re.compile(r'"[^"\\\n{}]*"|\'[^\'\\\n{}]*\'')
 _BACKGROUND = re.compile(
     r"(?:^|;)\s*background(?:-color)?\s*:\s*"
@@ -83,7 +83,7 @@ def sanitized_html(text: str) -> Html:
 
 
 class _Reader(HTMLParser):
-    """Reads HTML, and writes its allowed parts."""
+    """Parses HTML, and writes its allowed parts."""
 
     def __init__(self, scope: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -95,11 +95,11 @@ class _Reader(HTMLParser):
         self._style: list[str] | None = None
 
     def result(self) -> Html:
-        """Return the written HTML, with every element closed."""
+        """Return the written HTML with all elements closed."""
         return fragment(self._made, map(_END.format, reversed(self._open)))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Write a tag that is allowed."""
+        """Write an allowed tag."""
         if self._dropped:
             self._depth += tag == self._dropped
         elif tag == "style":
@@ -114,7 +114,10 @@ class _Reader(HTMLParser):
                 self._open.append(tag)
 
     def _close_before(self, tag: str) -> None:
-        """Close the elements that a page closes before a tag. End tags then close nothing outside of this output."""
+        """Close the elements that a browser closes before a tag.
+
+        Otherwise end tags could close elements outside the output.
+        """
         closed, within = _CLOSES.get(tag, (frozenset(), frozenset()))
         for one in reversed(self._open):
             if one in closed:
@@ -139,11 +142,11 @@ class _Reader(HTMLParser):
                     break
 
     def handle_data(self, data: str) -> None:
-        """Write text, escaped."""
+        """Write escaped text."""
         if self._style is not None:
             self._style.append(data)
         elif not self._dropped:
-            self._made.append(escaped(data))
+            self._made.append(Html.escape(data))
 
 
 _START: Final = Html("<{}{}>")
@@ -168,7 +171,7 @@ def _attribute(tag: str, name: str, value: str) -> Html:
 
 
 def _style_element(css: str, scope: str) -> Html:
-    """Return a style sheet whose rules hold within an output; empty if that cannot be made sure of."""
+    """Return a style sheet whose rules apply only within an output; empty if that is not certain."""
     css = _COMMENT.sub(" ", css)
     plain = _STRING.sub("", css)
     if "'" in plain or '"' in plain or _UNSAFE_CSS.search(re.sub("[{}]", "", css)):
@@ -183,9 +186,9 @@ def _style_element(css: str, scope: str) -> Html:
 
 
 def _readable(declarations: str) -> str:
-    """Return CSS declarations with a color for the text, black or white, if they only set a background color.
+    """Return CSS declarations. If they set only a background color, add black or white as the color of the text.
 
-    The theme's color for text fits the theme's background alone.
+    The theme's text color fits only the theme's background.
     """
     found = _BACKGROUND.search(declarations)
     if found is None or _COLOR.search(declarations):

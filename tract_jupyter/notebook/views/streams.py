@@ -1,4 +1,4 @@
-"""Text that a program prints, as a notebook shows it: lines that are written again, and colours of ANSI codes."""
+"""Printed text of a program, as in a notebook: overwritten lines, and colors of ANSI codes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.views.html import Html, HtmlPart
 
 MOST_TEXT: Final = 20_000
-"""The most visible characters of one stream: half from its beginning, half from its end."""
+"""The most visible characters of a stream: half from its start, half from its end."""
 _HALF: Final = MOST_TEXT // 2
 
 _MOVES = re.compile(r"((?<!\r)\r+\n|[\n\r\b]|\x1b\[\d{0,3}A)")
@@ -23,15 +23,15 @@ _COLORS: Final = (
     "#3e424d", "#e75c58", "#00a250", "#ddb62b", "#208ffb", "#d160c4", "#60c6c8", "#c5c1b4",
     "#282c36", "#b22b31", "#007427", "#b27d12", "#0065ca", "#a03196", "#258f8f", "#a1a6b2",
 )  # fmt: skip
-"""The 16 colours that Jupyter gives to ANSI codes."""
+"""Jupyter's 16 colors for ANSI codes."""
 _LEVELS: Final = (0, 95, 135, 175, 215, 255)  # of the 6 × 6 × 6 colours
 
 
 class PrintedText:
-    """Text of a stream. Carriage returns, backspaces and cursor-up codes write a line again, as in a terminal."""
+    """Text of a stream. Carriage returns, backspaces and cursor-up codes overwrite lines, as in a terminal."""
 
     def __init__(self) -> None:
-        self._lines: list[list[str]] = [[]]  # characters, because a text that is joined costs its whole line
+        self._lines: list[list[str]] = [[]]  # characters, because changing a string copies the whole line
         self._row = 0
         self._column = 0
         self._size = 1  # of all lines, each with its line break
@@ -50,7 +50,7 @@ class PrintedText:
         self._put(text[end:])
 
     def text(self) -> str:
-        """Return the text, with a note instead of the omitted characters."""
+        """Return the text, with a note in place of omitted characters."""
         text = self._joined()
         left_out = self._left_out
         if len(self._head) + len(text) <= MOST_TEXT and not left_out:
@@ -91,7 +91,7 @@ class PrintedText:
             self._shorten()
 
     def _shorten(self) -> None:
-        """Keep the beginning and the end."""
+        """Keep only the start and the end."""
         text = self._joined()
         if not self._head:
             self._head, text = text[:_HALF], text[_HALF:]
@@ -110,7 +110,7 @@ def without_codes(text: str) -> str:
 
 
 def ansi_html(text: str) -> Html:
-    """Return a text as HTML: its ANSI colours as styles, all else escaped."""
+    """Return a text as HTML: ANSI colors as styles, the rest escaped."""
     made: list[HtmlPart] = []
     style: dict[str, str] = {}
     pieces = _STYLES.split(_OTHER_CODES.sub("", text))
@@ -133,7 +133,6 @@ _ENDS: Final = {22: "weight", 23: "slant", 24: "line", 39: "color", 49: "backgro
 
 
 def _apply(codes: str, style: dict[str, str]) -> None:
-    """Apply the codes of one sequence to a style."""
     numbers = deque(int(one or 0) for one in codes.split(";") if len(one) < 4)  # noqa: PLR2004 # none is longer
     while numbers:
         code = numbers.popleft()
@@ -156,7 +155,7 @@ def _apply(codes: str, style: dict[str, str]) -> None:
 
 
 def _long_color(numbers: deque[int]) -> str:
-    """Take a colour of 256, or of three bytes, from the front of some codes; empty if there is none."""
+    """Take one of 256 colors or an RGB color from the codes; empty if there is none."""
     kind = numbers.popleft() if numbers else 0
     if kind == 2 and len(numbers) >= 3:  # noqa: PLR2004 # as ANSI has it
         red, green, blue = (min(numbers.popleft(), 255) for _ in range(3))

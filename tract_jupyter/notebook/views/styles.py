@@ -1,7 +1,7 @@
-"""Outputs that stand alone: HTML with those rules of our style sheets that it needs.
+"""Self-contained outputs: HTML with the rules of our style sheets that it needs.
 
-A saved notebook keeps the styles with each output, so an output carries a few kilobytes of them and not all. Our style
-sheets are flat: rules, and rules within `@media` or `@container`.
+A saved notebook keeps the styles with each output, so an output includes a few kilobytes of rules instead of all. Our
+style sheets are flat: rules, and rules within `@media` or `@container`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.views.html import HtmlPart
 
 LOOK = "views/tract.css"
-"""The style sheet of all outputs: tokens, then parts that views are made of."""
+"""The style sheet of all outputs: tokens, then shared parts of views."""
 
 
 def styled(page: Html, *sheets: str) -> Html:
-    """Return HTML behind the rules that may apply to it.
+    """Return HTML with the rules that may apply to it.
 
     Args:
-        page: uses classes of `views/tract.css`.
+        page: HTML with classes of `views/tract.css`.
         sheets: more style sheets of this package, such as `views/runs.css`.
     """
     classes = frozenset(name for value in _CLASSES.findall(page) for name in value.split())
@@ -33,7 +33,7 @@ def styled(page: Html, *sheets: str) -> Html:
 
 
 def output_html(content: HtmlPart, *sheets: str) -> Html:
-    """Return an output that stands alone: content in a root of its own, behind the rules that may apply to it."""
+    """Return a self-contained output: content in a root element, with the rules that may apply to it."""
     return styled(root_html(content), *sheets)
 
 
@@ -50,11 +50,11 @@ _CLASS = re.compile(r"\.([\w-]+)")
 _TAG = re.compile(r"(?<![\w.#-])[a-z][\w-]*")
 _VARIABLE = re.compile(r"var\((--[\w-]+)")
 _ANIMATION = re.compile(r"animation:\s*([\w-]+)")
-_OUTSIDE = frozenset({"data-jp-theme-light", "open"})  # of the page around it, and what a person changes
+_OUTSIDE = frozenset({"data-jp-theme-light", "open"})  # set by the surrounding page or the user
 
 
 class _Rule(NamedTuple):
-    """A rule: its selectors, or an at-rule; and what stands in its braces."""
+    """A rule: its selectors or an at-rule, and the text in its braces."""
 
     head: str
     body: str
@@ -65,14 +65,14 @@ class _Rule(NamedTuple):
 
 
 class _Page(NamedTuple):
-    """The names of a part of a page that selectors may ask for."""
+    """The names in a page that selectors may use."""
 
     classes: frozenset[str]
     tags: frozenset[str]
     attributes: frozenset[str]
 
     def has(self, selector: str) -> bool:
-        """Return False if nothing here can be what the selector asks for."""
+        """Return False if the selector cannot match any element of the page."""
         rest = _NOT.sub("", selector)
         if not all(any(map(self.has, group.split(","))) for group in _ANY_OF.findall(rest)):
             return False
@@ -123,7 +123,7 @@ def _kept(rules: tuple[_Rule, ...], page: _Page) -> list[_Rule]:
 
 
 def _selectors(head: str) -> list[str]:
-    """Return the selectors of a rule; commas within parentheses are of one."""
+    """Return the selectors of a rule. Commas within parentheses do not separate them."""
     parts, depth = [""], 0
     for sign in head:
         depth += (sign == "(") - (sign == ")")
@@ -135,7 +135,7 @@ def _selectors(head: str) -> list[str]:
 
 
 def _with_used_variables(rules: list[_Rule]) -> list[_Rule]:
-    """Return the rules without variables that nothing here asks for."""
+    """Return the rules without unused variables."""
     split = [(rule.head, [one.strip() for one in rule.body.split(";") if one.strip()]) for rule in rules]
     values: dict[str, list[str]] = {}
     wanted = []

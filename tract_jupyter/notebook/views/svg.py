@@ -1,6 +1,6 @@
-"""Primitives of drawings: what histories, graphs of operations and time lines are made of, as SVG.
+"""SVG primitives of histories, graphs of operations and timelines.
 
-A drawing is a list to a screen reader, and what says nothing there is hidden from it.
+For screen readers, a drawing is a list, and decoration is hidden.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.views.html import Html, HtmlPart
 
 BASELINE = 4
-"""How far below the middle of a line its text stands, in pixels."""
+"""The distance from the middle of a line to its baseline in pixels."""
 
 
 def figure(drawing: Html, label: str, name: str | None = None, *, look: str = "") -> Html:
-    """Return a drawing in a region that scrolls; tests look for `name`."""
+    """Return a drawing in a region that scrolls. `name` is for tests."""
     return element(
         "div",
         drawing,
@@ -34,7 +34,10 @@ def figure(drawing: Html, label: str, name: str | None = None, *, look: str = ""
 
 
 def drawing(width: float, height: float, label: str, *content: HtmlPart, least: float = 0) -> Html:
-    """Return a drawing with a name for screen readers; narrower than `least` pixels it is scrolled, not scaled."""
+    """Return a drawing with a name for screen readers.
+
+    Below a width of `least` pixels, it scrolls instead of shrinking.
+    """
     return element(
         "svg",
         content,
@@ -49,12 +52,12 @@ def drawing(width: float, height: float, label: str, *content: HtmlPart, least: 
 
 
 def item(*content: HtmlPart, spoken: str, hover: str, look: str = "") -> Html:
-    """Return a group that is an item of the list: a sentence for screen readers, a text on hovering."""
+    """Return a group that is an item of the list: a sentence for screen readers, and a tooltip."""
     return element("g", element("title", hover), content, role="listitem", class_=look, aria_label=spoken)
 
 
 def unspoken(*content: HtmlPart, look: str = "") -> Html:
-    """Return a group that screen readers leave out."""
+    """Return a group that is hidden from screen readers."""
     return element("g", content, aria_hidden="true", class_=look)
 
 
@@ -75,7 +78,7 @@ def circle(x: float, y: float, radius: float, look: str = "") -> Html:
 
 
 def path(commands: str, look: str = "") -> Html:
-    """Return a path of SVG's own commands."""
+    """Return a path of SVG commands."""
     return element("path", class_=look, d=commands)
 
 
@@ -85,13 +88,13 @@ def arrow_head(x: float, y: float, look: str = "") -> Html:
 
 
 def flowing(x: float, y: float, to_x: float, to_y: float, look: str = "") -> Html:
-    """Return a line from left to right that leaves and arrives level."""
+    """Return a curve from left to right with level ends."""
     bend = max(abs(to_x - x) / 2, 20)
     return path(f"M{x:g} {y:g}C{x + bend:g} {y:g} {to_x - bend:g} {to_y:g} {to_x:g} {to_y:g}", look)
 
 
 def short(name: str, limit: int) -> str:
-    """Return the beginning of a name, of at most so many columns of a font of fixed width."""
+    """Return the start of a name, of at most `limit` columns in a monospaced font."""
     name = " ".join(printable(name).split())
     if text_width(name) <= limit:
         return name
@@ -101,7 +104,7 @@ def short(name: str, limit: int) -> str:
 
 
 def ticks(seconds: float, about: int) -> Iterator[float]:
-    """Yield round times from 0 on, about so many."""
+    """Yield about `about` round times from 0 on."""
     if seconds <= 0:
         yield 0.0
         return
@@ -115,5 +118,5 @@ def ticks(seconds: float, about: int) -> Iterator[float]:
 
 
 def tick_text(moment: float, seconds: float) -> str:
-    """Return what stands at a tick of a scale of so many seconds."""
+    """Return the label of a tick on a scale of `seconds`."""
     return "0" if not moment else f"{moment:.3g} s" if seconds >= 1 else f"{moment * 1000:.3g} ms"

@@ -1,4 +1,4 @@
-"""The tools by where they come from, one line each, which unfolds to the signature and what it is for."""
+"""The tools by their origin, one line each, which unfolds to the signature and the description."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _GROUPS = {"tract": "Built in", "operation": "Operations", "user": "Yours"}
 
 @dataclass(frozen=True)
 class ToolRow:
-    """A tool in words.
+    """The texts of a tool.
 
     Attributes:
-        call: how it is called from Python, without arguments: `tools.log`.
-        signature: its arguments in parentheses, with what it returns.
-        group: where it comes from.
-        description: for models and for help; several lines.
-        is_read_only: it changes nothing.
-        is_locked: it cannot be called now.
+        call: the Python name, without arguments: `tools.log`.
+        signature: the arguments in parentheses, with the result type.
+        group: the origin.
+        description: the description for models and for help; several lines.
+        is_read_only: the tool changes nothing.
+        is_locked: the tool cannot be called now.
     """
 
     call: str
@@ -47,7 +47,7 @@ class ToolRow:
 
     @classmethod
     def of(cls, tool: ToolDefinition, prefix: str, locks: Collection[str]) -> ToolRow:
-        """Put a tool into words; `prefix` is the name that stands for all tools."""
+        """Return the row of a tool. `prefix` is the name of all tools in the namespace."""
         group = f"{prefix}.{tool.namespace}" if tool.namespace else _GROUPS[tool.owner.partition(":")[0]]
         space = f"{prefix}.{tool.namespace}" if tool.namespace else prefix
         return cls(
@@ -66,18 +66,18 @@ class ToolRow:
 
     @property
     def effect(self) -> str:
-        """What it does to the context or the world, in a word or two."""
+        """The effect on the context or the outside, in a word or two."""
         return ("reads" if self.is_read_only else "writes") + (", locked" if self.is_locked else "")
 
     def has(self, words: Iterable[str]) -> bool:
-        """Return True if each word is in its name, its description or where it comes from, in any case."""
+        """Return True if each word is in the name, the description or the origin, in any case."""
         text = f"{self.call} {self.description} {self.group} {self.effect}".casefold()
         return all(word.casefold() in text for word in words)
 
 
 @dataclass(frozen=True)
 class ToolsView(View):
-    """Tools, shown; only those that have all `words`, if there are any."""
+    """Tools; only those with all `words`, if there are any."""
 
     tools: Sequence[ToolRow]
     prefix: str = "tools"
@@ -87,7 +87,7 @@ class ToolsView(View):
     def of(
         cls, executor: ToolExecutor, prefix: str = "tools", words: Iterable[str] = (), namespace: str = ""
     ) -> ToolsView:
-        """Return the view of an executor's tools, or of those of one namespace."""
+        """Return the view of an executor's tools, or of one namespace."""
         listed = [
             ToolRow.of(tool, prefix, executor.locks)
             for tool in executor.tools().values()
@@ -98,7 +98,7 @@ class ToolsView(View):
 
     @property
     def groups(self) -> dict[str, list[ToolRow]]:
-        """The tools by where they come from: namespaces, operations and the user's own before what is built in."""
+        """The tools by origin: namespaces, operations and the user's tools before built-in ones."""
         found: dict[str, list[ToolRow]] = {}
         for tool in sorted(self.tools, key=lambda tool: (tool.group == _GROUPS["tract"], tool.group)):
             found.setdefault(tool.group, []).append(tool)
@@ -106,13 +106,13 @@ class ToolsView(View):
 
     @property
     def headline(self) -> str:
-        """How many there are, and how to find one."""
+        """The number of tools, and how to find one."""
         if not self.words:
             return f"{counted(len(self.tools), 'tool')}; %tract tools WORD finds those about something"
         return f"{counted(len(self.tools), 'tool')} about {' '.join(self.words)}"
 
     def to_html(self) -> str:
-        """Return a part of a page that stands alone, everything escaped."""
+        """Return the tools as self-contained HTML."""
         is_short = len(self.tools) <= _OPEN
         drawn = [_group_html(group, tools, is_open=is_short) for group, tools in self.groups.items()]
         title = element("p", element("b", "Tools"), " ", element("small", self.headline))
@@ -120,7 +120,7 @@ class ToolsView(View):
         return styled(rows.page(title, tools, label="Tools", name="tract-tools"))
 
     def to_text(self) -> str:
-        """Return a line for each tool, with its signature."""
+        """Return a line for each tool with its signature."""
         lines = [f"Tools: {self.headline}"]
         for group, tools in self.groups.items():
             lines.append(f"{group}")

@@ -1,4 +1,4 @@
-"""Values of the package as tables: the fields of one, a list of several, and the methods of a part of a tract."""
+"""Values of the package as tables: the fields of a value, a list of values, and the methods of a part of a tract."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS: Final = 50
 _MOST_COLUMNS, _FEW = 6, 3
-_WIDE, _NARROW = 200, 60  # characters of a cell in a table of fields, and in one of several values
+_WIDE, _NARROW = 200, 60  # the widths of cells in a table of fields, and in a list of values
 _HASH: Final = re.compile(r"[0-9a-f]{32,64}")
 _SHORT_HASH: Final = 8
 _CONTENTS: Final = frozenset({"ChatResponse", "ToolResult"})
@@ -25,7 +25,7 @@ _UNSAID: Final = frozenset({"tract_id", "token_counter"})  # the same in each ro
 
 
 def value_view(value: object) -> GridView:
-    """Return a value as its sentence if it has one, or else as a table of its fields."""
+    """Return a value as its sentence if it has one, else as a table of its fields."""
     if _has_sentence(value):
         told = str(value)
         heads = [getattr(value, name, None) for name in ("old_head", "new_head")]
@@ -48,7 +48,7 @@ def list_view(values: Sequence[Any]) -> GridView:
 
 
 def part_view(part: object) -> GridView:
-    """Return a part of a tract: its purpose, its state if it tells it, and its methods."""
+    """Return a part of a tract: its purpose, its state if it has a text, and its methods."""
     kind = type(part)
     purpose = (getdoc(kind) or "").partition("\n")[0]
     state = repr(part).strip("<>") if kind.__repr__ is not object.__repr__ else ""
@@ -66,12 +66,12 @@ def part_view(part: object) -> GridView:
 
 
 def is_shown(value: object) -> bool:
-    """Return True for a value with fields that a class of this package declares."""
+    """Return True for a value with fields whose class belongs to this package."""
     return type(value).__module__.startswith("tract_jupyter.") and _field_names(type(value)) is not None
 
 
 def _grid(values: Sequence[Any], title: str = "") -> Grid:
-    """Return a table with the fields in which at least one value has something to say."""
+    """Return a table of the fields that are not empty in all values."""
     rows = [{name: _cell(part, _NARROW) for name, part in _fields(value).items()} for value in values]
     names = [name for name in rows[0] if name not in _UNSAID and any(row.get(name) for row in rows)][
         :_MOST_COLUMNS
@@ -88,7 +88,7 @@ def _fields(value: Any) -> Mapping[str, Any]:
 
 
 def _field_names(kind: type) -> Sequence[str] | None:
-    """Return the names of the fields of a dataclass, a named tuple or a pydantic model; None for any other class."""
+    """Return the fields of a dataclass, a named tuple or a pydantic model; None for any other class."""
     if is_dataclass(kind):
         return [field.name for field in fields(kind)]
     names = getattr(kind, "_fields", None) if issubclass(kind, tuple) else getattr(kind, "model_fields", None)
@@ -104,7 +104,7 @@ def _is_number(value: object) -> bool:
 
 
 def _cell(value: Any, limit: int) -> str:
-    """Return a value as the text of a cell; empty for nothing."""
+    """Return a value as the text of a cell; empty for no value."""
     if value is None or (isinstance(value, str | list | tuple | dict | set | frozenset) and not value):
         return ""
     written = next((write for kind, write in _WRITTEN.items() if isinstance(value, kind)), None)
@@ -135,7 +135,7 @@ _WRITTEN: Final[Mapping[type, Callable[[Any], str]]] = {
 
 
 def _has_sentence(value: object) -> bool:
-    """Return True if the text of a value says what it is; the text of a reply or of an output is its content."""
+    """Return True if the text of a value describes it. The text of a reply or an output is its content instead."""
     kind = type(value)
     own = next(base for base in kind.__mro__ if "__str__" in vars(base))
     return own.__module__.startswith("tract_jupyter.") and kind.__name__ not in _CONTENTS
