@@ -6,16 +6,20 @@ import asyncio
 import contextvars
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
 from tests.review.fakes import FakeChannel, click
 from tests.review.scripted import ScriptedClient, call, reply, said
+from tests.storage.stopped import can_be_stopped
 from tract_jupyter import Tract
 from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.exceptions import LLMRequestError
 from tract_jupyter.llm import ModelCall
+from tract_jupyter.loop import Lease
 from tract_jupyter.models import Allowance
+from tract_jupyter.storage import Database, RunLeaseRows
 from tract_jupyter.toolkit import Permission
 
 LOOK = call("look", {"city": "Rome"}, "c1")
@@ -253,3 +257,8 @@ def test_a_script_is_ended_and_what_it_asked_is_withdrawn(tract, backend, code, 
     assert told in said(tract)[-1][1]
     assert not tract.review.inbox()
     assert tract.chat(None, tools="full").text == "Well."
+
+
+def test_code_within_a_lease_can_be_stopped(tmp_path):
+    with closing(Database(str(tmp_path / "store.db"))) as database:
+        assert can_be_stopped(Lease(database, RunLeaseRows("t"), "run"))
