@@ -131,7 +131,7 @@ def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
         SQLITE,
         location,
         # the file may turn out not to be ours: nothing here writes to it
-        setup=("PRAGMA foreign_keys=ON", "PRAGMA synchronous=NORMAL"),
+        setup=("PRAGMA foreign_keys=ON", "PRAGMA synchronous=NORMAL", "PRAGMA wal_autocheckpoint=4000"),
         begin_read="BEGIN",
         begin_write="BEGIN IMMEDIATE",
         run=sqlite3.Connection.execute,
