@@ -66,7 +66,7 @@ def test_a_cell_takes_its_reason_below(shell, model):
 
 def test_without_a_model_it_says_how_to_choose_one(shell):
     shell.namespace["tract"].user("Hello")
-    assert "no model can be asked to look after the context" in shell.run("%tract_orchestrate").error
+    assert "the orchestrator has no model" in shell.run("%tract_orchestrate").error
 
 
 def test_another_model_may_be_asked_also_where_none_is_configured(shell, model):

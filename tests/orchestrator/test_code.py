@@ -81,7 +81,7 @@ def test_at_the_level_manual_no_script_runs(full, orchestrator):
     result = made.run(autonomy="manual")
     assert [one.name for one in result.told] == ["notebook_execute"]
     assert (result.note, skipped(full)) == (
-        "nothing was changed; 1 proposal told, and not done, as autonomy is manual", 0
+        "nothing was changed; 1 proposal reported but not executed, because autonomy is manual", 0
     )  # fmt: skip
 
 

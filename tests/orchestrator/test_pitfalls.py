@@ -62,7 +62,7 @@ def test_it_runs_once_at_a_time(full, orchestrator):
     def orchestrate_more() -> str:
         """Start it again."""
         for one in (made, Orchestrator(full)):
-            with pytest.raises(OrchestratorError, match="runs already") as caught:
+            with pytest.raises(OrchestratorError, match="is already running") as caught:
                 one.run()
             told_errors.append(str(caught.value))
         return "tried"
@@ -121,7 +121,7 @@ def test_a_trigger_starts_no_second_run_while_one_waits_for_a_person(full, trigg
     (skipped, *_) = full.policies.log()
     assert skipped.data["error"] == (
         "run-1 of the orchestrator waits for your decision: '%tract inbox' shows it, and "
-        "'%tract_orchestrate --resume' goes on then"
+        "'%tract_orchestrate --resume' continues it afterwards"
     )
     assert len(full.review.inbox()) == 1
     commits(full, 2)
@@ -150,7 +150,7 @@ def test_nor_while_another_process_is_at_one(own_store):
 
         Orchestrator(t, llm_callable=ScriptedClient(thinks(None, call("have_it_commit")), "Done.")).run()
         assert journal(other) == ["skipped"]
-        assert other.policies.log()[0].data["error"] == "run-1 of the orchestrator is under way"
+        assert other.policies.log()[0].data["error"] == "run-1 of the orchestrator is running"
         assert t.orchestrator.runs() == ["run-1"]
 
 

@@ -67,9 +67,9 @@ def test_asking_at_the_terminal(proposal, typed, capsys):
     response = cli_prompt(proposal)
     assert (response.decision, response.modified_action.arguments) == ("modified", {"content": "longer"})
     out = capsys.readouterr().out
-    assert "That is no JSON" in out
-    assert "are a JSON object" in out
+    assert "Invalid JSON" in out
+    assert "must be a JSON object" in out
     typed("2", "1")
     assert cli_prompt(proposal).modified_action.name == "annotate"
     typed()
-    assert cli_prompt(proposal).reason == "nobody answered at the terminal"
+    assert cli_prompt(proposal).reason == "no answer at the terminal"

@@ -217,7 +217,7 @@ def test_manual_it_is_told_and_not_done(full, orchestrator):
     result = made.run(autonomy="manual")
     assert (full.head, result.autonomy, result.is_healthy) == (before, "manual", False)
     assert [(one.name, one.arguments) for one in result.told] == [("compress", {"content": SUMMARY})]
-    assert "1 proposal told, and not done" in result.note
+    assert "1 proposal reported but not executed" in result.note
     assert told(made)[0].startswith("told, not done: autonomy is manual")
     assert full.review.inbox() == []
     assert [step.decision for step in result.steps] == ["told", ""]
@@ -386,10 +386,10 @@ def test_settings_that_cannot_be_used_are_one_sentence(settings, told):
 
 def test_other_wrong_arguments_are_told(full, orchestrator):
     for wrong, told_of in (({"config": 3}, "an OrchestratorConfig"), ({"llm_callable": 3}, "llm_callable"),
-                           ({"assess": 3}, "assess"), ({"act": 3}, "act"), ({"by": 3}, "by is a Tract")):  # fmt: skip
+                           ({"assess": 3}, "assess"), ({"act": 3}, "act"), ({"by": 3}, "by must be a Tract")):  # fmt: skip
         with pytest.raises(OrchestratorError, match=told_of):
             Orchestrator(full, **wrong)
-    with pytest.raises(OrchestratorError, match="tract is a Tract, not 'full'"):
+    with pytest.raises(OrchestratorError, match="tract must be a Tract, not 'full'"):
         Orchestrator("full")
     made = orchestrator("Fine.")
     for reason, autonomy in ((3, None), ("", "total")):
@@ -407,13 +407,13 @@ def test_other_wrong_arguments_are_told(full, orchestrator):
 
 def test_what_a_function_returns_is_checked(full, orchestrator):
     made = orchestrator(thinks(None, compress()), on_proposal=lambda p: "yes")
-    with pytest.raises(OrchestratorError, match="on_proposal returns a ProposalResponse"):
+    with pytest.raises(OrchestratorError, match="on_proposal must return a ProposalResponse"):
         made.run()
     with pytest.raises(OrchestratorError, match="approved, rejected, modified, not 'yes'"):
         ProposalResponse("yes")
-    with pytest.raises(OrchestratorError, match="has the call that is made instead"):
+    with pytest.raises(OrchestratorError, match="needs the replacement call"):
         ProposalResponse("modified")
-    with pytest.raises(OrchestratorError, match="assess returns what the model is told"):
+    with pytest.raises(OrchestratorError, match="assess must return a text for the model"):
         orchestrator("x", assess=lambda a: None).run()
 
 

@@ -1,13 +1,12 @@
-"""Orchestrators: a model looks after a context; policies decide when, an orchestrator decides how.
+"""Orchestrators: a model that maintains a context. Policies decide when it runs; the orchestrator decides how.
 
-* `orchestrator`: a run: it chats in a tract of its own, with the tools of the tract that it looks after. `own`:
-  `Tract.orchestrator`, whose settings are saved.
-* `config`: the settings. `assessment`: what the model is told about the context. `toolset`: the tools as it has them.
-* `proposals`: calls that are decided about by a person's function. `steps`: what came of each call, and when a run ends
-  since nothing changes. `result`: what came of a run.
+* `orchestrator`: runs the orchestrator. Each run is a conversation in a separate tract, with the tools of the
+  maintained context. `own`: `Tract.orchestrator`, whose settings are saved.
+* `config`: the settings. `assessment`: the description of the context for the model. `toolset`: the model's tools.
+* `proposals`: decisions by a user's function. `steps`: the result of each call, and the end of a run that changes
+  nothing. `result`: the result of a run.
 
-The loop, the gate and the executor are those that everybody uses. Knows `policy`, `loop`, `toolkit`, `review`, `llm`
-and `prompts`.
+Orchestrators use the normal loop, gate and executor. Knows `policy`, `loop`, `toolkit`, `review`, `llm` and `prompts`.
 """
 
 from __future__ import annotations

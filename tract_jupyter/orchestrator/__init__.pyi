@@ -12,4 +12,4 @@ from .proposals import reject_all as reject_all
 from .result import OrchestratorResult as OrchestratorResult
 from .result import OrchestratorState as OrchestratorState
 from .result import StepResult as StepResult
-from .toolset import parted as parted
+from .toolset import split_arguments as split_arguments

@@ -1,7 +1,7 @@
-"""What an orchestrator's model is told about the context that it looks after: where it stands, and no contents.
+"""The description of a context for an orchestrator's model: its size and state, without contents.
 
-Nothing here is a score. Tokens are counted; the rest is for the model to judge. The text does not grow with the
-context: contents are read with tools.
+It has no score. It counts tokens, and the model judges the rest. Its size does not depend on the context's size. The
+model reads contents with tools.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _LONGEST_TASK: Final = 4_000
 
 @dataclass(frozen=True)
 class Assessment:
-    """Where a context stands, for an orchestrator's model.
+    """The state of a context, for an orchestrator's model.
 
     Attributes:
-        tract_id: of the context.
-        status: its size and place.
-        commits: the newest ones, newest first.
-        branches: their names; the current one is in `status`.
-        cost: what requests of this session have cost, in words; and the budget, if there is one.
-        reason: why the orchestrator was started, as a policy or a person said.
-        task: what the context is for, as a person said.
-        autonomy: the level that counts.
+        tract_id: the id of the context.
+        status: its size and position.
+        commits: its newest commits, newest first.
+        branches: the names of its branches. `status` has the current one.
+        cost: the cost of this session's requests, in words, with the budget if there is one.
+        reason: the reason of the run, from a policy or the user.
+        task: the purpose of the context, in the user's words.
+        autonomy: the effective level.
     """
 
     tract_id: str
@@ -50,15 +50,15 @@ class Assessment:
     def of(
         cls, tract: Any, reason: str, task: str, autonomy: AutonomyLevel, recent: int, cassette: Any
     ) -> Assessment:
-        """Look at a tract.
+        """Assess a tract.
 
         Args:
             tract: the tract.
-            reason: see `Assessment`, like the next two.
-            task: see there.
-            autonomy: see there.
-            recent: how many of the newest commits.
-            cassette: of that tract. A replay costs nothing, and gives the costs of the recording.
+            reason: see `Assessment`.
+            task: see `Assessment`.
+            autonomy: see `Assessment`.
+            recent: the number of newest commits.
+            cassette: the tract's cassette. A replay has no cost, so it uses the recorded cost.
 
         Raises:
             StoreError: the store cannot be read.
@@ -93,12 +93,12 @@ class Assessment:
         if self.reason:
             lines += ["", f"You were called because: {self.reason[:_LONGEST_REASON]}"]
         if self.task:
-            lines += ["", f"What the context is for: {self.task[:_LONGEST_TASK]}"]
+            lines += ["", f"Purpose of the context: {self.task[:_LONGEST_TASK]}"]
         return "\n".join(lines)
 
     @property
     def pressure(self) -> str:
-        """How many tokens there are, of how many."""
+        """The number of tokens, and the limit."""
         tokens, most = self.status.token_count, self.status.max_tokens
         if most is None:
             return f"{tokens:,}; no budget is set"
@@ -106,12 +106,12 @@ class Assessment:
 
     @property
     def summary(self) -> str:
-        """Where the context stands, in a line."""
+        """The state of the context, in a line."""
         return f"tokens: {self.pressure}; {self.status.message_count:,} messages on {self.status.branch}"
 
     @property
     def recent(self) -> str:
-        """The newest commits, a line for each."""
+        """The newest commits, one per line."""
         return "\n".join(
             f"- {one.commit_hash[:8]} {one.operation.value} {one.content_type}, {one.token_count:,} tokens, "
             f"{one.priority.value}: {one_line(one.message, _LONGEST_MESSAGE)!r}"
@@ -119,7 +119,7 @@ class Assessment:
         )
 
     def filled(self, template: str) -> str:
-        """Return a text with what it names in braces."""
+        """Return a template with its names in braces replaced by their values."""
         most = self.status.max_tokens
         return filled(template, {
             "token_count": f"{self.status.token_count}",
@@ -138,7 +138,7 @@ def _costs(tract: Any) -> str:
 
 
 def state_of(tract: Any) -> list[Any]:
-    """Return what makes a context another one than it was: what is sent of it, its branches, tags and tools."""
+    """Return the parts of a context whose change is a change of the context: messages, branches, tags and tools."""
     context = tract.compile()
     return [
         tract.current_branch,

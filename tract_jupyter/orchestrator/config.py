@@ -1,4 +1,4 @@
-"""How an orchestrator works, as a person says it; and how that is kept with the tract."""
+"""The settings of an orchestrator, and their storage in the tract."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _SETTINGS: Final = "orchestrator"
 _NOT_SAVED: Final = ("on_proposal", "on_step")
 NOT_OWN: Final = (
-    "the stored settings of the orchestrator are not yours: somebody else saved them, or they were changed. They are "
-    "not used; assign tract.orchestrator.config to save your own"
+    "the stored settings of the orchestrator are not yours (another user saved or changed them), so they are not used; "
+    "assign tract.orchestrator.config to save your own"
 )
 
 
@@ -30,21 +30,21 @@ class OrchestratorConfig:
     """The settings of an orchestrator.
 
     Attributes:
-        autonomy_ceiling: the level that it acts at, at most; `t.autonomy.ceiling` counts where that is lower.
-        max_steps: how many tool calls a run makes at most, those that only read included.
-        profile: which tools it has, in which words: `self`, `supervisor`, `full`, `code`, or a `ToolProfile`.
-        system_prompt: what its model is told about its task, instead of the usual words. Names in braces are replaced:
-            `{token_count}`, `{max_tokens}`, `{pct}`, `{commit_count}`, `{branch_name}`, `{recent_summary}` and
-            `{task_context}`.
-        task_context: what the context is for, in your words.
-        triggers: when a policy starts it: each `Trigger` does. It acts at `autonomy_ceiling` then, or below.
-        model: another model than the one for `orchestrate`: one of `t.models`, `PROVIDER/NAME`, or a name that the
-            same client knows.
-        temperature: from 0 on; None where the model takes none.
-        on_proposal: is asked about each call that a person would be asked about, instead of the person.
-        on_step: is given each call with what came of it.
-        recent_commits: how many of the newest commits it is told about, from 0 to 50.
-        limits: what a run may take besides: tokens, money, seconds.
+        autonomy_ceiling: the maximum autonomy level. A lower `t.autonomy.ceiling` takes precedence.
+        max_steps: the maximum number of tool calls of a run, including calls that only read.
+        profile: the tools and their descriptions: `self`, `supervisor`, `full`, `code`, or a `ToolProfile`.
+        system_prompt: the model's instructions, instead of the default. Names in braces are replaced: `{token_count}`,
+            `{max_tokens}`, `{pct}`, `{commit_count}`, `{branch_name}`, `{recent_summary}` and `{task_context}`.
+        task_context: the purpose of the context, in your words.
+        triggers: the conditions that start a run by a policy. Each `Trigger` is enough alone. Such a run acts at
+            `autonomy_ceiling` or below.
+        model: the model, instead of the one for `orchestrate`: a name from `t.models`, `PROVIDER/NAME`, or another
+            model name of the same client.
+        temperature: 0 or more; None for models without a temperature.
+        on_proposal: a function that decides about calls instead of the user.
+        on_step: a function that receives each call with its result.
+        recent_commits: the number of newest commits in the assessment, from 0 to 50.
+        limits: further limits of a run: tokens, money, seconds.
     """
 
     autonomy_ceiling: AutonomyLevel = AutonomyLevel.COLLABORATIVE
@@ -61,15 +61,15 @@ class OrchestratorConfig:
     limits: Allowance | None = None
 
     def __post_init__(self) -> None:
-        """Check what a person wrote; see `check`."""
+        """Check the values; see `check`."""
         self.check()
 
     def check(self) -> None:
-        """Check the settings, which may have been changed since.
+        """Check the settings. They may have changed since the last check.
 
         Raises:
-            OrchestratorError: one of them cannot be used.
-            ContentError: there is no such level of autonomy, or no such profile.
+            OrchestratorError: invalid settings.
+            ContentError: unknown autonomy level or profile.
         """
         from tract_jupyter.llm import settings_of
         from tract_jupyter.toolkit import profile_of
@@ -83,29 +83,29 @@ class OrchestratorConfig:
             raise OrchestratorError(str(error)) from None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is saved of it, as JSON data: all but the functions.
+        """Return the settings as JSON data, without the functions.
 
         Raises:
-            OrchestratorError: the profile is one of your own, which cannot be saved.
+            OrchestratorError: the profile is not built in, so it cannot be saved.
         """
         if not isinstance(self.profile, str):
             raise OrchestratorError(
-                f"the profile {brief_repr(self.profile.name)} is one of your own and cannot be saved; give the "
-                "settings to Orchestrator(t, config), or name a built-in profile"
+                f"the profile {brief_repr(self.profile.name)} is not built in, so it cannot be saved; pass "
+                "the settings to Orchestrator(t, config), or name a built-in profile"
             )
-        kept = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _NOT_SAVED}
-        kept["autonomy_ceiling"] = self.autonomy_ceiling.value
-        kept["triggers"] = [one.to_dict() for one in self.triggers]
+        data = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in _NOT_SAVED}
+        data["autonomy_ceiling"] = self.autonomy_ceiling.value
+        data["triggers"] = [item.to_dict() for item in self.triggers]
         if self.limits is not None:
-            kept["limits"] = self.limits.to_dict()
-        return kept
+            data["limits"] = self.limits.to_dict()
+        return data
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> OrchestratorConfig:
-        """Read what `to_dict` gave.
+        """Create the settings from the result of `to_dict`.
 
         Raises:
-            OrchestratorError: it is something else.
+            OrchestratorError: invalid data.
         """
         values = {**data, "on_proposal": None, "on_step": None}
         try:
@@ -120,20 +120,20 @@ class OrchestratorConfig:
 
     @property
     def unsaved(self) -> tuple[str, ...]:
-        """The settings that are not saved with the tract, and count in this process alone."""
+        """The names of the set functions. They are not saved, and only this process uses them."""
         return tuple(name for name in _NOT_SAVED if getattr(self, name) is not None)
 
 
 def checked_config(config: object) -> OrchestratorConfig:
-    """Return settings that can be used.
+    """Return the settings after a check.
 
     Raises:
-        OrchestratorError: they are no `OrchestratorConfig`, or one of them cannot be used.
-        ContentError: there is no such level of autonomy, or no such profile.
+        OrchestratorError: not an `OrchestratorConfig`, or invalid settings.
+        ContentError: unknown autonomy level or profile.
     """
     if not isinstance(config, OrchestratorConfig):
         raise OrchestratorError(
-            f"the settings are an OrchestratorConfig, such as OrchestratorConfig(max_steps=5), not {brief_repr(config)}"
+            f"config must be an OrchestratorConfig, such as OrchestratorConfig(max_steps=5), not {brief_repr(config)}"
         )
     config.check()
     return config
@@ -143,7 +143,7 @@ def save_config(settings: Settings, config: OrchestratorConfig) -> None:
     """Sign and store the settings of a tract's orchestrator.
 
     Raises:
-        TractError: one of them cannot be used or saved, or they cannot be stored.
+        TractError: invalid settings, or they cannot be stored.
     """
     data = checked_config(config).to_dict()
     about = {
@@ -155,18 +155,18 @@ def save_config(settings: Settings, config: OrchestratorConfig) -> None:
 
 
 def stored_config(settings: Settings) -> tuple[OrchestratorConfig, str]:
-    """Return the stored settings, and why they are not used: then they are the usual ones.
+    """Return the stored settings and an empty string. If they cannot be used, return the defaults and the reason.
 
     Raises:
         StoreError: the store cannot be read.
         TrustError: the signing secret cannot be read.
     """
-    stored = settings.find(_SETTINGS)
-    if stored is None:
+    saved = settings.find(_SETTINGS)
+    if saved is None:
         return OrchestratorConfig(), ""
-    if not stored.is_own:
+    if not saved.is_own:
         return OrchestratorConfig(), NOT_OWN
     try:
-        return OrchestratorConfig.from_dict(stored.values), ""
+        return OrchestratorConfig.from_dict(saved.values), ""
     except (OrchestratorError, ContentError) as error:
         return OrchestratorConfig(), str(error)

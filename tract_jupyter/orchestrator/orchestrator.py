@@ -1,8 +1,8 @@
-"""`Orchestrator`: a model that looks after a context, under a ceiling of autonomy.
+"""`Orchestrator`: a model that maintains a context, up to a maximum level of autonomy.
 
-It chats in a tract of its own, which lies beside the one that it looks after; each run has a branch there that begins
-empty. The one tool loop carries the chat out, with the tools of the tract that is looked after: its executor, its
-permissions, its gate. So a run is stored step by step, and can be gone on with after its process has ended.
+Its conversation is in a separate tract next to the maintained one. Each run has a branch there, which starts empty.
+The normal tool loop executes the calls with the tools of the maintained tract: its executor, permissions and gate.
+Each step of a run is stored, so another process can resume it.
 """
 
 from __future__ import annotations
@@ -44,33 +44,34 @@ if TYPE_CHECKING:
 ACTOR: Final = "orchestrator"
 _RUN: Final = "run-"
 _ABOUT: Final = "orchestrator_run"
-"""The key of the metadata of a run's first message: what it was run for."""
-_REQUESTS_BESIDE: Final = 3
-"""Requests of a run beside those that make a call: the last reply, and some whose calls were turned down."""
+"""Metadata key of a run's first message: the description of the run."""
+_EXTRA_REQUESTS: Final = 3
+"""Extra requests of a run: for the last reply, and for replies whose calls were refused."""
 _ID_LENGTH: Final = 27
-_under_way: ContextVar[frozenset[str]] = ContextVar(
+_active_contexts: ContextVar[frozenset[str]] = ContextVar(
     "tract_orchestrating", default=frozenset()
-)  # never written to
+)  # the default is never modified
 
 
 class Orchestrator:
-    """An agent that looks after a context.
+    """An agent that maintains a context.
 
-    Each step of a run can be replaced: `assess` says where the context stands, `llm_callable` chooses in the place of
-    the model, `config.on_proposal` decides in the place of the person, `act` makes a call in the place of the executor.
+    You can replace each stage of a run: `assess` describes the context, `llm_callable` replaces the model,
+    `config.on_proposal` decides instead of the user, and `act` replaces the execution of a call.
 
     Args:
-        tract: the context that it looks after.
-        config: how it works; the usual settings if left out.
-        llm_callable: is asked in the place of the model for `orchestrate`: a client, or a function `f(messages,
-            tools, ...)` that returns a text or a response in OpenAI's shape.
-        assess: a function that is given the `Assessment`, and returns what the model is told of it.
-        act: a function in the place of making a call: `act(call, make)`, where `make()` makes it; see `ToolLoop`.
-        by: the tract of a supervisor, whose models are asked and beside which the conversation is kept; that of the
-            context if left out.
+        tract: the maintained context.
+        config: the settings; defaults if omitted.
+        llm_callable: replaces the model for `orchestrate`: a client, or a function `f(messages, tools, ...)` that
+            returns a text or a response in OpenAI's format.
+        assess: a function that gets the `Assessment` and returns its text for the model.
+        act: a function that replaces the execution of a call: `act(call, make)`. `make()` runs the call; see
+            `ToolLoop`.
+        by: the tract of a supervisor. It provides the models, and its store has the conversation. By default, the
+            maintained context.
 
     Raises:
-        OrchestratorError: the settings, or one of the functions, cannot be used.
+        OrchestratorError: invalid settings or functions.
     """
 
     def __init__(
@@ -84,18 +85,18 @@ class Orchestrator:
         by: Any = None,
     ) -> None:
         self._config = OrchestratorConfig() if config is None else checked_config(config)
-        for name, given in (("tract", tract), ("by", tract if by is None else by)):
-            if not callable(getattr(given, "beside", None)):
-                raise OrchestratorError(f"{name} is a Tract, not {brief_repr(given)}")
-        for name, given in (("assess", assess), ("act", act)):
-            if not (given is None or callable(given)):
-                raise OrchestratorError(f"{name} is a function or None, not {brief_repr(given)}")
+        for name, value in (("tract", tract), ("by", tract if by is None else by)):
+            if not callable(getattr(value, "beside", None)):
+                raise OrchestratorError(f"{name} must be a Tract, not {brief_repr(value)}")
+        for name, value in (("assess", assess), ("act", act)):
+            if not (value is None or callable(value)):
+                raise OrchestratorError(f"{name} must be a function or None, not {brief_repr(value)}")
         is_model = (
             llm_callable is None or callable(llm_callable) or callable(getattr(llm_callable, "chat", None))
         )
         if not is_model:
             raise OrchestratorError(
-                f"llm_callable is a function of the messages and the tools, or a client, not {brief_repr(llm_callable)}"
+                f"llm_callable must be a function of messages and tools, or a client, not {brief_repr(llm_callable)}"
             )
         self.assess = assess
         self.act = act
@@ -104,36 +105,36 @@ class Orchestrator:
         self._by = tract if by is None else by
         self._state = OrchestratorState.IDLE
         self._signal: StopSignal | None = None
-        self._wanted: OrchestratorState | None = None  # what was said while a run is under way
-        self._waits: Any = None
+        self._requested: OrchestratorState | None = None  # by `stop` or `pause` during a run
+        self._waiting: Any = None
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._ended.set()
 
     @repr_of_whole
     def __repr__(self) -> str:
-        whose = self._tract.family.agent_id[:12]
-        return f"<Orchestrator of {whose}: {self.state}, {self.config.autonomy_ceiling} at most>"
+        context_id = self._tract.family.agent_id[:12]
+        return f"<Orchestrator of {context_id}: {self.state}, {self.config.autonomy_ceiling} at most>"
 
     # --- settings and state
 
     @property
     def config(self) -> OrchestratorConfig:
-        """How it works. What is changed while it runs counts from the next call on, where that can still count."""
+        """The settings. Changes during a run apply from the next call on, as far as possible."""
         return self._config
 
     @config.setter
     def config(self, config: OrchestratorConfig) -> None:
-        """Work in another way.
+        """Replace the settings.
 
         Raises:
-            OrchestratorError: the settings cannot be used.
-            CodeDecisionError: what runs on behalf of a model wants to raise the level.
+            OrchestratorError: invalid settings.
+            CodeDecisionError: code on behalf of a model tried to raise the autonomy level.
         """
-        self._config = self._allowed(config)
+        self._config = self._check_config(config)
 
-    def _allowed(self, config: object) -> OrchestratorConfig:
-        """Return settings that can be used, and that whoever gives them may give."""
+    def _check_config(self, config: object) -> OrchestratorConfig:
+        """Return valid settings. Fail if they raise the autonomy level without permission."""
         checked = checked_config(config)
         if checked.autonomy_ceiling.rank > self._config.autonomy_ceiling.rank:
             self._tract.autonomy.check_raised(checked.autonomy_ceiling)
@@ -141,21 +142,21 @@ class Orchestrator:
 
     @property
     def state(self) -> OrchestratorState:
-        """How far it is; `idle` again after a run."""
+        """The state; `idle` again after a run."""
         return self._state
 
     @property
     def actor(self) -> str:
-        """The actor of its calls: `orchestrator`, or `orchestrator:` and the id of its supervisor."""
+        """The actor of its calls: `orchestrator`, or `orchestrator:` and the supervisor's id."""
         return ACTOR if self._by is self._tract else f"{ACTOR}:{self._by.family.agent_id}"
 
     @property
     def own_id(self) -> str:
-        """The id of the tract that has its conversations: `orch.` and whose it is."""
-        whose = self._by.family.agent_id.replace(":", ".").replace("/", ".")
-        if len(whose) <= _ID_LENGTH:
-            return f"orch.{whose}"
-        return f"orch.{whose[:18]}.{digest(whose)[:8]}"
+        """The id of the tract with its conversations: `orch.` and the owner's id."""
+        owner = self._by.family.agent_id.replace(":", ".").replace("/", ".")
+        if len(owner) <= _ID_LENGTH:
+            return f"orch.{owner}"
+        return f"orch.{owner[:18]}.{digest(owner)[:8]}"
 
     # --- running
 
@@ -166,128 +167,135 @@ class Orchestrator:
         *,
         on_turn: Callable[[TurnEvent], object] | None = None,
     ) -> OrchestratorResult:
-        """Look after the context once, and return what came of it.
+        """Maintain the context once, and return the result.
 
         Args:
-            reason: why, for the model: what a policy found, or what you want done.
-            autonomy: the level at which whoever starts it would have it act; the ceilings count where they are lower.
-            on_turn: is given each event of the conversation as it happens; see `Tract.chat`.
+            reason: the reason for the model: a policy's finding, or your instruction.
+            autonomy: the requested level. The lower ceilings take precedence.
+            on_turn: receives each event of the conversation; see `Tract.chat`.
 
         Raises:
-            OrchestratorError: no model is configured, it runs already, or the settings cannot be used.
-            ContentError: there is no such level.
-            LLMError: a request failed; what was done until then stays, and `resume` goes on.
+            OrchestratorError: no model is configured, a run is active, or invalid settings.
+            ContentError: unknown level.
+            LLMError: a request failed. The completed steps are stored, and `resume` continues.
         """
         check_text(reason, "reason")
         level = AutonomyLevel.AUTONOMOUS if autonomy is None else AutonomyLevel(autonomy)
         with self._running():
             if self._tract.head is None:
-                return OrchestratorResult(note=EMPTY, reason=reason, autonomy=self._effective(level))
-            return self._carried_out(self._new_run(reason, level), reason, level, on_turn)
+                return OrchestratorResult(note=EMPTY, reason=reason, autonomy=self._effective_level(level))
+            return self._run_conversation(self._create_run(reason, level), reason, level, on_turn)
 
     def resume(
         self, run: str | None = None, *, on_turn: Callable[[TurnEvent], object] | None = None
     ) -> OrchestratorResult:
-        """Go on with a run that was left: by a limit, Stop, an error, a missing decision, the end of its process.
+        """Continue an interrupted run: after a limit, Stop, an error, a decision, or the end of its process.
 
-        A call that has ended is not made again; about one that was begun and whose end is not known a person is asked.
+        Calls that have ended do not run again. If the end of a call is unknown, the user decides about it.
 
         Args:
-            run: its name; the newest if left out.
-            on_turn: as of `run`.
+            run: the name of the run; by default the newest.
+            on_turn: as for `run`.
 
         Raises:
-            OrchestratorError: there is no such run, or it cannot go on; see `run`.
+            OrchestratorError: there is no such run, or it cannot continue; see `run`.
             LLMError: a request failed.
         """
-        name = self._known_run(run)
+        name = self._find_run(run)
         with self._running():
-            own = self._left_open(name) or self.conversation(name)
-            about = about_run(own)
-            why = ""
+            conversation = self._take_waiting(name) or self.conversation(name)
+            about = about_run(conversation)
+            problem = ""
             if about is None:
-                why = "ended before it was told what for, and nothing was done: run() begins a new one"
+                problem = "ended before its task was stored, and nothing was done; run() starts a new run"
             elif about.get("of") != self._tract.family.agent_id:
-                why = f"looked after another context, {brief_repr(about.get('of'))}: an orchestrator of that resumes it"
-            if about is None or why:
-                own.close()
-                raise OrchestratorError(f"{name!r} {why}")
-            return self._carried_out(own, about["reason"], self._level_of(name, about), on_turn)
+                problem = (
+                    f"belongs to another context, {brief_repr(about.get('of'))}; resume it with that context's "
+                    "orchestrator"
+                )
+            if about is None or problem:
+                conversation.close()
+                raise OrchestratorError(f"{name!r} {problem}")
+            return self._run_conversation(
+                conversation, about["reason"], self._stored_level(name, about), on_turn
+            )
 
     def stop(self) -> None:
-        """Stop the run, from any thread; what becomes of a call that is being made, `ToolLoop.stop` says.
+        """Stop the run, from any thread. `ToolLoop.stop` describes the effect on a running call.
 
-        The model's call ends at once, and what was not begun is not made. Nothing happens if nothing runs.
+        The request to the model ends at once, and no further call starts. Without a run, this does nothing.
         """
-        self._end(OrchestratorState.STOPPED)
+        self._request_end(OrchestratorState.STOPPED)
 
     def pause(self) -> None:
-        """Have the run end once the calls of the present step are made. Nothing happens if nothing runs."""
-        self._end(OrchestratorState.PAUSING)
+        """End the run after the calls of the current step. Without a run, this does nothing."""
+        self._request_end(OrchestratorState.PAUSING)
 
     def close(self) -> None:
-        """Stop the run, and wait for its end, five seconds at most."""
+        """Stop the run, and wait up to five seconds for its end."""
         self.stop()
         self._ended.wait(5)
-        self._left_open()
+        self._take_waiting()
 
-    # --- runs that were
+    # --- stored runs
 
     def runs(self) -> list[str]:
-        """Return the names of the runs that are kept, the oldest first."""
-        return self._kept_runs()
+        """Return the names of the stored runs, oldest first."""
+        return self._list_runs()
 
     def conversation(self, run: str | None = None) -> Any:
-        """Return the tract with the conversation of a run, to look at: `.compile()`, `.loop.turns()`; close it then.
+        """Return the tract with the conversation of a run, to read it with `.compile()` or `.loop.turns()`.
+
+        Close it afterwards.
 
         Args:
-            run: its name; the newest if left out.
+            run: the name of the run; by default the newest.
 
         Raises:
             OrchestratorError: there is no such run.
         """
-        return self._by.beside(self.own_id, self._known_run(run), self._purpose())
+        return self._by.beside(self.own_id, self._find_run(run), self._purpose())
 
     def unfinished(self) -> str:
-        """Return why no policy starts another run now, as the newest is not over; empty if it is.
+        """Return the reason why policies cannot start a run now: the newest run is unfinished. Empty if they can.
 
-        One that was stopped, or ended by a limit or an error, counts as over, though `resume` may go on with it.
+        A run that was stopped, or ended by a limit or an error, counts as finished, although `resume` may continue it.
 
         Raises:
             StoreError: the store cannot be read.
         """
-        kept = self._kept_runs()
-        if not kept:
+        runs = self._list_runs()
+        if not runs:
             return ""
-        own = self.conversation(kept[-1])
+        conversation = self.conversation(runs[-1])
         try:
-            if own.runs.is_answering():
-                return f"{kept[-1]} of the orchestrator is under way"
-            turns = own.loop.turns()
-            ended = own.loop.events_of(turns[-1])[-1] if turns else None
+            if conversation.runs.is_answering():
+                return f"{runs[-1]} of the orchestrator is running"
+            turns = conversation.loop.turns()
+            last_event = conversation.loop.events_of(turns[-1])[-1] if turns else None
         finally:
-            own.close()
-        if not isinstance(ended, TurnEnded) or ended.outcome is not TurnOutcome.WAITING:
+            conversation.close()
+        if not isinstance(last_event, TurnEnded) or last_event.outcome is not TurnOutcome.WAITING:
             return ""
         return (
-            f"{kept[-1]} of the orchestrator waits for your decision: '%tract inbox' shows it, and "
-            "'%tract_orchestrate --resume' goes on then"
+            f"{runs[-1]} of the orchestrator waits for your decision: '%tract inbox' shows it, and "
+            "'%tract_orchestrate --resume' continues it afterwards"
         )
 
     # ---
 
-    def _end(self, wanted: OrchestratorState) -> None:
-        """Have the run end; one that is about to ask its model ends there."""
+    def _request_end(self, state: OrchestratorState) -> None:
+        """End the run. If its next request is about to start, the run ends there."""
         if self._ended.is_set():
             return
-        self._wanted = self._state = wanted
-        self._tell_signal()
+        self._requested = self._state = state
+        self._update_signal()
 
-    def _tell_signal(self) -> None:
-        signal, wanted = self._signal, self._wanted
-        if signal is None or wanted is None:
+    def _update_signal(self) -> None:
+        signal, state = self._signal, self._requested
+        if signal is None or state is None:
             return
-        if wanted is OrchestratorState.STOPPED:
+        if state is OrchestratorState.STOPPED:
             signal.set(BY_PERSON)
         else:
             signal.pause()
@@ -295,31 +303,30 @@ class Orchestrator:
     @contextmanager
     def _running(self) -> Iterator[None]:
         checked_config(self._config)
-        self._named_model()
-        looked_after = self._tract.family.agent_id
-        if looked_after in _under_way.get() or not self._lock.acquire(blocking=False):
+        self._registered_model()
+        context_id = self._tract.family.agent_id
+        if context_id in _active_contexts.get() or not self._lock.acquire(blocking=False):
             raise OrchestratorError(
-                f"an orchestrator of {looked_after} runs already; wait for its end, or stop() it"
+                f"an orchestrator of {context_id} is already running; wait for its end, or stop() it"
             )
-        token = _under_way.set(_under_way.get() | {looked_after})
-        self._wanted, self._state = None, OrchestratorState.RUNNING
+        token = _active_contexts.set(_active_contexts.get() | {context_id})
+        self._requested, self._state = None, OrchestratorState.RUNNING
         self._ended.clear()
         try:
-            with self._suspended():
+            with self._suspend_policies():
                 yield
         finally:
             self._signal = None
             self._state = OrchestratorState.IDLE
             self._ended.set()
-            _under_way.reset(token)
+            _active_contexts.reset(token)
             self._lock.release()
 
-    def _suspended(self) -> AbstractContextManager[object]:
-        """Have what it does fire no policy."""
+    def _suspend_policies(self) -> AbstractContextManager[object]:
         suspended: AbstractContextManager[object] = self._tract.policies.suspended()
         return suspended
 
-    def _effective(self, level: AutonomyLevel) -> AutonomyLevel:
+    def _effective_level(self, level: AutonomyLevel) -> AutonomyLevel:
         effective: AutonomyLevel = self._tract.autonomy.effective(self._config.autonomy_ceiling, level)
         return effective
 
@@ -327,58 +334,60 @@ class Orchestrator:
         return f"Conversations of the orchestrator of {self._by.family.agent_id}"[:200]
 
     @property
-    def _named(self) -> str:
-        """What the names of runs begin with: those of a supervisor say whose context they look after."""
+    def _run_prefix(self) -> str:
+        """The prefix of the names of runs. A supervisor's runs have the id of the maintained context in it."""
         if self._by is self._tract:
             return _RUN
         return f"{_RUN}{self._tract.family.agent_id.replace('..', '--')}-"
 
-    def _kept_runs(self) -> list[str]:
-        named = self._named
+    def _list_runs(self) -> list[str]:
+        prefix = self._run_prefix
         numbers = sorted(
-            int(name.removeprefix(named))
+            int(name.removeprefix(prefix))
             for name in self._by.branches_beside(self.own_id)
-            if name.startswith(named) and name.removeprefix(named).isdecimal()
+            if name.startswith(prefix) and name.removeprefix(prefix).isdecimal()
         )
-        return [f"{named}{number}" for number in numbers]
+        return [f"{prefix}{number}" for number in numbers]
 
-    def _known_run(self, run: str | None) -> str:
-        kept = self._kept_runs()
-        if not kept:
-            raise OrchestratorError("there are no runs yet: run() begins one")
-        if run is not None and run not in kept:
+    def _find_run(self, run: str | None) -> str:
+        runs = self._list_runs()
+        if not runs:
+            raise OrchestratorError("there are no runs yet; run() starts one")
+        if run is not None and run not in runs:
             raise OrchestratorError(
-                f"there is no run {brief_repr(run)}; the newest are {', '.join(kept[-5:])}"
+                f"there is no run {brief_repr(run)}; the newest are {', '.join(runs[-5:])}"
             )
-        return kept[-1] if run is None else run
+        return runs[-1] if run is None else run
 
-    def _new_run(self, reason: str, level: AutonomyLevel) -> Any:
-        """Make the branch of a run, which says what it is for."""
-        assessment = self._assessed(reason, level)
+    def _create_run(self, reason: str, level: AutonomyLevel) -> Any:
+        """Create the branch of a run, with its purpose in the first message."""
+        assessment = self._make_assessment(reason, level)
         prompt = self._config.system_prompt
         text = ORCHESTRATE if prompt is None else assessment.filled(prompt)
         self._check_model()
-        kept = self._kept_runs()
-        number = int(kept[-1].removeprefix(self._named)) if kept else 0
-        own = None
-        while own is None:
+        runs = self._list_runs()
+        number = int(runs[-1].removeprefix(self._run_prefix)) if runs else 0
+        conversation = None
+        while conversation is None:
             number += 1
             try:
-                own = self._by.beside(self.own_id, f"{self._named}{number}", self._purpose(), is_new=True)
+                conversation = self._by.beside(
+                    self.own_id, f"{self._run_prefix}{number}", self._purpose(), is_new=True
+                )
             except BranchExistsError:  # another process was faster
                 continue
         about = {
             "of": self._tract.family.agent_id, "reason": reason, "autonomy": level.value,
-            "effective": self._effective(level).value, "branch": self._tract.current_branch or "",
+            "effective": self._effective_level(level).value, "branch": self._tract.current_branch or "",
             "tokens": self._tract.status().token_count, "head": self._tract.head,
         }  # fmt: skip
-        signature = self._by.review.signer.sign(_ABOUT, [own.current_branch, about])
+        signature = self._by.review.signer.sign(_ABOUT, [conversation.current_branch, about])
         metadata = {_ABOUT: {**about, "signature": signature}}
-        own.commit({"content_type": "instruction", "text": text}, metadata=metadata)
-        return own
+        conversation.commit({"content_type": "instruction", "text": text}, metadata=metadata)
+        return conversation
 
-    def _level_of(self, name: str, about: dict[str, Any]) -> AutonomyLevel:
-        """Return the level that a stored run was asked for; if not this user began it so, no more than the usual."""
+    def _stored_level(self, name: str, about: dict[str, Any]) -> AutonomyLevel:
+        """Return the requested level of a stored run; at most the default level if its signature is invalid."""
         unsigned = {key: value for key, value in about.items() if key != "signature"}
         signature, level = about.get("signature"), AutonomyLevel(about["autonomy"])
         signer = self._by.review.signer
@@ -386,77 +395,85 @@ class Orchestrator:
             return level
         return effective_autonomy(level, AutonomyLevel.COLLABORATIVE)
 
-    def _left_open(self, run: str | None = None) -> Any | None:
-        """Return the conversation that waits for a decision, which it knows the questions of, if it is this run's."""
-        waits, self._waits = self._waits, None
-        if waits is not None and waits.current_branch != run:
-            waits.close()
+    def _take_waiting(self, run: str | None = None) -> Any | None:
+        """Return the open conversation if it belongs to this run, else close it. It knows its requests to the user."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and waiting.current_branch != run:
+            waiting.close()
             return None
-        return waits
+        return waiting
 
     def _check_model(self) -> None:
         if self.llm_callable is not None:
             return
         models, model = self._by.models, self._config.model
-        is_own = model is None or self._named_model() is None
+        is_default = model is None or self._registered_model() is None
         try:
-            with nullcontext() if is_own else models.lent(model, "orchestrate"):
+            with nullcontext() if is_default else models.lent(model, "orchestrate"):
                 models.check("orchestrate")
         except LLMConfigError as error:
             raise OrchestratorError(
-                f"no model can be asked to look after the context: {error}. tract.models.use(NAME, "
-                "operation='orchestrate') chooses one for this alone; llm_callable takes a function"
+                f"the orchestrator has no model: {error}. Select one with tract.models.use(NAME, "
+                "operation='orchestrate'), or pass a function as llm_callable"
             ) from error
 
-    def _assessed(self, reason: str, level: AutonomyLevel) -> Assessment:
+    def _make_assessment(self, reason: str, level: AutonomyLevel) -> Assessment:
         config = self._config
         return Assessment.of(
-            self._tract, reason, config.task_context or "", self._effective(level), config.recent_commits,
+            self._tract, reason, config.task_context or "", self._effective_level(level), config.recent_commits,
             self._by.cassette,
         )  # fmt: skip
 
-    def _carried_out(
-        self, own: Any, reason: str, level: AutonomyLevel, on_turn: Callable[[TurnEvent], object] | None
+    def _run_conversation(
+        self,
+        conversation: Any,
+        reason: str,
+        level: AutonomyLevel,
+        on_turn: Callable[[TurnEvent], object] | None,
     ) -> OrchestratorResult:
-        """Have a conversation go on; it stays open as long as it waits for a decision."""
-        self._left_open()
+        """Run a conversation. Keep it open as long as it waits for a decision."""
+        self._take_waiting()
         try:
-            result = self._chatted(own, reason, level, on_turn)
+            result = self._chat(conversation, reason, level, on_turn)
             if result.outcome is TurnOutcome.WAITING:
-                self._waits = own
+                self._waiting = conversation
             return result
         finally:
-            if self._waits is not own:
-                own.close()
+            if self._waiting is not conversation:
+                conversation.close()
 
-    def _chatted(
-        self, own: Any, reason: str, level: AutonomyLevel, on_turn: Callable[[TurnEvent], object] | None
+    def _chat(
+        self,
+        conversation: Any,
+        reason: str,
+        level: AutonomyLevel,
+        on_turn: Callable[[TurnEvent], object] | None,
     ) -> OrchestratorResult:
-        config, loop = self._config, own.loop
-        self._choose_model(own)
+        config, loop = self._config, conversation.loop
+        self._choose_model(conversation)
         steps = RunSteps(self._tract, lambda step: config.on_step and config.on_step(step), on_turn)
-        permission = self._tract.autonomy.at(lambda: self._effective(level))
+        permission = self._tract.autonomy.at(lambda: self._effective_level(level))
         toolset = OrchestratorToolset(
             self._tract.executor, profile_of(config.profile), actor=self.actor, permission=permission,
-            said=lambda: steps.said, acts_on="" if self._by is self._tract else self._tract.family.agent_id,
+            last_text=lambda: steps.last_text, acts_on="" if self._by is self._tract else self._tract.family.agent_id,
         )  # fmt: skip
         steps.toolset = toolset
         if config.on_proposal is not None:
             toolset.proposals = ProposalReviewer(
-                toolset.reviewer, config.on_proposal, lambda: self._assessed(reason, level).summary
+                toolset.reviewer, config.on_proposal, lambda: self._make_assessment(reason, level).summary
             )
         loop.after_step, loop.carry_out, loop.whole = steps.after_step, self.act, True
         loop.about_end = lambda: {"tokens": self._tract.status().token_count}
         loop.instructions = lambda profile, query: self._tract.scripts.get_system_instructions(
             profile=profile, query=query
         )
-        effective = self._effective(level)
+        effective = self._effective_level(level)
         before = self._tract.status().token_count
         with loop.signal() as self._signal:
-            self._tell_signal()
+            self._update_signal()
             try:
-                response = own.chat(
-                    self._first_text(own, reason, level), tools=toolset, limits=self._limits(),
+                response = conversation.chat(
+                    self._first_text(conversation, reason, level), tools=toolset, limits=self._limits(),
                     on_turn=steps.on_turn, **self._options(),
                 )  # fmt: skip
             except StoppedEarlyError as early:
@@ -468,7 +485,7 @@ class Orchestrator:
             response.outcome,
             steps.note(response.outcome, response.note),
             response.text,
-            own.current_branch or "",
+            conversation.current_branch or "",
             reason,
             effective,
             before,
@@ -476,38 +493,36 @@ class Orchestrator:
             dict(response.usage or {}),
         )
 
-    def _first_text(self, own: Any, reason: str, level: AutonomyLevel) -> str | None:
-        """Return what the model is told first; None if it was told already, so that the run goes on."""
-        if any(message.role == "user" for message in own.compile().messages):
+    def _first_text(self, conversation: Any, reason: str, level: AutonomyLevel) -> str | None:
+        """Return the first text for the model; None if the conversation already has it."""
+        if any(message.role == "user" for message in conversation.compile().messages):
             return None
-        assessment = self._assessed(reason, level)
+        assessment = self._make_assessment(reason, level)
         if self.assess is None:
             return str(assessment)
         text = self.assess(assessment)
         if not isinstance(text, str) or not text.strip():
-            raise OrchestratorError(
-                f"assess returns what the model is told, as a text, not {brief_repr(text)}"
-            )
+            raise OrchestratorError(f"assess must return a text for the model, not {brief_repr(text)}")
         return text
 
     def _limits(self) -> Allowance:
         config = self._config
-        given = config.limits or Allowance()
-        calls = config.max_steps if given.calls is None else min(given.calls, config.max_steps)
-        steps = 2 * config.max_steps + _REQUESTS_BESIDE
+        limits = config.limits or Allowance()
+        calls = config.max_steps if limits.calls is None else min(limits.calls, config.max_steps)
+        steps = 2 * config.max_steps + _EXTRA_REQUESTS
         return Allowance(
-            steps=steps if given.steps is None else min(given.steps, steps), calls=calls, tokens=given.tokens,
-            usd=given.usd, seconds=given.seconds,
+            steps=steps if limits.steps is None else min(limits.steps, steps), calls=calls, tokens=limits.tokens,
+            usd=limits.usd, seconds=limits.seconds,
         )  # fmt: skip
 
     def _options(self) -> dict[str, Any]:
         config = self._config
-        is_own_name = config.model is not None and self._named_model() is None
-        model = {"model": config.model} if is_own_name and self.llm_callable is None else {}
+        is_client_name = config.model is not None and self._registered_model() is None
+        model = {"model": config.model} if is_client_name and self.llm_callable is None else {}
         return {**model, **({} if config.temperature is None else {"temperature": config.temperature})}
 
-    def _named_model(self) -> Any:
-        """Return the model that the settings name; None if they name none, or another one of the same client.
+    def _registered_model(self) -> Any:
+        """Return the registered model that the settings name; None for no name, or another name of the same client.
 
         Raises:
             OrchestratorError: there is no such model.
@@ -520,50 +535,50 @@ class Orchestrator:
         except LLMConfigError as error:
             raise OrchestratorError(str(error)) from None
 
-    def _choose_model(self, own: Any) -> None:
-        """Have the conversation ask the model for `orchestrate`."""
-        own.models.replies = "orchestrate"
-        named = self._named_model()
+    def _choose_model(self, conversation: Any) -> None:
+        """Select the model for `orchestrate` in the conversation."""
+        conversation.models.replies = "orchestrate"
+        model = self._registered_model()
         if self.llm_callable is not None:
-            own.models.use(_asked_as_it_takes(self.llm_callable), operation="orchestrate")
-        elif named is not None:
-            own.models.use(named, operation="orchestrate")
+            conversation.models.use(_with_accepted_options(self.llm_callable), operation="orchestrate")
+        elif model is not None:
+            conversation.models.use(model, operation="orchestrate")
 
 
-def about_run(own: Any) -> dict[str, Any] | None:
-    """Return what a run is for; None if that was not said before it was left.
+def about_run(conversation: Any) -> dict[str, Any] | None:
+    """Return the description of a run; None if the run was interrupted before it was stored.
 
     Args:
-        own: its conversation.
+        conversation: the conversation of the run.
 
     Returns:
-        `of` (whose context it looks after), `reason`, `autonomy` (the level that was asked for), `effective` (that
-        which counted then), and how the context stood before: `branch`, `head` and `tokens`; and the `signature` of
-        whoever began it.
+        `of` (the id of the maintained context), `reason`, `autonomy` (the requested level), `effective` (the effective
+        level at the start), the state of the context at the start (`branch`, `head` and `tokens`), and the `signature`
+        of the user who started it.
     """
-    messages = own.compile().messages
+    messages = conversation.compile().messages
     for message in messages:
-        found = own.get_commit(message.commit_hash).metadata.get(_ABOUT)
-        if isinstance(found, dict):
+        about = conversation.get_commit(message.commit_hash).metadata.get(_ABOUT)
+        if isinstance(about, dict):
             return {
-                **found,
-                "reason": str(found.get("reason", "")),
-                "autonomy": str(found.get("autonomy", "manual")),
+                **about,
+                "reason": str(about.get("reason", "")),
+                "autonomy": str(about.get("autonomy", "manual")),
             }
     return None
 
 
-def _asked_as_it_takes(model: Any) -> Any:
-    """Return a function that is given the options that it takes, and no others; a client as it is."""
+def _with_accepted_options(model: Any) -> Any:
+    """Return a function that passes on only the options that `model` accepts. A client stays unchanged."""
     if callable(getattr(model, "chat", None)):
         return model
     try:
         parameters = inspect.signature(model).parameters.values()
     except (TypeError, ValueError):
         return model
-    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return model
-    names = {one.name for one in parameters}
+    names = {parameter.name for parameter in parameters}
 
     def ask(messages: list[dict[str, Any]], **options: Any) -> Any:
         return model(messages=messages, **{name: value for name, value in options.items() if name in names})

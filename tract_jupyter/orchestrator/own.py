@@ -1,4 +1,4 @@
-"""`Tract.orchestrator`: the orchestrator of a tract, whose settings are saved with it."""
+"""`Tract.orchestrator`: the orchestrator of a tract, with saved settings."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 
 _POLICY: Final = "orchestrator"
-"""The name of the policy that the triggers of the settings make."""
+"""The name of the policy for the triggers in the settings."""
 
 
 class TractOrchestrator(Orchestrator):
-    """The orchestrator of a tract. Its settings are signed and saved with the tract; functions among them are not.
+    """The orchestrator of a tract. Its settings are signed and saved in the tract, except functions.
 
     Args:
         tract: the tract.
-        settings: where they are saved.
+        settings: the storage of the settings.
 
     Attributes:
-        problem: why the saved settings are not used; empty if they are.
+        problem: the reason why the saved settings are not used; empty if they are.
     """
 
     def __init__(self, tract: Any, settings: Settings) -> None:
@@ -36,24 +36,24 @@ class TractOrchestrator(Orchestrator):
 
     @property
     def config(self) -> OrchestratorConfig:
-        """How it works: assign an `OrchestratorConfig` to save it with the tract.
+        """The settings. Assign an `OrchestratorConfig` to save it in the tract.
 
-        Its triggers are the policy `orchestrator` of `t.policies`. Functions (`on_proposal`, `on_step`) are not saved:
-        they count as long as this tract is open.
+        The triggers become the policy `orchestrator` in `t.policies`. Functions (`on_proposal`, `on_step`) are not
+        saved. They apply until this tract is closed.
         """
         return self._config
 
     @config.setter
     def config(self, config: OrchestratorConfig) -> None:
-        """Save other settings, and work by them from now on.
+        """Save new settings and use them.
 
         Raises:
-            OrchestratorError: one of them cannot be used or saved.
-            CodeDecisionError: what runs on behalf of a model wants to raise the level.
+            OrchestratorError: invalid settings, or they cannot be saved.
+            CodeDecisionError: code on behalf of a model tried to raise the autonomy level.
             StoreError: they cannot be stored.
             TrustError: they cannot be signed.
         """
-        save_config(self._settings, self._allowed(config))
+        save_config(self._settings, self._check_config(config))
         self._config, self.problem = config, ""
         policies = self._tract.policies
         if config.triggers:

@@ -1,7 +1,7 @@
-"""Proposals: the questions about an orchestrator's calls, as a person's function is asked them.
+"""Proposals: the requests about an orchestrator's calls, for a user's function.
 
-There is one question, the pending of the call. A proposal is a view of it, and what the function says is carried out
-through the pending's own actions.
+The request itself is the pending of the call. A proposal is a view of it. The function's response is applied through
+the actions of the pending.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 _DECISIONS: Final = ("approved", "rejected", "modified")
 _CHANNEL: Final = "handler"
-"""The channel of what a person's own function decides."""
+"""The channel of decisions by a user's function."""
 
 
 @dataclass
 class OrchestratorProposal:
-    """A call that an orchestrator's model wants to make, and that is decided about.
+    """A call that an orchestrator's model requests, and that needs a decision.
 
     Attributes:
         proposal_id: the id of the pending.
         recommended_action: the call.
-        reasoning: why the model wants it, in its own words.
-        alternatives: other calls that it has thought of.
-        context_summary: where the context stands, in a line.
+        reasoning: the model's reason.
+        alternatives: other calls that the model suggests.
+        context_summary: the state of the context, in a line.
         decision: `pending`, then `approved`, `rejected` or `modified`.
-        modified_action: what is done instead, where it was modified.
+        modified_action: the replacement call, if the decision is `modified`.
     """
 
     proposal_id: str
@@ -53,15 +53,15 @@ class OrchestratorProposal:
 
 @dataclass
 class ProposalResponse:
-    """What is decided about a proposal.
+    """The decision about a proposal.
 
     Attributes:
         decision: `approved`, `rejected` or `modified`.
-        modified_action: for `modified`, what is done instead: the same tool with other arguments, or another tool.
-        reason: why it is rejected; the model is told.
+        modified_action: the replacement call, for `modified`: the same tool with other arguments, or another tool.
+        reason: the reason of a rejection. The model receives it.
 
     Raises:
-        OrchestratorError: there is no such decision, or it is modified and nothing says to what.
+        OrchestratorError: unknown decision, or `modified` without a call.
     """
 
     decision: Literal["approved", "rejected", "modified"]
@@ -69,26 +69,26 @@ class ProposalResponse:
     reason: str = ""
 
     def __post_init__(self) -> None:
-        """Check what a person's function says."""
+        """Check the values."""
         if self.decision not in _DECISIONS:
             raise OrchestratorError(
-                f"a decision about a proposal is {', '.join(_DECISIONS)}, not {brief_repr(self.decision)}"
+                f"decision must be one of {', '.join(_DECISIONS)}, not {brief_repr(self.decision)}"
             )
         if self.decision == "modified" and not isinstance(self.modified_action, ToolCall):
             raise OrchestratorError(
-                "a modified proposal has the call that is made instead: ProposalResponse('modified', ToolCall(id, "
-                f"name, arguments)), not {brief_repr(self.modified_action)}"
+                "'modified' needs the replacement call, such as ProposalResponse('modified', ToolCall(id, name, "
+                f"arguments)), not {brief_repr(self.modified_action)}"
             )
 
 
 class ProposalReviewer:
-    """Asks a person's function about calls, in the place of the person.
+    """Asks a user's function about calls, instead of the user.
 
     Args:
-        reviewer: of the tract that is looked after; it knows what was allowed before, and asks the person about what
-            no function may approve.
+        reviewer: the reviewer of the maintained tract. It knows earlier approvals. It asks the user about calls that no
+            function may approve.
         on_proposal: the function.
-        summary: gives where the context stands, in a line.
+        summary: returns the state of the context, in a line.
     """
 
     def __init__(
@@ -102,34 +102,34 @@ class ProposalReviewer:
         self._summary = summary
 
     def granted(self, pending: Any) -> bool:
-        """Have a question decided without asking, where the reviewer of the tract has it so."""
+        """Decide a request without asking if the tract's reviewer can."""
         return self._reviewer.granted(pending)
 
     def find_duplicate(self, pending: Any) -> Any | None:
-        """Return the open question that asks the very same; None if there is none."""
+        """Return the identical open request, or None."""
         return self._reviewer.find_duplicate(pending)
 
     def catch_up(self, pending: Any) -> str:
-        """Follow what was decided elsewhere."""
+        """Apply a decision that was made elsewhere."""
         return self._reviewer.catch_up(pending)
 
     def decide_together(self, pendings: Sequence[Any]) -> tuple[list[Any], Exception | None]:
-        """Ask the function about each of several questions, and the person about those that no function may approve."""
-        for_person = []
+        """Ask the function about each request. Ask the user about the requests that no function may approve."""
+        for_user = []
         for pending in pendings:
             check_wait()
             try:
                 if pending.is_in_doubt:
-                    for_person.append(pending)
+                    for_user.append(pending)
                 else:
                     self._decide(pending)
             except CodeDecisionError:
-                for_person.append(pending)
-        if not for_person:
+                for_user.append(pending)
+        if not for_user:
             return list(pendings), None
-        asked, left = self._reviewer.decide_together(for_person)
-        theirs = dict(zip(map(id, for_person), asked, strict=True))
-        return [theirs.get(id(pending), pending) for pending in pendings], left
+        decided, error = self._reviewer.decide_together(for_user)
+        by_id = dict(zip(map(id, for_user), decided, strict=True))
+        return [by_id.get(id(pending), pending) for pending in pendings], error
 
     def _decide(self, pending: PendingToolCall) -> None:
         if not pending.status.is_open:
@@ -138,22 +138,20 @@ class ProposalReviewer:
         response = self._on_proposal(proposal)
         if not isinstance(response, ProposalResponse):
             raise OrchestratorError(
-                f"on_proposal returns a ProposalResponse, such as ProposalResponse('approved'), not "
+                f"on_proposal must return a ProposalResponse, such as ProposalResponse('approved'), not "
                 f"{brief_repr(response)}; nothing was done"
             )
-        by = getattr(self._on_proposal, "__name__", type(self._on_proposal).__name__)
-        with deciding(_CHANNEL, f"on_proposal:{by}"):
+        name = getattr(self._on_proposal, "__name__", type(self._on_proposal).__name__)
+        with deciding(_CHANNEL, f"on_proposal:{name}"):
             try:
                 respond(pending, response)
-            except (
-                FingerprintError
-            ) as error:  # the level was lowered, or the tool changed, while it was asked
+            except FingerprintError as error:  # the level or the tool changed before the answer
                 pending.reject(str(error))
         proposal.decision, proposal.modified_action = response.decision, response.modified_action
 
 
 def proposal_of(pending: PendingToolCall, summary: str = "") -> OrchestratorProposal:
-    """Return the question about a call as a proposal."""
+    """Return the proposal for a call's request."""
     return OrchestratorProposal(
         pending.pending_id,
         ToolCall(pending.pending_id, pending.tool_name, dict(pending.call_arguments)),
@@ -167,11 +165,11 @@ def proposal_of(pending: PendingToolCall, summary: str = "") -> OrchestratorProp
 
 
 def respond(pending: PendingToolCall, response: ProposalResponse) -> None:
-    """Carry out what is decided about a proposal: through the pending's own actions.
+    """Apply the decision about a proposal through the actions of the pending.
 
     Raises:
-        ParameterError: the other arguments do not fit the tool.
-        PendingError: it was decided meanwhile.
+        ParameterError: the new arguments do not fit the tool.
+        PendingError: the request is already decided.
     """
     other = response.modified_action
     if response.decision == "rejected":
@@ -182,37 +180,37 @@ def respond(pending: PendingToolCall, response: ProposalResponse) -> None:
         pending.approve(edits=dict(other.arguments))
     else:
         chosen = Alternative(other.name, dict(other.arguments))
-        told = CHOSEN_INSTEAD.format(chosen=chosen)
-        pending.take_instead(chosen, f"{told}: {response.reason}" if response.reason else told)
+        note = CHOSEN_INSTEAD.format(chosen=chosen)
+        pending.take_instead(chosen, f"{note}: {response.reason}" if response.reason else note)
 
 
-# --- functions to be asked
+# --- functions for `on_proposal`
 
 
-def auto_approve(proposal: OrchestratorProposal) -> ProposalResponse:  # noqa: ARG001 # whatever it is
-    """Approve each proposal, also of what may destroy something."""
+def auto_approve(proposal: OrchestratorProposal) -> ProposalResponse:  # noqa: ARG001 # approves all
+    """Approve each proposal, including destructive calls."""
     return ProposalResponse("approved")
 
 
 def log_and_approve(proposal: OrchestratorProposal) -> ProposalResponse:
     """Log each proposal, and approve it."""
-    logger.info("%s: %s", _call_text(proposal.recommended_action), proposal.reasoning or "no reason is given")
+    logger.info("%s: %s", _call_text(proposal.recommended_action), proposal.reasoning or "no reason")
     return ProposalResponse("approved")
 
 
-def reject_all(proposal: OrchestratorProposal) -> ProposalResponse:  # noqa: ARG001 # whatever it is
+def reject_all(proposal: OrchestratorProposal) -> ProposalResponse:  # noqa: ARG001 # rejects all
     """Reject each proposal."""
     return ProposalResponse("rejected", reason="proposals are rejected here")
 
 
 def cli_prompt(proposal: OrchestratorProposal) -> ProposalResponse:
-    """Ask at the terminal: approve, reject with a reason, modify the arguments as JSON, or take an alternative."""
+    """Ask at the terminal: approve, reject with a reason, edit the arguments as JSON, or choose an alternative."""
     action = proposal.recommended_action
-    _say(f"The orchestrator wants to call {_call_text(action)}")
-    _say(f"  why: {proposal.reasoning or 'it does not say'}")
-    _say(f"  context: {proposal.context_summary}")
-    for number, other in enumerate(proposal.alternatives, 1):
-        _say(f"  {number}: instead {_call_text(other)}")
+    _print(f"The orchestrator wants to call {_call_text(action)}")
+    _print(f"  why: {proposal.reasoning or 'no reason'}")
+    _print(f"  context: {proposal.context_summary}")
+    for number, alternative in enumerate(proposal.alternatives, 1):
+        _print(f"  {number}: instead {_call_text(alternative)}")
     numbers = ", the number of an alternative" if proposal.alternatives else ""
     while True:
         try:
@@ -222,32 +220,32 @@ def cli_prompt(proposal: OrchestratorProposal) -> ProposalResponse:
             if choice.startswith("r"):
                 return ProposalResponse("rejected", reason=input("Reason: ").strip())
             if choice.startswith("m"):
-                return ProposalResponse("modified", _edited(action))
+                return ProposalResponse("modified", _read_arguments(action))
         except EOFError:
-            return ProposalResponse("rejected", reason="nobody answered at the terminal")
+            return ProposalResponse("rejected", reason="no answer at the terminal")
         if choice.isdecimal() and 1 <= int(choice) <= len(proposal.alternatives):
             return ProposalResponse("modified", proposal.alternatives[int(choice) - 1])
-        print(f"{choice[:40]!r} is none of these.")  # noqa: T201
+        print(f"Unknown choice {choice[:40]!r}.")  # noqa: T201
 
 
-def _say(text: str) -> None:
-    """Print what a model may have written: no line of it looks like one of ours, and no character steers a terminal."""
-    print(printable(text).replace("\n", "\n      | "))  # noqa: T201 # that is what it is for
+def _print(text: str) -> None:
+    """Print a model's text, with a prefix on further lines and without control characters."""
+    print(printable(text).replace("\n", "\n      | "))  # noqa: T201 # a prompt at the terminal
 
 
-def _edited(action: ToolCall) -> ToolCall:
-    """Return a call with the arguments that are typed; what is no JSON object is asked for again."""
+def _read_arguments(action: ToolCall) -> ToolCall:
+    """Read arguments from the terminal, until they are a JSON object. Return the call with these arguments."""
     print(json.dumps(action.arguments, ensure_ascii=False))  # noqa: T201
     while True:
         typed = input("The arguments as JSON: ").strip()
         try:
             arguments = json.loads(typed)
         except (ValueError, RecursionError) as error:
-            print(f"That is no JSON: {error}")  # noqa: T201
+            print(f"Invalid JSON: {error}")  # noqa: T201
             continue
         if isinstance(arguments, dict):
             return ToolCall(action.id, action.name, {**action.arguments, **arguments})
-        print('The arguments are a JSON object, such as {"target_tokens": 500}.')  # noqa: T201
+        print('The arguments must be a JSON object, such as {"target_tokens": 500}.')  # noqa: T201
 
 
 def _call_text(call: ToolCall) -> str:

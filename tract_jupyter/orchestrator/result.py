@@ -1,4 +1,4 @@
-"""What came of a run of an orchestrator, and of each of its calls."""
+"""The result of an orchestrator's run, and of each of its calls."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
 
 
 class OrchestratorState(StrEnum):
-    """How far an orchestrator is."""
+    """The state of an orchestrator."""
 
     IDLE = "idle"
     RUNNING = "running"
     PAUSING = "pausing"
     """It ends before its next request."""
     STOPPED = "stopped"
-    """It is being stopped; or, of a result: it was stopped or paused."""
+    """It is about to stop. In a result: it was stopped or paused."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """One call of a run, with what came of it.
+    """One call of a run, and its result.
 
     Attributes:
-        step: the request whose reply made it, from 1.
-        tool_call: what was called: as it was carried out, with what a person changed.
-        result: what came of it. What was refused, or only told, is no success, and its `error` says why.
-        reasoning: why the model wanted it, in its own words.
-        decision: `approved`, `modified`, `rejected`, `told` (not done, as autonomy is manual), or empty if nobody was
-            asked.
-        reads: whether it only reads.
-        tokens_before: of the context, before the step.
-        tokens_after: after all calls of the step.
+        step: the number of the request whose reply has the call, from 1.
+        tool_call: the call that ran, with the user's changes.
+        result: its result. A refused or only reported call is no success, and `error` has the reason.
+        reasoning: the model's reason.
+        decision: `approved`, `modified`, `rejected` or `told` (reported but not executed, because autonomy is manual).
+            Empty if no approval was needed.
+        reads: True if the tool only reads.
+        tokens_before: the tokens of the context before the step.
+        tokens_after: the tokens of the context after all calls of the step.
     """
 
     step: int
@@ -54,20 +54,20 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class OrchestratorResult:
-    """What came of a run.
+    """The result of a run.
 
     Attributes:
         steps: the calls, in order.
-        state: `idle` if the run came to its end, `stopped` if it was stopped or paused.
-        outcome: how it ended.
-        note: that in a sentence, and what to do.
-        text: what the model said last.
-        run: the name of the run, under which its conversation is kept; empty if no model was asked.
-        reason: why it was run.
-        autonomy: the level that counted when it began.
-        tokens_before: of the context that is looked after.
-        tokens_after: the same, at the end.
-        usage: what the provider reported, of all requests of the run; with the `cost` where it is known.
+        state: `idle` if the run is complete, `stopped` if it was stopped or paused.
+        outcome: the kind of its end.
+        note: the outcome in a sentence, with the remedy.
+        text: the model's last text.
+        run: the name of the run; `conversation(run)` opens it. Empty if there was no request to a model.
+        reason: the reason of the run.
+        autonomy: the effective level at its start.
+        tokens_before: the tokens of the maintained context at its start.
+        tokens_after: the tokens of the maintained context at its end.
+        usage: the provider's usage data for all requests of the run, with the `cost` if known.
     """
 
     steps: tuple[StepResult, ...] = ()
@@ -84,10 +84,10 @@ class OrchestratorResult:
 
     @property
     def told(self) -> tuple[ToolCall, ...]:
-        """The calls that were told, and not made, as autonomy is manual."""
+        """The calls that were reported but not executed, because autonomy is manual."""
         return tuple(one.tool_call for one in self.steps if one.decision == "told")
 
     @property
     def is_healthy(self) -> bool:
-        """True if the model found nothing to do: it came to its end, and called nothing that changes something."""
+        """True if the run is complete, and the model called no tool that changes something."""
         return self.outcome is TurnOutcome.ANSWER and all(one.reads for one in self.steps)

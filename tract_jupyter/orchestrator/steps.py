@@ -1,4 +1,4 @@
-"""The steps of a run: what came of each call, and whether the run goes on though nothing changes."""
+"""The steps of a run: the result of each call, and the decision whether a run without changes continues."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from tract_jupyter.orchestrator.toolset import OrchestratorToolset
 
 _MOST_IDLE = 2
-"""Rounds in a row that should have changed something and did not, after which a run is stopped."""
+"""The maximum number of successive rounds of changing calls without any change. Then the run ends."""
 
 
 class RunSteps:
     """The steps of one run.
 
     Args:
-        tract: the context that is looked after.
-        on_step: is given each call with what came of it.
-        on_turn: is given each event of the conversation; None if nobody looks on.
+        tract: the maintained context.
+        on_step: receives each call with its result.
+        on_turn: receives each event of the conversation; None for no observer.
 
     Attributes:
         results: the calls so far.
-        said: what the model said last.
-        toolset: the tools that it has.
+        last_text: the model's last text.
+        toolset: the model's tools.
     """
 
     toolset: OrchestratorToolset
@@ -44,77 +44,80 @@ class RunSteps:
         on_turn: Callable[[TurnEvent], object] | None,
     ) -> None:
         self.results: list[StepResult] = []
-        self.said = ""
+        self.last_text = ""
         self._tract = tract
         self._on_step = on_step
-        self._told = on_turn
+        self._observer = on_turn
         self._request = 0
         self._idle = 0
         self._changes = 0
         self._tokens = tract.status().token_count
-        self._state = self._look()
+        self._state = self._state_hash()
 
     def on_turn(self, event: TurnEvent) -> None:
-        """Follow the conversation."""
+        """Follow an event of the conversation."""
         if isinstance(event, RequestBegan):
             self._request = event.step
         elif isinstance(event, ReplyStored):
-            self.said = event.text
-        if self._told is not None:
-            self._told(event)
+            self.last_text = event.text
+        if self._observer is not None:
+            self._observer(event)
 
     def after_step(self, calls: list[EndedCall]) -> str:
-        """Note what came of the calls of a step; return why the run ends with it, empty if it goes on."""
+        """Record the results of a step's calls. Return the reason to end the run; empty if it continues."""
         before, self._tokens = self._tokens, self._tract.status().token_count
         for call in calls:
             step = self._step(call, before)
             self.results.append(step)
             self._on_step(step)
-        wanted = [call for call in calls if not self._only_reads(call)]
-        if not wanted:
+        changing = [call for call in calls if not self._only_reads(call)]
+        if not changing:
             return ""
-        state = self._look()
+        state = self._state_hash()
         acts_elsewhere = any(
-            call.made and not call.answer.is_error and self._is_foreign(call) for call in wanted
+            call.made and not call.answer.is_error and self._changes_elsewhere(call) for call in changing
         )
         is_refused = any(one.decision == "rejected" for one in self.results[-len(calls) :])
         has_changed = state != self._state or acts_elsewhere
         self._state = state
         self._changes += sum(
-            not call.answer.is_error and (has_changed or not self._asks_itself(call)) for call in wanted
+            not call.answer.is_error and (has_changed or not self._runs_code(call)) for call in changing
         )
         self._idle = 0 if has_changed or is_refused else self._idle + 1
         return NOTHING_CHANGED if self._idle >= _MOST_IDLE else ""
 
     def note(self, outcome: TurnOutcome, note: str) -> str:
-        """Return how the run ended, in a sentence."""
-        told = [one for one in self.results if one.decision == "told"]
+        """Describe the end of the run in a sentence."""
+        reported = [one for one in self.results if one.decision == "told"]
         parts = []
         if outcome is TurnOutcome.ANSWER:
             parts.append(
                 f"{counted(self._changes, 'change')} made" if self._changes else "nothing was changed"
             )
-            if told:
-                parts.append(f"{counted(len(told), 'proposal')} told, and not done, as autonomy is manual")
+            if reported:
+                reported_count = counted(len(reported), "proposal")
+                parts.append(f"{reported_count} reported but not executed, because autonomy is manual")
         return "; ".join(filter(None, [*parts, note.replace("chat(None)", "resume()")]))
 
     # ---
 
     def _step(self, call: EndedCall, before: int) -> StepResult:
-        bare, reasoning, _ = self.toolset.parted(call.call.name, call.call.arguments)
-        name, arguments = (call.tool, dict(call.arguments)) if call.tool else (call.call.name, bare)
+        own_arguments, reasoning, _ = self.toolset.split_arguments(call.call.name, call.call.arguments)
+        name, arguments = (call.tool, dict(call.arguments)) if call.tool else (call.call.name, own_arguments)
         text, failed = call.answer.text, call.answer.is_error
-        is_told = failed and not call.made and not call.tool and self.toolset.is_told(call.call.name)
-        decision = "told" if is_told else call.decision
+        is_only_reported = (
+            failed and not call.made and not call.tool and self.toolset.is_only_reported(call.call.name)
+        )
+        decision = "told" if is_only_reported else call.decision
         result = ToolResult(
             name, success=not failed, output=None if failed else text, error=text if failed else "",
-            denied=is_told or decision == "rejected",
+            denied=is_only_reported or decision == "rejected",
         )  # fmt: skip
         return StepResult(
             self._request,
             ToolCall(call.call.id, name, arguments),
             result,
-            reasoning or self.said,
+            reasoning or self.last_text,
             decision,
             self._only_reads(call),
             before,
@@ -125,15 +128,15 @@ class RunSteps:
         tool = self._tract.executor.get(call.tool or call.call.name)
         return tool is not None and bool(tool.traits.read_only)
 
-    def _asks_itself(self, call: EndedCall) -> bool:
-        """Return True if a tool carries out code, which may have only read."""
+    def _runs_code(self, call: EndedCall) -> bool:
+        """Return True if the tool runs code, which may only have read."""
         tool = self._tract.executor.get(call.tool)
         return tool is not None and tool.asks_itself
 
-    def _is_foreign(self, call: EndedCall) -> bool:
-        """Return True if what a tool changes may lie outside of the context, where nobody sees it."""
+    def _changes_elsewhere(self, call: EndedCall) -> bool:
+        """Return True if the tool's changes may lie outside of the context, so they cannot be detected."""
         tool = self._tract.executor.get(call.tool)
         return tool is not None and not tool.is_of_tract
 
-    def _look(self) -> str:
+    def _state_hash(self) -> str:
         return digest(state_of(self._tract))

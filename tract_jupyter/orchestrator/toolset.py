@@ -1,4 +1,4 @@
-"""The tools as an orchestrator's model has them: it says beside a call why it wants it, and what else would do."""
+"""An orchestrator's tools: each call can have a reason and alternatives for the user."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _SCHEMAS: Final[dict[str, dict[str, Any]]] = {
             "type": "object",
             "properties": {
                 "name": {"type": "string", "description": "The tool."},
-                "arguments": {"type": "object", "description": "What it would be called with."},
-                "why": {"type": "string", "description": "When it would be better."},
+                "arguments": {"type": "object", "description": "Its arguments."},
+                "why": {"type": "string", "description": "When it is better."},
             },
             "required": ["name", "arguments"],
         },
@@ -47,15 +47,15 @@ _SCHEMAS: Final[dict[str, dict[str, Any]]] = {
 
 
 class OrchestratorToolset(Toolset):
-    """A toolset whose calls that change something may carry `reasoning` and `alternatives`, which no tool is given.
+    """A toolset whose changing calls take `reasoning` and `alternatives`. Tools do not receive these two arguments.
 
     Args:
-        executor: of the tract that is looked after.
-        profile: which tools there are.
-        actor: who calls them.
-        permission: of the level that it acts at.
-        said: gives what the model said with the calls that are prepared: the reasoning, where a call has none.
-        acts_on: the context that built-in tools act on, as their descriptions name it; empty to name none.
+        executor: the executor of the maintained tract.
+        profile: the profile of the tools.
+        actor: the actor of the calls.
+        permission: the permission of the autonomy level.
+        last_text: returns the model's text with the prepared calls. It is the reasoning of a call without one.
+        acts_on: the context that built-in tools act on, for their descriptions; empty for none.
     """
 
     def __init__(
@@ -65,113 +65,115 @@ class OrchestratorToolset(Toolset):
         *,
         actor: str,
         permission: LeveledPermission,
-        said: Callable[[], str],
+        last_text: Callable[[], str],
         acts_on: str = "",
     ) -> None:
         super().__init__(executor, profile, actor=actor, permission=permission)
         self._acts_on = acts_on
         self._level = permission
-        self._said = said
+        self._last_text = last_text
         self.proposals: ProposalReviewer | None = None
-        """Asks a person's function; None to ask the person."""
+        """Asks a user's function; None to ask the user."""
 
     @property
     def reviewer(self) -> Asking:
-        """The part that has calls decided about: a person's function where there is one."""
+        """The reviewer of calls: the user's function, if there is one."""
         return super().reviewer if self.proposals is None else self.proposals
 
     def tools(self) -> dict[str, ToolDefinition]:
-        """Return the tools that can be called now; of a supervisor, each names the context that it acts on."""
-        found = super().tools()
+        """Return the callable tools. For a supervisor, each description names the context that the tool acts on."""
+        tools = super().tools()
         if not self._acts_on:
-            return found
+            return tools
         return {
             name: replace(tool, description=f"{tool.description} {ACTS_ON.format(context=self._acts_on)}")
             if tool.is_built_in
             else tool
-            for name, tool in found.items()
+            for name, tool in tools.items()
         }
 
     def schemas(self, format: SchemaFormat = "openai", *, strict: bool = False) -> list[dict[str, Any]]:  # noqa: A002
-        """Return the tools for a model; those that change something take the two more arguments."""
-        shown = super().schemas(format, strict=strict)
+        """Return the schemas for a model. Tools that change something take the two extra arguments."""
+        schemas = super().schemas(format, strict=strict)
         if format != "openai" or strict:
-            return shown
-        return [self._with_more(schema) for schema in shown]
+            return schemas
+        return [self._with_extra(schema) for schema in schemas]
 
     def prepare(self, name: str, arguments: Mapping[str, Any], *, doubt: str = "") -> Call | ToolResult:
-        """Look at a call without making it; its question has the model's reasoning, and the alternatives."""
-        bare, reasoning, alternatives = self.parted(name, arguments)
-        found = super().prepare(name, bare, doubt=doubt)
-        if isinstance(found, Call) and found.question is not None:
-            question: Any = found.question
+        """Check a call without making it. Its request gets the model's reasoning and alternatives."""
+        own_arguments, reasoning, alternatives = self.split_arguments(name, arguments)
+        prepared = super().prepare(name, own_arguments, doubt=doubt)
+        if isinstance(prepared, Call) and prepared.question is not None:
+            question: Any = prepared.question
             if hasattr(question, _ALTERNATIVES):
-                question.reasoning = reasoning or _short(self._said())
+                question.reasoning = reasoning or _short(self._last_text())
                 question.alternatives = alternatives
-        return found
+        return prepared
 
     def key_of(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """Return what makes a call the same as another one: not what is said beside it."""
-        return super().key_of(name, self.parted(name, arguments)[0])
+        """Return a key that identical calls share. The extra arguments have no influence."""
+        return super().key_of(name, self.split_arguments(name, arguments)[0])
 
-    def parted(
+    def split_arguments(
         self, name: str, arguments: Mapping[str, Any]
     ) -> tuple[dict[str, Any], str, tuple[Alternative, ...]]:
-        """Return the arguments of the tool, the reasoning, and the alternatives that can be understood."""
-        return parted(self._executor.get(name), arguments)
+        """Return the tool's arguments, the reasoning, and the readable alternatives."""
+        return split_arguments(self._executor.get(name), arguments)
 
-    def is_told(self, name: str) -> bool:
-        """Return True if a call of a tool is only told: it changes something, and the level is manual."""
+    def is_only_reported(self, name: str) -> bool:
+        """Return True if a call of the tool is only reported: it changes something, and the level is manual."""
         tool = self._executor.get(name)
         if tool is None or tool.traits.read_only or not self.profile.has(tool):
             return False
         return self._level.autonomy.effective(self._level.level()) is AutonomyLevel.MANUAL
 
-    def _with_more(self, schema: dict[str, Any]) -> dict[str, Any]:
+    def _with_extra(self, schema: dict[str, Any]) -> dict[str, Any]:
         function = schema["function"]
         tool = self._executor.get(function["name"])
-        more = {} if tool is None else _more_of(tool)
-        if not more:
+        extra = {} if tool is None else _extra_arguments(tool)
+        if not extra:
             return schema
         parameters = function["parameters"]
-        properties = {**parameters.get("properties", {}), **more}
+        properties = {**parameters.get("properties", {}), **extra}
         return {**schema, "function": {**function, "parameters": {**parameters, "properties": properties}}}
 
 
-def parted(
+def split_arguments(
     tool: ToolDefinition | None, arguments: Mapping[str, Any]
 ) -> tuple[dict[str, Any], str, tuple[Alternative, ...]]:
-    """Return the arguments of a tool, None for one that there is not, and what was said beside them; see `Toolset`."""
-    bare = dict(arguments)
-    more = _SCHEMAS if tool is None else _more_of(tool)
-    reasoning = bare.pop(_REASONING, "") if _REASONING in more else ""
-    others = bare.pop(_ALTERNATIVES, ()) if _ALTERNATIVES in more else ()
-    return bare, _short(reasoning), tuple(_alternatives(others))
+    """Split arguments into the tool's own, the reasoning, and the alternatives. `tool` is None if it is unknown."""
+    own_arguments = dict(arguments)
+    extra = _SCHEMAS if tool is None else _extra_arguments(tool)
+    reasoning = own_arguments.pop(_REASONING, "") if _REASONING in extra else ""
+    alternatives = own_arguments.pop(_ALTERNATIVES, ()) if _ALTERNATIVES in extra else ()
+    return own_arguments, _short(reasoning), tuple(_alternatives(alternatives))
 
 
-def _more_of(tool: ToolDefinition) -> dict[str, dict[str, Any]]:
-    """Return the arguments that a call of a tool may carry besides; a tool's own of that name stays its own."""
+def _extra_arguments(tool: ToolDefinition) -> dict[str, dict[str, Any]]:
+    """Return the extra arguments of a tool. They never replace a tool's own arguments of these names."""
     if tool.traits.read_only:
         return {}
-    own = tool.parameters.json_schema.get("properties", {})
-    return {name: schema for name, schema in _SCHEMAS.items() if name not in own}
+    properties = tool.parameters.json_schema.get("properties", {})
+    return {name: schema for name, schema in _SCHEMAS.items() if name not in properties}
 
 
 def _short(text: object) -> str:
     return printable(text).strip()[:_LONGEST] if isinstance(text, str) else ""
 
 
-def _alternatives(given: object) -> list[Alternative]:
-    """Return the alternatives that can be shown whole; what a model wrote wrong, or too long, is left out."""
-    found = []
-    for one in given if isinstance(given, list) else ():
-        if not isinstance(one, dict) or not isinstance(one.get("name"), str):
+def _alternatives(values: object) -> list[Alternative]:
+    """Return the alternatives. Leave out invalid and too long ones."""
+    alternatives = []
+    for entry in values if isinstance(values, list) else ():
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
             continue
-        arguments = one.get("arguments", {})
+        arguments = entry.get("arguments", {})
         try:
             is_small = isinstance(arguments, dict) and len(canonical_json(arguments)) <= _LARGEST
         except ContentError:
             continue
         if is_small:
-            found.append(Alternative(printable(one["name"])[:100], dict(arguments), _short(one.get("why"))))
-    return found[:_MOST]
+            alternatives.append(
+                Alternative(printable(entry["name"])[:100], dict(arguments), _short(entry.get("why")))
+            )
+    return alternatives[:_MOST]

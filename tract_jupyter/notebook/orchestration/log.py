@@ -10,7 +10,7 @@ from tract_jupyter.models import AutonomyLevel, TurnOutcome, counted
 from tract_jupyter.notebook.chat.log import TurnLog
 from tract_jupyter.notebook.chat.turn import DrawnTurn
 from tract_jupyter.notebook.orchestration.parts import MEANS, AssessmentPart, HeadPart, StepPart
-from tract_jupyter.orchestrator import parted
+from tract_jupyter.orchestrator import split_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +82,7 @@ class OrchestrationLog:
 
     def _make_step(self, part_id: str, call: ToolCall) -> StepPart:
         tool = self.tract.executor.get(call.name)
-        arguments, reasoning, alternatives = parted(tool, call.arguments)
+        arguments, reasoning, alternatives = split_arguments(tool, call.arguments)
         return StepPart(
             part_id, replace(call, arguments=arguments), reasoning=reasoning, alternatives=alternatives,
             only_reads=self._only_reads,
