@@ -218,7 +218,7 @@ def test_a_policy_that_fails_is_told_once_and_the_commit_stands(t, wrong):
 
     failing = Failing()
     t.policies.add(failing)
-    with pytest.warns(PolicyWarning, match="policy 'failing': it could not be looked at"):
+    with pytest.warns(PolicyWarning, match="policy 'failing': its evaluation failed"):
         t.user("one")
     t.user("two")  # told once: warnings are errors here
     assert (t.log()[0].message, failing.looked) == ("two", 2)
@@ -395,11 +395,11 @@ def test_several_reasons_for_the_same_are_one_firing(t):
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
-        (object(), "a policy is an object with a name"),
-        (Notes(name=""), "a policy's name has 1 to"),
+        (object(), "a policy must be an object with a name"),
+        (Notes(name=""), "use 1 to"),
         (Notes(fires_on="sometimes"), "fires_on"),
-        (Notes(priority="high"), "the priority of a policy is a whole number"),
-        ("compres", "no type of policies 'compres'.*compress"),
+        (Notes(priority="high"), "the priority of a policy must be a whole number"),
+        ("compres", "unknown policy type 'compres'.*compress"),
     ],
 )
 def test_what_is_no_policy_is_refused(t, policy, words):

@@ -92,9 +92,7 @@ def check(path, kind, stop):
         kept = [info for info in tract.log(None) if info.message == "KEEP this"]
         assert len(kept) == 1, stop  # it was stored first
         before, is_cut = len(by_it()), told("began") > told("executed")
-        with (
-            pytest.warns(PolicyWarning, match="ended before it had told the end") if is_cut else nullcontext()
-        ):
+        with pytest.warns(PolicyWarning, match="a process died while it ran") if is_cut else nullcontext():
             policies = tract.policies
         assert told("interrupted") == is_cut
         policies.evaluator.orchestrate = lambda reason, autonomy: tract.assistant("by the orchestrator")

@@ -73,7 +73,7 @@ def test_fields_that_do_not_fit_are_refused_before_it_is_active(tract, firing):
 def test_a_cell_says_it():
     text = "urls: list[str]\nfires_on = {'moment': 'turn', 'commits': 3, 'fields': {'urls': []}}\n"
     assert parse_cell("x", text, "python").spec.fires_on == FiringCondition("turn", 3, fields={"urls": []})
-    with pytest.raises(SpecError, match="given twice"):
+    with pytest.raises(SpecError, match="duplicate"):
         parse_cell("x", text + text.splitlines()[1], "python")
 
 

@@ -43,7 +43,7 @@ def test_it_is_a_frozen_value_that_is_checked(t):
     for wrong in (Trigger(), [3], "commit"):
         with pytest.raises(ContentError, match="Trigger"):
             t.policies.add("orchestrate", when=wrong)
-    with pytest.raises(ContentError, match="nothing would ever start"):
+    with pytest.raises(ContentError, match="the orchestrator has no trigger"):
         t.policies.add("orchestrate")
 
 

@@ -92,11 +92,10 @@ class PolicyEvaluator:
         """This process's policy objects that are not built in."""
         self.slots: dict[str, Slot] = {}
         self._due: dict[str, list[Slot]] = {}
-        self._told: set[str] = set()
 
     # --- the policies
 
-    def look_again(self) -> None:
+    def reload(self) -> None:
         """Reload the policies. Other processes may have added, removed or fired some."""
         former = self.slots
         with self.repository.database.read() as connection:
@@ -105,11 +104,11 @@ class PolicyEvaluator:
         for row in rows:
             before = former.get(row.name)
             is_same = before is not None and before.row == row
-            own = self.objects.get(row.name)
-            if before is not None and is_same and (before.policy is not None or own is None):
+            policy = self.objects.get(row.name)
+            if before is not None and is_same and (before.policy is not None or policy is None):
                 slots[row.name] = before
                 continue
-            slot = slots[row.name] = slot_of(row, self.store, own)
+            slot = slots[row.name] = slot_of(row, self.store, policy)
             if before is not None:
                 slot.error = before.error
             if before is None or before.policy is None or (slot.is_on and not before.is_on):
@@ -153,7 +152,7 @@ class PolicyEvaluator:
             if self._holds:
                 return
         if self._is_free() and not self._lock.locked():
-            self.look_again()
+            self.reload()
             self._owed |= {"compile", "turn"}
             self._moment("turn")
 
@@ -193,58 +192,58 @@ class PolicyEvaluator:
                 owed, self._owed = self._owed | {moment}, set()
                 for one in ("compile", "commit", "turn"):
                     if one in owed and (one != "commit" or self.watch.new != []):
-                        self._look(one)
+                        self._evaluate_all(one)
             else:
-                self._look(moment)
+                self._evaluate_all(moment)
         finally:
             self._lock.release()
 
-    def _look(self, moment: str) -> None:
+    def _evaluate_all(self, moment: str) -> None:
         """Evaluate the policies of a moment once."""
         watch = self.watch
         count = None if watch.new is None else len(watch.new)
         view = PolicyView(self.tract, watch, moment)
         for slot in tuple(self._due.get(moment, ())):
-            if self._evaluated(slot, view):  # something happened
+            if self._evaluate(slot, view):  # something happened
                 watch.changed()
                 view = PolicyView(self.tract, watch, moment)
         if moment == "commit":
             watch.settled(count)
 
-    def _evaluated(self, slot: Slot, view: PolicyView) -> bool:
+    def _evaluate(self, slot: Slot, view: PolicyView) -> bool:
         """Evaluate one policy and execute its actions. Return True if anything happened."""
         policy = slot.policy
         if slot.cooldown and self._is_cooling(slot, view):
             return False
-        own: dict[str, Any] = {}
+        memory: dict[str, Any] = {}
         if slot.remembers:
-            own = view.memory = slot.own
+            memory = view.memory = slot.own
         try:
             if slot.is_built_in:
-                given = policy.evaluate(view)
+                result = policy.evaluate(view)
             else:
                 # a read transaction: writes and model calls are impossible
                 with self.repository.database.read():
-                    given = policy.evaluate(view)
-            if given is None and own == slot.saved and not slot.memory.get("stopped"):
+                    result = policy.evaluate(view)
+            if result is None and memory == slot.saved and not slot.memory.get("stopped"):
                 slot.error = ""
                 return False
-            wanted = wanted_of(given)
-            canonical_json(own)
+            wanted = wanted_of(result)
+            canonical_json(memory)
         except BaseException as error:
             # an exception of a policy never breaks the commit
             if is_order(error):
                 raise
             slot.memory["own"] = copy.deepcopy(slot.saved)
-            self._broke(slot, error)
+            self._report_broken(slot, error)
             return False
         slot.error = ""
         try:
-            return self._wanted(slot, wanted, view, has_news=own != slot.saved)
+            return self._perform(slot, wanted, view, has_news=memory != slot.saved)
         except Exception as error:  # noqa: BLE001 # a store error does not break it either
-            self._warn(slot, f"what it wants could not be carried out ({_words(error)})")
+            self._warn(slot, f"its requested actions could not be executed ({_words(error)})")
             with suppress(Exception):
-                self.look_again()
+                self.reload()
             return True
 
     def _is_cooling(self, slot: Slot, view: PolicyView) -> bool:
@@ -257,15 +256,15 @@ class PolicyEvaluator:
         except (ValueError, TypeError):
             return False
 
-    def _wanted(
+    def _perform(
         self, slot: Slot, wanted: tuple[PolicyAction, ...], view: PolicyView, *, has_news: bool
     ) -> bool:
         """Execute the new actions. Forget stopped conditions that the policy no longer wants."""
         if getattr(slot.policy, "forgets", True):
-            still = {one.about for one in wanted}
-            kept = [one for one in slot.stopped if isinstance(one, list) and one and one[0] in still]
-            has_news = has_news or len(kept) != len(slot.stopped)
-            slot.memory["stopped"] = kept
+            subjects = {one.about for one in wanted}
+            stopped = [one for one in slot.stopped if isinstance(one, list) and one and one[0] in subjects]
+            has_news = has_news or len(stopped) != len(slot.stopped)
+            slot.memory["stopped"] = stopped
         fresh = [one for one in wanted if not slot.is_stopped(one.about, one.condition)]
         groups: dict[tuple[str, str, str], list[PolicyAction]] = {}
         for one in fresh:
@@ -312,8 +311,8 @@ class PolicyEvaluator:
         if self._journal(slot, "interrupted", about):
             self._warn(
                 slot,
-                f"the process that carried out {began.get('action')!r} for it ended before it had told the end; look "
-                "at '%tract log' whether that was done. It is looked at anew",
+                f"a process died while it ran {began.get('action')!r}; check in '%tract log' whether the action was "
+                "done. The policy is evaluated again",
             )
 
     # --- firing
@@ -338,13 +337,13 @@ class PolicyEvaluator:
         for one in actions:
             slot.stop(one.about, one.condition)
         try:
-            return self._fired(slot, actions, reason, level, about)
+            return self._execute(slot, actions, reason, level, about)
         except _LostError:
             slot.memory = former
-            self.look_again()  # another process changed or fired it
+            self.reload()  # another process changed or fired it
             return True
 
-    def _fired(
+    def _execute(
         self,
         slot: Slot,
         actions: list[PolicyAction],
@@ -357,7 +356,7 @@ class PolicyEvaluator:
             if action.action_type == ORCHESTRATE and not is_manual:
                 self._orchestrate(slot, reason, level, about)
             elif is_manual and not self.calls.has_handlers:
-                self._noted(slot, "told", about)
+                self._record(slot, "told", about)
                 self._tell(slot, about)
             else:
                 self._use_tool(slot, actions, reason, level, about)
@@ -367,7 +366,7 @@ class PolicyEvaluator:
             for one in actions:
                 slot.open.pop(one.about, None)
                 slot.stop(one.about, one.condition)
-            self._failed(slot, about, error)
+            self._report_failure(slot, about, error)
         return True
 
     def _tell(self, slot: Slot, about: dict[str, Any]) -> None:
@@ -380,14 +379,14 @@ class PolicyEvaluator:
         """Start an orchestrator, which asks about its steps itself. Skip the start if a run is unfinished."""
         start = self.orchestrate
         if start is None:
-            raise LookupError("no orchestrator is there to start")
-        why, told = self.unfinished(), slot.memory.pop("skipped", "")
+            raise LookupError("no orchestrator is available")
+        why, reported = self.unfinished(), slot.memory.pop("skipped", "")
         if why:
             slot.memory["skipped"] = why
-            if told == why:  # once for each run
+            if reported == why:  # once for each run
                 self._remember(slot)
             else:
-                self._noted(slot, "skipped", {**about, "error": why})
+                self._record(slot, "skipped", {**about, "error": why})
             return
         self._in_two_steps(slot, about, lambda: start(reason, level))
 
@@ -403,10 +402,10 @@ class PolicyEvaluator:
         action, name = actions[0], slot.name
         tool, actor = self.calls.tool(action.action_type, action.params), policy_actor(name)
         permission = self.ceiling().permission(tool, level, actor)
-        is_told = level is AutonomyLevel.MANUAL
-        if permission is Permission.DENY and not is_told:
+        is_manual = level is AutonomyLevel.MANUAL
+        if permission is Permission.DENY and not is_manual:
             why = self.ceiling().why_not(tool, level, actor)
-            self._noted(slot, "denied", {**about, "error": why})
+            self._record(slot, "denied", {**about, "error": why})
             self._say(f"Policy {name} was not allowed to {action.action_type}: {why}")
             return
         if permission is Permission.ASK and not self.calls.has_handlers:
@@ -418,9 +417,9 @@ class PolicyEvaluator:
 
         def tell(_: PendingPolicy) -> None:
             self._tell(slot, about)
-            raise _ToldError
+            raise _ReportedError
 
-        unhandled = tell if is_told else propose if permission is Permission.ASK else None
+        unhandled = tell if is_manual else propose if permission is Permission.ASK else None
 
         def call() -> object:
             return self.calls.apply(
@@ -451,7 +450,7 @@ class PolicyEvaluator:
         slot.memory["began"] = {
             "process": this_process(), "action": about["action"], "reason": about["reason"], "at": at
         }  # fmt: skip
-        self._noted(slot, "began", about)
+        self._record(slot, "began", about)
         outcome, more = "executed", {}
         try:
             with triggered(f"policy {slot.name}"):
@@ -459,7 +458,7 @@ class PolicyEvaluator:
         except UndecidedError as error:
             outcome, more = "proposed", {"pending_id": getattr(error.pending, "pending_id", "")}
             self._keep_open(slot, actions, more["pending_id"])
-        except _ToldError:
+        except _ReportedError:
             outcome = "told"
         except RejectedError as error:
             outcome, more = "rejected", {"error": _words(error)}
@@ -472,10 +471,10 @@ class PolicyEvaluator:
                 self._journal(slot, "interrupted", about)
             raise
         slot.memory["began"] = None
-        self._begin_anew(slot)
+        self._restart_counters(slot)
         self._journal(slot, outcome, {**about, **more})
 
-    def _begin_anew(self, slot: Slot) -> None:
+    def _restart_counters(self, slot: Slot) -> None:
         """Restart a policy's counters after its action."""
         fired = getattr(slot.policy, "fired", None)
         if callable(fired):
@@ -497,15 +496,15 @@ class PolicyEvaluator:
             self._claim(connection, slot, "proposed", {**about, "pending_id": pending.pending_id})
         self._count(slot)
 
-    def _failed(self, slot: Slot, about: dict[str, Any], error: Exception) -> None:
+    def _report_failure(self, slot: Slot, about: dict[str, Any], error: Exception) -> None:
         words = _words(error)
         self._journal(slot, "failed", {**about, "error": words})
         self._warn(
             slot,
-            f"its action {about['action']!r} failed: {words}. It is tried again once something has changed",
+            f"its action {about['action']!r} failed: {words}. The policy tries again after the next change",
         )
 
-    def _broke(self, slot: Slot, error: BaseException) -> None:
+    def _report_broken(self, slot: Slot, error: BaseException) -> None:
         """Report once that the evaluation of a policy failed."""
         words = _words(error)
         if slot.error == words:
@@ -513,7 +512,7 @@ class PolicyEvaluator:
         slot.error = words
         with suppress(Exception):
             self._journal(slot, "failed", {"action": None, "error": words})
-        self._warn(slot, f"it could not be looked at: {words}. It is passed over until it can")
+        self._warn(slot, f"its evaluation failed: {words}. It has no effect until an evaluation succeeds")
 
     # --- the rows
 
@@ -536,7 +535,7 @@ class PolicyEvaluator:
         slot.row = slot.row._replace(memory_json=canonical_json(slot.memory), firings=slot.row.firings + 1)
         slot.saved = copy.deepcopy(slot.own) if slot.remembers else {}
 
-    def _noted(self, slot: Slot, outcome: str, about: dict[str, Any]) -> None:
+    def _record(self, slot: Slot, outcome: str, about: dict[str, Any]) -> None:
         with self.repository.database.write() as connection:
             self._claim(connection, slot, outcome, about)
         self._count(slot)
@@ -545,7 +544,7 @@ class PolicyEvaluator:
         """Store an outcome. Keep changes by other processes. Return False if they make the outcome obsolete."""
         memory = slot.memory
         try:
-            self._noted(slot, outcome, about)
+            self._record(slot, outcome, about)
         except _LostError:
             self._reread(slot)
             current = self.slots.get(slot.name)
@@ -554,15 +553,15 @@ class PolicyEvaluator:
             if current.began is None and outcome == "interrupted":
                 return False  # another process reported it
             current.memory = {**memory, "open": {**current.open, **memory.get("open", {})}}
-            self._noted(current, outcome, about)
+            self._record(current, outcome, about)
         return True
 
     def _remember(self, slot: Slot) -> None:
         """Store the policy's memory. A change by another process takes precedence."""
         text = canonical_json(slot.memory)
         with self.repository.database.write() as connection:
-            is_kept = self.store.rows.remember(connection, slot.row, text)  # type: ignore[attr-defined]
-        if is_kept:
+            is_stored = self.store.rows.remember(connection, slot.row, text)  # type: ignore[attr-defined]
+        if is_stored:
             self._count(slot)
         else:
             self._reread(slot)
@@ -588,10 +587,10 @@ class PolicyEvaluator:
 
     def _warn(self, slot: Slot, text: str) -> None:
         with suppress(Warning):  # a warning may be an error; the commit is done anyway
-            warn(f"policy {slot.name!r}: {text}. What was committed stands", PolicyWarning)
+            warn(f"policy {slot.name!r}: {text}. The commit itself is not affected", PolicyWarning)
 
 
-class _ToldError(Exception):
+class _ReportedError(Exception):
     """Raised if no handler decides and the level is manual."""
 
 

@@ -11,7 +11,7 @@ from tract_jupyter.models import AutonomyLevel, brief_repr, canonical_json, chec
 from tract_jupyter.policy.builtin.base import BuiltinPolicy
 from tract_jupyter.policy.evaluator import OUTCOMES, PolicyEvaluator
 from tract_jupyter.policy.protocols import ORCHESTRATE, check_name, check_policy, wanted_of
-from tract_jupyter.policy.saved import made, settings_json
+from tract_jupyter.policy.saved import create_policy, settings_json
 from tract_jupyter.policy.view import PolicyView
 from tract_jupyter.storage import StoredPolicy, from_text, read_dict
 from tract_jupyter.toolkit import Permission, policy_actor
@@ -94,7 +94,7 @@ class Policies:
 
     def __init__(self, evaluator: PolicyEvaluator) -> None:
         self.evaluator = evaluator
-        evaluator.look_again()
+        evaluator.reload()
 
     @repr_of_whole
     def __repr__(self) -> str:
@@ -124,18 +124,18 @@ class Policies:
             TrustError: signing failed.
         """
         if isinstance(policy, str):
-            given: Any = made(policy, name, config)
+            instance: Any = create_policy(policy, name, config)
         else:
             if config or name:
                 raise ContentError(
-                    "settings and a name go with the type of a built-in policy, not with an object"
+                    "settings and a name are for built-in policies; set them on your policy object instead"
                 )
-            given = policy
-        check_policy(given)
-        if not isinstance(given, BuiltinPolicy):
-            self.evaluator.objects[given.name] = given
-        self._save(given.name, settings_json(given, is_on=on), "added", self._beginning(given))
-        return str(given.name)
+            instance = policy
+        check_policy(instance)
+        if not isinstance(instance, BuiltinPolicy):
+            self.evaluator.objects[instance.name] = instance
+        self._save(instance.name, settings_json(instance, is_on=on), "added", self._beginning(instance))
+        return str(instance.name)
 
     def remove(self, name: str) -> None:
         """Delete a policy and the memory of its firings.
@@ -148,7 +148,7 @@ class Policies:
             self.evaluator.store.rows.delete(connection, name)
             self.evaluator.store.note(connection, "removed", {"name": name})
         self.evaluator.objects.pop(name, None)
-        self.evaluator.look_again()
+        self.evaluator.reload()
 
     def on(self, name: str) -> None:
         """Turn a policy on. For a policy that another user added, this signs its settings as yours.
@@ -186,7 +186,7 @@ class Policies:
 
     def list(self) -> PolicyRows:
         """Return all policies by priority, including those that are off or missing."""
-        self.evaluator.look_again()
+        self.evaluator.reload()
         slots = sorted(self.evaluator.slots.values(), key=lambda one: (one.priority, one.name))
         return PolicyRows([_row(slot) for slot in slots])
 
@@ -196,12 +196,12 @@ class Policies:
         Nothing changes, no user is asked, and no model is called. Policies for new commits see all commits since
         their last evaluation.
         """
-        self.evaluator.look_again()
-        found: Sequence[Preview] = []
+        self.evaluator.reload()
+        previews: Sequence[Preview] = []
         for slot in sorted(self.evaluator.slots.values(), key=lambda one: (one.priority, one.name)):
             if slot.is_on and slot.policy is not None:
-                found = [*found, *self._previewed(slot)]
-        return found
+                previews = [*previews, *self._preview(slot)]
+        return previews
 
     def log(self, limit: int = 100) -> Sequence[Event]:
         """Return the firings and failures, newest first: events `policy.executed`, `policy.proposed`, ...
@@ -210,9 +210,9 @@ class Policies:
             ContentError: the limit is not a whole number.
         """
         limit = check_limit(limit)
-        wanted = {f"policy.{outcome}" for outcome in OUTCOMES}
+        types = {f"policy.{outcome}" for outcome in OUTCOMES}
         events = self.evaluator.repository.newest_events("policy.*", 10 * limit + 100)
-        return [event for event in events if event.event_type in wanted][:limit]
+        return [event for event in events if event.event_type in types][:limit]
 
     # --- actions
 
@@ -258,7 +258,7 @@ class Policies:
     # ---
 
     def _slot(self, name: str) -> Slot:
-        self.evaluator.look_again()
+        self.evaluator.reload()
         slot = self.evaluator.slots.get(name) if isinstance(name, str) else None
         if slot is None:
             known = list(self.evaluator.slots)
@@ -273,7 +273,7 @@ class Policies:
         settings = read_dict(slot.row.policy_json)
         config = settings.get("config")
         if isinstance(config, dict):
-            made(str(settings.get("type")), check_name(name), config)
+            create_policy(str(settings.get("type")), check_name(name), config)
         self._save(name, canonical_json({**settings, "on": is_on}), "on" if is_on else "off")
 
     def _beginning(self, policy: Any) -> str:
@@ -290,37 +290,37 @@ class Policies:
         with self.evaluator.repository.database.write() as connection:
             self.evaluator.store.put(connection, row, what, {"name": name, "policy": policy_json})
         self.evaluator.watch.new = None
-        self.evaluator.look_again()
+        self.evaluator.reload()
 
-    def _previewed(self, slot: Slot) -> Sequence[Preview]:
-        wanted: Sequence[PolicyAction] = []
+    def _preview(self, slot: Slot) -> Sequence[Preview]:
+        actions: Sequence[PolicyAction] = []
         try:
             for moment in slot.moments:
                 view = PolicyView(self.evaluator.tract, self.evaluator.watch, moment)
                 view.memory = copy.deepcopy(slot.own)
                 with self.evaluator.repository.database.read():
-                    given = copy.deepcopy(slot.policy).evaluate(view)
-                wanted = [*wanted, *(one for one in wanted_of(given) if one not in wanted)]
+                    result = copy.deepcopy(slot.policy).evaluate(view)
+                actions = [*actions, *(one for one in wanted_of(result) if one not in actions)]
         except Exception as error:  # noqa: BLE001 # a policy may raise anything
-            return [Preview(slot.name, "", {}, "", f"it could not be looked at: {error}")]
-        if not wanted:
+            return [Preview(slot.name, "", {}, "", f"its evaluation failed: {error}")]
+        if not actions:
             return [Preview(slot.name, "", {}, "", "nothing")]
         return [
             Preview(slot.name, one.action_type, one.params, one.reason, self._would(slot, one))
-            for one in wanted
+            for one in actions
         ]
 
     def _would(self, slot: Slot, action: PolicyAction) -> str:
         if slot.is_stopped(action.about, action.condition):
-            return "nothing: it was done, rejected or told, and nothing has changed since"
+            return "nothing: it was executed, rejected or reported, and nothing has changed since"
         if action.about in slot.open:
-            return "nothing: its proposal waits in the inbox, or was decided"
+            return "nothing: its proposal is in the inbox, or already decided"
         level = self.evaluator.ceiling().effective(action.autonomy)
         if level is AutonomyLevel.MANUAL:
             return "tell it"
         if action.action_type == ORCHESTRATE:
             is_there = self.evaluator.orchestrate is not None
-            why = self.evaluator.unfinished() if is_there else "no orchestrator is there"
+            why = self.evaluator.unfinished() if is_there else "no orchestrator is available"
             return f"nothing: {why}" if why else "do it"
         try:
             tool = self.evaluator.calls.tool(action.action_type, action.params)

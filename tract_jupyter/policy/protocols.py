@@ -64,13 +64,13 @@ class PolicyAction:
         for name in ("action_type", "reason", "about", "condition"):
             check_words(check_text(getattr(self, name), name))
         if not self.action_type:
-            raise ContentError("an action names a tool, or 'orchestrate'; action_type is empty")
-        given = dict(self.params) if isinstance(self.params, Mapping) else self.params
-        check_dict(given, "params")
-        object.__setattr__(self, "params", plain(given))
+            raise ContentError("action_type is empty; use the name of a tool, or 'orchestrate'")
+        params = dict(self.params) if isinstance(self.params, Mapping) else self.params
+        check_dict(params, "params")
+        object.__setattr__(self, "params", plain(params))
         object.__setattr__(self, "autonomy", AutonomyLevel(self.autonomy))
         object.__setattr__(self, "about", self.about or self.action_type)
-        object.__setattr__(self, "condition", self.condition or canonical_json(given))
+        object.__setattr__(self, "condition", self.condition or canonical_json(params))
 
 
 @runtime_checkable
@@ -116,13 +116,13 @@ def moments_of(policy: Any) -> tuple[str, ...]:
     Raises:
         ContentError: there is no such moment.
     """
-    given = getattr(policy, "fires_on", "commit")
-    listed = (given,) if isinstance(given, str) else given
-    if not isinstance(listed, list | tuple) or not listed:
-        raise ContentError(f"fires_on is one of {', '.join(MOMENTS)}, not {brief_repr(given)}")
-    for moment in listed:
+    moments = getattr(policy, "fires_on", "commit")
+    values = (moments,) if isinstance(moments, str) else moments
+    if not isinstance(values, list | tuple) or not values:
+        raise ContentError(f"fires_on must be one of {', '.join(MOMENTS)}, not {brief_repr(moments)}")
+    for moment in values:
         check_choice(moment, MOMENTS, "fires_on")
-    return tuple(listed)
+    return tuple(values)
 
 
 def priority_of(policy: Any) -> int:
@@ -131,10 +131,10 @@ def priority_of(policy: Any) -> int:
     Raises:
         ContentError: the priority is not a whole number.
     """
-    given = getattr(policy, "priority", 100)
-    if type(given) is not int:
-        raise ContentError(f"the priority of a policy is a whole number, not {brief_repr(given)}")
-    return given
+    priority = getattr(policy, "priority", 100)
+    if type(priority) is not int:
+        raise ContentError(f"the priority of a policy must be a whole number, not {brief_repr(priority)}")
+    return priority
 
 
 def check_name(name: object) -> str:
@@ -143,13 +143,13 @@ def check_name(name: object) -> str:
     Raises:
         ContentError: the name is invalid.
     """
-    given = check_text(name, "the name of a policy")
-    check_words(given)
-    if not given.strip() or len(given) > _LONGEST_ACTOR or given != given.strip():
+    text = check_text(name, "the name of a policy")
+    check_words(text)
+    if not text.strip() or len(text) > _LONGEST_ACTOR or text != text.strip():
         raise ContentError(
-            f"a policy's name has 1 to {_LONGEST_ACTOR} characters and no spaces around it; not {brief_repr(given)}"
+            f"invalid policy name {brief_repr(text)}; use 1 to {_LONGEST_ACTOR} characters without spaces around them"
         )
-    return given
+    return text
 
 
 def check_policy(policy: Any) -> None:
@@ -160,31 +160,31 @@ def check_policy(policy: Any) -> None:
     """
     if isinstance(policy, type) or not callable(getattr(policy, "evaluate", None)):
         raise ContentError(
-            f"a policy is an object with a name and a method evaluate(view), not {brief_repr(policy)}; built-in ones "
-            "are added by their type, such as 'compress'"
+            f"a policy must be an object with a name and a method evaluate(view), not {brief_repr(policy)}; for a "
+            "built-in policy, pass its type, such as 'compress'"
         )
     check_name(getattr(policy, "name", None))
     priority_of(policy)
     moments_of(policy)
 
 
-def wanted_of(given: object) -> tuple[PolicyAction, ...]:
+def wanted_of(value: object) -> tuple[PolicyAction, ...]:
     """Return the actions from the return value of `evaluate`.
 
     Raises:
         ContentError: the value is not an action, a list of actions or None.
     """
-    if given is None:
+    if value is None:
         return ()
-    if isinstance(given, PolicyAction):
-        return (given,)
-    if isinstance(given, list | tuple) and len(given) > MOST_WANTED:
+    if isinstance(value, PolicyAction):
+        return (value,)
+    if isinstance(value, list | tuple) and len(value) > MOST_WANTED:
         raise ContentError(
-            f"evaluate returned {len(given):,} actions, and a policy can want {MOST_WANTED:,} at once; return some, "
-            "and the others at the next look"
+            f"evaluate returned {len(value):,} actions, but the maximum is {MOST_WANTED:,}; return some now, "
+            "and the others at the next evaluation"
         )
-    if isinstance(given, list | tuple) and all(isinstance(one, PolicyAction) for one in given):
-        return tuple(given)
+    if isinstance(value, list | tuple) and all(isinstance(one, PolicyAction) for one in value):
+        return tuple(value)
     raise ContentError(
-        f"evaluate returned {brief_repr(given)}; it returns a PolicyAction, a list of them, or None"
+        f"evaluate returned {brief_repr(value)}; return a PolicyAction, a list of them, or None"
     )

@@ -44,7 +44,7 @@ def policy_types() -> Mapping[str, type[BuiltinPolicy]]:
     return {one.type_name: one for one in sorted(kinds, key=lambda one: (one.usual_priority, one.type_name))}
 
 
-def made(type_name: str, name: str, config: Mapping[str, Any]) -> BuiltinPolicy:
+def create_policy(type_name: str, name: str, config: Mapping[str, Any]) -> BuiltinPolicy:
     """Create a built-in policy.
 
     Raises:
@@ -54,8 +54,8 @@ def made(type_name: str, name: str, config: Mapping[str, Any]) -> BuiltinPolicy:
     kind = types.get(type_name) if isinstance(type_name, str) else None
     if kind is None:
         raise ContentError(
-            f"there is no type of policies {brief_repr(type_name)}.{nearest(str(type_name), types)} There are "
-            f"{', '.join(types)}; a policy of your own is added as an object"
+            f"unknown policy type {brief_repr(type_name)}.{nearest(str(type_name), types)} The types are "
+            f"{', '.join(types)}; pass your own policy as an object"
         )
     return kind.from_config(name, config)
 
@@ -137,16 +137,16 @@ class Slot:
     @property
     def stopped(self) -> list[Any]:
         """The pairs of subject and condition that need no further action."""
-        found = self.memory.get("stopped")
-        if not isinstance(found, list):
-            found = self.memory["stopped"] = []
-        return found
+        stopped = self.memory.get("stopped")
+        if not isinstance(stopped, list):
+            stopped = self.memory["stopped"] = []
+        return stopped
 
     @property
     def began(self) -> dict[str, Any] | None:
         """The action that a process started and has not finished, or None."""
-        found = self.memory.get("began")
-        return found if isinstance(found, dict) else None
+        began = self.memory.get("began")
+        return began if isinstance(began, dict) else None
 
     @property
     def fired(self) -> dict[str, Any]:
@@ -159,39 +159,41 @@ class Slot:
 
     def stop(self, about: str, condition: str) -> None:
         """Record that this condition needs no further action."""
-        kept = [one for one in self.stopped if one != [about, condition]]
-        self.memory["stopped"] = [*kept[1 - _MOST_STOPPED :], [about, condition]]
+        others = [one for one in self.stopped if one != [about, condition]]
+        self.memory["stopped"] = [*others[1 - _MOST_STOPPED :], [about, condition]]
 
 
 def _dict(memory: dict[str, Any], name: str) -> dict[str, Any]:
-    found = memory.get(name)
-    if not isinstance(found, dict):
-        found = memory[name] = {}
-    return found
+    value = memory.get(name)
+    if not isinstance(value, dict):
+        value = memory[name] = {}
+    return value
 
 
-def slot_of(row: StoredPolicy, store: PolicyStore, own: Any | None) -> Slot:
+def slot_of(row: StoredPolicy, store: PolicyStore, policy: Any | None) -> Slot:
     """Return a policy for use in this process.
 
     Args:
         row: its row in the store.
         store: checks its signature.
-        own: this process's policy object with this name, if any.
+        policy: this process's policy object with this name, if any.
     """
     settings = read_dict(row.policy_json)
     type_name, config, is_on = settings.get("type"), settings.get("config"), settings.get("on") is True
     slot = Slot(row, None, is_on, str(type_name), memory=read_dict(row.memory_json))
     if not store.is_signed(row):
-        slot.why = store.foreign if row.signature else "nobody has added it here"
+        slot.why = store.foreign if row.signature else "it has no signature; tract.policies.add adds it"
         slot.is_on = False
         return slot
     try:
         if isinstance(config, dict):
-            slot.policy = made(str(type_name), row.name, config)
-        elif own is not None and type_of(own) == type_name:
-            slot.policy = own
+            slot.policy = create_policy(str(type_name), row.name, config)
+        elif policy is not None and type_of(policy) == type_name:
+            slot.policy = policy
         else:
-            slot.why = f"its code is not here: tract.policies.add an object of {type_name} with this name"
+            slot.why = (
+                f"its code is missing; add an object of {type_name} with this name, with tract.policies.add"
+            )
             return slot
         slot.priority, slot.moments = priority_of(slot.policy), moments_of(slot.policy)
         slot.cooldown = getattr(slot.policy, "cooldown", 0)

@@ -149,10 +149,10 @@ class Watch:
             return 0  # everything is too young
         from tract_jupyter.context import Choice, Retain
 
-        found = self.repository.garbage_collector.run(Retain(days), Choice(), dry_run=True)
+        collected = self.repository.garbage_collector.run(Retain(days), Choice(), dry_run=True)
         self._since = 0
-        self._garbage = (len(found.commits), max(_GARBAGE_EVERY, generation // 5), now + _HOUR)
-        return len(found.commits)
+        self._garbage = (len(collected.commits), max(_GARBAGE_EVERY, generation // 5), now + _HOUR)
+        return len(collected.commits)
 
     def _first_time(self) -> str | None:
         with self.repository.database.read() as connection:
@@ -279,12 +279,12 @@ class PolicyView:
         timelines = self._repository.timelines
         with timelines.lock:
             timeline = timelines.at(self.head)
-            shown = (
+            messages = (
                 step
                 for step in reversed(timeline.steps)
                 if step.operation == APPEND and timeline.priority(step) != "skip"
             )
-            for step in islice(shown, kept, None):
+            for step in islice(messages, kept, None):
                 yield step.commit_hash, timeline.priority(step) == "pinned"
 
     def steps(self) -> Iterator[tuple[Step, bool]]:

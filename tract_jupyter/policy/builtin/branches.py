@@ -95,7 +95,7 @@ class MergePolicy(BuiltinPolicy):
             return None  # too few commits, or all of them: the target does not exist
         return self._wants(
             "merge_into", {"target_branch": self.target_branch, "source_branch": branch},
-            f"{branch!r} has {ahead:,} commits of its own, and nothing was committed for {idle:,.0f} s.",
+            f"{branch!r} has {ahead:,} separate commits, and no new one for {idle:,.0f} s.",
             about=f"merge {branch}", condition=f"{branch} {view.generation // self.completion_commits}",
         )  # fmt: skip
 
@@ -167,7 +167,7 @@ class ArchivePolicy(BuiltinPolicy):
         return [
             self._wants(
                 "archive", {"branch": one.name, "name": self.archive_prefix + one.name},
-                f"Nothing was committed on {one.name!r} since {one.committed_at:%Y-%m-%d}.",
+                f"{one.name!r} has no new commit since {one.committed_at:%Y-%m-%d}.",
                 about=f"archive {one.name}", condition=one.tip,
             )
             for one in view.stale_branches(self.stale_days)

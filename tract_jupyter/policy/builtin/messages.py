@@ -101,12 +101,14 @@ class PinPolicy(BuiltinPolicy):
     def evaluate(self, view: PolicyView) -> list[PolicyAction] | None:
         """Return an annotation for each message to pin."""
         new = view.new
-        found: Sequence[Entry | Step]
+        matches: Sequence[Entry | Step]
         if new is None:
-            found = [step for step, is_annotated in view.steps() if not is_annotated and self._fits(step)]
+            matches = [step for step, is_annotated in view.steps() if not is_annotated and self._fits(step)]
         else:
-            found = [entry for entry in new if self._fits(entry) and not view.is_annotated(entry.commit_hash)]
-        return [self._pinning(one) for one in found[:_MOST_AT_ONCE]] or None
+            matches = [
+                entry for entry in new if self._fits(entry) and not view.is_annotated(entry.commit_hash)
+            ]
+        return [self._pinning(one) for one in matches[:_MOST_AT_ONCE]] or None
 
     def _fits(self, step: Entry | Step) -> bool:
         """Return True if the message should be pinned and its own priority is neither pinned nor skip."""
@@ -115,8 +117,8 @@ class PinPolicy(BuiltinPolicy):
         is_typed = step.content_type in self.pin_types
         if not is_typed and not self.patterns:
             return False
-        own = step.priority or default_priority(step.content_type)
-        if own in {Priority.PINNED, Priority.SKIP}:
+        priority = step.priority or default_priority(step.content_type)
+        if priority in {Priority.PINNED, Priority.SKIP}:
             return False
         return is_typed or self._matches(step)
 
@@ -129,7 +131,7 @@ class PinPolicy(BuiltinPolicy):
         reason = (
             f"Its type is {step.content_type}."
             if step.content_type in self.pin_types
-            else "It fits a pattern."
+            else "It matches a pattern."
         )
         return self._wants("annotate", params, reason, about=f"pin {step.commit_hash}")
 
@@ -160,6 +162,6 @@ class GCPolicy(BuiltinPolicy):
             return None
         return self._wants(
             "gc", {"orphan_retention_days": self.orphan_retention_days},
-            f"Nothing leads to {dead:,} commits older than {self.orphan_retention_days:g} days.",
+            f"{dead:,} commits older than {self.orphan_retention_days:g} days are unreachable.",
             condition=str(dead // self.max_dead_commits),
         )  # fmt: skip

@@ -43,11 +43,11 @@ class OperationPolicy(TriggeredPolicy):
         """Check the settings."""
         super().__post_init__()
         if not self.operation:
-            raise ContentError("the policy of an operation names it: operation='citation_check'")
-        if self.when.hook is not None:
             raise ContentError(
-                "an operation with a hook is a part of runs and has no policy; leave the hook out"
+                "the policy needs the name of an operation, such as operation='citation_check'"
             )
+        if self.when.hook is not None:
+            raise ContentError("an operation with a hook belongs to runs and has no policy; omit the hook")
 
     @cached_property
     def when(self) -> FiringCondition:

@@ -43,8 +43,8 @@ class TriggeredPolicy(BuiltinPolicy):
     @property
     def fires_on(self) -> tuple[str, ...]:  # type: ignore[override] # depends on the settings
         """The moments at which one of the triggers is checked."""
-        found = {moment for one in self.triggers for moment in one.moments}
-        return tuple(moment for moment in MOMENTS if moment in found)
+        moments = {moment for one in self.triggers for moment in one.moments}
+        return tuple(moment for moment in MOMENTS if moment in moments)
 
     def fired(self, view: PolicyView) -> None:
         """Restart the counters. Called after the action."""
@@ -73,13 +73,13 @@ class TriggeredPolicy(BuiltinPolicy):
 
 
 def _check_tokens(trigger: Trigger, view: PolicyView) -> _Cause | None:
-    given, budget = trigger.tokens or 0, view.max_tokens
-    if given < 1 and budget is None:
+    threshold, budget = trigger.tokens or 0, view.max_tokens
+    if threshold < 1 and budget is None:
         return None
-    if view.tokens < (given if given >= 1 or budget is None else given * budget):
+    if view.tokens < (threshold if threshold >= 1 or budget is None else threshold * budget):
         return None
     return _Cause(
-        f"the context has {view.tokens:,} tokens, which is {trigger.tokens_text} or more", str(given)
+        f"the context has {view.tokens:,} tokens, which is {trigger.tokens_text} or more", str(threshold)
     )
 
 
@@ -106,16 +106,16 @@ def _check_commits(trigger: Trigger, view: PolicyView) -> _Cause | None:
 
 
 def _check_seconds(trigger: Trigger, view: PolicyView) -> _Cause | None:
-    given = trigger.seconds or 0
+    seconds = trigger.seconds or 0
     since = view.memory.get("since")
     if not isinstance(since, str):  # start the clock now
         view.memory["since"] = view.now.isoformat()
         return None
     passed = view.now - datetime.fromisoformat(since)
-    if passed < timedelta(seconds=given):
+    if passed < timedelta(seconds=seconds):
         return None
-    condition = f"{since} {passed // timedelta(seconds=given)}"
-    return _Cause(f"{given:,g} seconds have passed since {since[:19]}", condition)
+    condition = f"{since} {passed // timedelta(seconds=seconds)}"
+    return _Cause(f"{seconds:,g} seconds have passed since {since[:19]}", condition)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,8 +142,8 @@ class OrchestratePolicy(TriggeredPolicy):
         super().__post_init__()
         if not self.when:
             raise ContentError(
-                "nothing would ever start this orchestrator: give commits, tokens, seconds, content_type or moment, or "
-                "when=[Trigger(...), ...]"
+                "the orchestrator has no trigger, so it would never start; set commits, tokens, seconds, content_type "
+                "or moment, or when=[Trigger(...), ...]"
             )
 
     @property
@@ -164,23 +164,23 @@ class OrchestratePolicy(TriggeredPolicy):
 
     def evaluate(self, view: PolicyView) -> list[PolicyAction]:
         """Return a start for each trigger that holds now."""
-        found = [(one, self._cause(one, view)) for one in self.triggers]
+        causes = [(one, self._cause(one, view)) for one in self.triggers]
         return [
             self._wants(
                 ORCHESTRATE, {}, f"{cause.reason[0].upper()}{cause.reason[1:]}.", about=str(one),
                 condition=cause.condition,
             )
-            for one, cause in found
+            for one, cause in causes
             if cause is not None
         ]  # fmt: skip
 
 
-def _read(given: Any) -> Trigger:
-    if isinstance(given, Trigger):
-        return given
+def _read(value: Any) -> Trigger:
+    if isinstance(value, Trigger):
+        return value
     try:
-        return Trigger(**given)
+        return Trigger(**value)
     except TypeError:
         raise ContentError(
-            f"a trigger is made with Trigger(commits=..., tokens=...), not {brief_repr(given)}"
+            f"invalid trigger {brief_repr(value)}; use Trigger(commits=..., tokens=...)"
         ) from None
