@@ -299,7 +299,7 @@ def test_a_read_that_began_before_an_interrupt_is_not_told_as_not_run(
     calls = [call("read", {}, "c1"), *([NOTE] * others)]
     client = script(reply(None, *calls), "Well.")
     with monkeypatch.context() as patched:
-        patched.setattr("tract_jupyter.loop.calls.StepCalls._next", interrupted)
+        patched.setattr("tract_jupyter.loop.calls.StepCalls._wait_for_next", interrupted)
         person(*["approve"] * others)
         with pytest.raises(KeyboardInterrupt):
             talk.chat("Go.")
@@ -331,7 +331,7 @@ def test_a_read_that_ended_before_an_interrupt_has_its_answer(talk, script, monk
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("tract_jupyter.loop.calls.StepCalls._next", interrupted)
+        patched.setattr("tract_jupyter.loop.calls.StepCalls._wait_for_next", interrupted)
         with pytest.raises(KeyboardInterrupt):
             talk.chat("Go.")
     talk.chat(None)

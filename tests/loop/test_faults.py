@@ -96,7 +96,7 @@ def test_a_fault_within_a_turn_leaves_the_steps_before_it(talk, going_wrong, don
     error, before, response = going_wrong(dialect, streamed, fault)
     told = "\n".join([str(error), *error.__notes__])
     assert re.search(FAULTS[fault][1], told), told
-    assert "chat(None) goes on" in told
+    assert "chat(None) continues" in told
     assert KEY not in told
     assert before == [("user", "How is it?"), ("assistant", None), ("tool", "sunny in Rome")]
     assert (response.text, response.outcome, done) == ("Sunny.", "answer", [("look", "Rome")])

@@ -123,7 +123,7 @@ def test_closing_ends_the_turns_as_stop_does(talk):
 @pytest.mark.parametrize(
     ("end", "outcome", "words"),
     [
-        ("stop", "stopped", "stop came too late"),
+        ("stop", "stopped", "the stop was too late"),
         ("seconds", "limit", "the limit of 0.5 seconds was exceeded"),
     ],
 )

@@ -83,7 +83,7 @@ def test_a_fault_in_the_second_request_keeps_the_first_step(talk, script, done):
     script(reply(None, LOOK), LLMRequestError("HTTP 500"), "Sunny.")
     with pytest.raises(LLMRequestError) as raised:
         talk.chat("How is it?")
-    assert "chat(None) goes on" in raised.value.__notes__[0]
+    assert "chat(None) continues" in raised.value.__notes__[0]
     assert talk.chat(None).text == "Sunny."
     assert done == [("look", "Rome")]
 
@@ -115,7 +115,7 @@ def test_a_limit_of_steps_says_so_and_the_turn_goes_on(talk, script, done):
     response = talk.chat("Go.", limits=Allowance(steps=2))
     assert (response.outcome, response.steps) == ("limit", 2)
     assert "2 steps" in response.note
-    assert "chat(None) goes on" in response.note
+    assert "chat(None) continues" in response.note
     assert talk.chat(None, limits=Allowance(steps=2)).text == "Done."
     assert len(done) == 3
 
@@ -145,7 +145,7 @@ def test_after_a_limit_the_count_begins_anew(talk, script, done):
     talk.loop.carry_out = None
     response = talk.chat(None, limits=limits)
     assert (response.outcome, response.steps, len(done)) == ("limit", 3, 6)
-    assert "chat(None) goes on, with as much again" in response.note
+    assert "chat(None) continues with the same limits" in response.note
 
 
 def test_a_turn_that_goes_on_after_a_decision_or_a_crash_is_the_same_turn(tmp_path, script, talk, done):
@@ -410,7 +410,7 @@ def test_a_silent_model_is_not_waited_for_when_the_seconds_are_over(talk, pieces
     talk.configure_llm(Silent())
     response = talk.chat("Tell.", limits=Allowance(seconds=0.3), on_delta=lambda piece: None)
     assert (response.outcome, response.text) == ("limit", kept)
-    assert response.note.startswith("the limit of 0.3 seconds is over; chat(None) goes on")
+    assert response.note.startswith("the limit of 0.3 seconds is over; chat(None) continues")
     talk.configure_llm(ScriptedClient("The end."))
     assert talk.chat(None, limits=Allowance(steps=1)).text == "The end."
     assert [text for _, text in said(talk)] == ["Tell.", "The end."]

@@ -187,7 +187,7 @@ def test_where_nobody_can_be_asked_it_waits_and_is_gone_on_with(shell, model):
     result = shell.run("%tract_orchestrate")
     assert "calls wait for a decision" in result.error
     assert "Waits for decisions: see above. Queued cells did not run." in result.text
-    assert "%tract_orchestrate --resume goes on" in result.text
+    assert "%tract_orchestrate --resume continues" in result.text
     tract = shell.namespace["tract"]
     (waiting,) = tract.review.inbox()
     assert waiting.fields["content"] == SUMMARY

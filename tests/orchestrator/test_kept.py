@@ -274,7 +274,7 @@ def test_another_process_decides_and_the_run_goes_on(tmp_path):
         made = Orchestrator(t, llm_callable=model)
         result = made.run()
         assert (result.outcome, result.text) == ("waiting", "It is full.")
-        assert "resume() goes on once they are decided" in result.note
+        assert "resume() continues after the decisions" in result.note
         with Tract.open(tmp_path / "t.db") as other:
             (stored,) = other.review.inbox()
             assert "It is full." not in stored.title

@@ -23,7 +23,7 @@ def test_what_repeats_itself_is_stopped(full, orchestrator):
     again = [thinks(f"Try {n}.", call("log", {"limit": 1}, f"c{n}")) for n in range(4)]
     result = orchestrator(*again).run()
     assert result.outcome is TurnOutcome.REPEAT
-    assert "kept making the same calls" in result.note
+    assert "repeated the same calls" in result.note
     assert "resume()" in result.note
 
 
@@ -47,7 +47,7 @@ def test_the_calls_of_a_run_are_limited(full, orchestrator):
     reads = [thinks(None, call("log", {"limit": n}, f"c{n}")) for n in range(1, 9)]
     result = orchestrator(*reads, max_steps=3).run()
     assert (result.outcome, len(result.steps)) == (TurnOutcome.LIMIT, 4)
-    assert "the limit of 3 tool calls of this turn is reached; resume() goes on" in result.note
+    assert "the limit of 3 tool calls of this turn is reached; resume() continues" in result.note
     assert [step.result.success for step in result.steps] == [True, True, True, False]
 
 

@@ -88,7 +88,7 @@ def test_who_lost_it_does_not_go_on(database, monkeypatch):
         hold(database, "elsewhere:1:ab")
         lease.renew()  # not looked at yet
         monkeypatch.setattr("time.monotonic", lambda: float("inf"))
-        with pytest.raises(RunError, match="was taken from this process; it is with process 1 on elsewhere"):
+        with pytest.raises(RunError, match="process 1 on elsewhere has taken over run"):
             lease.renew()
     assert is_held(database, ROWS, RUN)
 

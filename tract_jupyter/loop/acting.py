@@ -16,7 +16,7 @@ from tract_jupyter.loop.answers import CallAnswer, shown_answer, size_for
 from tract_jupyter.loop.calls import StepCalls
 from tract_jupyter.loop.offered import OFFERED
 from tract_jupyter.loop.repetition import RepetitionGuard
-from tract_jupyter.loop.turn import ACTS, GO_ON_LIMITED, StoredTurn, TurnEnding
+from tract_jupyter.loop.turn import ACTS, RESUME_LIMITED, StoredTurn, TurnEnding
 from tract_jupyter.models import TurnOutcome
 from tract_jupyter.prompts import FAILED, REPEATED, REPEATED_AGAIN
 from tract_jupyter.review.builtin import ToolAnswer
@@ -35,11 +35,11 @@ CALLS = "calls"
 """Metadata key of an answer: its number of calls, if that is not one. A script's calls count."""
 _LIMIT_EVENT = "turn.limit"
 _REPETITION = (
-    "stopped, since the model kept making the same calls with the same outcome; say what it should do instead, or "
-    "chat(None) goes on"
+    "stopped because the model repeated the same calls with the same outcome; send other instructions, or continue "
+    "with chat(None)"
 )
 _WAITING = (
-    "calls wait for a decision: '%tract inbox' shows them, and chat(None) goes on once they are decided"
+    "calls wait for your decision: '%tract inbox' shows them, and chat(None) continues after the decisions"
 )
 
 
@@ -94,20 +94,24 @@ class AnswerStore:
             over: the message that has all its answers now, so the journal forgets its calls; empty if some are open.
         """
         is_watched = self.firing.bus.listens("tool_result")
-        made: list[CommitInfo] = []
+        commits: list[CommitInfo] = []
         with nullcontext() if is_watched else self.repository.writer.batch():
             for call, answer in answers:
                 shown = shown_answer(answer, call.id, size)
-                kept: dict[str, Any] = {} if shown.whole is None else {"original_content": shown.whole}
+                metadata: dict[str, Any] = {} if shown.whole is None else {"original_content": shown.whole}
                 if answer.made != 1:
-                    kept[CALLS] = answer.made
-                told = ToolAnswer.of(call.id, call.name, shown.text, is_error=shown.is_error, metadata=kept)
+                    metadata[CALLS] = answer.made
+                tool_answer = ToolAnswer.of(
+                    call.id, call.name, shown.text, is_error=shown.is_error, metadata=metadata
+                )
                 if answer.images and not is_watched:  # a handler decides about texts
-                    told = replace(told, options={**told.options, "attachments": answer.images})
-                made.append(self.results.commit(told))
+                    tool_answer = replace(
+                        tool_answer, options={**tool_answer.options, "attachments": answer.images}
+                    )
+                commits.append(self.results.commit(tool_answer))
             if over:
                 self.journal.forget(over)
-        return made
+        return commits
 
 
 @dataclass(eq=False, kw_only=True)
@@ -115,13 +119,13 @@ class ActingTurn(StoredTurn):
     """One turn of a model whose calls the loop executes.
 
     Args:
-        machinery: the dependencies of the calls.
+        dependencies: the dependencies of the calls.
         answers: stores their answers.
         sizes: the number of characters that the model sees of one answer, and of all answers of a step.
         after_step: gets the calls of each finished step. If it returns a text, the turn ends with this reason.
     """
 
-    machinery: CallDependencies
+    dependencies: CallDependencies
     answers: AnswerStore
     sizes: tuple[int, int]
     after_step: AfterStep | None = None
@@ -132,10 +136,10 @@ class ActingTurn(StoredTurn):
     _known: Mapping[str, KnownCall] = field(default_factory=dict)
     _is_signed: bool = True
 
-    def _go_on(self) -> TurnEnding:
+    def _run_steps(self) -> TurnEnding:
         if not self.meter.is_of_agent:
-            self._count_what_was_taken()
-        ending = super()._go_on()
+            self._count_earlier_use()
+        ending = super()._run_steps()
         if ending.outcome is TurnOutcome.LIMIT:
             self._note_limit()
         return ending
@@ -143,7 +147,7 @@ class ActingTurn(StoredTurn):
     def _note_limit(self) -> None:
         self.answers.note_limit()
 
-    def _count_what_was_taken(self) -> None:
+    def _count_earlier_use(self) -> None:
         """Count the use of this turn before a crash, Stop or a wait for a decision."""
         for info in self.answers.under_way():
             if info.content_type == "tool_io":
@@ -155,25 +159,25 @@ class ActingTurn(StoredTurn):
                 model, usage, info.token_count, retries=info.metadata.get("retry_count", 0)
             )
 
-    # --- the steps of `StoredTurn._go_on`
+    # --- the steps of `StoredTurn._run_steps`
 
     def _unanswered_calls(self) -> Sequence[ToolCall]:
         """Return the unanswered calls of the last message in the context."""
-        self._said, calls = self.store.open_step()
-        if self._said is not None and calls:
-            journal, commit = self.answers.journal, self._said.commit_hash
+        self._last_message, calls = self.store.open_step()
+        if self._last_message is not None and calls:
+            journal, commit = self.answers.journal, self._last_message.commit_hash
             self._known, self._is_signed = journal.of(commit), journal.is_signed(commit, calls)
         return calls
 
     def _ask(self) -> Sequence[ToolCall]:
         """Make a request, commit its reply, and return the calls of the reply."""
-        toolset = self.machinery.toolset
+        toolset = self.dependencies.toolset
         request = self.request
         acts = {ACTS: toolset.actor, OFFERED: toolset.profile.name}
         self._known, self._is_signed = {}, True
         response = self._make_request(
             replace(
-                request, options={**request.options, "tools": self.machinery.offered.schemas},
+                request, options={**request.options, "tools": self.dependencies.offered.schemas},
                 metadata={**(request.metadata or {}), **acts}, through=self._readable, on_delta=self._on_delta,
             )
         )  # fmt: skip
@@ -185,12 +189,12 @@ class ActingTurn(StoredTurn):
         Returns:
             The end of the turn if calls wait for the user, a limit was reached or the model repeats itself; else None.
         """
-        toolset = self.machinery.toolset
+        toolset = self.dependencies.toolset
         keys = [toolset.key_of(call.name, call.arguments) for call in calls]
         expected = self._guard.expected_outcomes(keys)
         if expected is None:
             self._was_refused = False
-            return self._make(calls, keys)
+            return self._execute_step(calls, keys)
         self._refuse(calls, REPEATED_AGAIN if self._was_refused else REPEATED)
         if self._was_refused:
             return TurnEnding(TurnOutcome.REPEAT, _REPETITION)
@@ -198,20 +202,20 @@ class ActingTurn(StoredTurn):
         self._was_refused = True
         return None
 
-    def _make(self, calls: Sequence[ToolCall], keys: Sequence[str]) -> TurnEnding | None:
+    def _execute_step(self, calls: Sequence[ToolCall], keys: Sequence[str]) -> TurnEnding | None:
         """Execute the calls of a step. The result is as for `_carry_out`."""
-        if self._said is None:
+        if self._last_message is None:
             raise ContentError("There is no message with calls to execute.")
-        commit = self._said.commit_hash
-        model = str(self._said.generation_config.get("model") or "")
-        self._step = step = StepCalls(commit, calls, self._known, self.machinery, self._is_signed, model)
+        commit = self._last_message.commit_hash
+        model = str(self._last_message.generation_config.get("model") or "")
+        self._step = step = StepCalls(commit, calls, self._known, self.dependencies, self._is_signed, model)
         size = size_for(len(calls), *self.sizes)
         outcomes: dict[str, str] = {}
         try:
             for answers in step.answers():
                 self._answer(answers, size, commit if step.is_over else "")
                 outcomes |= {call.id: answer.outcome for call, answer in answers}
-        except UndecidedError:  # a handler looks at an answer before the model does, and left it open
+        except UndecidedError:  # a handler of an answer left it open
             return TurnEnding(TurnOutcome.WAITING, _WAITING)
         if self.observer is not None:
             self.observer.step_over(commit)
@@ -220,13 +224,13 @@ class ActingTurn(StoredTurn):
         self._guard.note(keys, [outcomes[call.id] for call in calls])
         why = "" if self.after_step is None else self.after_step([step.ended_call(call) for call in calls])
         if step.limit:
-            return TurnEnding(TurnOutcome.LIMIT, f"{step.limit}; {GO_ON_LIMITED}")
+            return TurnEnding(TurnOutcome.LIMIT, f"{step.limit}; {RESUME_LIMITED}")
         return TurnEnding(TurnOutcome.REPEAT, why) if why else None
 
     def _refuse(self, calls: Sequence[ToolCall], why: str) -> None:
         """Commit `why` as the answer of each call."""
         refusal = CallAnswer(why, is_error=True, made=0)
-        over = "" if self._said is None else self._said.commit_hash
+        over = "" if self._last_message is None else self._last_message.commit_hash
         self._answer([(call, refusal) for call in calls], len(why), over)
 
     def _answer(self, answers: Sequence[tuple[ToolCall, CallAnswer]], size: int, over: str) -> None:
@@ -238,7 +242,7 @@ class ActingTurn(StoredTurn):
     # ---
 
     def _readable(self, client: LLMClient) -> LLMClient:
-        return ReadableClient(self._counted(client), self.machinery.offered.names)
+        return ReadableClient(self._counted(client), self.dependencies.offered.names)
 
     @property
     def _carries_out(self) -> bool:
@@ -246,20 +250,20 @@ class ActingTurn(StoredTurn):
 
     def _close(self, why: str = "") -> None:
         """Answer the open calls, and withdraw the requests about them."""
-        said, calls = self.store.open_step()
-        if said is None or not calls:
+        message, calls = self.store.open_step()
+        if message is None or not calls:
             return
         why = why or FAILED
         step = self._step
-        if step is None or step.commit != said.commit_hash:
-            known = self.answers.journal.of(said.commit_hash)
-            step = StepCalls(said.commit_hash, calls, known, self.machinery)
+        if step is None or step.commit != message.commit_hash:
+            known = self.answers.journal.of(message.commit_hash)
+            step = StepCalls(message.commit_hash, calls, known, self.dependencies)
         closed = {call.id: answer for call, answer in step.close(why)}
-        known = self.answers.journal.of(said.commit_hash)
+        known = self.answers.journal.of(message.commit_hash)
         answers = [(call, _known(known, call) or closed[call.id]) for call in calls]
-        self._answer(answers, 20_000, said.commit_hash)
+        self._answer(answers, 20_000, message.commit_hash)
         if self.observer is not None:
-            self.observer.step_over(said.commit_hash)
+            self.observer.step_over(message.commit_hash)
 
     def _open_calls(self, ending: TurnEnding) -> tuple[ToolCall, ...]:
         """Return the calls that wait for the user."""
@@ -269,5 +273,5 @@ class ActingTurn(StoredTurn):
 
 
 def _known(known: Any, call: ToolCall) -> CallAnswer | None:
-    found = known.get(call.id)
-    return None if found is None else found.answer
+    entry = known.get(call.id)
+    return None if entry is None else entry.answer

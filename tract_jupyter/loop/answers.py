@@ -63,13 +63,15 @@ class ShownAnswer(NamedTuple):
 
 def answer_of(result: ToolResult) -> CallAnswer:
     """Convert a tool's result into an answer."""
-    shown = for_model(result, LARGEST)
-    if not shown.success:
+    visible = for_model(result, LARGEST)
+    if not visible.success:
         text = (
-            shown.error if len(shown.error) <= _LONGEST_ERROR else f"{shown.error[:_LONGEST_ERROR]} … (cut)"
+            visible.error
+            if len(visible.error) <= _LONGEST_ERROR
+            else f"{visible.error[:_LONGEST_ERROR]} … (cut)"
         )
         return CallAnswer(text, is_error=True)
-    return CallAnswer(_as_text(shown.output), timeless=_timeless(shown.output), images=shown.images)
+    return CallAnswer(_as_text(visible.output), timeless=_timeless(visible.output), images=visible.images)
 
 
 def _timeless(output: Any) -> str:
@@ -91,14 +93,14 @@ def _as_text(output: Any) -> str:
 
 def shown_answer(answer: CallAnswer, tool_call_id: str, size: int) -> ShownAnswer:
     """Return an answer as it is committed, with at most about `size` characters."""
-    whole = answer.text.encode("utf-8", "replace").decode()
-    text = clean(whole)
-    kept = whole if text != whole else None
+    full_text = answer.text.encode("utf-8", "replace").decode()
+    text = clean(full_text)
+    original = full_text if text != full_text else None
     if len(text) > size:
         note = cut_note(size, len(text), tool_call_id)
-        text, kept = text[:size] + note, text
+        text, original = text[:size] + note, text
     text = "\n\n".join(filter(None, [text if text.strip() else NOTHING, answer.note]))
-    return ShownAnswer(text, answer.is_error, kept)
+    return ShownAnswer(text, answer.is_error, original)
 
 
 def clean(text: str) -> str:
@@ -108,17 +110,17 @@ def clean(text: str) -> str:
     return _CONTROLS.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n")))
 
 
-def size_for(calls: int, one: int, step: int) -> int:
+def size_for(calls: int, per_answer: int, per_step: int) -> int:
     """Return the number of characters of each answer of a step that the model sees."""
-    return min(one, max(_LEAST, step // max(calls, 1)))
+    return min(per_answer, max(_LEAST, per_step // max(calls, 1)))
 
 
-def changes(given: Mapping[str, Any], approved: Mapping[str, Any]) -> str:
+def changes(proposed: Mapping[str, Any], approved: Mapping[str, Any]) -> str:
     """Describe the user's changes to arguments for the model; empty if there are none."""
-    names = [name for name in {**given, **approved} if given.get(name) != approved.get(name)]
+    names = [name for name in {**proposed, **approved} if proposed.get(name) != approved.get(name)]
     if not names:
         return ""
-    return changed((name, _brief(approved.get(name)), _brief(given.get(name))) for name in names)
+    return changed((name, _brief(approved.get(name)), _brief(proposed.get(name))) for name in names)
 
 
 def _brief(value: Any) -> str:

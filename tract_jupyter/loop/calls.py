@@ -99,7 +99,7 @@ AfterStep = Callable[[list[EndedCall]], str]
 """A function that gets the calls of each finished step. If it returns a text, the turn ends with this reason."""
 
 
-class _Ended(Exception):  # noqa: N818 # it ends a wait, and is no error
+class _Ended(Exception):  # noqa: N818 # it ends a wait, it is not an error
     """The turn was stopped. Raised to end a wait for the user, or a script."""
 
 
@@ -107,7 +107,7 @@ class _Ended(Exception):  # noqa: N818 # it ends a wait, and is no error
 class _StepCall:
     """One call of a step, and its progress."""
 
-    asked: ToolCall
+    original: ToolCall
     prepared: Call | None = None
     chosen_at: Any = None
     """The request in which the user chose an alternative that is not prepared yet."""
@@ -154,7 +154,7 @@ class CallDependencies:
 
     Attributes:
         offered: the tools that the model was offered.
-        asked: the open requests of this process about calls of this branch, by call id.
+        open_requests: the open requests of this process about calls of this branch, by call id.
         at_tools: enters the context in which tools see their own HEAD.
         carry_out: a user's function that replaces the execution of a call.
         parallel: the maximum number of parallel calls that only read.
@@ -166,7 +166,7 @@ class CallDependencies:
     meter: TurnMeter
     stop: StopSignal
     offered: OfferedTools
-    asked: dict[str, OpenQuestion]
+    open_requests: dict[str, OpenQuestion]
     at_tools: Callable[[], AbstractContextManager[object]] = nullcontext
     carry_out: CarryOut | None = None
     parallel: int = 8
@@ -186,7 +186,7 @@ class StepCalls:
         commit: the message.
         calls: the calls without an answer, in order.
         known: the journal's entries about them.
-        machinery: their dependencies.
+        dependencies: the dependencies of the calls.
         is_signed: False if a stored reply does not match the signature of its calls.
         model: the provider's name of the model that made the calls.
 
@@ -198,13 +198,13 @@ class StepCalls:
     commit: str
     calls: Sequence[ToolCall]
     known: Mapping[str, KnownCall]
-    machinery: CallDependencies
+    dependencies: CallDependencies
     is_signed: bool = True
     model: str = ""
     limit: str = ""
     is_over: bool = False
     _closed: bool = False
-    _among: int = 1
+    _lane_count: int = 1
     _miss: CassetteError | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -213,7 +213,7 @@ class StepCalls:
 
     def answers(self) -> Iterator[list[tuple[ToolCall, CallAnswer]]]:
         """Execute the calls and yield their answers in order, in groups. Calls that wait for approval have none."""
-        with self.machinery.at_tools():
+        with self.dependencies.at_tools():
             self._prepare()
             self._ask()
         for group in self._groups():
@@ -226,7 +226,7 @@ class StepCalls:
                 for call in open_ones:
                     self._write(call)
             self.is_over = group[-1] is self._calls[-1] and not self.waits
-            yield [(call.asked, call.answer) for call in group if call.answer is not None]
+            yield [(call.original, call.answer) for call in group if call.answer is not None]
 
     def _groups(self) -> Iterator[list[_StepCall]]:
         """Yield the calls in order: each write alone, the reads between two writes together.
@@ -251,72 +251,74 @@ class StepCalls:
         """True if the user has to decide about some of the calls."""
         return any(call.waits for call in self._calls)
 
-    def ended_call(self, asked: ToolCall) -> EndedCall:
+    def ended_call(self, original: ToolCall) -> EndedCall:
         """Return the summary of an answered call."""
-        call = next(one for one in self._calls if one.asked.id == asked.id)
+        call = next(one for one in self._calls if one.original.id == original.id)
         prepared, answer = call.prepared, call.answer or CallAnswer("")
-        made = answer.made > 0 if call.reads else call.is_begun
+        has_run = answer.made > 0 if call.reads else call.is_begun
         if prepared is None:
-            return EndedCall(asked, "", {}, reads=False, made=False, decision=call.decision, answer=answer)
-        return EndedCall(asked, prepared.tool.name, prepared.values, call.reads, made, call.decision, answer)
+            return EndedCall(original, "", {}, reads=False, made=False, decision=call.decision, answer=answer)
+        return EndedCall(
+            original, prepared.tool.name, prepared.values, call.reads, has_run, call.decision, answer
+        )
 
     def close(self, why: str) -> list[tuple[ToolCall, CallAnswer]]:
         """Return the answer of each call. A call without one gets the reason. Open requests are withdrawn."""
         with self._lock:
             self._closed = True
-        ended = []
+        answers = []
         for call in self._calls:
             if call.answer is None:
-                told = END_UNKNOWN if call.asked.id in self.known else not_run(why)
+                text = END_UNKNOWN if call.original.id in self.known else not_run(why)
                 if call.is_begun:
-                    told = ended_reading(why) if call.reads else ended_running(why)
-                call.answer, call.waits = CallAnswer(told, is_error=True), False
-            ended.append((call.asked, call.answer))
-            waiting = self.machinery.asked.pop(call.asked.id, None)
+                    text = ended_reading(why) if call.reads else ended_running(why)
+                call.answer, call.waits = CallAnswer(text, is_error=True), False
+            answers.append((call.original, call.answer))
+            waiting = self.dependencies.open_requests.pop(call.original.id, None)
             if waiting is not None:
                 _withdraw(waiting.question, why)
-        return ended
+        return answers
 
     # --- before
 
     def _prepare(self) -> None:
         planned: tuple[str, ...] = ()
         for call in self._calls:
-            known = self.known.get(call.asked.id)
+            known = self.known.get(call.original.id)
             if known is not None and known.answer is not None:
                 call.answer = known.answer
                 continue
-            call.answer = self._turned_down(call, len(planned))
+            call.answer = self._early_answer(call, len(planned))
             if call.answer is not None:
                 continue
             with changed_context(planned=planned):
-                found = self.machinery.toolset.prepare(
-                    call.asked.name, call.asked.arguments, doubt=self._doubt(call)
+                prepared = self.dependencies.toolset.prepare(
+                    call.original.name, call.original.arguments, doubt=self._doubt(call)
                 )
-            if isinstance(found, ToolResult):
-                call.answer = answer_of(found)
+            if isinstance(prepared, ToolResult):
+                call.answer = answer_of(prepared)
                 continue
-            planned = (*planned, found.tool.name)
-            call.prepared = found
+            planned = (*planned, prepared.tool.name)
+            call.prepared = prepared
 
     def _doubt(self, call: _StepCall) -> str:
         """Return the reason to ask the user despite earlier approvals; empty if there is none."""
         if not self.is_signed:
             return UNSIGNED
-        return BEGUN_BEFORE if call.asked.id in self.known else ""
+        return BEGUN_BEFORE if call.original.id in self.known else ""
 
-    def _turned_down(self, call: _StepCall, planned: int) -> CallAnswer | None:
+    def _early_answer(self, call: _StepCall, planned: int) -> CallAnswer | None:
         """Return the answer of a call that cannot run, regardless of its tool; None if it can."""
-        machinery, asked = self.machinery, call.asked
-        why = why_unreadable(asked.arguments)
+        dependencies, original = self.dependencies, call.original
+        why = why_unreadable(original.arguments)
         if why:
             return CallAnswer(not_run(why), is_error=True)
-        if not machinery.toolset.has(asked.name):
-            if asked.name in machinery.offered.names:
-                return CallAnswer(removed_tool(asked.name), is_error=True)
-            near = machinery.toolset.nearest(asked.name)
-            return CallAnswer(unknown_tool(asked.name[:_LONGEST_NAME], near), is_error=True)
-        limit = machinery.meter.why_no_call(planned)
+        if not dependencies.toolset.has(original.name):
+            if original.name in dependencies.offered.names:
+                return CallAnswer(removed_tool(original.name), is_error=True)
+            near = dependencies.toolset.nearest(original.name)
+            return CallAnswer(unknown_tool(original.name[:_LONGEST_NAME], near), is_error=True)
+        limit = dependencies.meter.why_no_call(planned)
         if limit:
             self.limit = limit
             return CallAnswer(not_run(limit), is_error=True)
@@ -337,76 +339,82 @@ class StepCalls:
         """Return the open request about a call; None if it is decided, or needs no approval."""
         if call.prepared is None or call.prepared.question is None:
             return None
-        question, earlier = call.prepared.question, self.machinery.asked.get(call.asked.id)
+        question, earlier = call.prepared.question, self.dependencies.open_requests.get(call.original.id)
         if earlier is not None:
             question, call.prepared, call.replaced = earlier
-            self.machinery.reviewer.catch_up(question)
+            self.dependencies.reviewer.catch_up(question)
         if not question.status.is_open or (
-            not self._doubt(call) and earlier is None and self._settled(question)
+            not self._doubt(call) and earlier is None and self._is_granted(question)
         ):
-            self._decided(call, question)
+            self._apply_decision(call, question)
             return None
         return question
 
-    def _settled(self, question: Any) -> bool:
-        """Return True if a standing approval decides the request. Return False if the turn was stopped meanwhile."""
-        machinery = self.machinery
+    def _is_granted(self, question: Any) -> bool:
+        """Return True if a standing approval decides the request. Return False after a stop of the turn."""
+        dependencies = self.dependencies
         with costs_of_block() as lines:
             try:
                 with checking(self._check_stop):
-                    return machinery.reviewer.granted(question)
+                    return dependencies.reviewer.granted(question)
             except _Ended:
                 return False
             finally:
-                machinery.meter.add_costs(lines)
+                dependencies.meter.add_costs(lines)
 
     def _ask_together(self, to_ask: list[tuple[_StepCall, Any]]) -> None:
-        machinery = self.machinery
+        dependencies = self.dependencies
         for call, question in to_ask:
-            machinery.asked[call.asked.id] = OpenQuestion(question, call.prepared, call.replaced)
-            if machinery.observer is not None:
-                duplicate = machinery.reviewer.find_duplicate(question)  # of a process that has ended
-                machinery.observer.asked(call.asked.id, (duplicate or question).pending_id)
-        asked = [question for _, question in to_ask]
+            dependencies.open_requests[call.original.id] = OpenQuestion(
+                question, call.prepared, call.replaced
+            )
+            if dependencies.observer is not None:
+                duplicate = dependencies.reviewer.find_duplicate(question)  # from a dead process
+                dependencies.observer.asked(call.original.id, (duplicate or question).pending_id)
+        questions = [question for _, question in to_ask]
         try:
-            with machinery.meter.waiting(), checking(self._check_stop):
-                asked, _ = machinery.reviewer.decide_together(asked)
+            with dependencies.meter.waiting(), checking(self._check_stop):
+                questions, _ = dependencies.reviewer.decide_together(questions)
         except _Ended:
             for call, question in to_ask:
-                self._give_up(call, question)
+                self._abandon(call, question)
             return
-        for (call, _), question in zip(to_ask, asked, strict=True):
-            machinery.asked[call.asked.id] = OpenQuestion(question, call.prepared, call.replaced)
-            self._decided(call, question)
+        for (call, _), question in zip(to_ask, questions, strict=True):
+            dependencies.open_requests[call.original.id] = OpenQuestion(
+                question, call.prepared, call.replaced
+            )
+            self._apply_decision(call, question)
 
-    def _give_up(self, call: _StepCall, question: Any) -> None:
+    def _abandon(self, call: _StepCall, question: Any) -> None:
         """Answer a call of a stopped turn. An approved call does not run."""
-        why = self.machinery.stop.reason
-        waiting = self.machinery.asked.pop(call.asked.id, None)
+        why = self.dependencies.stop.reason
+        waiting = self.dependencies.open_requests.pop(call.original.id, None)
         question = question if waiting is None else waiting.question
         is_refused = question.status in {PendingStatus.REJECTED, PendingStatus.EXPIRED}
         _withdraw(question, why)
         call.answer = CallAnswer(refused(refusal(question)) if is_refused else not_run(why), is_error=True)
 
-    def _decided(self, call: _StepCall, question: Any) -> None:
+    def _apply_decision(self, call: _StepCall, question: Any) -> None:
         """Apply the decision about a call, or about the alternative that replaced it."""
         if question.status is PendingStatus.PENDING or call.prepared is None:
             call.waits = True
             return
-        self.machinery.asked.pop(call.asked.id, None)
+        self.dependencies.open_requests.pop(call.original.id, None)
         instead = getattr(question, "instead", None)
-        if self.machinery.observer is not None:
-            made = Alternative(question.tool_name, dict(question.call_arguments)) if call.replaced else None
-            self.machinery.observer.decided(call.asked.id, question, instead or made)
+        if self.dependencies.observer is not None:
+            alternative = (
+                Alternative(question.tool_name, dict(question.call_arguments)) if call.replaced else None
+            )
+            self.dependencies.observer.decided(call.original.id, question, instead or alternative)
         if question.status is not PendingStatus.APPROVED:
             call.decision = "rejected"
             why = refusal(question)
-            told = refused(why)
+            text = refused(why)
             if instead is not None:
-                call.chosen_at, call.replaced = question, told
+                call.chosen_at, call.replaced = question, text
                 return
-            told = also_refused(call.replaced, why) if call.replaced else told
-            call.answer = CallAnswer(told, is_error=True)
+            text = also_refused(call.replaced, why) if call.replaced else text
+            call.answer = CallAnswer(text, is_error=True)
             return
         approved = dict(question.call_arguments)
         changed = changes(call.prepared.values, approved)
@@ -426,17 +434,17 @@ class StepCalls:
         if call.choices > _MOST_CHOICES:
             call.answer = CallAnswer(also_refused(call.replaced, TOO_MANY_CHOICES), is_error=True)
             return False
-        found = self.machinery.toolset.prepare(instead.name, instead.arguments, doubt=self._doubt(call))
-        if isinstance(found, ToolResult):
-            call.answer = CallAnswer(also_refused(call.replaced, found.error), is_error=True)
+        prepared = self.dependencies.toolset.prepare(instead.name, instead.arguments, doubt=self._doubt(call))
+        if isinstance(prepared, ToolResult):
+            call.answer = CallAnswer(also_refused(call.replaced, prepared.error), is_error=True)
             return False
-        call.prepared, call.note, call.decision = found, call.replaced, "modified"
-        if isinstance(found.question, PendingToolCall):
-            found.question.take_place_of(question)
-        return found.question is not None
+        call.prepared, call.note, call.decision = prepared, call.replaced, "modified"
+        if isinstance(prepared.question, PendingToolCall):
+            prepared.question.take_place_of(question)
+        return prepared.question is not None
 
     def _check_stop(self) -> None:
-        if self.machinery.stop.is_set():
+        if self.dependencies.stop.is_set():
             raise _Ended
 
     # --- carrying out
@@ -446,7 +454,7 @@ class StepCalls:
         lanes: dict[str, list[_StepCall]] = {}
         for call in calls:
             lanes.setdefault(call.lane, []).append(call)
-        threads, self._among = [], len(lanes)
+        threads, self._lane_count = [], len(lanes)
         for lane in lanes.values():
             run = contextvars.copy_context().run
             threads.append(
@@ -459,12 +467,12 @@ class StepCalls:
                 while thread.is_alive():
                     thread.join(HEARTBEAT)  # short waits: an interrupt comes between two of them
         except BaseException:
-            self.machinery.stop.set(BY_PERSON)
+            self.dependencies.stop.set(BY_PERSON)
             for thread in threads:
                 thread.join(_PATIENCE)
             raise
         finally:
-            self._among = 1
+            self._lane_count = 1
         if self._miss is not None:
             raise self._miss
 
@@ -476,30 +484,30 @@ class StepCalls:
             except CassetteError as error:
                 self._miss = error
             except TractError as error:
-                call.answer = CallAnswer(f"its result could not be kept: {error}", is_error=True)
+                call.answer = CallAnswer(f"its result could not be stored: {error}", is_error=True)
             except BaseException as error:  # noqa: BLE001
-                call.answer = answer_of(failed(call.asked.name, error))
+                call.answer = answer_of(failed(call.original.name, error))
 
     def _write(self, call: _StepCall) -> None:
         """Run a call that may change something, in this thread."""
-        machinery = self.machinery
-        why = self._why_not()
+        dependencies = self.dependencies
+        why = self._refusal_reason()
         if why:
             call.answer = CallAnswer(why, is_error=True)
             return
-        machinery.journal.begin(self.commit, call.asked.id)
+        dependencies.journal.begin(self.commit, call.original.id)
         call.is_begun = True
-        made = run_until_stopped(partial(self._made, call), machinery.stop)
-        # one that was left goes on, and nobody knows its end
-        if made is None and call.notes is not None:
+        result = run_until_stopped(partial(self._execute, call), dependencies.stop)
+        # an abandoned call still runs, and its end is unknown
+        if result is None and call.notes is not None:
             call.notes.is_left = True
-        answer = made or CallAnswer(ended_running(machinery.stop.reason), is_error=True, made=1)
-        machinery.journal.end(self.commit, call.asked.id, answer)
+        answer = result or CallAnswer(ended_running(dependencies.stop.reason), is_error=True, made=1)
+        dependencies.journal.end(self.commit, call.original.id, answer)
         call.answer = answer
 
     def _read(self, calls: list[_StepCall]) -> None:
         """Run calls that only read, in parallel threads."""
-        came: SimpleQueue[_StepCall | None] = SimpleQueue()
+        finished: SimpleQueue[_StepCall | None] = SimpleQueue()
         waiting, lock = iter(calls), threading.Lock()
 
         def work() -> None:
@@ -511,126 +519,133 @@ class StepCalls:
                 try:
                     self._read_one(call, keeps=len(calls) > 1)
                 finally:
-                    came.put(call)
+                    finished.put(call)
 
-        forget = self.machinery.stop.on_set(lambda: came.put(None))
+        forget = self.dependencies.stop.on_set(lambda: finished.put(None))
         try:
-            for _ in range(min(self.machinery.parallel, len(calls))):
+            for _ in range(min(self.dependencies.parallel, len(calls))):
                 run = contextvars.copy_context().run
                 threading.Thread(target=run, args=(work,), name="tract-read", daemon=True).start()
-            left = len(calls)
-            while left and self._next(came):
-                left -= 1
+            remaining = len(calls)
+            while remaining and self._wait_for_next(finished):
+                remaining -= 1
         finally:
             forget()
         if self._miss is not None:
             raise self._miss
-        if left:
-            self._leave(calls)
+        if remaining:
+            self._abandon_reads(calls)
 
-    def _next(self, came: SimpleQueue[_StepCall | None]) -> bool:
+    def _wait_for_next(self, finished: SimpleQueue[_StepCall | None]) -> bool:
         """Wait for the next call to end. Return False if the step no longer waits."""
         try:
-            return came.get(timeout=self.machinery.meter.seconds_left) is not None
+            return finished.get(timeout=self.dependencies.meter.seconds_left) is not None
         except Empty:
             return False
 
     def _read_one(self, call: _StepCall, *, keeps: bool) -> None:
         """Run a call in a thread. Turn every exception into an answer, because the step waits for it."""
         try:
-            self._read_and_keep(call, keeps=keeps)
+            self._read_and_store(call, keeps=keeps)
         except CassetteError as error:
             self._miss = error
         except TractError as error:
-            call.answer = CallAnswer(f"its result could not be kept: {error}", is_error=True)
+            call.answer = CallAnswer(f"its result could not be stored: {error}", is_error=True)
         except BaseException as error:  # noqa: BLE001
-            call.answer = answer_of(failed(call.asked.name, error))
+            call.answer = answer_of(failed(call.original.name, error))
 
-    def _read_and_keep(self, call: _StepCall, *, keeps: bool) -> None:
-        why = self._why_not()
+    def _read_and_store(self, call: _StepCall, *, keeps: bool) -> None:
+        why = self._refusal_reason()
         with self._lock:
-            if self._is_left(call):
+            if self._is_abandoned(call):
                 return
             call.is_begun = not why
-        answer = CallAnswer(why, is_error=True) if why else self._made(call)
+        answer = CallAnswer(why, is_error=True) if why else self._execute(call)
         with self._lock:
-            if self._is_left(call):
+            if self._is_abandoned(call):
                 return
             if keeps and not why:
-                self.machinery.journal.end(self.commit, call.asked.id, answer)
+                self.dependencies.journal.end(self.commit, call.original.id, answer)
             call.answer = answer
 
-    def _is_left(self, call: _StepCall) -> bool:
+    def _is_abandoned(self, call: _StepCall) -> bool:
         """Return True if the step no longer waits for a call."""
         return self._closed or call.answer is not None
 
-    def _leave(self, calls: Iterable[_StepCall]) -> None:
+    def _abandon_reads(self, calls: Iterable[_StepCall]) -> None:
         """Answer the calls that the step no longer waits for. Their results are not used."""
-        limit = self.machinery.meter.why_no_call()
-        is_late = bool(limit) and not self.machinery.stop.is_set()
+        limit = self.dependencies.meter.why_no_call()
+        is_late = bool(limit) and not self.dependencies.stop.is_set()
         self.limit = limit if is_late else self.limit
-        why = limit if is_late else self.machinery.stop.reason
+        why = limit if is_late else self.dependencies.stop.reason
         with self._lock:
             for call in calls:
                 if call.answer is None:
-                    told = ended_reading(why) if call.is_begun else not_run(why)
-                    call.answer = CallAnswer(told, is_error=True)
+                    text = ended_reading(why) if call.is_begun else not_run(why)
+                    call.answer = CallAnswer(text, is_error=True)
 
-    def _made(self, call: _StepCall) -> CallAnswer:
-        machinery, prepared = self.machinery, call.prepared
+    def _execute(self, call: _StepCall) -> CallAnswer:
+        dependencies, prepared = self.dependencies, call.prepared
         if prepared is None:
             raise TypeError("Prepare a call before it runs.")
 
         def make() -> ToolResult:
             return prepared.execute(prepared.values)
 
-        made: list[None] = []
-        ended: list[None] = []
+        executed: list[None] = []
+        interrupted: list[None] = []
 
         def check() -> None:
-            if machinery.stop.is_set():
-                ended.append(None)
-                raise _Ended(machinery.stop.reason)
+            if dependencies.stop.is_set():
+                interrupted.append(None)
+                raise _Ended(dependencies.stop.reason)
 
         def take() -> str:
-            why = self._take()
+            why = self._count_call()
             if not why:
-                made.append(None)
+                executed.append(None)
             return why
 
         notes = call.notes = CallNotes(
-            meter=machinery.meter, stop=machinery.stop, is_again=call.asked.id in self.known, among=self._among,
-            model=self.model, doubt=self._doubt(call),
+            meter=dependencies.meter, stop=dependencies.stop, is_again=call.original.id in self.known,
+            among=self._lane_count, model=self.model, doubt=self._doubt(call),
         )  # fmt: skip
-        told = (
-            nullcontext() if machinery.observer is None else machinery.observer.making(call.asked.id, notes)
+        observation = (
+            nullcontext()
+            if dependencies.observer is None
+            else dependencies.observer.making(call.original.id, notes)
         )
-        with machinery.at_tools(), changed_context(notes=notes, take_call=take), told, checking(check):
+        with (
+            dependencies.at_tools(),
+            changed_context(notes=notes, take_call=take),
+            observation,
+            checking(check),
+        ):
             result = (
-                make() if machinery.carry_out is None else _replaced(machinery.carry_out, call.asked, make)
+                make()
+                if dependencies.carry_out is None
+                else _run_replacement(dependencies.carry_out, call.original, make)
             )
-        why = machinery.stop.reason
+        why = dependencies.stop.reason
         for question in notes.asked if why else ():
             _withdraw(question, why)
-        if (
-            ended and not result.success
-        ):  # a question of its own was left; nothing comes before that of a script
+        if interrupted and not result.success:  # its own request was abandoned; a script's comes first
             text = not_run(why) if prepared.tool.asks_itself else ended_running(why)
-            return CallAnswer(text, is_error=True, made=len(made))
-        return answer_of(result)._replace(note=call.note, made=len(made))
+            return CallAnswer(text, is_error=True, made=len(executed))
+        return answer_of(result)._replace(note=call.note, made=len(executed))
 
-    def _why_not(self) -> str:
-        if self.machinery.stop.is_set():
-            return not_run(self.machinery.stop.reason)
-        limit = self.machinery.meter.why_no_call()
+    def _refusal_reason(self) -> str:
+        if self.dependencies.stop.is_set():
+            return not_run(self.dependencies.stop.reason)
+        limit = self.dependencies.meter.why_no_call()
         self.limit = limit or self.limit
         return not_run(limit) if limit else ""
 
-    def _take(self) -> str:
+    def _count_call(self) -> str:
         """Count a call, which may be a script's, and return the reason if it may not run."""
-        if self.machinery.stop.is_set():
-            return not_run(self.machinery.stop.reason)
-        limit = self.machinery.meter.take_call()
+        if self.dependencies.stop.is_set():
+            return not_run(self.dependencies.stop.reason)
+        limit = self.dependencies.meter.take_call()
         self.limit = limit or self.limit
         return not_run(limit) if limit else ""
 
@@ -648,20 +663,20 @@ def left_answer(
     """
     if known is not None and known.answer is not None:
         return known.answer
-    told = READ_UNKNOWN if reads else not_run(WENT_ON)
+    text = READ_UNKNOWN if reads else not_run(WENT_ON)
     if question is not None:
         catch_up(question)
         is_open = question.status.is_open
         _withdraw(question, UNDECIDED)
-        told = not_run(UNDECIDED if is_open else APPROVED_BEFORE)
+        text = not_run(UNDECIDED if is_open else APPROVED_BEFORE)
         if not is_open and question.status is not PendingStatus.APPROVED:
-            told = refused(refusal(question))
-    return CallAnswer(told if known is None else END_UNKNOWN, is_error=True)
+            text = refused(refusal(question))
+    return CallAnswer(text if known is None else END_UNKNOWN, is_error=True)
 
 
 def _withdraw(question: Any, why: str) -> None:
     if question.status.is_open:
-        with suppress(TractError):  # somebody else just decides it; nothing is run for it any more
+        with suppress(TractError):  # decided elsewhere at the same time; nothing runs for it
             question.reject(why)
 
 
@@ -679,12 +694,12 @@ def _once(call: ToolCall, make: Callable[[], ToolResult]) -> Callable[[], ToolRe
     return make_once
 
 
-def _replaced(carry_out: CarryOut, call: ToolCall, make: Callable[[], ToolResult]) -> ToolResult:
+def _run_replacement(carry_out: CarryOut, call: ToolCall, make: Callable[[], ToolResult]) -> ToolResult:
     """Run a call through a user's function, and convert its exceptions and other return values into a result."""
     try:
-        given: Any = carry_out(call, _once(call, make))
+        value: Any = carry_out(call, _once(call, make))
     except BaseException as error:  # it may raise anything
         if is_order(error):
             raise
         return failed(call.name, error)
-    return result_of(call.name, given)
+    return result_of(call.name, value)

@@ -96,7 +96,7 @@ class ReplyStored:
 
 @dataclass(frozen=True, slots=True)
 class CallAsked:
-    """The user is asked about a call, in the pending with that id."""
+    """A request to the user about a call: the pending with that id."""
 
     call_id: str
     pending_id: str
@@ -202,17 +202,17 @@ class TurnObserver:
         """
         on_delta = turn.on_delta
 
-        def told(delta: Delta) -> None:
+        def report(delta: Delta) -> None:
             self._tell(ReplyPiece(delta))
             if on_delta is not None:
                 on_delta(delta)
 
-        turn.on_delta = told
+        turn.on_delta = report
         self._began_at_question()
         try:
             response = turn.run()
         except BaseException as error:
-            with suppress(TractError):  # what ended the turn is what counts
+            with suppress(TractError):  # the error of the turn is more important
                 self._ended_by(error)
             raise
         self._end(response.outcome, response.note)
@@ -222,14 +222,14 @@ class TurnObserver:
         """Report the start of the turn, with the question at the end of the context."""
         from tract_jupyter.loop.stored import question_of
 
-        found = question_of(self._repository)
-        self._question = found.question
-        if found.is_resumed:
+        start = question_of(self._repository)
+        self._question = start.question
+        if start.is_resumed:
             head = self._repository.refs.position.commit_hash
-            self._keep(RESUME_EVENT, {"question": found.question, "after": head})
-        elif found.question:
-            self._keep(BEGIN_EVENT, {"question": found.question, OFFERED: self._offered})
-        self._tell(found)
+            self._keep(RESUME_EVENT, {"question": start.question, "after": head})
+        elif start.question:
+            self._keep(BEGIN_EVENT, {"question": start.question, OFFERED: self._offered})
+        self._tell(start)
 
     def request(self) -> None:
         """Report a request to the model."""
@@ -238,9 +238,9 @@ class TurnObserver:
 
     def replied(self, info: CommitInfo) -> None:
         """Report a committed reply."""
-        from tract_jupyter.loop.stored import reply_event, said_here
+        from tract_jupyter.loop.stored import message_here, reply_event
 
-        self._tell(reply_event(said_here(self._repository, info.commit_hash)))
+        self._tell(reply_event(message_here(self._repository, info.commit_hash)))
 
     def asked(self, call_id: str, pending_id: str) -> None:
         """Report a request to the user about a call."""
@@ -266,27 +266,27 @@ class TurnObserver:
 
     def answered(self, call_id: str, answer: CallAnswer, info: CommitInfo) -> None:
         """Report the answer of a call."""
-        from tract_jupyter.loop.stored import said_here
+        from tract_jupyter.loop.stored import message_here
 
-        message = said_here(self._repository, info.commit_hash).message
+        message = message_here(self._repository, info.commit_hash).message
         notes = self._notes.get(call_id)
         pending_id, decision = self._decisions.get(call_id, ("", None))
         seconds = self._took.get(call_id)
-        asked = () if notes is None else tuple(one.pending_id for one in notes.asked)
-        told = CallEnded(
+        request_ids = () if notes is None else tuple(one.pending_id for one in notes.asked)
+        event = CallEnded(
             call_id, message.content, answer.is_error, answer.made,
             info.token_count, None if seconds is None else round(seconds, 3), decision,
-            asked, None if notes is None else notes.script, info.commit_hash, pending_id,
+            request_ids, None if notes is None else notes.script, info.commit_hash, pending_id,
             self._instead.get(call_id),
         )  # fmt: skip
-        kept = {
-            "seconds": told.seconds, "pending": pending_id, "asked": list(told.asked), "script": told.script,
-            "instead": told.instead,
+        facts = {
+            "seconds": event.seconds, "pending": pending_id, "asked": list(event.asked), "script": event.script,
+            "instead": event.instead,
         }  # fmt: skip
         self._step_calls[call_id] = {
-            name: value for name, value in kept.items() if value not in (None, "", [])
+            name: value for name, value in facts.items() if value not in (None, "", [])
         }
-        self._tell(told)
+        self._tell(event)
 
     def step_over(self, commit: str) -> None:
         """Store the facts about a step's calls that the history does not have."""
@@ -302,16 +302,16 @@ class TurnObserver:
         elif isinstance(error, Exception):
             self._end(TurnOutcome.ERROR, str(error))
         else:
-            self._end(TurnOutcome.STOPPED, "interrupted; chat(None) goes on")
+            self._end(TurnOutcome.STOPPED, "interrupted; chat(None) continues")
 
     def _end(self, outcome: TurnOutcome, note: str) -> None:
-        from tract_jupyter.loop.stored import newest_said
+        from tract_jupyter.loop.stored import newest_message
 
         seconds = round(time.monotonic() - self._began, 3)
         about: Mapping[str, Any] = {}
         try:
             data = {
-                "question": self._question, "last": newest_said(self._repository), "outcome": outcome.value,
+                "question": self._question, "last": newest_message(self._repository), "outcome": outcome.value,
                 "note": note, "seconds": seconds,
             }  # fmt: skip
             about = {} if self._about_end is None else self._about_end()

@@ -73,9 +73,9 @@ class ReplyRequest:
     @classmethod
     def of(cls, arguments: dict[str, Any]) -> ReplyRequest:
         """Create a request from the arguments of `Tract.propose_generate`. Unknown names are options of the client."""
-        own = {one.name for one in fields(cls)} - {"options", "through"}
-        options = {name: value for name, value in arguments.items() if name not in own}
-        return cls(**{name: value for name, value in arguments.items() if name in own}, options=options)
+        known = {one.name for one in fields(cls)} - {"options", "through"}
+        options = {name: value for name, value in arguments.items() if name not in known}
+        return cls(**{name: value for name, value in arguments.items() if name in known}, options=options)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class Generation:
             lambda question: waits(question) or self.is_waiting(question),
         )
 
-    def propose(self, asked: ReplyRequest) -> PendingGeneration:
+    def propose(self, request: ReplyRequest) -> PendingGeneration:
         """Ask the model, and return the pending whose approval commits the reply.
 
         Raises:
@@ -144,28 +144,31 @@ class Generation:
         """
         self.check_ready()
         with self.turns.answering():
-            waiting = None if asked.validator is not None else self._waiting_reply(asked)
+            waiting = None if request.validator is not None else self._waiting_reply(request)
             if waiting is not None:
                 left_open()
                 return waiting
-            asked = replace(asked, through=WholeReplies)
-            return self._firing.keep(self._looked_at(asked, self._asked(asked)), asked.validator)
+            request = replace(request, through=WholeReplies)
+            return self._firing.keep(
+                self._checked_pending(request, self._request_reply(request)), request.validator
+            )
 
     def carry_out(
-        self, asked: ReplyRequest, keep: Callable[[dict[str, Any]], Any] | None = None, **how: Any
+        self, request: ReplyRequest, keep: Callable[[dict[str, Any]], Any] | None = None, **options: Any
     ) -> ChatResponse:
         """Ask the model, let handlers decide about the reply, and commit it.
 
         Args:
-            asked: the request.
+            request: the request.
             keep: commits the reply instead of `commit_reply`, for a run.
-            how: more arguments of `_asked`.
+            options: more arguments of `_request_reply`.
         """
-        pending = None if asked.validator is not None or keep or how else self._waiting_reply(asked)
+        pending = None if request.validator is not None or keep or options else self._waiting_reply(request)
         if pending is not None:
-            return self._taken_up(pending)
-        fields = self._asked(asked, **how)
-        if asked.validator is None and not self._firing.bus.listens(_GENERATE):  # nobody sees a pending
+            return self._decide_waiting(pending)
+        fields = self._request_reply(request, **options)
+        has_handlers = self._firing.bus.listens(_GENERATE)
+        if request.validator is None and not has_handlers:
             try:
                 return (keep or self.commit_reply)(fields)
             except BaseException:
@@ -173,15 +176,15 @@ class Generation:
                     raise
         from tract_jupyter.review import auto_retry
 
-        pending = self._looked_at(asked, fields, keep)
+        pending = self._checked_pending(request, fields, keep)
         with self._saved(pending):
-            retry = partial(auto_retry, max_retries=asked.max_retries)
-            unhandled: Any = "approve" if asked.validator is None else retry
+            retry = partial(auto_retry, max_retries=request.max_retries)
+            unhandled: Any = "approve" if request.validator is None else retry
             return self._firing.result(pending, unhandled=unhandled, joins=False)  # type: ignore[no-any-return]
 
-    def _asked(
+    def _request_reply(
         self,
-        asked: ReplyRequest,
+        request: ReplyRequest,
         prompt: list[dict[str, Any]] | None = None,
         replaces: str | None = None,
         on_delta: Callable[[Delta], object] | None = None,
@@ -189,61 +192,61 @@ class Generation:
         """Ask the model, and return the fields of its reply.
 
         Args:
-            asked: the request.
+            request: the request.
             prompt: messages to send instead of the context, in OpenAI's shape.
             replaces: the commit that the reply replaces.
             on_delta: gets the pieces of the reply, if the model can stream.
         """
-        client = asked.through(self._models.client_for("chat"))
+        client = request.through(self._models.client_for("chat"))
         branch, context = self.to_be_answered(self._repository.refs.position)
-        self._check(asked)
+        self._check(request)
         fields = {
-            **self._request(asked, branch, context, prompt, replaces),
-            "validator": asked.validator_name,
+            **self._request(request, branch, context, prompt, replaces),
+            "validator": request.validator_name,
             "diagnosis": None,
             "retry_count": 0,
             "retry_history": [],
         }
-        self._repository.compile_records.note(context, {})  # what can fail comes before the reply is paid for
+        self._repository.compile_records.note(context, {})  # fail before the paid request, not after it
         sent = sent_of(context) if prompt is None else prompt
-        return {**ask_model(client, sent, fields, _both(on_delta, asked.on_delta)), **fields}
+        return {**ask_model(client, sent, fields, _both(on_delta, request.on_delta)), **fields}
 
-    def _looked_at(
+    def _checked_pending(
         self,
-        asked: ReplyRequest,
+        request: ReplyRequest,
         fields: dict[str, Any],
         keep: Callable[[dict[str, Any]], Any] | None = None,
     ) -> PendingGeneration:
         """Return the pending of a new reply, with the validator's diagnosis."""
-        pending = self.restored(fields, asked.validator, keep, asked.through)
+        pending = self.restored(fields, request.validator, keep, request.through)
         with self._saved(pending):
             pending.look()
         return pending
 
     def _request(
         self,
-        asked: ReplyRequest,
+        request: ReplyRequest,
         branch: str,
         context: CompiledContext,
         prompt: list[dict[str, Any]] | None = None,
         replaces: str | None = None,
     ) -> dict[str, Any]:
-        """Return the fields that describe the request of a reply. The arguments are as for `_asked`."""
-        options, tools = self._all_options(asked)
+        """Return the fields that describe the request of a reply. The arguments are as for `_request_reply`."""
+        options, tools = self._all_options(request)
         offered = (
             tools if tools is not None else list(self._repository.toolsets.offered) or list(context.tools)
         )
         return {
-            **plain({**asked.settings, "options": options, "tools": offered}),
+            **plain({**request.settings, "options": options, "tools": offered}),
             "branch": branch,
             "head": context.head,
             "prompt": prompt,
             "replaces": replaces,
         }
 
-    def _all_options(self, asked: ReplyRequest) -> tuple[dict[str, Any], Any]:
+    def _all_options(self, request: ReplyRequest) -> tuple[dict[str, Any], Any]:
         """Return the options of the client, and the tools if the caller names any."""
-        everything = {**self._models.options("chat"), **asked.options}
+        everything = {**self._models.options("chat"), **request.options}
         tools = everything.pop("tools", None)
         return everything, tools
 
@@ -251,7 +254,7 @@ class Generation:
         """Return True if a reply to a message of the current branch is in the inbox."""
         branch = self._repository.refs.position.branch
         for stored in self._ledger.of_operation(_GENERATE):
-            with suppress(TractError):  # its head may be gone by now
+            with suppress(TractError):  # its head may be removed
                 if (
                     stored.fields["branch"] == branch
                     and self.turns.last_said(stored.fields["head"]) == question
@@ -259,23 +262,23 @@ class Generation:
                     return True
         return False
 
-    def _waiting_reply(self, asked: ReplyRequest) -> PendingGeneration | None:
+    def _waiting_reply(self, request: ReplyRequest) -> PendingGeneration | None:
         """Return the reply in the inbox to the identical request."""
         waiting = self._ledger.of_operation(_GENERATE)
         if not waiting:
             return None
         from tract_jupyter.review.builtin import PendingGeneration
 
-        request = self._request(asked, *self.to_be_answered())
+        wanted = self._request(request, *self.to_be_answered())
         for stored in waiting:
-            is_same = all(stored.fields.get(name) == value for name, value in request.items())
+            is_same = all(stored.fields.get(name) == value for name, value in wanted.items())
             if is_same and stored.fields.get("validator") is None:
-                found = self._reviewer.asked_here(stored.pending_id) or self._rebuild(stored)
-                if isinstance(found, PendingGeneration) and found.status.is_open:
-                    return found
+                pending = self._reviewer.asked_here(stored.pending_id) or self._rebuild(stored)
+                if isinstance(pending, PendingGeneration) and pending.status.is_open:
+                    return pending
         return None
 
-    def _taken_up(self, pending: PendingGeneration) -> ChatResponse:
+    def _decide_waiting(self, pending: PendingGeneration) -> ChatResponse:
         """Decide about a reply from the inbox like about a new one. A proposed reply stays in the inbox."""
         from tract_jupyter.review import outcome
 
@@ -331,9 +334,9 @@ class Generation:
         context = self._repository.compiler.compile(at_commit=here.commit_hash) if here.commit_hash else None
         before = context or CompiledContext.empty(counter.name)
         tokens = counter.count_text(text) + PER_MESSAGE
-        said = Message("user", text, commit_hash=_UNSAID, token_count=tokens)
+        message = Message("user", text, commit_hash=_UNSAID, token_count=tokens)
         return here.branch or "", replace(
-            before, messages=(*before.messages, said), token_count=before.token_count + tokens
+            before, messages=(*before.messages, message), token_count=before.token_count + tokens
         )
 
     def attached_tokens(self, attachments: Sequence[Attachment]) -> int:
@@ -349,31 +352,31 @@ class Generation:
         """Return the position for the next reply, if there can be one."""
         if self._repository.database.in_transaction:
             raise LLMError(
-                "A model cannot be asked within batch(), because all other writers of the store would wait for the "
-                "reply. Ask it before or after the block."
+                "Requests to a model are not allowed within batch(), because all other writers of the store would wait "
+                "for the reply. Send them before or after the block."
             )
-        here = self._repository.refs.position  # both of one look: another thread may switch
+        here = self._repository.refs.position  # read once: another thread may switch
         if here.branch is None:
             raise DetachedHeadError(
                 "HEAD is detached, so there is no branch for a reply. Switch to a branch first."
             )
         return here
 
-    def _check(self, asked: ReplyRequest) -> None:
+    def _check(self, request: ReplyRequest) -> None:
         """Check the request before it is sent, for problems that would otherwise appear after it."""
-        if asked.validator is not None and not callable(asked.validator):
+        if request.validator is not None and not callable(request.validator):
             raise ContentError(
-                f"Invalid validator {brief_repr(asked.validator)}. Use a function that takes the text."
+                f"Invalid validator {brief_repr(request.validator)}. Use a function that takes the text."
             )
-        if check_limit(asked.max_retries) != asked.max_retries:
-            raise ContentError(f"Invalid max_retries {asked.max_retries}. Use 0 or more.")
-        if asked.retry_prompt is not None:
-            check_text(asked.retry_prompt, "retry_prompt")
-        options, _ = self._all_options(asked)
-        if options or asked.message is not None or asked.metadata is not None:
+        if check_limit(request.max_retries) != request.max_retries:
+            raise ContentError(f"Invalid max_retries {request.max_retries}. Use 0 or more.")
+        if request.retry_prompt is not None:
+            check_text(request.retry_prompt, "retry_prompt")
+        options, _ = self._all_options(request)
+        if options or request.message is not None or request.metadata is not None:
             self._repository.commits.draft(
                 {"content_type": "dialogue", "role": "assistant", "text": ""},
-                message=asked.message, metadata=asked.metadata, generation_config=options,
+                message=request.message, metadata=request.metadata, generation_config=options,
             )  # fmt: skip
 
     def restored(
@@ -397,17 +400,17 @@ class Generation:
     @contextmanager
     def _saved(self, pending: PendingGeneration) -> Iterator[None]:
         """Put a reply into the inbox if an error occurs before the decision, because it is paid for."""
-        as_given = dict(pending.fields)
+        original = dict(pending.fields)
         try:
             yield
         except BaseException as error:
-            is_there = getattr(error, "pending", None) is pending or bool(pending.rounds)
-            if pending.status.is_open and not is_there:
-                with suppress(Exception):  # the store itself may be what failed
-                    pending.fields = as_given  # a handler may have put there what cannot be stored
+            is_stored = getattr(error, "pending", None) is pending or bool(pending.rounds)
+            if pending.status.is_open and not is_stored:
+                with suppress(Exception):  # the store may have caused the error
+                    pending.fields = original  # a handler may have added values that cannot be stored
                     self._reviewer.keep(pending)
-                    is_there = True
-            if pending.status.is_open and is_there:
+                    is_stored = True
+            if pending.status.is_open and is_stored:
                 left_open()
                 if getattr(error, "pending", None) is not pending:
                     error.add_note(
@@ -446,9 +449,9 @@ class Generation:
                 self._say_reply(failed, {}, None)
                 self._say_user(failed["prompt"])
         retried = {"retry_count": fields["retry_count"]} if fields["retry_count"] else {}
-        kept = {PROVIDER_FIELDS: fields["provider_fields"]} if fields["provider_fields"] else {}
+        provider_fields = {PROVIDER_FIELDS: fields["provider_fields"]} if fields["provider_fields"] else {}
         ending: dict[str, str] = fields["ending"]
-        metadata = {**(fields["metadata"] or {}), **retried, **kept, **ending}
+        metadata = {**(fields["metadata"] or {}), **retried, **provider_fields, **ending}
         info = self._say_reply(fields, metadata, fields["message"], fields["replaces"])
         if ending.get(FINISH) in REFUSED:  # its text would lead to more refusals
             self._repository.commits.annotate(info.commit_hash, Priority.SKIP, ending[CUT])
@@ -465,17 +468,21 @@ class Generation:
         self._repository.commits.say(content, None, {})
 
     def _say_reply(
-        self, said: dict[str, Any], metadata: dict[str, Any], message: str | None, replaces: str | None = None
+        self,
+        reply: dict[str, Any],
+        metadata: dict[str, Any],
+        message: str | None,
+        replaces: str | None = None,
     ) -> CommitInfo:
-        tools, calls = said.get("tools"), said["tool_calls"]
+        tools, calls = reply.get("tools"), reply["tool_calls"]
         options = {
-            "generation_config": said["generation_config"],
-            "metadata": {**metadata, **({"tool_calls": calls} if calls else {}), **_used(said)},
+            "generation_config": reply["generation_config"],
+            "metadata": {**metadata, **({"tool_calls": calls} if calls else {}), **_usage_metadata(reply)},
             "message": message,
             "tools": tools if tools and tools != list(self._repository.toolsets.offered) else None,
         }
         content = {
-            "content_type": "dialogue", "role": "assistant", "text": said["response_text"], "name": None
+            "content_type": "dialogue", "role": "assistant", "text": reply["response_text"], "name": None
         }  # fmt: skip
         return self._repository.commits.say(content, replaces, options)
 
@@ -504,7 +511,7 @@ def _with_retries(fields: dict[str, Any]) -> dict[str, Any]:
     return {**fields, "usage": {**usage, "failed_tries": [*used, *usage.get("failed_tries", ())]}}
 
 
-def _used(said: Mapping[str, Any]) -> dict[str, Any]:
+def _usage_metadata(reply: Mapping[str, Any]) -> dict[str, Any]:
     """Return the usage that a reply's commit stores; empty if the provider reported none."""
-    usage = said.get("usage")
+    usage = reply.get("usage")
     return {"usage": usage} if usage else {}

@@ -39,7 +39,7 @@ INSTRUCTIONS: Final = "instructions_for"
 _PATIENCE: Final = 5.0
 """Seconds that `close` waits for running turns."""
 _USUAL_STEPS: Final = 50
-_given: ContextVar[StopSignal | None] = ContextVar("tract_loop_signal", default=None)
+_active_signal: ContextVar[StopSignal | None] = ContextVar("tract_loop_signal", default=None)
 
 Tools: TypeAlias = "str | ToolProfile | Toolset | Sequence[dict[str, Any]] | None"
 
@@ -145,7 +145,7 @@ class ToolLoop:
         self.instructions = instructions
         self._cassette = cassette
         self._running: list[StopSignal] = []
-        self._is_anew = False
+        self._ignores_stored_tools = False
         self._turns = 0
         self._ended = threading.Condition()
         self._asked: dict[str | None, dict[str, OpenQuestion]] = {}  # by branch, and by the call's id
@@ -172,7 +172,7 @@ class ToolLoop:
 
         `t.costs.of_rewrite()` estimates the cost: the model's reasoning and the provider's cache are lost.
         """
-        self._is_anew = True
+        self._ignores_stored_tools = True
 
     def close(self) -> None:
         """Stop the running turns, and wait up to five seconds for their end. A turn does not wait for itself."""
@@ -180,24 +180,24 @@ class ToolLoop:
             from tract_jupyter.prompts import TRACT_CLOSED
 
             signal.set(TRACT_CLOSED)
-        if _given.get() not in self._running:
+        if _active_signal.get() not in self._running:
             with self._ended:
                 self._ended.wait_for(lambda: not self._turns, _PATIENCE)
 
     @contextmanager
     def signal(self) -> Iterator[StopSignal]:
         """Yield the signal that `stop` and `pause` set for a turn. Within a turn, it is the turn's signal."""
-        given = _given.get()
-        if given is not None and given in self._running:
-            yield given
+        active = _active_signal.get()
+        if active is not None and active in self._running:
+            yield active
             return
         signal = StopSignal()
         self._running.append(signal)
-        token = _given.set(signal)
+        token = _active_signal.set(signal)
         try:
             yield signal
         finally:
-            _given.reset(token)
+            _active_signal.reset(token)
             self._running.remove(signal)
 
     @contextmanager
@@ -219,29 +219,29 @@ class ToolLoop:
         Raises:
             ContentError: there is no such profile.
         """
-        given = self.tools if tools is None else tools
-        if given is None or isinstance(given, list | tuple):
+        choice = self.tools if tools is None else tools
+        if choice is None or isinstance(choice, list | tuple):
             return None
         from tract_jupyter.toolkit import CHAT, READ_ON, ToolConfig, Toolset, profile_of
 
-        found = given
-        if not isinstance(found, Toolset):
+        toolset = choice
+        if not isinstance(toolset, Toolset):
             executor = self._executor()
-            found = Toolset(executor, profile_of(given), actor=executor.agent or CHAT)  # type: ignore[arg-type] # it checks
-        found = found.in_conversation(self._executor())
-        if READ_ON in found.profile.tool_configs or found.has(READ_ON):
-            return found
-        configs = {**found.profile.tool_configs, READ_ON: ToolConfig()}
-        return found.with_profile(replace(found.profile, tool_configs=configs))
+            toolset = Toolset(executor, profile_of(choice), actor=executor.agent or CHAT)  # type: ignore[arg-type] # it checks
+        toolset = toolset.in_conversation(self._executor())
+        if READ_ON in toolset.profile.tool_configs or toolset.has(READ_ON):
+            return toolset
+        configs = {**toolset.profile.tool_configs, READ_ON: ToolConfig()}
+        return toolset.with_profile(replace(toolset.profile, tool_configs=configs))
 
     @contextmanager
     def asking(
-        self, asked: TurnRequest, text: str, name: str | None, attachments: Sequence[Attachable]
+        self, request: TurnRequest, text: str, name: str | None, attachments: Sequence[Attachable]
     ) -> Iterator[OpenTurn]:
         """Commit the user's message, and hold the branch until the reply is stored; see `Tract.chat`.
 
         Args:
-            asked: the settings of the turn.
+            request: the settings of the turn.
             text: the user's message.
             name: the name of the user, among several.
             attachments: files to send with the message.
@@ -250,7 +250,7 @@ class ToolLoop:
             AttachmentError: a file cannot be attached.
             ContentError: the text is empty.
         """
-        if not check_text(text, "what the user says").strip():
+        if not check_text(text, "the message").strip():
             raise ContentError(
                 "The message is empty, so nothing was committed or sent. Use generate() to answer the current context, "
                 "or chat(None) to continue an interrupted turn."
@@ -262,17 +262,17 @@ class ToolLoop:
         attached = [one.attachment.model_dump() for one in files] or None
 
         def say() -> CommitInfo:
-            self._before_saying(asked, text)
+            self._prepare_message(request, text)
             return repository.commits.commit({"content_type": "dialogue", **content}, attachments=files)
 
         with generation.turns.asking(here, {**content, "attachments": attached}, say) as turn:
             yield turn
 
-    def turn(self, asked: TurnRequest, step: Step | None = None) -> ChatResponse:
+    def turn(self, request: TurnRequest, step: Step | None = None) -> ChatResponse:
         """Run a turn from its start, or resume it; within `under_way`.
 
         Args:
-            asked: the settings of the turn.
+            request: the settings of the turn.
             step: makes one request of the turn, as a run does. The default sends it to the model.
 
         Raises:
@@ -280,74 +280,74 @@ class ToolLoop:
             ContentError: a limit cannot hold, or there is no such profile.
             TractError: a request failed. Everything until then is stored, and the next turn continues from there.
         """
-        toolset = self.toolset(asked.tools)
-        limits = asked.limits or self.limits
+        toolset = self.toolset(request.tools)
+        limits = request.limits or self.limits
         if limits.steps is None:
             limits = replace(limits, steps=_USUAL_STEPS)
         meter = self.make_meter(limits, self.price)
-        stop = _given.get() or StopSignal()  # `under_way` has given it
+        stop = _active_signal.get() or StopSignal()  # set by `under_way`
         asks = None if self.ask is None else self._cassette().asking(self.ask)
         observer = None
-        if asked.on_turn is not None:
+        if request.on_turn is not None:
             from tract_jupyter.loop.events import TurnObserver
 
             offered_as = "" if toolset is None else toolset.profile.name
-            observer = TurnObserver(self._store.repository, asked.on_turn, offered_as, self.about_end)
-        whole = asked.whole or self.whole
+            observer = TurnObserver(self._store.repository, request.on_turn, offered_as, self.about_end)
+        whole = request.whole or self.whole
         step = step or self._generation.carry_out
-        kept = (self._store, meter, stop, asked.reply, step, asked.on_delta, asks, observer, whole)
+        common = (self._store, meter, stop, request.reply, step, request.on_delta, asks, observer, whole)
         if toolset is None:
             if self._had:
                 self._had.pop(self._store.repository.refs.position.branch, None)
-            turn = StoredTurn(*kept)
+            turn = StoredTurn(*common)
             return turn.run() if observer is None else observer.observe(turn)
         self._had[self._store.repository.refs.position.branch] = toolset
         from tract_jupyter.loop.acting import ActingTurn
         from tract_jupyter.loop.calls import CallDependencies
         from tract_jupyter.loop.offered import OfferedTools
 
-        offered = OfferedTools.of(self._store.repository, toolset, is_anew=self._is_anew)
+        offered = OfferedTools.of(self._store.repository, toolset, ignore_stored=self._ignores_stored_tools)
         answers = self._answers()
-        # the turn stays where it began; its tools go where they move HEAD themselves
+        # the turn stays on its branch; its tools follow their own moves of HEAD
         refs = self._store.repository.refs
         tools_head = refs.own_head(follows=True)
         branch = tools_head.branch
-        machinery = CallDependencies(
+        dependencies = CallDependencies(
             toolset, answers.journal, meter, stop, offered,
             self._asked.setdefault(branch, {}), lambda: refs.with_head(tools_head), self.carry_out,
             self.parallel, observer,
         )  # fmt: skip
         sizes = (self.result_size, self.step_size)
         acting = ActingTurn(
-            *kept, machinery=machinery, answers=answers, sizes=sizes, after_step=self.after_step
+            *common, dependencies=dependencies, answers=answers, sizes=sizes, after_step=self.after_step
         )
         response = acting.run() if observer is None else observer.observe(acting)
-        self._is_anew = False
+        self._ignores_stored_tools = False
         if tools_head.branch == branch:
             return response
         now = "no branch" if tools_head.branch is None else f"branch {tools_head.branch!r}"
         moved = f"the model moved HEAD to {now}; this turn is on branch {branch!r}"
         return replace(response, note="; ".join(filter(None, (response.note, moved))))
 
-    def going_on(self, asked: TurnRequest, *, is_set_aside: bool) -> TurnRequest:
+    def resumed_request(self, request: TurnRequest, *, is_set_aside: bool) -> TurnRequest:
         """Return the settings for resuming a turn. The default tools are the turn's last ones.
 
         Args:
-            asked: the caller's settings.
+            request: the caller's settings.
             is_set_aside: True if the user's last message has no reply and is not sent.
 
         Raises:
             ContentError: the turn's tool profile is not known here.
         """
-        if asked.tools is not None or self.tools is not None:
-            return asked
-        had = self._had.get(self._store.repository.refs.position.branch)
+        if request.tools is not None or self.tools is not None:
+            return request
+        earlier = self._had.get(self._store.repository.refs.position.branch)
         turns = [] if is_set_aside else self.turns()
         name = self.offered_in(turns[-1]) if turns else None
-        if name is None or (had is not None and had.profile.name == name):
-            return asked if had is None else replace(asked, tools=had)
+        if name is None or (earlier is not None and earlier.profile.name == name):
+            return request if earlier is None else replace(request, tools=earlier)
         if not name:
-            return asked
+            return request
         from tract_jupyter.toolkit import find_profile
 
         profile = find_profile(name)
@@ -356,7 +356,7 @@ class ToolLoop:
                 f"The interrupted turn had the tools of the profile {brief_repr(name)}, which is not known here, so "
                 "nothing was sent; continue with chat(None, tools=...), or with tools=[] for no tools."
             )
-        return replace(asked, tools=profile)
+        return replace(request, tools=profile)
 
     def last_response(self) -> ChatResponse | None:
         """Return the last reply of the current branch if its turn is over; None if a call is open."""
@@ -414,7 +414,7 @@ class ToolLoop:
 
         return shown_answer(CallAnswer(text), call_id, size_for(calls, self.result_size, self.step_size))
 
-    def _before_saying(self, asked: TurnRequest, text: str) -> None:
+    def _prepare_message(self, request: TurnRequest, text: str) -> None:
         """Prepare the conversation for a new message of the user.
 
         Answer the calls that wait for approval. If the model can write scripts, commit the instructions once, before
@@ -422,37 +422,37 @@ class ToolLoop:
         tools, because the tool list itself stays the same.
 
         Args:
-            asked: the settings of the turn.
+            request: the settings of the turn.
             text: the user's message.
         """
-        toolset = self.toolset(asked.tools)
+        toolset = self.toolset(request.tools)
         self._close_open_calls(toolset)
         if toolset is None:
             return
-        self._tell_news(toolset)
+        self._report_tool_changes(toolset)
         if toolset.profile.callable_from_code is None:
             return
         name = toolset.profile.name
-        if not self._store.is_told(INSTRUCTIONS, name):
-            self._store.tell(self.instructions(toolset.profile, text), {INSTRUCTIONS: name})
+        if not self._store.has_system_message(INSTRUCTIONS, name):
+            self._store.add_system_message(self.instructions(toolset.profile, text), {INSTRUCTIONS: name})
 
-    def _tell_news(self, toolset: Toolset) -> None:
+    def _report_tool_changes(self, toolset: Toolset) -> None:
         from tract_jupyter.loop.offered import news_of
 
-        news = None if self._is_anew else news_of(self._store.repository, toolset)
+        news = None if self._ignores_stored_tools else news_of(self._store.repository, toolset)
         if news is not None:
-            self._store.tell(*news)
+            self._store.add_system_message(*news)
 
     def _close_open_calls(self, toolset: Toolset | None) -> None:
-        said, calls = self._store.open_step()
-        if said is None or not calls:
+        message, calls = self._store.open_step()
+        if message is None or not calls:
             return
         from tract_jupyter.loop.answers import size_for
         from tract_jupyter.loop.calls import left_answer
 
         answers = self._answers()
-        known = answers.journal.of(said.commit_hash)
-        told = [
+        known = answers.journal.of(message.commit_hash)
+        closed = [
             (
                 call,
                 left_answer(
@@ -465,7 +465,7 @@ class ToolLoop:
             for call in calls
         ]
         size = size_for(len(calls), self.result_size, self.step_size)
-        answers.answer(told, size, over=said.commit_hash)
+        answers.answer(closed, size, over=message.commit_hash)
 
     def _reviewer(self, toolset: Toolset | None) -> Asking:
         return self._review().reviewer if toolset is None else toolset.reviewer
@@ -476,9 +476,10 @@ class ToolLoop:
         waiting = self._asked.get(here, {}).pop(call.id, None)
         if waiting is not None or toolset is None:
             return None if waiting is None else waiting.question
-        anew = getattr(toolset.prepare(call.name, call.arguments), "question", None)
-        if anew is None:
+        question = getattr(toolset.prepare(call.name, call.arguments), "question", None)
+        if question is None:
             return None
-        own_id = anew.pending_id
-        same = toolset.reviewer.find_duplicate(anew)
-        return same if same is not None or anew.pending_id == own_id else anew  # it took the question over
+        question_id = question.pending_id
+        duplicate = toolset.reviewer.find_duplicate(question)
+        has_new_id = question.pending_id != question_id  # the search gave it the id of the earlier request
+        return duplicate if duplicate is not None or not has_new_id else question

@@ -136,12 +136,12 @@ class Meter:
 
     def share(self, measure: str, among: int) -> float | None:
         """Return the part that one of several parallel calls may use; None for no limit, 0 or less for nothing."""
-        left = self.left(measure)
-        if left is None or left <= 0:
-            return left
+        remaining = self.left(measure)
+        if remaining is None or remaining <= 0:
+            return remaining
         if self.is_shared:
-            left = min(left, (left + self.aside[measure]) / among)
-        return left if measure in {"usd", "seconds"} else max(1, int(left))
+            remaining = min(remaining, (remaining + self.aside[measure]) / among)
+        return remaining if measure in {"usd", "seconds"} else max(1, int(remaining))
 
     def check(self, measure: str, share: float) -> None:
         """Raise an `AgentError` if a call cannot begin with a share."""
@@ -296,8 +296,8 @@ class TurnMeter(Meter):
         """Return the rest. Calls and seconds count at once, so they need no reservation."""
         if measure == "steps" and not self.is_of_agent:
             return None
-        left = super().left(measure)
-        return left if left is None or measure not in _AT_ONCE else left + self.aside[measure]
+        remaining = super().left(measure)
+        return remaining if remaining is None or measure not in _AT_ONCE else remaining + self.aside[measure]
 
     def share(self, measure: str, among: int) -> float | None:
         """Return the part that one of several parallel calls may use. They share everything except the time."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 OFFERED: Final = "tool_profile"
 """Metadata key of a reply: its tool profile."""
-_TOLD: Final = "told_tools"
+_REPORTED: Final = "told_tools"
 """Metadata key of a message about changed tools: the list, and the digests of all tools at that time."""
 _RUNS_SCRIPTS: Final = "notebook_execute"
 
@@ -47,21 +47,21 @@ class OfferedTools:
     news: ToolNews | None = None
 
     @classmethod
-    def of(cls, repository: Repository, toolset: Toolset, *, is_anew: bool = False) -> OfferedTools:
+    def of(cls, repository: Repository, toolset: Toolset, *, ignore_stored: bool = False) -> OfferedTools:
         """Return the list of the newest reply with the same tool profile; if there is none, the current tools.
 
         Args:
             repository: has the conversation.
             toolset: the current tools.
-            is_anew: ignore the stored list.
+            ignore_stored: True to ignore the stored list.
         """
         schemas: list[dict[str, Any]] = plain(toolset.schemas())
-        sent = None if is_anew else _sent(repository, toolset.profile.name)
+        sent = None if ignore_stored else _sent(repository, toolset.profile.name)
         if sent is None:
             return cls(schemas)
-        kept = list(repository.toolsets.get(sent))
-        told = _told(repository, sent)
-        return cls(kept, _news(toolset, sent, _named(kept), _named(schemas), told))
+        stored = list(repository.toolsets.get(sent))
+        reported = _reported(repository, sent)
+        return cls(stored, _news(toolset, sent, _named(stored), _named(schemas), reported))
 
     @property
     def names(self) -> frozenset[str]:
@@ -78,20 +78,20 @@ def news_of(repository: Repository, toolset: Toolset) -> ToolNews | None:
 
 def _sent(repository: Repository, profile: str) -> str | None:
     """Return the hash of the tool list of the newest reply with a tool profile; None if there is none."""
-    replies = _said_by(repository, "assistant")
+    replies = _messages_by(repository, "assistant")
     return next((one.tools_hash for one in replies if one.metadata.get(OFFERED) == profile), None)
 
 
-def _told(repository: Repository, sent: str) -> dict[str, str] | None:
+def _reported(repository: Repository, sent: str) -> dict[str, str] | None:
     """Return the digests of the tools in the last message about changes to this list."""
-    for info in _said_by(repository, "system"):
-        note = info.metadata.get(_TOLD)
+    for info in _messages_by(repository, "system"):
+        note = info.metadata.get(_REPORTED)
         if isinstance(note, dict) and note.get("list") == sent and isinstance(note.get("tools"), dict):
             return dict(note["tools"])
     return None
 
 
-def _said_by(repository: Repository, role: str) -> Iterator[CommitInfo]:
+def _messages_by(repository: Repository, role: str) -> Iterator[CommitInfo]:
     """Yield the commits of the sent messages of a role, newest first."""
     here = repository.refs.position.commit_hash
     messages = () if here is None else repository.compiler.of(here).messages
@@ -103,33 +103,33 @@ def _said_by(repository: Repository, role: str) -> Iterator[CommitInfo]:
 def _news(
     toolset: Toolset,
     sent: str,
-    kept: Mapping[str, Any],
+    stored: Mapping[str, Any],
     now: Mapping[str, Any],
-    told: Mapping[str, str] | None,
+    reported: Mapping[str, str] | None,
 ) -> ToolNews | None:
     """Compare the current tools with the ones that the model knows.
 
     Args:
         toolset: the current tools.
         sent: the hash of the list that is sent.
-        kept: that list, by name.
+        stored: that list, by name.
         now: the schemas of the current tools, by name.
-        told: the digests of the tools in the last message about changes; None if there was none.
+        reported: the digests of the tools in the last message about changes; None if there was none.
     """
-    there = {name: digest(schema) for name, schema in now.items()}
-    known = {name: digest(schema) for name, schema in kept.items()} if told is None else told
-    other = [name for name in there if known.get(name) != there[name]]
-    gone = {name: toolset.why_not(name) for name in known if name not in there}
+    current = {name: digest(schema) for name, schema in now.items()}
+    known = {name: digest(schema) for name, schema in stored.items()} if reported is None else reported
+    other = [name for name in current if known.get(name) != current[name]]
+    gone = {name: toolset.why_not(name) for name in known if name not in current}
     if not other and not gone:
         return None
     text = tools_changed(
-        new=[_text(now[name]) for name in other if name not in kept],
-        changed=[_text(now[name]) for name in other if name in kept and kept[name] != now[name]],
-        back=[name for name in other if kept.get(name) == now[name]],
+        new=[_text(now[name]) for name in other if name not in stored],
+        changed=[_text(now[name]) for name in other if name in stored and stored[name] != now[name]],
+        back=[name for name in other if stored.get(name) == now[name]],
         gone=gone,
-        runs_scripts=_RUNS_SCRIPTS in kept and _RUNS_SCRIPTS in now,
+        runs_scripts=_RUNS_SCRIPTS in stored and _RUNS_SCRIPTS in now,
     )
-    return ToolNews(text, {_TOLD: {"list": sent, "tools": there}})
+    return ToolNews(text, {_REPORTED: {"list": sent, "tools": current}})
 
 
 def _named(schemas: Sequence[dict[str, Any]]) -> dict[str, Any]:

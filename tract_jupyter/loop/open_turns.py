@@ -3,7 +3,7 @@
 A lease says which process works on a run, because two processes would commit it twice.
 
 A question without a reply is not sent with later ones. The store records open questions, so this holds after a crash.
-In the context, they have the priority `skip` until they are asked again. Undo removes these notes together with the
+In the context, they have the priority `skip` until the user repeats them. Undo removes these notes together with the
 question that they are about, or with the question that replaced it.
 """
 
@@ -60,7 +60,7 @@ class Lease:
         database: has the run.
         rows: the lease rows of the tract.
         run_id: the run.
-        branch: the branch of the reply. No other run may answer on it meanwhile.
+        branch: the branch of the reply. No other run may answer on it at the same time.
         question: the commit to answer. If there is no reply, the store records that it is open.
 
     Attributes:
@@ -99,7 +99,7 @@ class Lease:
         interrupts.begin(None, self)  # the code of the block may be stopped
         try:
             self._take()
-            threading.Thread(target=self._renew_now_and_then, name="tract-lease", daemon=True).start()
+            threading.Thread(target=self._renew_regularly, name="tract-lease", daemon=True).start()
         except BaseException:
             if self._is_taken:
                 self._give_back()
@@ -109,16 +109,16 @@ class Lease:
 
     def _take(self) -> None:
         with self._database.write() as connection:
-            held = self._rows.of(connection, self.run_id)
-            if held is not None and _is_held(held):
+            lease = self._rows.of(connection, self.run_id)
+            if lease is not None and _is_held(lease):
                 raise RunError(
-                    f"run {self.run_id} is being run by {_holder(held)}; wait for its end, or resume the run after "
-                    "that process has ended"
+                    f"run {self.run_id} is being run by {_holder(lease)}; wait for its end, or resume the run after "
+                    "the end of that process"
                 )
             if self.branch is not None:
                 self._look_at_branch(connection, self.branch)
             self._rows.put(connection, self._fresh())
-            # within the transaction: another thread, which comes next, is to see it
+            # within the transaction: the next thread must see it
             _HERE.add(self.run_id)
             self._is_taken = True
             self._database.if_rolled_back(lambda: _HERE.discard(self.run_id))
@@ -167,8 +167,8 @@ class Lease:
     def _give_back(self) -> None:
         try:
             with self._database.write() as connection:
-                held = self._rows.of(connection, self.run_id)
-                if held is not None and held.process == self._process:
+                lease = self._rows.of(connection, self.run_id)
+                if lease is not None and lease.process == self._process:
                     if self.has_failed and self.question is not None:
                         self._rows.put(connection, self._fresh()._replace(process=""))
                     else:
@@ -188,15 +188,17 @@ class Lease:
         if time.monotonic() < self._renew_at:
             return
         with self._database.write() as connection:
-            held = self._rows.of(connection, self.run_id)
-            if held is None or held.process != self._process:
-                by = "nobody" if held is None else _holder(held)
-                raise RunError(f"run {self.run_id} was taken from this process; it is with {by} now")
+            lease = self._rows.of(connection, self.run_id)
+            if lease is None or lease.process != self._process:
+                holder = "another process" if lease is None else _holder(lease)
+                raise RunError(
+                    f"{holder} has taken over run {self.run_id}, so this process cannot continue it"
+                )
             self._rows.put(connection, self._fresh())
 
-    def _renew_now_and_then(self) -> None:
+    def _renew_regularly(self) -> None:
         while not self._given_back.wait(_BETWEEN):
-            # a store that is busy is asked again; that the run was taken over is told where `renew` is called next
+            # retry if the store is busy; the next call of `renew` reports a lost lease
             with suppress(TractError):
                 self.renew()
 
@@ -213,8 +215,8 @@ def is_held(database: Database, rows: RunLeaseRows, run_id: str) -> bool:
         StoreError: the store cannot be read.
     """
     with database.read() as connection:
-        held = rows.of(connection, run_id)
-    return held is not None and _is_held(held)
+        lease = rows.of(connection, run_id)
+    return lease is not None and _is_held(lease)
 
 
 def _is_held(lease: StoredLease) -> bool:
@@ -314,7 +316,7 @@ class Turns:
         Raises:
             RunError: another process or thread answers on this branch.
         """
-        with self._held(uuid4().hex, here.branch, None, here.branch, sets_aside=True) as turn:
+        with self._hold(uuid4().hex, here.branch, None, here.branch, sets_aside=True) as turn:
             with self._writer.batch():
                 newest = self._newest_append(self._writer.position.commit_hash)
                 last = None if newest is None else newest.commit_hash
@@ -369,7 +371,7 @@ class Turns:
             return
         here = self._refs.position
         question = self._question(here.commit_hash) if is_new else None
-        with self._held(uuid4().hex, here.branch, question, here.branch) as turn:
+        with self._hold(uuid4().hex, here.branch, question, here.branch) as turn:
             turn.here = self._refs.position
             if turn.lease.open and is_new:
                 again = self._again(turn.lease, self.last_said(turn.here.commit_hash))
@@ -387,7 +389,7 @@ class Turns:
         Raises:
             RunError: another process works on the run, or answers on its branch.
         """
-        with self._held(run_id, branch, question) as turn:
+        with self._hold(run_id, branch, question) as turn:
             yield turn
 
     def is_open(self, question: str, at: str | None = None) -> bool:
@@ -414,8 +416,8 @@ class Turns:
         if now == head:
             return True
         with self._timelines.lock:
-            asked = self._sent(head)
-            return not asked or self._sent(now).count(asked[-1]) >= asked.count(asked[-1])
+            messages = self._sent(head)
+            return not messages or self._sent(now).count(messages[-1]) >= messages.count(messages[-1])
 
     # ---
 
@@ -428,7 +430,7 @@ class Turns:
         ]
 
     @contextmanager
-    def _held(
+    def _hold(
         self,
         run_id: str,
         branch: str | None,
@@ -448,7 +450,7 @@ class Turns:
             try:
                 yield turn
             except BaseException:
-                with suppress(TractError):  # what was raised says more
+                with suppress(TractError):  # the original error is more important
                     lease.has_failed = self._has_failed(turn)
                     if lease.has_failed and sets_aside and not turn.goes_on:
                         self._set_aside(lease.question)
@@ -460,7 +462,7 @@ class Turns:
         question = turn.lease.question
         if question is None or turn.waits or self._waits(question):
             return False
-        # on another branch it is looked at again with the next turn there
+        # on another branch, the next turn there checks it again
         return self._refs.position.branch != turn.lease.branch or self.is_open(question)
 
     def _question(self, head: str | None) -> str | None:
@@ -486,7 +488,7 @@ class Turns:
 
     @staticmethod
     def _again(lease: Lease, last: str | None) -> StoredLease | None:
-        """Return the note of the open question if it is the newest message, and so is asked again."""
+        """Return the note of the open question if it is the newest message. Then it gets a new request."""
         return next((one for one in reversed(lease.open) if one.question == last), None)
 
     def _set_others_aside(self, lease: Lease, again: StoredLease | None) -> None:
@@ -524,5 +526,5 @@ class Turns:
 
 def _holds(step: Step, content: dict[str, Any]) -> bool:
     """Return True if a message has exactly this content."""
-    said = json.loads(step.payload)
-    return all(said.get(name) == value for name, value in content.items())
+    message = json.loads(step.payload)
+    return all(message.get(name) == value for name, value in content.items())

@@ -39,7 +39,7 @@ _CALLS: Final = "calls"
 
 
 @dataclass(frozen=True)
-class Said:
+class PastMessage:
     """A message of a turn, with the metadata and time of its commit."""
 
     message: Message
@@ -63,7 +63,7 @@ class PastTurn:
     question: str
     text: str
     at: datetime
-    said: tuple[Said, ...]
+    said: tuple[PastMessage, ...]
     is_last: bool = False
     attachments: tuple[Attachment, ...] = ()
 
@@ -85,17 +85,17 @@ def past_turns(repository: Repository, head: str | None) -> list[PastTurn]:
     Raises:
         StoreError: the store cannot be read.
     """
-    found: list[PastTurn] = []
-    question: Said | None = None
-    said: list[Said] = []
-    for one in _said(repository, head):
+    turns: list[PastTurn] = []
+    question: PastMessage | None = None
+    messages: list[PastMessage] = []
+    for one in _messages(repository, head):
         if _asks(one.message, one.metadata):
             if question is not None:
-                found.append(_turn(question, said))
-            question, said = one, []
+                turns.append(_turn(question, messages))
+            question, messages = one, []
         elif one.message.role in {"assistant", "tool"}:
-            said.append(one)
-    return found if question is None else [*found, _turn(question, said, is_last=True)]
+            messages.append(one)
+    return turns if question is None else [*turns, _turn(question, messages, is_last=True)]
 
 
 def _asks(message: Message, metadata: Mapping[str, Any]) -> bool:
@@ -103,28 +103,30 @@ def _asks(message: Message, metadata: Mapping[str, Any]) -> bool:
     return message.role == "user" and not metadata.keys() & {"rejected", CONTINUES}
 
 
-def _turn(question: Said, said: Sequence[Said], *, is_last: bool = False) -> PastTurn:
+def _turn(question: PastMessage, messages: Sequence[PastMessage], *, is_last: bool = False) -> PastTurn:
     message = question.message
     return PastTurn(
-        message.commit_hash, message.content, question.at, tuple(said), is_last, message.attachments
+        message.commit_hash, message.content, question.at, tuple(messages), is_last, message.attachments
     )
 
 
-def _said(repository: Repository, head: str | None) -> Iterator[Said]:
+def _messages(repository: Repository, head: str | None) -> Iterator[PastMessage]:
     with repository.timelines.lock:
         timeline = repository.timelines.at(head)
-        found = [
-            Said(timeline.message(step), from_json(step.metadata_json, dict), read_moment(step.created_at))
+        messages = [
+            PastMessage(
+                timeline.message(step), from_json(step.metadata_json, dict), read_moment(step.created_at)
+            )
             for step in timeline.steps
             if step.operation == APPEND
         ]
-    yield from found
+    yield from messages
 
 
 def question_of(repository: Repository) -> TurnBegan:
     """Return the start of the turn at the end of the context."""
     head = repository.refs.position.commit_hash
-    said: list[str] = []
+    messages: list[str] = []
     with repository.timelines.lock:
         timeline = repository.timelines.at(head)
         for step in reversed(timeline.steps):
@@ -132,7 +134,7 @@ def question_of(repository: Repository) -> TurnBegan:
                 continue
             message = timeline.message(step)
             if _asks(message, from_json(step.metadata_json, dict)):
-                is_resumed = bool(said)
+                is_resumed = bool(messages)
                 return TurnBegan(
                     message.commit_hash,
                     message.content,
@@ -141,11 +143,11 @@ def question_of(repository: Repository) -> TurnBegan:
                     message.attachments,
                 )
             if message.role in {"assistant", "tool"}:
-                said.append(message.commit_hash)
-    return TurnBegan("", "", read_moment(None), bool(said))
+                messages.append(message.commit_hash)
+    return TurnBegan("", "", read_moment(None), bool(messages))
 
 
-def newest_said(repository: Repository) -> str:
+def newest_message(repository: Repository) -> str:
     """Return the newest reply or answer in the turn at the end of the context; empty if there is none yet."""
     with repository.timelines.lock:
         timeline = repository.timelines.at(repository.refs.position.commit_hash)
@@ -174,23 +176,25 @@ def offered_in(repository: Repository, turn: PastTurn) -> str | None:
     if replies:
         return str(replies[-1].metadata.get(OFFERED) or "")
     with repository.database.read() as connection:
-        kept = repository.events.newest(connection, BEGIN_EVENT, _MOST_EVENTS)
-    began = next((one for one in kept if _is_of(one, BEGIN_EVENT, turn)), None)
+        events = repository.events.newest(connection, BEGIN_EVENT, _MOST_EVENTS)
+    began = next((one for one in events if _is_of(one, BEGIN_EVENT, turn)), None)
     return None if began is None else str(began.data.get(OFFERED) or "")
 
 
-def said_here(repository: Repository, commit: str) -> Said:
+def message_here(repository: Repository, commit: str) -> PastMessage:
     """Return a message of the current history."""
     head = repository.refs.position.commit_hash
     with repository.timelines.lock:
         timeline = repository.timelines.at(head)
         step = timeline.steps[timeline.place[commit]]
-        return Said(timeline.message(step), from_json(step.metadata_json, dict), read_moment(step.created_at))
+        return PastMessage(
+            timeline.message(step), from_json(step.metadata_json, dict), read_moment(step.created_at)
+        )
 
 
-def reply_event(said: Said) -> ReplyStored:
+def reply_event(reply: PastMessage) -> ReplyStored:
     """Return the event of a reply."""
-    message, usage = said.message, said.metadata.get("usage")
+    message, usage = reply.message, reply.metadata.get("usage")
     return ReplyStored(
         message.commit_hash,
         message.content,
@@ -198,7 +202,7 @@ def reply_event(said: Said) -> ReplyStored:
         message.tool_calls,
         str(message.generation_config.get("model") or ""),
         usage if isinstance(usage, dict) else {},
-        str(said.metadata.get(CUT) or ""),
+        str(reply.metadata.get(CUT) or ""),
     )
 
 
@@ -209,28 +213,30 @@ def turn_events(repository: Repository, ledger: Ledger, turn: PastTurn) -> list[
         StoreError: the store cannot be read.
     """
     with repository.database.read() as connection:
-        kept = repository.events.newest(connection, "turn.*", _MOST_EVENTS)
-    known = _known_calls(kept)
+        rows = repository.events.newest(connection, "turn.*", _MOST_EVENTS)
+    known = _known_calls(rows)
     events: list[TurnEvent] = [TurnBegan(turn.question, turn.text, turn.at, attachments=turn.attachments)]
-    resumed = [one.created_at for one in kept if _is_of(one, RESUME_EVENT, turn)]
+    resumed = [one.created_at for one in rows if _is_of(one, RESUME_EVENT, turn)]
     again = TurnBegan(turn.question, turn.text, turn.at, is_resumed=True)
     requests = 0
     open_calls: dict[str, None] = {}
-    for said in turn.said:
-        while resumed and resumed[-1] <= said.at:
+    for past_message in turn.said:
+        while resumed and resumed[-1] <= past_message.at:
             resumed.pop()
             requests = 0
             events.append(again)
-        if said.message.role == "assistant":
+        if past_message.message.role == "assistant":
             requests += 1
-            reply = reply_event(said)
+            reply = reply_event(past_message)
             events += [RequestBegan(requests), reply]
             open_calls |= dict.fromkeys(call.id for call in reply.calls)
-        elif said.message.tool_call_id is not None:
-            events.append(_answer_event(said, known.get(said.message.tool_call_id, {}), ledger))
-            open_calls.pop(said.message.tool_call_id, None)
+        elif past_message.message.tool_call_id is not None:
+            events.append(
+                _answer_event(past_message, known.get(past_message.message.tool_call_id, {}), ledger)
+            )
+            open_calls.pop(past_message.message.tool_call_id, None)
     events += [again] * len(resumed)
-    events.append(_end_event(turn, kept, has_open_calls=bool(open_calls)))
+    events.append(_end_event(turn, rows, has_open_calls=bool(open_calls)))
     return events
 
 
@@ -238,24 +244,24 @@ def _is_of(event: Event, kind: str, turn: PastTurn) -> bool:
     return event.event_type == kind and event.data.get("question") == turn.question
 
 
-def _known_calls(kept: Sequence[Event]) -> dict[str, dict[str, Any]]:
+def _known_calls(rows: Sequence[Event]) -> dict[str, dict[str, Any]]:
     """Return the facts about calls from the rows of steps, by call id. The newest row counts."""
     known: dict[str, dict[str, Any]] = {}
-    for event in reversed(kept):
+    for event in reversed(rows):
         calls = event.data.get("calls")
         if event.event_type == STEP_EVENT and isinstance(calls, dict):
             known |= {key: value for key, value in calls.items() if isinstance(value, dict)}
     return known
 
 
-def _answer_event(said: Said, known: Mapping[str, Any], ledger: Ledger) -> CallEnded:
-    message, seconds, script = said.message, known.get("seconds"), known.get("script")
-    made = said.metadata.get(_CALLS, 1)
+def _answer_event(answer: PastMessage, known: Mapping[str, Any], ledger: Ledger) -> CallEnded:
+    message, seconds, script = answer.message, known.get("seconds"), known.get("script")
+    call_count = answer.metadata.get(_CALLS, 1)
     return CallEnded(
         message.tool_call_id or "",
         message.content,
         message.is_error,
-        made if isinstance(made, int) else 1,
+        call_count if isinstance(call_count, int) else 1,
         _own_tokens(message),
         float(seconds) if isinstance(seconds, int | float) else None,
         _decision(ledger, known.get("pending")),
@@ -267,11 +273,11 @@ def _answer_event(said: Said, known: Mapping[str, Any], ledger: Ledger) -> CallE
     )
 
 
-def _instead(kept: object) -> dict[str, Any] | None:
+def _instead(value: object) -> dict[str, Any] | None:
     """Return the stored alternative that replaced a call; None for anything else."""
-    if not isinstance(kept, dict) or not isinstance(kept.get("arguments"), dict):
+    if not isinstance(value, dict) or not isinstance(value.get("arguments"), dict):
         return None
-    return {"name": str(kept.get("name")), "arguments": kept["arguments"]}
+    return {"name": str(value.get("name")), "arguments": value["arguments"]}
 
 
 def _own_tokens(message: Message) -> int:
@@ -284,25 +290,25 @@ def _decision(ledger: Ledger, pending_id: object) -> Decision | None:
     if not isinstance(pending_id, str) or not pending_id:
         return None
     try:
-        made = ledger.decisions(pending_id)
+        decisions = ledger.decisions(pending_id)
     except TractError:
         return None
-    return Decision.of(made[-1]) if made else None
+    return Decision.of(decisions[-1]) if decisions else None
 
 
-def _end_event(turn: PastTurn, kept: Sequence[Event], *, has_open_calls: bool) -> TurnEnded:
+def _end_event(turn: PastTurn, rows: Sequence[Event], *, has_open_calls: bool) -> TurnEnded:
     """Return the end of the turn: from its row if that is current, else from the history."""
     last = turn.said[-1] if turn.said else None
-    rows = (one for one in kept if _is_of(one, END_EVENT, turn))
-    ended = next((one for one in rows if one.data.get("last") == _newest(turn)), None)
+    ends = (one for one in rows if _is_of(one, END_EVENT, turn))
+    ended = next((one for one in ends if one.data.get("last") == _newest(turn)), None)
     if ended is not None:
-        return _told_end(ended.data)
+        return _stored_end(ended.data)
     if last is None or last.message.role == "tool" or has_open_calls:
         return TurnEnded(None)
     return TurnEnded(*ending_of_reply(last.metadata))
 
 
-def _told_end(data: Mapping[str, Any]) -> TurnEnded:
+def _stored_end(data: Mapping[str, Any]) -> TurnEnded:
     try:
         outcome = TurnOutcome(str(data.get("outcome")))
     except ValueError as error:
@@ -313,6 +319,6 @@ def _told_end(data: Mapping[str, Any]) -> TurnEnded:
     return TurnEnded(
         outcome,
         str(data.get("note") or ""),
-        float(seconds) if is_number else None,  # type: ignore[arg-type] # looked at
+        float(seconds) if is_number else None,  # type: ignore[arg-type] # checked
         about if isinstance(about, dict) else {},
     )

@@ -43,10 +43,10 @@ ACTS = "acts"
 """Metadata key of a message: the actor whose calls the loop answers."""
 CONTINUES = "continues"
 """Metadata key of a user message that asks the model to continue a cut reply: the commit of that reply."""
-GO_ON_LIMITED = "chat(None) goes on, with as much again, or with other limits"
+RESUME_LIMITED = "chat(None) continues with the same limits again, or with other ones"
 """The remedy after a limit."""
-_STOPPED = "stopped; chat(None) goes on"
-_PAUSED = "paused before the next request; chat(None) goes on"
+_STOPPED = "stopped; chat(None) continues"
+_PAUSED = "paused before the next request; chat(None) continues"
 MOST_PAUSES = 10
 """The maximum number of successive paused replies. Each is sent back, so the provider continues it."""
 
@@ -74,7 +74,7 @@ class _OverLimit(Exception):  # noqa: N818 # the same
     """A request would have exceeded the turn's limit of tokens."""
 
 
-class _StoppedRequest(Exception):  # noqa: N818 # it ends a turn, and is no error
+class _StoppedRequest(Exception):  # noqa: N818 # it ends a turn, it is not an error
     """The turn was stopped during a request to the model."""
 
 
@@ -88,7 +88,7 @@ def ending_of_reply(metadata: Mapping[str, Any], *, has_calls: bool = False) -> 
     if metadata.get(FINISH) in REFUSED:
         return TurnEnding(
             TurnOutcome.REFUSED,
-            f"{why}; the reply is not sent back. Say it in other words, or ask another model",
+            f"{why}; the reply is not sent back. Rephrase the message, or use another model",
         )
     if not why or has_calls:
         return TurnEnding(TurnOutcome.ANSWER, why)
@@ -106,7 +106,7 @@ def ending_before_request(meter: TurnMeter, stop: StopSignal) -> TurnEnding | No
     if stop.is_paused:
         return TurnEnding(TurnOutcome.STOPPED, _PAUSED)
     limit = meter.why_no_request()
-    return TurnEnding(TurnOutcome.LIMIT, f"{limit}; {GO_ON_LIMITED}") if limit else None
+    return TurnEnding(TurnOutcome.LIMIT, f"{limit}; {RESUME_LIMITED}") if limit else None
 
 
 @dataclass(frozen=True)
@@ -146,10 +146,10 @@ class TurnStore:
         """
         here = self.repository.refs.position.commit_hash
         messages = () if here is None else self.repository.compiler.of(here).messages
-        said = [one for one in messages if one.role != "system"]
-        if not said:
+        messages_sent = [one for one in messages if one.role != "system"]
+        if not messages_sent:
             raise ContentError("There is no turn to continue. chat(text) starts one.")
-        last = said[-1]
+        last = messages_sent[-1]
         if last.role != "assistant" or last.tool_calls or last.commit_hash is None:
             return None
         info = self.repository.commits.get(last.commit_hash)
@@ -160,18 +160,20 @@ class TurnStore:
             self.repository.commits.commit(content, metadata={CONTINUES: last.commit_hash})
             return None
         if CUT in info.metadata:
-            self.repository.commits.annotate(last.commit_hash, Priority.SKIP, "cut, and asked for again")
+            self.repository.commits.annotate(last.commit_hash, Priority.SKIP, "cut, and requested again")
             return None
         return ChatResponse(last.content, info, generation_config=dict(info.generation_config or {}), steps=0)
 
-    def is_told(self, key: str, value: str) -> bool:
+    def has_system_message(self, key: str, value: str) -> bool:
         """Return True if the context has a system message with this metadata."""
         here = self.repository.refs.position.commit_hash
         messages = () if here is None else self.repository.compiler.of(here).messages
-        said = [one.commit_hash for one in messages if one.role == "system" and one.commit_hash is not None]
-        return any(self.repository.commits.get(commit).metadata.get(key) == value for commit in said)
+        commits = [
+            one.commit_hash for one in messages if one.role == "system" and one.commit_hash is not None
+        ]
+        return any(self.repository.commits.get(commit).metadata.get(key) == value for commit in commits)
 
-    def tell(self, text: str, metadata: dict[str, Any]) -> None:
+    def add_system_message(self, text: str, metadata: dict[str, Any]) -> None:
         """Commit a system message."""
         self.repository.commits.commit({"content_type": "instruction", "text": text}, metadata=metadata)
 
@@ -205,7 +207,7 @@ class StoredTurn:
     asks: LLMClient | None = None
     observer: TurnObserver | None = None
     whole: bool = False
-    _said: CommitInfo | None = None
+    _last_message: CommitInfo | None = None
     _response: ChatResponse | None = None
     _pauses: int = 0
     _overrun: str = ""
@@ -220,27 +222,27 @@ class StoredTurn:
             TractError: a request failed, or something cannot be stored. Everything until then is stored.
         """
         try:
-            ending = self._go_on()
+            ending = self._run_steps()
         except _StoppedRequest:
             self._keep_pieces()
             ending = TurnEnding(TurnOutcome.STOPPED, _STOPPED)
         except _LateRequest as late:
             self._note_limit()
             self._keep_pieces(str(late))
-            ending = TurnEnding(TurnOutcome.LIMIT, f"{late}; {GO_ON_LIMITED}")
+            ending = TurnEnding(TurnOutcome.LIMIT, f"{late}; {RESUME_LIMITED}")
         except _OverLimit as over:
             self._note_limit()
-            remedy = GO_ON_LIMITED if self.meter.tokens else "give a larger limit, or send less"
+            remedy = RESUME_LIMITED if self.meter.tokens else "give a larger limit, or send less"
             ending = TurnEnding(TurnOutcome.LIMIT, f"{over}; {remedy}")
         except _OverBudget as over:
-            ending = TurnEnding(TurnOutcome.LIMIT, f"{over}. Then chat(None) goes on")
+            ending = TurnEnding(TurnOutcome.LIMIT, f"{over}. Then chat(None) continues")
         except Exception as error:
             with suppress(TractError):
                 self._close()
             if self._response is not None:
-                error.add_note("What came before is stored; chat(None) goes on from there.")
+                error.add_note("The steps before the error are stored, and chat(None) continues after them.")
             raise
-        except BaseException as order:  # an interrupt: it comes through, and leaves nothing half done
+        except BaseException as order:  # an interrupt: close the turn, and raise it again
             from tract_jupyter.loop.threads import why_ended
 
             self.stop.set(why_ended(order))
@@ -254,14 +256,14 @@ class StoredTurn:
 
     def _ending_of_reply(self) -> TurnEnding:
         """Return the end of the turn after its last reply, with the limits that the reply exceeded."""
-        metadata = {} if self._said is None else self._said.metadata
+        metadata = {} if self._last_message is None else self._last_message.metadata
         has_calls = self._response is not None and bool(self._response.tool_calls)
         ending = ending_of_reply(metadata, has_calls=has_calls)
         if ending.outcome is TurnOutcome.LIMIT:
             self._note_limit()
         return ending._replace(note="; ".join(filter(None, (self._overrun, self.meter.overrun, ending.note))))
 
-    def _go_on(self) -> TurnEnding:
+    def _run_steps(self) -> TurnEnding:
         """Execute calls and ask the model, in turn, until something ends the turn."""
         calls = self._unanswered_calls()
         while True:
@@ -300,7 +302,7 @@ class StoredTurn:
             try:
                 with stopped_by(end):
                     response = self.step(request)
-            except TractError as error:  # as what it ends, differs with who is asked
+            except TractError as error:  # the type depends on the client
                 if self.stop.is_set():
                     raise _StoppedRequest from error
                 if end.is_set() and end.reason == self._late:
@@ -310,12 +312,12 @@ class StoredTurn:
                     raise _StoppedRequest from error
                 if self._too_large:
                     raise _OverLimit(self._too_large) from error
-                if isinstance(error, LLMBudgetError) and self._said is not None:
+                if isinstance(error, LLMBudgetError) and self._last_message is not None:
                     raise _OverBudget(str(error)) from error
                 raise
             self._overrun = self._why_too_late(end)
         self._pieces.clear()
-        self._response, self._said = response, response.commit_info
+        self._response, self._last_message = response, response.commit_info
         if self.observer is not None:
             self.observer.replied(response.commit_info)
         return response
@@ -325,7 +327,7 @@ class StoredTurn:
         if not end.is_set():
             return ""
         if self.stop.is_set():
-            return "stop came too late: the reply could not be interrupted and is complete"
+            return "the stop was too late: the reply could not be interrupted and is complete"
         limit = f"the limit of {self.meter.limits.seconds:g} seconds was exceeded"
         return f"{limit}: the reply could not be interrupted and is complete"
 
@@ -336,11 +338,11 @@ class StoredTurn:
     @contextmanager
     def _request_end(self) -> Iterator[StopSignal]:
         """Yield the signal that ends one request. It is set by Stop, and when the turn's seconds are over."""
-        left = self.meter.seconds_left
-        if left is None:
+        seconds_left = self.meter.seconds_left
+        if seconds_left is None:
             yield self.stop
             return
-        with StopSignal().following(self.stop, left, self._late) as end:
+        with StopSignal().following(self.stop, seconds_left, self._late) as end:
             yield end
 
     def _counted(self, client: LLMClient) -> LLMClient:
@@ -389,9 +391,9 @@ class StoredTurn:
 
     @property
     def _on_delta(self) -> Callable[[Delta], object] | None:
-        return None if self.on_delta is None else self._told
+        return None if self.on_delta is None else self._handle_delta
 
-    def _told(self, piece: Delta) -> None:
+    def _handle_delta(self, piece: Delta) -> None:
         if piece.kind == "text":
             self._pieces.append(piece.text)
         if self.on_delta is not None:
@@ -408,7 +410,7 @@ class StoredTurn:
         metadata = {CUT: why or self.stop.reason}
         content = {"content_type": "dialogue", "role": "assistant", "text": text, "name": None}
         info = self.store.repository.commits.say(content, None, {"metadata": metadata})
-        self._said = info
+        self._last_message = info
         self._response = ChatResponse(text, info)
         if self.observer is not None:
             self.observer.replied(info)
@@ -425,19 +427,21 @@ class StoredTurn:
 
     def _end(self, ending: TurnEnding) -> ChatResponse:
         commits = self.store.repository.commits
-        last = self._response
-        if last is None:
+        reply = self._response
+        if reply is None:
             here = self.store.repository.refs.position.commit_hash
-            info = self._said or commits.get(here or "")
-            text = "" if self._said is None else str(commits.entry(info.commit_hash).content.get("text", ""))
-            last = ChatResponse(text, info, generation_config=dict(info.generation_config or {}))
-        told = replace(
-            last, usage=self.meter.usage, tool_calls=self._open_calls(ending), outcome=ending.outcome, note=ending.note,
-            steps=self.meter.steps, calls=self.meter.calls,
+            info = self._last_message or commits.get(here or "")
+            text = ""
+            if self._last_message is not None:
+                text = str(commits.entry(info.commit_hash).content.get("text", ""))
+            reply = ChatResponse(text, info, generation_config=dict(info.generation_config or {}))
+        response = replace(
+            reply, usage=self.meter.usage, tool_calls=self._open_calls(ending), outcome=ending.outcome,
+            note=ending.note, steps=self.meter.steps, calls=self.meter.calls,
         )  # fmt: skip
-        if self._response is None and self._said is None:
-            raise StoppedEarlyError(told)
-        return told
+        if self._response is None and self._last_message is None:
+            raise StoppedEarlyError(response)
+        return response
 
 
 class _Counted(ClientThrough):

@@ -193,7 +193,7 @@ class Policies:
     def preview(self) -> Sequence[Preview]:
         """Return the action that each enabled policy would request now.
 
-        Nothing changes, no user is asked, and no model is called. Policies for new commits see all commits since
+        Nothing changes, and there are no requests to the user or to models. Policies for new commits see all commits since
         their last evaluation.
         """
         self.evaluator.reload()

@@ -268,7 +268,7 @@ class Runs:
             )
         is_open, loop = self._generation.turns.is_set_aside, self._make_loop()
         answer = None if is_open else loop.last_response()
-        return answer or self._turn(loop.going_on(turn, is_set_aside=is_open), runs)
+        return answer or self._turn(loop.resumed_request(turn, is_set_aside=is_open), runs)
 
     def _turn(self, turn: TurnRequest, runs: RunRequest) -> ChatResponse:
         """Execute a turn. Its steps are runs if there is a profile or if the caller uses an option of runs."""

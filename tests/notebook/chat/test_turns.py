@@ -264,7 +264,7 @@ def test_a_limit_is_told_with_how_to_go_on(chat):
     log = chat("Go", reply(None, call("look", {"city": "Ulm"}, "a")), limits=Allowance(steps=1))
     foot = log.view().foot_text()
     assert "Ended by a limit" in foot
-    assert "%tract chat resume goes on" in foot
+    assert "%tract chat resume continues" in foot
 
 
 def test_a_failure_is_told_with_what_to_do(chat, talk):
