@@ -193,8 +193,8 @@ class Policies:
     def preview(self) -> Sequence[Preview]:
         """Return the action that each enabled policy would request now.
 
-        Nothing changes, and there are no requests to the user or to models. Policies for new commits see all commits since
-        their last evaluation.
+        Nothing changes, and there are no requests to the user or to models. Policies for new commits see all commits
+        since their last evaluation.
         """
         self.evaluator.reload()
         previews: Sequence[Preview] = []
