@@ -322,14 +322,14 @@ def test_a_change_says_before_what_it_takes(talk, there):
     first, second = users(talk)
     assert [talk.costs.of_rewrite(one).replies for one in (first, second)] == [2, 1]
     assert talk.costs.of_rewrite().replies == 2
-    assert str(talk.costs.of_rewrite(second)) == "the reasoning of 1 reply is not sent any more"
+    assert str(talk.costs.of_rewrite(second)) == "the reasoning of 1 reply is no longer sent"
     assert not talk.costs.of_rewrite(talk.user("Three?").commit_hash)
     talk.user("One! " * 3_000, edit=first)
     assert talk.costs.of_rewrite(second).replies == 0  # that is lost already
     found = talk.costs.of_rewrite(first)
     assert found.tokens > 3_000
     assert found.cost.usd * 1_000_000 == found.tokens * 2
-    assert str(found).startswith(f"{found.tokens:,} cached tokens are sent anew, for ≈0.0")
+    assert str(found).startswith(f"{found.tokens:,} cached tokens are sent again, for ≈0.0")
     talk.undo()
     assert talk.costs.of_rewrite(first).replies == 2
 
@@ -349,7 +349,7 @@ def test_a_change_in_python_warns_before_it_is_made_and_can_be_refused(talk, cha
     head = talk.head
     with warnings.catch_warnings():
         warnings.simplefilter("error", RewriteWarning)
-        with pytest.raises(RewriteWarning, match=f"the reasoning of {lost} is not sent any more"):
+        with pytest.raises(RewriteWarning, match=f"the reasoning of {lost} is no longer sent"):
             change(talk)
     assert talk.head == head
     with pytest.warns(RewriteWarning) as warned:
@@ -380,14 +380,14 @@ def test_leaving_out_an_answer_takes_the_reply_that_called_too(talk, there):
 
 def test_what_waits_for_approval_says_it_too(talk, there):
     first, _ = users(talk)
-    told = "The reasoning of 2 replies is not sent any more."
+    told = "The reasoning of 2 replies is no longer sent."
     assert told in talk.propose_compress(commits=[first], content="They talked.").summary()
     talk.branch("other", switch=False)
     talk.user("One!", edit=first)
     talk.switch("other")
     talk.user("One.", edit=first)
     talk.chat("Three?")
-    assert "The reasoning of 1 reply is not" in talk.propose_merge("main").summary()
+    assert "The reasoning of 1 reply is no longer" in talk.propose_merge("main").summary()
     new = talk.user("Something long and new. " * 20)
     assert "reasoning" not in talk.propose_compress(commits=[new], content="They talked.").summary()
 

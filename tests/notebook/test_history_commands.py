@@ -89,12 +89,12 @@ def test_what_takes_reasoning_from_the_model_is_said_before_it_is_done(talk):
     talk.run(THINKING)
     name = talk.namespace["b"].short_hash
     result = talk.run(f"%tract skip {name} beside the point").text
-    assert "the reasoning of 1 reply is not sent any more" in result
+    assert "the reasoning of 1 reply is no longer sent" in result
     assert f"Nothing has changed yet: %tract skip {name} beside the point --yes does it." in result
     assert "is pinned now" in talk.run(f"%tract pin {name}").text
     assert "is skip now" in talk.run(f"%tract skip {name} beside the point --yes").text
     told = talk.run("%tract model openai/gpt-6-luna").text
-    assert "With another model than before, the reasoning of 1 reply is not sent any more" in told
+    assert "With another model than before, the reasoning of 1 reply is no longer sent" in told
 
 
 @pytest.mark.parametrize(

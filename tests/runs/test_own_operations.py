@@ -156,7 +156,7 @@ def test_an_action_that_raises_or_leaves_it_open(talk, hooked):
 def test_a_cell_says_it_and_no_policy_takes_it(tract):
     text = "fires_on = {'hook': 'after_main_llm'}\n"
     assert parse_cell("x", text, "python").spec.fires_on == FiringCondition(hook="after_main_llm")
-    with pytest.raises(ContentError, match="leave the hook out"):
+    with pytest.raises(ContentError, match="omit the hook"):
         tract.policies.add("operation", name="mine", operation="x", condition={"hook": "after_main_llm"})
 
 

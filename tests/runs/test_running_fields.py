@@ -92,7 +92,7 @@ def test_logs_and_quotations_have_limits(asked, limits, text, log):
     "given", [{"log_characters": -1}, {"snapshot_characters": 1.5}, {"log_characters": True}]
 )
 def test_limits_are_whole_numbers(given):
-    with pytest.raises(ContentError, match="is a whole number of 0 or more"):
+    with pytest.raises(ContentError, match="must be a whole number of 0 or more"):
         Limits(**given)
 
 

@@ -57,7 +57,7 @@ def refuses(tract):
     (run,) = tract.runs()
     events = tract.runs.events(run.run_id)
     with pytest.raises(
-        RunError, match=r"is not resumed because you did not begin it: .*generate\(\) makes one"
+        RunError, match=r"is not resumed because you did not begin it: .*generate\(\) starts a new"
     ):
         tract.runs.resume(run.run_id)
     assert (tract.called, tract.llm.asked, tract.runs.events(run.run_id)) == ([], [], events)

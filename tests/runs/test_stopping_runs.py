@@ -86,7 +86,7 @@ def test_an_interrupt_while_a_person_is_asked_aborts_the_run(talk, error):
         talk.generate()
     (run,) = talk.runs()
     assert run.status == "aborted"
-    assert not talk.runs.is_going_on(run.run_id)
+    assert not talk.runs.is_active(run.run_id)
     assert talk.review.inbox() == []
 
 
@@ -123,10 +123,10 @@ def test_a_reply_that_came_all_the_same_is_kept(talk):
 
 def test_whether_a_run_goes_on(talk):
     seen = []
-    talk.generate(on_event=lambda event: seen.append(talk.runs.is_going_on(event.run_id)))
+    talk.generate(on_event=lambda event: seen.append(talk.runs.is_active(event.run_id)))
     assert seen[0]
     (run,) = talk.runs()
-    assert not talk.runs.is_going_on(run.run_id)
+    assert not talk.runs.is_active(run.run_id)
 
 
 def test_a_plain_call_is_on_record_if_somebody_looks(talk):

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 _UNSAID: Final = "f" * 64
-"""The hash that stands for a message without a commit."""
+"""The hash for a message without a commit."""
 
 _GENERATE: Final = "generate"
 """The name of the built-in operation whose pending, `PendingGeneration`, is a reply."""

@@ -272,9 +272,8 @@ class StoredTurn:
             if ending is not None:
                 return ending
             calls = self._ask()
-            is_paused = (
-                0 < self._pauses <= MOST_PAUSES
-            )  # by the provider, within a long turn of its own tools
+            # the provider pauses a long turn with its own tools
+            is_paused = 0 < self._pauses <= MOST_PAUSES
             if not calls and not is_paused:
                 return TurnEnding(TurnOutcome.ANSWER)
 

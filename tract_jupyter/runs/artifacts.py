@@ -42,11 +42,11 @@ def upserted(before: ArtifactView | None, effect: ArtifactUpsert) -> ArtifactVie
 def _written(effect: ArtifactUpsert, before: ArtifactView | None = None) -> ArtifactView:
     value = plain(effect.value)
     earlier = before.history if before is not None else ()
-    kept = (*earlier, value)[-effect.history.max_items :] if effect.history.enabled else ()
+    history = (*earlier, value)[-effect.history.max_items :] if effect.history.enabled else ()
     return ArtifactView(
         tag=effect.tag,
         value=value,
-        history=kept,
+        history=history,
         persistence=effect.persistence,
         format=effect.format,
         semantics=effect.semantics,
@@ -109,8 +109,8 @@ class Artifacts:
             Persistence.RUN_ONLY: dict(self.run_only),
         }
         for effect in effects:
-            kept = by_persistence[effect.persistence]
-            kept[effect.tag] = upserted(kept.get(effect.tag), effect)
+            artifacts = by_persistence[effect.persistence]
+            artifacts[effect.tag] = upserted(artifacts.get(effect.tag), effect)
         return Artifacts(by_persistence[Persistence.PERSISTED], by_persistence[Persistence.RUN_ONLY])
 
 

@@ -1,4 +1,4 @@
-"""Run an operation once, and return a result whatever happens. No exception leaves `perform` (R53).
+"""Run an operation once, and always return a result. No exception leaves `perform` (R53).
 
 Operations can call registered functions only: a profile is data, and names no module. A function gets the context and
 its arguments, and returns a JSON value, effects, or an `OperationOutput`. It must do nothing else. Otherwise a replay
@@ -74,8 +74,8 @@ class Functions(Mapping[str, Callable[..., Any]]):
         """
 
         def add(function: Function) -> Function:
-            own = name is None or callable(name)
-            chosen: Any = getattr(function, "__name__", "") if own else name
+            uses_own_name = name is None or callable(name)
+            chosen: Any = getattr(function, "__name__", "") if uses_own_name else name
             _check(chosen, function)
             former = self._functions.get(chosen)
             if former is not None and not replace and _home(former) != _home(function):

@@ -78,11 +78,11 @@ class RewriteCost:
         effects = []
         if self.replies:
             replies = "1 reply" if self.replies == 1 else f"{self.replies:,} replies"
-            effects.append(f"the reasoning of {replies} is not sent any more")
+            effects.append(f"the reasoning of {replies} is no longer sent")
         if self.tokens:
             price = "an unknown price" if self.cost is None else f"{self.cost} at most"
-            effects.append(f"{counted(self.tokens, 'cached token')} are sent anew, for {price}")
-        return " and ".join(effects) or "nothing that was sent before changes"
+            effects.append(f"{counted(self.tokens, 'cached token')} are sent again, for {price}")
+        return " and ".join(effects) or "no sent message changes"
 
 
 class RewriteWarning(UserWarning):
@@ -227,16 +227,18 @@ class Costs:
     def _bound(self, context: CompiledContext, place: int) -> int:
         """Return the number of replies from a place on that would be sent with their reasoning."""
         replies = [index for index, message in enumerate(context.messages) if message.role == "assistant"]
-        kept = [index for index in replies if "provider_blocks" in context.messages[index].provider_fields]
-        if not kept or kept[-1] < place:
+        with_blocks = [
+            index for index in replies if "provider_blocks" in context.messages[index].provider_fields
+        ]
+        if not with_blocks or with_blocks[-1] < place:
             return 0
         if self._models.connection("chat") is not None:
             tools = list(self._repository.toolsets.offered) or list(context.tools)
             with suppress(LLMError):  # for example, there is no key
                 client = self._models.client_for("chat")
                 sent = client.replies_with_blocks(sent_of(context), **({"tools": tools} if tools else {}))
-                kept = kept if sent is None else [replies[number] for number in sent]
-        return sum(index >= place for index in kept)
+                with_blocks = with_blocks if sent is None else [replies[number] for number in sent]
+        return sum(index >= place for index in with_blocks)
 
     def _priced(self, tokens: int) -> Cost | None:
         if not tokens or self._models.connection("chat") is None:
@@ -254,21 +256,21 @@ class Costs:
     def set_budget(self, *, usd: Decimal | float | str | None = None, tokens: int | None = None) -> Allowance:
         """Set the budget of the session. Requests that could exceed it are refused before they are sent.
 
-        Spending so far counts. An argument that is left out removes its limit.
+        Spending so far counts. Omit an argument to remove its limit.
 
         Args:
             usd: US dollars; models without a known price are then refused.
             tokens: input and output tokens together.
 
         Raises:
-            LLMConfigError: a value is not a number above 0, or both are left out.
+            LLMConfigError: a value is not a number above 0, or both are omitted.
         """
         if usd is None and tokens is None:
             raise LLMConfigError("A budget needs a limit: usd=2, or tokens=50_000.")
         amount = None if usd is None else dollars(usd)
         if usd is not None and not amount:  # not a number, or 0
-            shown = str(usd) if isinstance(usd, Decimal) else brief_repr(usd)
-            raise LLMConfigError(f"usd must be a number of US dollars above 0, not {shown}.")
+            amount_text = str(usd) if isinstance(usd, Decimal) else brief_repr(usd)
+            raise LLMConfigError(f"usd must be a number of US dollars above 0, not {amount_text}.")
         try:
             budget = Allowance(tokens=tokens, usd=None if amount is None else float(amount))
         except ContentError as error:

@@ -64,12 +64,12 @@ def allowed_effects(hook: Hook) -> tuple[str, ...]:
 def effect_type(effect: Effect | object) -> str:
     """Return the type that an effect names, shortened; empty if it has none."""
     if isinstance(effect, Tagged):
-        given = getattr(effect, "type", None)
+        kind = getattr(effect, "type", None)
     else:
-        given = effect.get("type") if isinstance(effect, dict) else None
-    if isinstance(given, str) and given in _KNOWN:
-        return given
-    return shortened(given, 64).encode("utf-8", "replace").decode() if isinstance(given, str) else ""
+        kind = effect.get("type") if isinstance(effect, dict) else None
+    if isinstance(kind, str) and kind in _KNOWN:
+        return kind
+    return shortened(kind, 64).encode("utf-8", "replace").decode() if isinstance(kind, str) else ""
 
 
 def checked_effect(effect: Effect | object, hook: Hook) -> Effect | ResultError:
@@ -93,7 +93,7 @@ def checked_effect(effect: Effect | object, hook: Hook) -> Effect | ResultError:
     try:
         return _read_once(effect)
     except ValidationError as error:
-        return _invalid(_told(error))
+        return _invalid(_describe(error))
     except ContentError as error:
         return _invalid(f"{kind}: {error}")
 
@@ -151,11 +151,11 @@ def effects_of(artifact: ArtifactSpec, value: Any) -> tuple[Effect, ...]:
     Raises:
         ContentError: an artifact cannot have this value.
     """
-    kept = checked_value(value)
+    stored = checked_value(value)
     text = text_of(value)
     write = ArtifactUpsert(
         tag=artifact.tag,
-        value=kept,
+        value=stored,
         persistence=artifact.persistence,
         format=artifact.format,
         semantics=artifact.semantics,
@@ -163,7 +163,7 @@ def effects_of(artifact: ArtifactSpec, value: Any) -> tuple[Effect, ...]:
         write_mode=artifact.write_mode,
         history=artifact.history,
     )
-    if type(kept) is str:  # it is immutable
+    if type(stored) is str:  # it is immutable
         write.once("checked", _itself)
     return (write, *[_exposed(one, text, artifact) for one in artifact.exposures])
 
@@ -267,10 +267,10 @@ def _too_long() -> ContentError:
     )
 
 
-def _told(error: ValidationError) -> str:
+def _describe(error: ValidationError) -> str:
     problems = error.errors(include_url=False, include_context=False, include_input=False)
-    told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problems[:_PROBLEMS])
-    return f"{told}; and {len(problems) - _PROBLEMS} more" if len(problems) > _PROBLEMS else told
+    text = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problems[:_PROBLEMS])
+    return f"{text}; and {len(problems) - _PROBLEMS} more" if len(problems) > _PROBLEMS else text
 
 
 def _invalid(message: str) -> ResultError:

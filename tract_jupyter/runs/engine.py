@@ -83,7 +83,7 @@ class RunOptions:
 
     Attributes:
         executor: runs the operations that may run anywhere; threads of this process by default.
-        workers: replace the executor, with a clock of their own.
+        workers: replace the executor, with a separate clock.
         concurrency: the number of operations that may run at once; None for all.
         limits: limits per provider and of time, and the grace period after a signal to stop.
         timeout: seconds for the whole run; a started main call is ended if its client allows that.
@@ -267,7 +267,7 @@ class RunEngine:
         """Ask the user about pendings. Return False if none is decided.
 
         Args:
-            check: raises `Stopped` once the run must end. Then return True, so that the operations notice it.
+            check: raises `Stopped` once the run must end. Then return True, because the operations must notice it.
             pending_ids: the pendings.
         """
         try:

@@ -197,7 +197,7 @@ class Forks:
             branch = self._branch(name, base)
             head = OwnHead(
                 branch,
-                refusal="a fork stays on its own branch, so HEAD cannot be moved from within it; branch(..., "
+                refusal="a fork stays on its own branch, so it cannot move HEAD; branch(..., "
                 "switch=False) makes a branch",
             )
             with self._repository.refs.with_head(head):
@@ -270,13 +270,13 @@ class Forks:
             base = info.parent_hash
         return base, replies
 
-    def _reply(self, found: str | None, commit: CommitInfo) -> str:
-        """Return the commit of a reply that can be asked for again."""
-        info = None if found is None else self._repository.commits.get(found)
+    def _reply(self, reply_hash: str | None, commit: CommitInfo) -> str:
+        """Return the commit of a reply if the model can reply again."""
+        info = None if reply_hash is None else self._repository.commits.get(reply_hash)
         if info is None or info.content_type not in _REPLIES or COMPRESSED_FROM in info.metadata:
             raise ContentError(
                 f"the context at commit {commit.short_hash} ends with a summary or another text that is not a reply, "
-                "so there is no question to ask again; give a prompt, or another commit"
+                "so the model cannot reply again; give a prompt, or another commit"
             )
         return info.commit_hash
 
@@ -368,9 +368,7 @@ class Forks:
 
 def _check(prompt: object, options: dict[str, Any]) -> None:
     if prompt is not None and not check_text(prompt, "prompt").strip():
-        raise ContentError(
-            "the prompt is empty, so no fork was made; leave it out to have the context answered"
-        )
+        raise ContentError("the prompt is empty, so no fork was made; omit it to answer the context")
     if "text" in options:
         raise ContentError("a fork has no text; give the user's message as `prompt`")
 

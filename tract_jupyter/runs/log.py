@@ -254,7 +254,7 @@ def _brief(error: Exception) -> str:
 def _with_artifacts(
     objects: RunObjectRows, connection: Connection, artifacts: Mapping[str, ArtifactView], text: str
 ) -> str:
-    """Return the text with the names of the artifacts. Each artifact is stored once, as an object of its own."""
+    """Return the text with the names of the artifacts. Each artifact is stored once, as a separate object."""
     added = add_artifacts(objects, connection, artifacts.values())
     names = dict(zip(artifacts, added, strict=True))
     return f'{text[:-1]},"artifacts":{canonical_json(names)}}}'

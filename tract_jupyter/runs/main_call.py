@@ -48,9 +48,9 @@ INTERRUPTS: Final = (KeyboardInterrupt, CancelledError)
 class MainCall:
     """The main call of one run: the request, its exception, and the event and the commit of its reply."""
 
-    asked: ReplyRequest
+    request: ReplyRequest
     raised: BaseException | None = None
-    kept: MainFinished | None = None
+    finished: MainFinished | None = None
     reply: CommitInfo | None = None
 
 
@@ -106,7 +106,7 @@ class MainCaller:
             with stopped_by(abort), nullcontext() if abort.deadline is None else _in_time(abort, now):
                 outcome = self._request(turn, snapshot, log.run_id, call)
             # a committed reply counts, also if an exception came after the commit
-            ended = call.kept or self.find(log.run_id)
+            ended = call.finished or self.find(log.run_id)
             if ended is None:
                 ended = _aborted(outcome.reply.text) if abort.is_set() else outcome
         if isinstance(call.raised, INTERRUPTS):
@@ -171,19 +171,19 @@ class MainCaller:
 
         def keep(fields: dict[str, Any]) -> Any:
             with self._repository.writer.batch():
-                call.kept = None
+                call.finished = None
                 self._restore_original(snapshot, turn)
                 response = self._generation.commit_in_batch(fields)
                 reply = MainReply(text=response.text, usage=response.usage)
                 ended = MainFinished(reply=reply, reply_commit=response.commit_info.commit_hash)
                 self._remember(snapshot, turn)
                 self._reports.add(run_id, _MAIN, ended.form())
-            call.kept, call.reply = ended, response.commit_info
+            call.finished, call.reply = ended, response.commit_info
             return response
 
         try:
             self._generation.carry_out(
-                call.asked, keep=keep,
+                call.request, keep=keep,
                 prompt=turn.prompt.provider_messages(), replaces=snapshot.replaces,
                 on_delta=collect,
             )  # fmt: skip
@@ -193,7 +193,9 @@ class MainCaller:
         except Exception as error:  # noqa: BLE001 # a client may raise anything
             call.raised = error
             return _failed(error, "".join(pieces))
-        return call.kept or _failed(RejectedError("The reply was not committed because it was not approved."))
+        return call.finished or _failed(
+            RejectedError("The reply was not committed because it was not approved.")
+        )
 
 
 @contextmanager

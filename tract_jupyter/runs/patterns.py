@@ -16,7 +16,7 @@ __all__ = ["MAX_PATTERN", "first", "problem_of", "replace"]
 
 
 def replace(pattern: str, replacement: str, text: str) -> str:
-    r"""Replace all matches; `\1` and `\g<name>` in the replacement stand for groups.
+    r"""Replace all matches; `\1` and `\g<name>` in the replacement are groups.
 
     Raises:
         OperationFailed: the pattern or the replacement is invalid, it takes too long, or the text becomes too large.

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.run import Ending
     from tract_jupyter.runs.turn import Turn
 
-UNSAID: Final = "⟨what {} would say⟩"
-"""The placeholder of a text that a model or a user would write."""
+PLACEHOLDER: Final = "⟨text of {}⟩"
+"""The placeholder of a text from a model or a user."""
 
 _COMPUTED: Final = {"template", "transform", "rag"}  # rag reads the history
 _NO_COMMIT: Final = "0" * 64
@@ -46,9 +46,9 @@ class Imagined:
     Attributes:
         operation_id: the operation.
         kind: the kind of the operation.
-        model: the name of the model; empty for the tract's own model, or if no model would be asked.
+        model: the name of the model; empty for the tract's own model, or if there is no request.
         messages: the messages for the model, in OpenAI's format.
-        call: the tool or function; empty if none would be called.
+        call: the tool or function; empty if there is no call.
         arguments: the arguments of that call.
         instead: the placeholder for the operations after it.
     """
@@ -81,7 +81,7 @@ class PromptPreview:
         tokens: the estimated tokens of the prompt.
         token_source: the counter of these tokens.
         cost: the cost of the prompt without the reply; None if the price is unknown.
-        why_not: the reason why the model would not be asked; empty if it would.
+        why_not: the reason why there is no request to the model; empty if there is one.
     """
 
     run: Run
@@ -127,7 +127,7 @@ def rehearsed(
             kinds=KindRegistry(more=stand_ins),
             services=Services(search=search),
             workers=workers,
-            ask=_unasked,
+            ask=_placeholder_reply,
         )
         ending = RunExecutor(snapshot, log, target, dependencies).run()
     effects: dict[str, list[Mapping[str, Any]]] = {}
@@ -140,12 +140,12 @@ def rehearsed(
     return PromptPreview(project(log.events), tuple(needed), effects), ending
 
 
-def _unasked(_: Turn) -> MainFinished:
+def _placeholder_reply(_: Turn) -> MainFinished:
     """Return a placeholder for the main call."""
-    return MainFinished(reply=MainReply(text=UNSAID.format("the model")), reply_commit=_NO_COMMIT)
+    return MainFinished(reply=MainReply(text=PLACEHOLDER.format("the model")), reply_commit=_NO_COMMIT)
 
 
-class _NotAskedError(Exception):
+class _NotExecutedError(Exception):
     """Ends an operation at its external action."""
 
 
@@ -161,11 +161,11 @@ class _Recorder:
 
     def chat(self, messages: Sequence[Mapping[str, Any]], **_: Any) -> NoReturn:
         self._seen.messages = tuple(messages)
-        raise _NotAskedError
+        raise _NotExecutedError
 
     def call_tool(self, name: str, arguments: Mapping[str, Any], **_: Any) -> NoReturn:
         self._seen.call, self._seen.arguments = name, arguments
-        raise _NotAskedError
+        raise _NotExecutedError
 
 
 class _StandIn:
@@ -207,7 +207,7 @@ class _StandIn:
         """Return the placeholder of the value; for a guard, all answers are True."""
         if self.name == "guard":
             return dict.fromkeys(self.outputs(operation), True)
-        return UNSAID.format(operation.id)
+        return PLACEHOLDER.format(operation.id)
 
 
 @dataclass(frozen=True)
@@ -220,6 +220,6 @@ class _Noted:
     def __call__(self, context: OperationContext) -> OperationOutput:
         named = self.params.get("function") or self.params.get("operation") or self.seen.kind
         self.seen.call = str(named)
-        given = self.params.get("arguments") or self.params.get("fields") or {}
-        self.seen.arguments = filled(given, context) if isinstance(given, dict) else {}
+        arguments = self.params.get("arguments") or self.params.get("fields") or {}
+        self.seen.arguments = filled(arguments, context) if isinstance(arguments, dict) else {}
         return OperationOutput(self.seen.instead)

@@ -88,7 +88,7 @@ class RunHistory:
         """
         ordered = in_order(events)
         if not ordered or not isinstance(ordered[0].data, RunStarted):
-            raise UnknownRunError("The first event of the run is missing, so the run cannot be shown.")
+            raise UnknownRunError("The first event of the run is missing. Restore a backup to read this run.")
         first, snapshot = ordered[0], ordered[0].data
         history = cls(first.run_id, first.at, snapshot)
         history._take(ordered[1:])
@@ -123,8 +123,8 @@ class RunHistory:
         rewritten = self.rewrites(Hook.AFTER, "reply")
         if rewritten or self.main is None:
             return rewritten[-1].get("after") if rewritten else None
-        given = self.main.reply
-        return given.text if given.text or given.error is None else None
+        reply = self.main.reply
+        return reply.text if reply.text or reply.error is None else None
 
     @property
     def user_commit(self) -> str | None:
@@ -343,7 +343,7 @@ def root_hash(events: Iterable[RunEvent], end: RunFinished | None = None) -> str
 
 
 def is_root_of(root: str | None, events: Sequence[RunEvent]) -> bool:
-    """Return True if the root hash belongs to the run, in the current format or in that of older stores.
+    """Return True if the root hash belongs to the run, in the current format or in the format of older stores.
 
     Raises:
         UnknownRunError, ContentError: see `root_hash`.

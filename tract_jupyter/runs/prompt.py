@@ -192,7 +192,7 @@ class Prompt:
 
     @cached_property
     def sent(self) -> tuple[RunMessage, ...]:
-        """The messages that a provider receives: those with text, tool calls or attachments."""
+        """The messages that a provider receives: all messages with text, tool calls or attachments."""
         messages = [
             one
             for one in self.messages
@@ -245,8 +245,8 @@ def _keyed(message: RunMessage | Mapping[str, Any], place: int) -> RunMessage:
     return _message(message, f"#{place}")
 
 
-def _message(given: Mapping[str, Any], key: str) -> RunMessage:
+def _message(fields: Mapping[str, Any], key: str) -> RunMessage:
     """Read a message in a provider's format."""
-    extra = dict(given)
+    extra = dict(fields)
     role, content = extra.pop("role"), extra.pop("content", None)
     return RunMessage(role=role, content=content or "", extra=extra, key=key)

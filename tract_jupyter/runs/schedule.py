@@ -81,7 +81,7 @@ class _State(Enum):
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a run besides its plan's concurrency.
+    """The limits of a run, in addition to its plan's concurrency.
 
     Attributes:
         per_provider: the number of operations with this `config.provider` that may run at once.
@@ -102,7 +102,7 @@ class Limits:
         for name in ("log_characters", "snapshot_characters"):
             if type(getattr(self, name)) is not int or getattr(self, name) < 0:
                 raise ContentError(
-                    f"{name} is a whole number of 0 or more, not {brief_repr(getattr(self, name))}."
+                    f"{name} must be a whole number of 0 or more, not {brief_repr(getattr(self, name))}."
                 )
         bad = sorted(name for name, most in self.per_provider.items() if most < 1)
         if bad:

@@ -148,7 +148,7 @@ class Runs:
         return self._make_engine()
 
     def __call__(self, limit: int = 20) -> list[Run]:
-        """Return the newest runs, the newest first. Damaged runs are left out; `verify` reports them.
+        """Return the newest runs, the newest first, without damaged ones. `verify` reports these.
 
         Raises:
             StoreError: the store cannot be read.
@@ -158,7 +158,7 @@ class Runs:
         runs = []
         for first, _ in newest:
             with suppress(StoreCorruptError):
-                runs.append(self._as_it_stands(self.events(first.run_id)))
+                runs.append(self._current_run(self.events(first.run_id)))
         return runs
 
     def get(self, run_id: str) -> Run:
@@ -171,7 +171,7 @@ class Runs:
         Raises:
             UnknownRunError: no run, or more than one, matches.
         """
-        return self._as_it_stands(self.events(run_id))
+        return self._current_run(self.events(run_id))
 
     def events(self, run_id: str) -> list[RunEvent]:
         """Return all events of a run, in order; for the argument see `get`."""
@@ -189,7 +189,7 @@ class Runs:
             newest = self._rows.newest(connection)
         return [self._root(last) for _, last in reversed(newest)]
 
-    def is_going_on(self, run_id: str) -> bool:
+    def is_active(self, run_id: str) -> bool:
         """Return True if a process is working on the run, as far as this process knows; for the argument see `get`.
 
         If not, an unfinished run waits for the user, or its process has ended: see `resume`.
@@ -219,14 +219,14 @@ class Runs:
         from tract_jupyter.runs.verification import replayed
 
         events = self.events(run_id)
-        return replayed(events, self._as_it_stands(events), self._engine.kinds)
+        return replayed(events, self._current_run(events), self._engine.kinds)
 
     def generate(self, turn: TurnRequest, runs: RunRequest) -> RunResponse:
         """Execute a turn; its steps are runs if there are operations or an observer. See `Tract.generate`.
 
         Raises:
             RunFailedError: the run failed before its reply, or was aborted.
-            UndecidedError: an operation waits for the user, and no user could be asked.
+            UndecidedError: an operation waits for the user, and no user is available.
             TrustError: the run cannot be signed.
             ProfileError: an operation names an unknown model or credential; nothing was requested or recorded.
         """
@@ -251,7 +251,7 @@ class Runs:
         """
         try:
             if text is None:
-                response = self._go_on(attachments, turn, runs)
+                response = self._continue_turn(attachments, turn, runs)
             else:
                 with self._make_loop().asking(turn, text, name, attachments) as held:
                     first = None if held.waits else self._turn(turn, runs)
@@ -260,7 +260,9 @@ class Runs:
             response = stopped.response
         return RunResponse.of(response)
 
-    def _go_on(self, attachments: Sequence[Attachable], turn: TurnRequest, runs: RunRequest) -> ChatResponse:
+    def _continue_turn(
+        self, attachments: Sequence[Attachable], turn: TurnRequest, runs: RunRequest
+    ) -> ChatResponse:
         """Continue the interrupted turn, or return its answer if it has one."""
         if attachments:
             raise ContentError(
@@ -298,7 +300,7 @@ class Runs:
         events = [] if waiting is None else self.events(waiting)
         log = RunLog(self._database, self._rows, turn.lease.run_id, events, on_event=steps.on_event)
         with _report_state(turn, log), engine.aborted_by_ctrl_c(log):
-            so_far = None if waiting is None else self._resumed(log, call.asked.validator)
+            so_far = None if waiting is None else self._resumed(log, call.request.validator)
             snapshot = self._begin(log, turn, engine, steps, call) if so_far is None else so_far.snapshot
             steps.trigger = RunTrigger.GENERATE  # of later steps
             ended = engine.carry_out(snapshot, log, turn.lease, call, steps.options, so_far)
@@ -319,7 +321,7 @@ class Runs:
         Args:
             run_id: the id of the run, or the beginning of it.
             on_event: see `Tract.generate`; called with the new events.
-            run: the options from here on; the variables are those of the start.
+            run: the options from here on. The variables stay the same as at the start.
             validator: the validator of the reply. Functions are not stored, so pass it again if the run began with
                 one.
 
@@ -337,7 +339,7 @@ class Runs:
         branch, question = (begun.branch, begun.turn_id) if isinstance(begun, RunStarted) else (None, None)
         with self._generation.turns.resuming(
             run_id, branch, question
-        ) as turn:  # what is read before may be old
+        ) as turn:  # earlier data may be outdated
             log = RunLog(self._database, self._rows, run_id, self.events(run_id), on_event=on_event)
             so_far = self._resumed(log, validator)
             settings = so_far.snapshot.settings
@@ -375,7 +377,7 @@ class Runs:
         from tract_jupyter.runs.preview import rehearsed
 
         _check_run(run, None)
-        branch, context = self._generation.with_said(check_text(text, "what the user would say"))
+        branch, context = self._generation.with_said(check_text(text, "the user's message"))
         steps = _Steps(self._profile_of(profile), RunTrigger.GENERATE, run or RunOptions())
         snapshot = self._snapshot(self._engine, branch, context, steps, MainCall(ReplyRequest()), _drawn())
         preview, ending = rehearsed(snapshot, self._engine.kinds, self._engine.search)
@@ -423,13 +425,13 @@ class Runs:
 
     # ---
 
-    def _as_it_stands(self, events: list[RunEvent]) -> Run:
+    def _current_run(self, events: list[RunEvent]) -> Run:
         """Return a run. It is aborted if no process works on it and it cannot be resumed."""
         run = project(events)
         begun = events[0].data
         if run.status not in {RunStatus.RUNNING, RunStatus.WAITING} or not isinstance(begun, RunStarted):
             return run
-        is_alive = self.is_going_on(run.run_id) or RunHistory.of(events).main is not None
+        is_alive = self.is_active(run.run_id) or RunHistory.of(events).main is not None
         if is_alive or self._engine.main_calls.is_answered(run.run_id) or self._is_turn_open(begun):
             return run
         return run.model_copy(update={"status": RunStatus.ABORTED})
@@ -454,7 +456,7 @@ class Runs:
         ):
             raise RunError(
                 f"Run {run_id} is not resumed because you did not begin it: it comes from another user, store or "
-                f"tract, or its start was changed. runs.get({run_id!r}) shows it; generate() makes one of your own."
+                f"tract, or its start was changed. runs.get({run_id!r}) shows it; generate() starts a new run."
             )
         if branch != self._repository.refs.position.branch:
             raise BranchMovedError(
@@ -493,16 +495,16 @@ class Runs:
         messages = () if head is None else self._repository.compiler.of(head).messages
         return any(one.commit_hash == snapshot.replaces for one in messages)
 
-    def _profile_of(self, given: str | OperationProfile | None) -> OperationProfile | None:
-        if given is None:
+    def _profile_of(self, choice: str | OperationProfile | None) -> OperationProfile | None:
+        if choice is None:
             profile = self._profiles.active
-        elif isinstance(given, str):
-            profile = self._profiles.get(given)
-        elif isinstance(given, OperationProfile):
-            profile = given
+        elif isinstance(choice, str):
+            profile = self._profiles.get(choice)
+        elif isinstance(choice, OperationProfile):
+            profile = choice
         else:
             raise ContentError(
-                f"profile must be a name or an OperationProfile.of(name, operations), not {brief_repr(given)}."
+                f"profile must be a name or an OperationProfile.of(name, operations), not {brief_repr(choice)}."
             )
         return with_own(profile if profile is not None and profile.enabled else None, self._own_operations())
 
@@ -661,13 +663,13 @@ class Runs:
             f"runs.resume({run.run_id[:8]!r}).", None
         )  # fmt: skip
 
-    def _full_id(self, given: str) -> str:
-        check_text(given, "a run's id", error=UnknownRunError)
+    def _full_id(self, prefix: str) -> str:
+        check_text(prefix, "a run's id", error=UnknownRunError)
         with self._database.read() as connection:
-            matches = self._rows.ids(connection, given) if given.isalnum() else []
-        if len(matches) == 1 or given in matches:
-            return given if given in matches else matches[0]
-        problem = f"Several runs begin with {given!r}." if matches else f"There is no run {given!r}."
+            matches = self._rows.ids(connection, prefix) if prefix.isalnum() else []
+        if len(matches) == 1 or prefix in matches:
+            return prefix if prefix in matches else matches[0]
+        problem = f"Several runs begin with {prefix!r}." if matches else f"There is no run {prefix!r}."
         raise UnknownRunError(f"{problem} tract.runs() or %tract runs lists them.")
 
 
@@ -681,12 +683,12 @@ def _why_not(ending: Ending) -> str:
     why = (
         details.get("errorMessage") or details.get("skippedReason") or details.get("errorCode") or "not done"
     )
-    return f"The model would not be asked because {who} is required: {why}"
+    return f"There is no request to the model, because {who} is required: {why}"
 
 
 def _settings(call: MainCall) -> dict[str, Any]:
     """Return the settings of the main call as a run records them."""
-    request = call.asked
+    request = call.request
     settings = {"reply": request.settings, "options": request.options, "validator": request.validator_name}
     return plain(settings)  # type: ignore[no-any-return] # a dict stays one
 

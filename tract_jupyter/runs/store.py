@@ -270,8 +270,8 @@ class TurnState:
 
     def with_artifacts(self, session: str, names: Mapping[str, str]) -> TurnState:
         """Return the state with artifacts of a session; each replaces the artifact of the same tag."""
-        kept = {**self.artifacts.get(session, {}), **names}
-        return replace(self, artifacts={**self.artifacts, session: kept}) if kept else self
+        artifacts = {**self.artifacts.get(session, {}), **names}
+        return replace(self, artifacts={**self.artifacts, session: artifacts}) if artifacts else self
 
     def with_counters(self, profile: str, counters: Mapping[str, Counters]) -> TurnState:
         """Return the state with these counters of a profile, instead of the old ones."""
@@ -366,15 +366,15 @@ class TurnStates:
             state = before = self.at(self._head())
             if artifacts:
                 names = add_artifacts(self._rows, connection, artifacts)
-                kept = {one.tag: name for one, name in zip(artifacts, names, strict=True)}
-                state = state.with_artifacts(session or "", kept)
+                by_tag = {one.tag: name for one, name in zip(artifacts, names, strict=True)}
+                state = state.with_artifacts(session or "", by_tag)
             state = state.with_counters(profile, counters or {})
             if state != before:
                 self.attach(state)
 
 
 class RunArtifacts:
-    """The persisted artifacts of one run: its own before the reply, and those of the branch after it.
+    """The persisted artifacts of one run: its own before the reply, and the branch's after it.
 
     Args:
         states: the states of the tract.
@@ -424,7 +424,7 @@ def add_artifacts(
     for one in artifacts:
         settings = one.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_OWN_KEYS)
         value = add(one.value)
-        history = [value if kept is one.value else add(kept) for kept in one.history]
+        history = [value if item is one.value else add(item) for item in one.history]
         names.append(add({"tag": one.tag, "settings": settings, "value": value, "history": history}))
     rows.add(connection, objects)
     return names

@@ -152,13 +152,13 @@ class MemoryTarget(RunTarget):
 
     def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:  # noqa: ARG002 # the protocol's
         """Store a text of the user."""
-        return self._kept("user", text)
+        return self._store_part("user", text)
 
     def rewrite_reply(self, part: str | None, text: str, operation_id: str) -> str:  # noqa: ARG002 # the protocol's
         """Store a text of the reply."""
-        return self._kept("reply", text)
+        return self._store_part("reply", text)
 
-    def _kept(self, kind: str, text: str) -> str:
+    def _store_part(self, kind: str, text: str) -> str:
         part = f"{kind}:{len(self._parts) + 1}"
         self._parts[part] = text
         return part
@@ -175,7 +175,7 @@ class TractTarget(RunTarget):
         repository: the history with the turn.
         run_id, session, artifacts, log: see `RunTarget`.
         is_new: True if the run has just begun, so it has no earlier commits.
-        before: called first in each transaction. It stores the events, so that events and effects are stored together.
+        before: called first in each transaction. It stores the events together with the effects.
     """
 
     def __init__(
@@ -237,7 +237,7 @@ class TractTarget(RunTarget):
         try:
             replaced = commits.entry(part)
         except CommitNotFoundError:
-            raise RunError(f"The commit to rewrite, {part[:12]}, is not found in this tract.") from None
+            raise RunError(f"The commit to rewrite, {part[:12]}, was not found in this tract.") from None
         content = replaced.content
         original = self._checked(replaced, content, role)
         metadata = {"source": "agent", "replaces": replaced.commit_hash, "run_id": self._run_id}

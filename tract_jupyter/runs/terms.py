@@ -82,7 +82,7 @@ class RunPhase(StrEnum):
 
 
 class SkippedReason(StrEnum):
-    """The reasons why an operation did not run. An operation may use reasons of its own."""
+    """The reasons why an operation did not run. An operation may also use other reasons."""
 
     DISABLED = "disabled"
     TRIGGER_MISMATCH = "trigger_mismatch"
@@ -114,7 +114,7 @@ class Blocked(StrEnum):
 
 
 class ErrorCode(StrEnum):
-    """The codes of errors. An operation may use codes of its own."""
+    """The codes of errors. An operation may also use other codes."""
 
     VALIDATION = "validation_error"
     POLICY = "policy_error"

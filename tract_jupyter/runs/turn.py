@@ -1,6 +1,6 @@
 """The turn of a run: its prompt, the user's message, the reply and the artifacts.
 
-`ContextBuilder` alone decides what an operation sees. Concurrent operations do not see each other's effects.
+Only `ContextBuilder` selects the data that an operation sees. Concurrent operations do not see each other's effects.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class ContextBuilder:
     def _artifacts(
         self, effects: Iterable[tuple[str, Effect]], *, is_shared: bool
     ) -> dict[str, ArtifactView]:
-        """Return the artifacts by tag; those of dependencies also by their artifact id, if any (X09)."""
+        """Return the artifacts by tag. Artifacts of dependencies are also there by their artifact id, if any (X09)."""
         writes = [(key, one) for key, one in effects if isinstance(one, ArtifactUpsert)]
         if is_shared and not writes:
             return self._shown

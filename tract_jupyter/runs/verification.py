@@ -199,7 +199,7 @@ class _NoWorkers(ThreadWorkers):
 
 
 class _RecordedTarget(MemoryTarget):
-    """Keeps the turn in memory, and refuses what the store refused in the recorded run."""
+    """Keeps the turn in memory, and refuses the same writes as the store in the recorded run."""
 
     def __init__(self, reports: Sequence[CommitReport], **kept: Any) -> None:
         super().__init__(**kept)

@@ -42,8 +42,8 @@ class Job:
         function: takes the context and returns the result (R53); it may be a coroutine function.
         context: plain data.
         anywhere: True if another process can run the job.
-        is_computed: True if the job only computes within limits and never waits. Then it runs at once where it is
-            submitted, because a thread would cost more than the work.
+        is_computed: True if the job only computes within limits and never waits. Then it runs at once on the
+            submitting thread, because another thread would cost more than the work.
     """
 
     function: Callable[[OperationContext], Any]
@@ -72,7 +72,7 @@ class Workers(Protocol):
         """Start a job. This does not raise: errors become the job's result.
 
         Returns:
-            True if the report is ready, so that `wait` returns at once.
+            True if the report is ready. Then `wait` returns at once.
         """
         ...
 
@@ -268,7 +268,7 @@ class ExecutorWorkers(ThreadWorkers):
 
     If the executor breaks, such as a pool that lost a process, its jobs fail with `operation_error`. Later jobs use a
     new
-    executor if `fresh` makes one; otherwise they fail, too.
+    executor if `fresh` makes one; otherwise they also fail.
 
     Args:
         executor: the caller's executor; it is not shut down here.

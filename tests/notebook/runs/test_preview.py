@@ -74,7 +74,7 @@ def test_a_required_operation_that_fails_is_told(tract):
 def test_what_cannot_be_previewed_is_refused(tract):
     with pytest.raises(UnknownProfileError, match="nosuch"):
         tract.runs.preview("x", profile="nosuch")
-    with pytest.raises(ContentError, match="what the user would say"):
+    with pytest.raises(ContentError, match="the user's message"):
         tract.runs.preview(7)
     with pytest.raises(RunError, match=r"has no operation 'stlye'.* Did you mean 'style'"):
         tract.runs.preview("x", profile="guide").operation("stlye")

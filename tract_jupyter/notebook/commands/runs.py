@@ -47,7 +47,7 @@ def _run_row(tract: Tract, run: Run) -> tuple[str, ...]:
         run.run_id[:8],
         ago(run.started_at, datetime.now(UTC)) if run.started_at else "",
         run.trigger.value,
-        standing(run, is_interrupted=is_open and not tract.runs.is_going_on(run.run_id))
+        standing(run, is_interrupted=is_open and not tract.runs.is_active(run.run_id))
         + (f": {run.failed_type.value}" if run.failed_type else ""),
         one_line(run.profile or "", _NAME),
         f"{done:,} of {len(run.operations):,}" if run.operations else "",

@@ -56,9 +56,9 @@ def view_of(tract: Tract, events: Sequence[RunEvent]) -> RunView:
     """Return the view of a run of this tract. An interrupted run has a hint how to resume it."""
     run = project(events)
     said = ""
-    if run.root_hash is None and not tract.runs.is_going_on(run.run_id):
+    if run.root_hash is None and not tract.runs.is_active(run.run_id):
         run = tract.runs.get(run.run_id)  # its turn may have ended without it
-    if run.status is RunStatus.RUNNING and not tract.runs.is_going_on(run.run_id):
+    if run.status is RunStatus.RUNNING and not tract.runs.is_active(run.run_id):
         said = (
             "The run is unfinished, and its process has ended. Its results are kept and not repeated: "
             f"%tract run {run.run_id[:8]} --resume resumes it."

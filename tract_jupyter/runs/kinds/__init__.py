@@ -4,8 +4,7 @@
 * Computing: `template`, `transform`, `compute` (a Python function).
 * Acting, with the tract's own permissions: `tool`, `dynamic` (fires a dynamic operation).
 
-`base` has the protocol, `decisions` the pendings of `dynamic` and `tool`, and `registry` the built-in kinds and those
-of
+`base` has the protocol, `decisions` the pendings of `dynamic` and `tool`, and `registry` the kinds: built-in, and of
 other packages (entry points `tract_jupyter.run_kinds`). A kind checks an operation's `params` when a profile is saved,
 and makes a function of the context that returns a value or effects.
 """

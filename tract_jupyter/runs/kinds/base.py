@@ -2,7 +2,7 @@
 
 A kind is a black box with explicit effects (R1). It checks `params` when a profile is saved, and makes a function from
 the context to an `OperationOutput`. `attempt` turns exceptions of that function into errors. A kind raises
-`OperationFailed` for a code of its own, and `concurrency.Stopped` when it stops after a signal.
+`OperationFailed` with its own error code, and `concurrency.Stopped` when it stops after a signal.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class CallParams(Data):
 
     @property
     def model_ref(self) -> ModelRef | None:
-        """The named model and credential; None if both are left out."""
+        """The named model and credential; None if neither is set."""
         named = self.provider_ref is not None or self.credential_ref is not None
         return ModelRef(self.provider_ref, self.credential_ref) if named else None
 
@@ -244,7 +244,7 @@ def _client(params: CallParams, services: Services) -> LLMClient:
 
 
 def _messages(params: CallParams, context: OperationContext) -> list[dict[str, Any]]:
-    """Render the messages. The system prompt comes first; it is left out if blank (EXE-032)."""
+    """Render the messages. The system prompt comes first; a blank one is omitted (EXE-032)."""
     system = render(params.system or "", context, strict=params.strict_variables)
     prompt = render(params.prompt, context, strict=params.strict_variables)
     first = [{"role": "system", "content": system}] if system.strip() else []

@@ -1,4 +1,4 @@
-"""The registry of kinds: built-in ones, which are imported on first use, and those of other packages."""
+"""The registry of kinds: built-in ones, which are imported on first use, and kinds of other packages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class KindRegistry:
 
     Args:
         names: only these built-in kinds, and none of other packages; None for all.
-        more: additional kinds, which replace those of the same name.
+        more: additional kinds. They replace kinds of the same name.
     """
 
     def __init__(

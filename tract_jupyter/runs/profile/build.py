@@ -48,7 +48,7 @@ def run_operation(
     """Make an operation: `run_operation("mood", order=10, text="Be kind.", into="system")`.
 
     Args:
-        operation_id: the id; also the name, unless `name` is given.
+        operation_id: the id; also the default name.
         kind: the kind: `template`, `llm`, `guard`, `tool`, ... Likely typos are refused. Other unknown names are
             allowed,
             because a package may add the kind.
@@ -96,7 +96,7 @@ def run_operation(
 def field_names(kind: str = "") -> list[str]:
     """Return the possible fields of an operation: the arguments of `run_operation`, and the parameters of its kind.
 
-    Parameters are left out if the kind is missing or does not declare them.
+    Without the kind, or if it declares no parameters, there are only the arguments.
     """
     kinds = KindRegistry()
     classes = getattr(kinds[kind], "parameters", ()) if kind in kinds else ()
@@ -168,15 +168,15 @@ def _condition(operation_id: str, name: str, expected: object) -> dict[str, Any]
 _OF_OTHERS: Final = {"unknown_dependency", "condition_unknown_source"}
 
 
-def _alone(given: dict[str, Any]) -> Operation:
+def _alone(fields: dict[str, Any]) -> Operation:
     """Read one operation, without checks of its references to others."""
     kinds = KindRegistry()
-    operations, problems = check_operations([normal_operation(given)], kinds, room=0)
-    kind = given["kind"]
+    operations, problems = check_operations([normal_operation(fields)], kinds, room=0)
+    kind = fields["kind"]
     guess = nearest(kind, kinds) if isinstance(kind, str) and kind not in kinds else ""
     if guess:  # any other kind may belong to a package that is not installed here
         message = f"there is no kind {kind!r}.{guess} If a package adds that kind, install it first"
-        problems.append(("unsupported_kind", f"operation {given['operationId']!r}, kind", message))
+        problems.append(("unsupported_kind", f"operation {fields['operationId']!r}, kind", message))
     problems = [problem for problem in problems if problem[0] not in _OF_OTHERS]
     if problems:
         raise ProfileError(problems)

@@ -82,7 +82,7 @@ class OperationProfile(Data):
     Attributes:
         enabled: False to run the model without operations (E9).
         session_id: the key of its artifacts and counters; a new one starts without them (E11).
-        operations: its own operations; they come before those of blocks.
+        operations: its own operations. They run before the operations of blocks.
     """
 
     profile_id: Name
@@ -141,7 +141,7 @@ class OperationProfile(Data):
 
     @property
     def all_operations(self) -> tuple[Operation, ...]:
-        """Its operations and those of its blocks as written, including disabled ones."""
+        """Its operations and the operations of its blocks as written, including disabled ones."""
         return (*self.operations, *(one for ref in self.blocks for one in ref.block.operations))
 
     def lint(self) -> list[ProfileWarning]:
@@ -164,10 +164,10 @@ class OperationProfile(Data):
         return f"<OperationProfile {self.name!r}: {_few([one.id for one in self.operations] + shared)}>"
 
 
-def _listed(given: Any, what: str) -> list[Any]:
-    if isinstance(given, Data | Mapping | str) or not isinstance(given, Iterable):
-        raise ProfileError([("not_a_list", what, f"give a list of {what}, not {brief_repr(given)}")])
-    return list(given)
+def _listed(value: Any, what: str) -> list[Any]:
+    if isinstance(value, Data | Mapping | str) or not isinstance(value, Iterable):
+        raise ProfileError([("not_a_list", what, f"give a list of {what}, not {brief_repr(value)}")])
+    return list(value)
 
 
 def _few(ids: list[str]) -> str:
@@ -200,10 +200,10 @@ class CompiledProfile:
 
 
 def compile_profile(profile: OperationProfile) -> CompiledProfile:
-    """Put a profile's operations and those of its enabled blocks into one list.
+    """Combine the operations of a profile and of its enabled blocks into one list.
 
     Blocks are sorted by (order, id). An operation of a block is named `block:operation`, also in dependencies and
-    conditions. All operations of a block come before those of the next one: blocks are a million orders apart. If the
+    conditions. All operations of a block come before the next block, because blocks are a million orders apart. If the
     orders of a block do not fit, their ranks replace them. A disabled profile has no operations (E9).
 
     Raises:
@@ -232,10 +232,10 @@ class _Part:
 
 
 def _parts(profile: OperationProfile) -> list[_Part]:
-    own = _Part("", f"{profile.profile_id}:{profile.version}", profile.operations)
+    first = _Part("", f"{profile.profile_id}:{profile.version}", profile.operations)
     refs = sorted(profile.blocks, key=lambda ref: (ref.order, ref.block.block_id))
     shared = [_part(ref.block) for ref in refs if ref.enabled and ref.block.enabled]
-    return [own, *shared] if own.operations else shared
+    return [first, *shared] if first.operations else shared
 
 
 def _part(block: OperationBlock) -> _Part:
@@ -245,12 +245,12 @@ def _part(block: OperationBlock) -> _Part:
 def _orders(operations: Sequence[Operation], *, is_first: bool, is_last: bool) -> list[int]:
     """Return whole numbers in the same order, within the block's range."""
     orders = [one.config.order for one in operations]
-    whole = [int(order) for order in orders]
+    numbers = [int(order) for order in orders]
     lowest = -_EXACT if is_first else 0
     highest = _EXACT if is_last else _BUCKET - 1
-    keeps_apart = len(set(whole)) == len(set(orders))
-    if keeps_apart and all(lowest <= order <= highest for order in whole):
-        return whole
+    keeps_apart = len(set(numbers)) == len(set(orders))
+    if keeps_apart and all(lowest <= order <= highest for order in numbers):
+        return numbers
     ranks = {order: rank for rank, order in enumerate(sorted(set(orders)))}
     return [ranks[order] for order in orders]
 

@@ -45,7 +45,7 @@ class OperationSet(NamedTuple):
 Rule = Callable[[OperationSet], Iterator[Violation]]
 
 
-def names_are_given(these: OperationSet) -> Iterator[Violation]:
+def names_are_present(these: OperationSet) -> Iterator[Violation]:
     """Require ids, names and kinds that are not blank (R16)."""
     for one in these.operations:
         about = one.definition
@@ -64,8 +64,8 @@ def ids_are_unique(these: OperationSet) -> Iterator[Violation]:
             )
 
 
-def it_runs_sometime(these: OperationSet) -> Iterator[Violation]:
-    """Require at least one hook and one trigger if they are given (R22, R23)."""
+def it_can_run(these: OperationSet) -> Iterator[Violation]:
+    """Require that hooks and triggers, if set, are not empty (R22, R23)."""
     for one in these.operations:
         for rule, field, given in [("hooks_empty", "hooks", one.config.hooks),
                                    ("triggers_empty", "triggers", one.config.triggers)]:  # fmt: skip
@@ -94,7 +94,7 @@ def dependencies_run_at_its_hooks(these: OperationSet) -> Iterator[Violation]:
             if missing and name != one.id:
                 message = (
                     f"it runs at {missing[0]}, where {name!r} does not: give both the same hooks; "
-                    "between hooks, persisted artifacts and the prompt carry values on"
+                    "between hooks, persisted artifacts and the prompt pass values"
                 )
                 yield Violation("cross_hook_dependency", one.id, "dependsOn", message)
 
@@ -201,23 +201,23 @@ def _needs_hook(exposure: object) -> Hook | None:
     return None
 
 
-def activation_says_when(these: OperationSet) -> Iterator[Violation]:
+def activation_has_interval(these: OperationSet) -> Iterator[Violation]:
     """Require at least one activation interval, each at least one (X01)."""
     for one in these.operations:
         activation = one.config.activation
         if activation is None:
             continue
-        given = [
+        intervals = [
             value
             for value in (activation.every_n_turns, activation.every_n_context_tokens)
             if value is not None
         ]
-        if not given:
+        if not intervals:
             message = "it has no interval: give everyNTurns or everyNContextTokens, or leave activation out"
             yield Violation("activation_empty", one.id, "activation", message)
-        elif min(given) < 1:
+        elif min(intervals) < 1:
             yield Violation(
-                "activation_range", one.id, "activation", f"an interval is at least 1, not {min(given):g}"
+                "activation_range", one.id, "activation", f"an interval is at least 1, not {min(intervals):g}"
             )
 
 
@@ -309,9 +309,9 @@ def capabilities_are_kept(these: OperationSet) -> Iterator[Violation]:
 
 
 RULES: Final[tuple[Rule, ...]] = (
-    ids_are_unique, names_are_given, it_runs_sometime, dependencies_are_there, dependencies_run_at_its_hooks,
+    ids_are_unique, names_are_present, it_can_run, dependencies_are_there, dependencies_run_at_its_hooks,
     there_is_no_cycle, conditions_ask_guards, tags_have_one_writer, exposures_fit_the_hooks, guards_write_json,
-    activation_says_when, params_are_json, params_hold_no_secrets, values_are_not_appended, usage_fits_the_exposures,
+    activation_has_interval, params_are_json, params_hold_no_secrets, values_are_not_appended, usage_fits_the_exposures,
     capabilities_are_kept,
 )  # fmt: skip
 """All rules, in the order of reports."""

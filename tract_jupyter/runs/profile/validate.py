@@ -34,26 +34,26 @@ _OPERATORS: Final = {"is_true": True, "is_false": False}
 _MAX_TAG: Final = 64
 
 
-def normal_operation(given: object) -> object:
+def normal_operation(value: object) -> object:
     """Return an operation as `{definition, config}`; other values are returned unchanged.
 
     Accepts an `Operation`, such an object, `{operationId, name, kind, config}` (E19), or all fields in one object. The
     name
     defaults to the id.
     """
-    if isinstance(given, Operation):
-        given = given.to_dict()
-    if not isinstance(given, dict):
-        return given
-    definition, config = _split(camel(given))
+    if isinstance(value, Operation):
+        value = value.to_dict()
+    if not isinstance(value, dict):
+        return value
+    definition, config = _split(camel(value))
     if not isinstance(config, dict):
         return {"definition": definition, "config": config}
     return {"definition": definition, "config": _normal_config(definition, camel(config))}
 
 
-def identity(given: object) -> str | None:
+def identity(value: object) -> str | None:
     """Return the id of an operation in normal form, if it has one."""
-    definition = given.get("definition") if isinstance(given, dict) else None
+    definition = value.get("definition") if isinstance(value, dict) else None
     operation_id = definition.get("operationId") if isinstance(definition, dict) else None
     return operation_id if isinstance(operation_id, str) else None
 
@@ -68,15 +68,15 @@ def tag_of(name: str, otherwise: str) -> str:
     return f"a_{sha256(otherwise.encode('utf-8', 'surrogatepass'))[:12]}"
 
 
-def camel(given: dict[Any, Any]) -> dict[str, Any]:
+def camel(fields: dict[Any, Any]) -> dict[str, Any]:
     """Return an object with keys such as `dependsOn` instead of `depends_on`; nested objects are unchanged."""
     return {
-        to_camel(key) if isinstance(key, str) and "_" in key else key: value for key, value in given.items()
+        to_camel(key) if isinstance(key, str) and "_" in key else key: value for key, value in fields.items()
     }
 
 
-def _split(given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-    rest = dict(given)
+def _split(fields: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    rest = dict(fields)
     definition = rest.pop("definition", None)
     definition = camel(definition) if isinstance(definition, dict) else {}
     definition |= {name: rest.pop(name) for name in _DEFINITION if name in rest}
@@ -104,11 +104,11 @@ def _normal_config(definition: dict[str, Any], config: dict[str, Any]) -> dict[s
     return normal
 
 
-def _condition(given: object) -> object:
+def _condition(condition: object) -> object:
     """Return `{source, output, is}` for E23's `{type, sourceOpId, outputKey, operator}`."""
-    if not isinstance(given, dict):
-        return given
-    normal = {_CONDITION.get(name, name): value for name, value in given.items()}
+    if not isinstance(condition, dict):
+        return condition
+    normal = {_CONDITION.get(name, name): value for name, value in condition.items()}
     if normal.get("type") == "guard_output":
         del normal["type"]
     if "operator" in normal:
@@ -128,11 +128,11 @@ def _artifact(definition: dict[str, Any], given: dict[str, Any], *, guards: bool
     return normal
 
 
-def _exposure(given: object) -> object:
+def _exposure(value: object) -> object:
     """Return the stored form: the role `developer` becomes `system` (G19), which every provider knows."""
-    if not isinstance(given, dict):
-        return given
-    normal = camel(given)
+    if not isinstance(value, dict):
+        return value
+    normal = camel(value)
     return {**normal, "role": "system"} if normal.get("role") == "developer" else normal
 
 
@@ -205,28 +205,30 @@ def read_block(
 
 
 def check_operations(
-    given: Iterable[object], kinds: KindRegistry, *, room: int
+    items: Iterable[object], kinds: KindRegistry, *, room: int
 ) -> tuple[tuple[Operation, ...], list[ProfileProblem]]:
     """Return the readable operations and all problems; `room` is the length of the block's prefix."""
-    normal = [normal_operation(one) for one in given]
-    found: list[ProfileProblem] = []
+    normal = [normal_operation(one) for one in items]
+    all_problems: list[ProfileProblem] = []
     operations: list[Operation] = []
     for place, one in enumerate(normal, 1):
         operation, problems = _read(Operation, one, _where(identity(one), place))
-        found += problems
+        all_problems += problems
         if operation is not None:
             operations.append(operation)
     ids = [name for one in normal if (name := identity(one)) is not None]
     outputs = {one.id: declared(one, kinds) for one in operations if one.definition.kind == "guard"}
     together = OperationSet(operations, ids, outputs)
     for rule in RULES:
-        found += [(name, f"{_where(who)}, {field}", text) for name, who, field, text in rule(together)]
+        all_problems += [(name, f"{_where(who)}, {field}", text) for name, who, field, text in rule(together)]
     for operation in operations:
-        found += [(rule, f"{_where(operation.id)}, params", text) for rule, text in _params(operation, kinds)]
+        all_problems += [
+            (rule, f"{_where(operation.id)}, params", text) for rule, text in _params(operation, kinds)
+        ]
         if len(operation.id) + room > _MAX_ID:
             message = f"with the block's id it is longer than {_MAX_ID} characters: shorten it"
-            found.append(("operation_id", f"{_where(operation.id)}, operationId", message))
-    return tuple(operations), found
+            all_problems.append(("operation_id", f"{_where(operation.id)}, operationId", message))
+    return tuple(operations), all_problems
 
 
 def declared(guard: Operation, kinds: KindRegistry) -> Sequence[str]:
@@ -245,8 +247,8 @@ def _params(operation: Operation, kinds: KindRegistry) -> list[Problem]:
         return [("kind_unusable", str(error))]
 
 
-def _check_block(given: object, kinds: KindRegistry) -> tuple[OperationBlock | None, list[ProfileProblem]]:
-    fields, inner = _apart(given, "operations")
+def _check_block(value: object, kinds: KindRegistry) -> tuple[OperationBlock | None, list[ProfileProblem]]:
+    fields, inner = _apart(value, "operations")
     name = fields.get("blockId") if isinstance(fields, dict) else None
     where = f"block {name!r}" if isinstance(name, str) and name else "block"
     block, problems = _read(OperationBlock, fields, where)
@@ -280,9 +282,9 @@ def _twice(refs: list[BlockRef]) -> Iterable[ProfileProblem]:
         yield "duplicate_block", f"block {name!r}", "the profile refers to it twice: keep one reference"
 
 
-def _apart(given: object, *names: str) -> tuple[Any, dict[str, list[Any]]]:
+def _apart(data: object, *names: str) -> tuple[Any, dict[str, list[Any]]]:
     """Return the JSON without these lists, and the lists: their items are read one by one."""
-    fields = given.to_dict() if isinstance(given, Data) else given
+    fields = data.to_dict() if isinstance(data, Data) else data
     if not isinstance(fields, dict):
         return fields, {name: [] for name in names}
     fields = camel(fields)

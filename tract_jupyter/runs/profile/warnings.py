@@ -220,10 +220,10 @@ def _run_together(one: Operation, other: Operation) -> bool:
         return False
     if not set(one.config.triggers) & set(other.config.triggers):
         return False
-    wanted = {(asked.source, asked.output): asked.is_ for asked in one.config.run_conditions}
+    answers = {(condition.source, condition.output): condition.is_ for condition in one.config.run_conditions}
     return all(
-        wanted.get((asked.source, asked.output), asked.is_) is asked.is_
-        for asked in other.config.run_conditions
+        answers.get((condition.source, condition.output), condition.is_) is condition.is_
+        for condition in other.config.run_conditions
     )
 
 
@@ -240,17 +240,17 @@ def _both_hooks(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
 
 def _retry(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
     """Warn about retry settings for a single attempt, and about changes of a zero wait."""
-    own, params = one.config.retry, one.config.params
-    settings = [("retry", own.max_attempts, own != Retry(max_attempts=own.max_attempts))]
-    asked = params.get("retry") if _asks_model(one) else None
-    if isinstance(asked, dict):
-        says_more = bool(asked.get("backoffMs") or asked.get("retryOn"))
-        settings.append(("params.retry", asked.get("maxAttempts", 1), says_more))
+    retry, params = one.config.retry, one.config.params
+    settings = [("retry", retry.max_attempts, retry != Retry(max_attempts=retry.max_attempts))]
+    requested = params.get("retry") if _asks_model(one) else None
+    if isinstance(requested, dict):
+        says_more = bool(requested.get("backoffMs") or requested.get("retryOn"))
+        settings.append(("params.retry", requested.get("maxAttempts", 1), says_more))
     for field, most, says_more in settings:
         if most == 1 and says_more:
             message = "it is tried once, so the rest has no effect: give maxAttempts, or leave retry out"
             yield _warn("retry_once", one, field, message)
-    if own.max_attempts > 1 and not own.backoff_ms and (own.multiplier != 1 or own.jitter):
+    if retry.max_attempts > 1 and not retry.backoff_ms and (retry.multiplier != 1 or retry.jitter):
         message = "multiplier and jitter have no effect without a wait: give backoffMs, or leave them out"
         yield _warn("retry_no_wait", one, "retry", message)
 
@@ -259,16 +259,16 @@ def _asks_model(one: Operation) -> bool:
     return one.definition.kind in {"llm", "guard"}
 
 
-def _said_twice(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
+def _duplicates(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
     """Warn about parameters that repeat settings of the operation, which win."""
     if _asks_model(one):
-        for field, own in (
+        for field, is_set in (
             ("retry", one.config.retry != Retry()),
             ("timeoutMs", one.config.timeout_ms is not None),
         ):
-            if own and one.config.params.get(field) is not None:
+            if is_set and one.config.params.get(field) is not None:
                 message = (
-                    f"the operation's own {field} counts, and this one is ignored: leave one of them out"
+                    f"the operation's own {field} takes precedence, and this one is ignored: omit one of them"
                 )
                 yield _warn("said_twice", one, f"params.{field}", message)
 
@@ -297,5 +297,5 @@ def _schema(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
 
 _LOOKS: Final[tuple[Callable[[Operation, _About], Iterator[ProfileWarning]], ...]] = (
     _unreachable, _unread, _reads, _inverted, _kind, _pattern, _both_hooks,
-    _overwrites, _retries, _retry, _said_twice, _history, _schema,
+    _overwrites, _retries, _retry, _duplicates, _history, _schema,
 )  # fmt: skip

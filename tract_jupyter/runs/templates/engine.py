@@ -4,7 +4,7 @@
 |---|---|
 | `art.<tag>.value`, `.history` | artifacts; also `art["id"]` with the names in the context |
 | `artByOpId.<operation>.value` | the values of direct dependencies |
-| `messages`, `chatHistory` | all messages; those of user and assistant. Each has `role` and `content` |
+| `messages`, `chatHistory` | all messages; only user and assistant. Each has `role` and `content` |
 | `promptSystem` | all system messages that are not blank, joined by blank lines |
 | `lastUserMessage`, `lastAssistantMessage` | empty if there is none; after the main call, the new reply is the last |
 | `recentMessages(n)`, `recentMessagesText(n)` | the last n of user and assistant; as lines `role: content` |

@@ -81,7 +81,7 @@ def _divide(value: Any, other: Any) -> int | float:
 
 def _see_divisor(other: Any) -> None:
     if not other:
-        raise ZeroDivisionError("nothing can be divided by 0")
+        raise ZeroDivisionError("cannot divide by 0")
 
 
 def _modulo(value: Any, other: Any) -> Any:
@@ -220,7 +220,7 @@ def _chooser(give: Callable[[list[tuple[int, Any, bool]]], Any]) -> Callable[...
 
 
 def _fits(one: Any, key: Any, wanted: Any) -> bool:
-    """Return True if an element has the key (for a text: contains it), with this value if one is given."""
+    """Return True if an element has the key (for a text: contains it), with this value unless it is None."""
     of_text = isinstance(one, str) and isinstance(key, str)
     property_value = (key if key in one else None) if of_text else _property(one, key)
     return is_true(property_value) if wanted is None or wanted is MISSING else same(property_value, wanted)
@@ -467,7 +467,7 @@ def _replace_last(value: Any, old: Any, new: Any = "") -> str:
 
 
 def _split(value: Any, separator: Any = " ") -> list[str]:
-    """Split a text. A space matches any white space, and empty parts at the end are left out."""
+    """Split a text. A space matches any white space. Empty parts at the end are dropped."""
     text, separator = text_of(value), text_of(separator)
     if not separator:
         return list(text)

@@ -146,7 +146,7 @@ def lines(piece: SourcePiece) -> Iterator[SourcePiece]:
             depth += (name == closed) - (name == f"end{closed}")
         elif name in VERBATIM:
             if name == "raw":
-                raise TemplateError("'raw' cannot stand in 'liquid', which has no text", at)
+                raise TemplateError("'raw' is not allowed within 'liquid', which has no text", at)
             closed, depth, opening = name, 1, SourcePiece("tag", "", at, name)
         elif match:
             yield SourcePiece("tag", line[match.end() :].rstrip(), at, name)

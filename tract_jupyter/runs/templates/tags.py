@@ -241,7 +241,7 @@ def _values(tokens: Tokens) -> list[Expression]:
 class LoopHead:
     """The head of a loop: `name in list limit: 2 offset: 1 reversed`, and `cols: 3` of a table.
 
-    `offset: continue` starts where the last loop with the same `key` ended.
+    `offset: continue` starts at the end of the last loop with the same `key`.
     """
 
     name: str
