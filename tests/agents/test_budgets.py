@@ -276,11 +276,12 @@ def test_a_budget_of_money_gives_no_request_after_one_at_an_unknown_price(stage,
         boss=[calls(ask("low", "b1")), calls(ask("low", "b2")), "over"],
         top=[calls(ask("low", "c1")), "not asked"], low=["one", "two", "three"],
     )  # fmt: skip
-    with pytest.raises(AgentError, match="the price of 'scripted-1' is not known"):
+    with pytest.raises(AgentError, match="the price of 'scripted-1' is unknown"):
         agents.call("top", "go")
     assert "low" not in model.asked  # what `top` gives of its own does not hold, either
     with pytest.raises(
-        AgentError, match=r"budget of the agent 'top' in USD cannot hold.* tract\.models\.price\('scripted-1'"
+        AgentError,
+        match=r"budget of the agent 'top' in USD cannot be enforced.* tract\.models\.price\('scripted-1'",
     ):
         agents.call("top", "again")
     assert agents.call("low", "go") == "one"  # it has no limit of money
@@ -288,7 +289,7 @@ def test_a_budget_of_money_gives_no_request_after_one_at_an_unknown_price(stage,
     assert (response.outcome, len(model.asked["low"])) == ("limit", 1)
     agents.limits = TreeLimits(budget=Allowance(usd=1))
     assert agents.call("low", "go") == "two"
-    with pytest.raises(AgentError, match="the budget of all agents together in USD cannot hold"):
+    with pytest.raises(AgentError, match="the budget of all agents together in USD cannot be enforced"):
         agents.call("low", "go")
     priced(stage)
     agents.limits = TreeLimits(budget=Allowance(usd=1))

@@ -165,5 +165,5 @@ def test_turns_are_those_of_a_history(talk, script):
 
 def test_an_observer_is_a_function(talk, script):
     script(reply("Hello."))
-    with pytest.raises(ContentError, match="on_turn is a function"):
+    with pytest.raises(ContentError, match="on_turn must be a function"):
         talk.chat("Hi", on_turn="yes")

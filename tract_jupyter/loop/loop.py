@@ -71,16 +71,14 @@ class TurnRequest:
             ContentError: the limits, `on_delta` or `on_turn` have the wrong type.
         """
         if self.limits is not None and not isinstance(self.limits, Allowance):
-            raise ContentError(
-                f"limits is made with Allowance(steps=10, ...), not {brief_repr(self.limits)}."
-            )
+            raise ContentError(f"limits must be Allowance(steps=10, ...), not {brief_repr(self.limits)}.")
         if self.on_delta is not None and not callable(self.on_delta):
             raise ContentError(
-                f"on_delta is a function that takes the pieces of a reply, not {brief_repr(self.on_delta)}."
+                f"on_delta must be a function that takes the pieces of a reply, not {brief_repr(self.on_delta)}."
             )
         if self.on_turn is not None and not callable(self.on_turn):
             raise ContentError(
-                f"on_turn is a function that takes the events of a turn, not {brief_repr(self.on_turn)}."
+                f"on_turn must be a function that takes the events of a turn, not {brief_repr(self.on_turn)}."
             )
 
 
@@ -277,7 +275,7 @@ class ToolLoop:
 
         Raises:
             StoppedEarlyError: the turn was stopped before there was any reply.
-            ContentError: a limit cannot hold, or there is no such profile.
+            ContentError: a limit cannot be enforced, or there is no such profile.
             TractError: a request failed. Everything until then is stored, and the next turn continues from there.
         """
         toolset = self.toolset(request.tools)

@@ -105,7 +105,7 @@ class Meter:
     Attributes:
         spent: the use, by measure.
         aside: the reserved part, by measure.
-        unpriced: a model without a known price, for which a limit in dollars cannot hold; empty if there is none.
+        unpriced: a model without a known price, so a limit in dollars cannot be enforced; empty if there is none.
     """
 
     def __init__(self, limits: Allowance, name: str, *, is_shared: bool = False) -> None:
@@ -148,7 +148,7 @@ class Meter:
         if measure == "usd" and self.unpriced:
             raise AgentError(
                 "limit",
-                f"the price of {self.unpriced!r} is not known, so the budget of {self.name} in USD cannot hold for it. "
+                f"the price of {self.unpriced!r} is unknown, so the budget of {self.name} in USD cannot be enforced. "
                 f"The user can set the price per million tokens, tract.models.price({self.unpriced!r}, input=1, "
                 "output=5), then set the budget again: tract.agents.limits, or agent_update",
             )
@@ -373,7 +373,7 @@ class TurnMeter(Meter):
         if limits.tokens is not None and self.tokens >= limits.tokens:
             return f"the limit of {limits.tokens:,} tokens is reached: the turn took {self.tokens:,}"
         if limits.usd is not None and self.unpriced:
-            return f"the price of {self.unpriced!r} is not known, so a limit of money cannot hold for it"
+            return f"the price of {self.unpriced!r} is unknown, so a limit of money cannot be enforced"
         if limits.usd is not None and self.usd >= limits.usd:
             return f"the limit of {limits.usd:g} USD is reached: the turn took {self.usd:.4f}"
         return self._late()

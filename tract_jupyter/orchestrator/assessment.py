@@ -89,7 +89,7 @@ class Assessment:
             f"- autonomy: {MEANS[self.autonomy]}",
         ]
         if self.commits:
-            lines += ["", "Newest commits (no contents; the texts are their lines in the log):", self.recent]
+            lines += ["", "Newest commits (with their log messages, without contents):", self.recent]
         if self.reason:
             lines += ["", f"You were called because: {self.reason[:_LONGEST_REASON]}"]
         if self.task:

@@ -200,7 +200,7 @@ def log_and_approve(proposal: OrchestratorProposal) -> ProposalResponse:
 
 def reject_all(proposal: OrchestratorProposal) -> ProposalResponse:  # noqa: ARG001 # rejects all
     """Reject each proposal."""
-    return ProposalResponse("rejected", reason="proposals are rejected here")
+    return ProposalResponse("rejected", reason="all proposals are rejected here")
 
 
 def cli_prompt(proposal: OrchestratorProposal) -> ProposalResponse:

@@ -76,7 +76,7 @@ class Tokens:
             TemplateError: another token is next.
         """
         if not self.takes(sign):
-            raise TemplateError(f"{sign!r} should come where {self.next[1]!r} is")
+            raise TemplateError(f"expected {sign!r} instead of {self.next[1]!r}")
 
     def name(self) -> str:
         """Take a required name.
@@ -86,7 +86,7 @@ class Tokens:
         """
         kind, word = self.take()
         if kind != "name":
-            raise TemplateError(f"a name should come where {word!r} is")
+            raise TemplateError(f"expected a name instead of {word!r}")
         return word
 
     def done(self) -> None:
@@ -198,7 +198,7 @@ def read_value(tokens: Tokens, depth: int = 0) -> Expression:
         return _literal(_CONSTANTS[word]) if word in _CONSTANTS else _path(word, tokens, depth)
     if word == "(" and kind == "sign":
         return _bracket(tokens, depth)
-    raise TemplateError(f"a value should come where {word!r} is")
+    raise TemplateError(f"expected a value instead of {word!r}")
 
 
 def _literal(value: Any) -> Expression:

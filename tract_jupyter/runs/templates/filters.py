@@ -147,7 +147,7 @@ def _by(one: Any, key: Any) -> Any:
 
 def _concat(value: Any, more: Any) -> list[Any]:
     if not isinstance(more, list | tuple):
-        raise TypeError(f"a list is needed, and this is {text_of(more)[:40]!r}")
+        raise TypeError(f"expected a list, not {text_of(more)[:40]!r}")
     return flat(value) + flat(more)
 
 
@@ -410,10 +410,10 @@ def check_format(form: str) -> None:
         TemplateError: the format is invalid.
     """
     if len(form) > _LONGEST:
-        raise TemplateError(f"the format of a date has {len(form)} characters, and may have {_LONGEST}")
+        raise TemplateError(f"the date format has {len(form)} characters; the limit is {_LONGEST}")
     for match in _DIRECTIVE.finditer(form):
         if match["letter"] not in _LETTERS:
-            raise TemplateError(f"{match[0]!r} is not part of a date's format")
+            raise TemplateError(f"{match[0]!r} is not valid in a date format")
 
 
 def write_time(moment: datetime, form: str) -> str:
@@ -544,7 +544,7 @@ def _url_decode(scope: TemplateScope, value: Any) -> str:
     try:
         return unquote_plus(text, errors="strict")
     except ValueError:
-        raise TemplateError(f"{text[:40]!r} holds bytes that are not valid UTF-8") from None
+        raise TemplateError(f"{text[:40]!r} has bytes that are not valid UTF-8") from None
 
 
 def _to_base64(text: str, *, safe: bool) -> str:
@@ -625,6 +625,6 @@ def apply_filter(
     try:
         result = FILTERS[name](*inputs, *arguments, **options)
     except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-        raise TemplateError(f"the filter {name!r} cannot be used like this: {error}") from None
+        raise TemplateError(f"invalid use of the filter {name!r}: {error}") from None
     scope.budget.weigh(result)
     return result

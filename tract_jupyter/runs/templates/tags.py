@@ -271,7 +271,7 @@ def _read_head(tokens: Tokens, *more: str) -> LoopHead:
     """Parse the head of a loop, with the options in `more`."""
     name = tokens.name()
     if not tokens.takes("in"):
-        raise TemplateError(f"'in' should come where {tokens.next[1]!r} is")
+        raise TemplateError(f"expected 'in' instead of {tokens.next[1]!r}")
     start = tokens.place
     over = read_value(tokens)
     key = f"{name} {tokens.taken_since(start)}"
@@ -394,7 +394,7 @@ def _name(tokens: Tokens) -> str:
     """Parse the name of a variable, maybe in quotes."""
     kind, word = tokens.take()
     if kind not in {"name", "text"} or not word:
-        raise TemplateError(f"a name should come where {word!r} is")
+        raise TemplateError(f"expected a name instead of {word!r}")
     return word
 
 
@@ -458,7 +458,7 @@ def _note(reader: Reader, piece: SourcePiece) -> Render:  # noqa: ARG001
     """Parse `# note`. Each line must start with `#`, so no tag is commented out by mistake."""
     for line in piece.text.split("\n")[1:]:
         if line.strip() and not line.lstrip().startswith("#"):
-            raise TemplateError(f"each line of a note begins with '#', and {line.strip()[:40]!r} does not")
+            raise TemplateError(f"each line of a note must begin with '#', unlike {line.strip()[:40]!r}")
     return _text("")
 
 

@@ -148,7 +148,7 @@ def number(value: Any) -> int | float:
                 continue
     if value is None or isinstance(value, Missing):
         return 0
-    raise TemplateError(f"a number is needed here, not {text_of(value)[:40]!r}")
+    raise TemplateError(f"expected a number, not {text_of(value)[:40]!r}")
 
 
 MAX_SOURCE: Final = 200_000
@@ -299,7 +299,7 @@ class TemplateScope:
         except (TypeError, ValueError, ArithmeticError) as error:
             # without the Python name of the function
             reason = str(error).rpartition("() ")[2]
-            raise TemplateError(f"the function {name!r} cannot be called like this: {reason}") from None
+            raise TemplateError(f"invalid call of the function {name!r}: {reason}") from None
         self.budget.weigh(result)
         return result
 
