@@ -32,7 +32,7 @@ def test_a_person_walks_through_the_tutorial(walk, screenshot, request):
     walk.show(walk.clean)
     screenshot(lab, f"quickstart-{request.node.callspec.id}")
     walk.finish()
-    assert lab.execute("print([len(turn.said) > 0 for turn in tract.loop.turns()])") == "[True]\n"
+    assert lab.execute("print([len(turn.messages) > 0 for turn in tract.loop.turns()])") == "[True]\n"
     saved = lab.save().cells
     for number in (walk.clean, walk.june):
         for output in saved[number].outputs:

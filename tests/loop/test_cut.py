@@ -87,7 +87,7 @@ def test_a_turn_that_goes_on_continues_the_reply(talk, script, tools):
     assert (response.text, response.outcome, response.note) == (" it.", "answer", "")
     assert talk.chat(None, tools=tools).text == " it."  # it is over
     (turn,) = talk.loop.turns()
-    assert [one.message.content for one in turn.said] == [HALF, " file, 3. close", " it."]
+    assert [one.message.content for one in turn.messages] == [HALF, " file, 3. close", " it."]
     talk.chat("Thanks.", tools=tools)
     assert sent(client)[-2:] == [("assistant", " it."), ("user", "Thanks.")]
     assert [one.text for one in talk.costs.turns()] == ["Thanks.", "How?"]

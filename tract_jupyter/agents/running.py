@@ -206,7 +206,7 @@ class CallRunner:
         try:
             meter = TurnMeter(Allowance(), self._agents.tract.loop.price)
             counted = {info.commit_hash: info.token_count for info in own.log(None)}
-            said = [one for turn in own.loop.turns() for one in turn.said]
+            said = [one for turn in own.loop.turns() for one in turn.messages]
         finally:
             own.close()
         for one in said:

@@ -320,8 +320,8 @@ class TurnMeter(Meter):
             retries: the number of earlier requests that this call also counts.
         """
         reported = tokens_of(usage or {})
-        own = (usage or {}).get("estimated_tokens", 0)
-        self._estimated += estimated if reported is None else own
+        provider_estimate = (usage or {}).get("estimated_tokens", 0)
+        self._estimated += estimated if reported is None else provider_estimate
         self._is_priced = self._is_priced and "cost" in (usage or {})
         _add(self.usage, usage or {})
         if self.usage and self._estimated:

@@ -55,7 +55,7 @@ class PastTurn:
         question: the commit of the user's message.
         text: its text.
         at: its time.
-        said: the replies and the answers of calls, in order.
+        messages: the replies and the answers of calls, in order.
         is_last: True if it is the last turn.
         attachments: the files of the message.
     """
@@ -63,7 +63,7 @@ class PastTurn:
     question: str
     text: str
     at: datetime
-    said: tuple[PastMessage, ...]
+    messages: tuple[PastMessage, ...]
     is_last: bool = False
     attachments: tuple[Attachment, ...] = ()
 
@@ -75,7 +75,7 @@ class PastTurn:
     @property
     def model(self) -> str:
         """The model of the last reply; empty if there is none or it is unknown."""
-        named = [str(one.message.generation_config.get("model") or "") for one in self.said]
+        named = [str(one.message.generation_config.get("model") or "") for one in self.messages]
         return next(filter(None, reversed(named)), "")
 
 
@@ -163,7 +163,7 @@ def newest_message(repository: Repository) -> str:
 
 
 def _newest(turn: PastTurn) -> str:
-    return turn.said[-1].message.commit_hash if turn.said else ""
+    return turn.messages[-1].message.commit_hash if turn.messages else ""
 
 
 def offered_in(repository: Repository, turn: PastTurn) -> str | None:
@@ -172,7 +172,7 @@ def offered_in(repository: Repository, turn: PastTurn) -> str | None:
     Raises:
         StoreError: the store cannot be read.
     """
-    replies = [one for one in turn.said if one.message.role == "assistant"]
+    replies = [one for one in turn.messages if one.message.role == "assistant"]
     if replies:
         return str(replies[-1].metadata.get(OFFERED) or "")
     with repository.database.read() as connection:
@@ -220,7 +220,7 @@ def turn_events(repository: Repository, ledger: Ledger, turn: PastTurn) -> list[
     again = TurnBegan(turn.question, turn.text, turn.at, is_resumed=True)
     requests = 0
     open_calls: dict[str, None] = {}
-    for past_message in turn.said:
+    for past_message in turn.messages:
         while resumed and resumed[-1] <= past_message.at:
             resumed.pop()
             requests = 0
@@ -298,7 +298,7 @@ def _decision(ledger: Ledger, pending_id: object) -> Decision | None:
 
 def _end_event(turn: PastTurn, rows: Sequence[Event], *, has_open_calls: bool) -> TurnEnded:
     """Return the end of the turn: from its row if that is current, else from the history."""
-    last = turn.said[-1] if turn.said else None
+    last = turn.messages[-1] if turn.messages else None
     ends = (one for one in rows if _is_of(one, END_EVENT, turn))
     ended = next((one for one in ends if one.data.get("last") == _newest(turn)), None)
     if ended is not None:

@@ -339,7 +339,7 @@ class _Coordinator:
             self._emit(OperationProgress(operation_id=attempt.key, hook=self._plan.hook, data=report))
             return
         self._release(attempt)
-        result = _judged(attempt, report)
+        result = _final_result(attempt, report)
         if not self._pause(attempt, result):
             self._end(attempt.key, result)
         self._emit_settled()
@@ -419,7 +419,7 @@ def _earliest(first: float | None, second: float | None) -> float | None:
     return min((at for at in (first, second) if at is not None), default=None)
 
 
-def _judged(attempt: _Attempt, result: OperationResult) -> OperationResult:
+def _final_result(attempt: _Attempt, result: OperationResult) -> OperationResult:
     """Return the final result after a signal to stop: a late result is an error, a done one counts (E14, G25, G26)."""
     if attempt.is_late:
         return _late(attempt)

@@ -187,7 +187,7 @@ class Costs:
         replied = len(roles) - 1 - roles[::-1].index("assistant")  # later messages were not sent yet
         sizes = [message.token_count for message in context.messages[:replied]]
         tokens = sum(sizes[place:]) if sum(sizes) >= _LEAST_CACHED else 0
-        return RewriteCost(self._bound(context, place), tokens, self._priced(tokens))
+        return RewriteCost(self._count_bound(context, place), tokens, self._priced(tokens))
 
     def warn_of_rewrite(self, *commits: str) -> None:
         """Warn if a change of these messages loses the reasoning of replies.
@@ -222,9 +222,11 @@ class Costs:
                 )
                 for entry in entries
             ]
-        return min(_called(entry, context, place) for entry, place in zip(entries, before, strict=True))
+        return min(
+            _place_of_call(entry, context, place) for entry, place in zip(entries, before, strict=True)
+        )
 
-    def _bound(self, context: CompiledContext, place: int) -> int:
+    def _count_bound(self, context: CompiledContext, place: int) -> int:
         """Return the number of replies from a place on that would be sent with their reasoning."""
         replies = [index for index, message in enumerate(context.messages) if message.role == "assistant"]
         with_blocks = [
@@ -289,7 +291,7 @@ class Costs:
         return f"<Costs of this session: {report}{limit}>"
 
 
-def _called(entry: Entry, context: CompiledContext, place: int) -> int:
+def _place_of_call(entry: Entry, context: CompiledContext, place: int) -> int:
     """Return the place from which messages change; for a tool's answer, the place of the calling reply."""
     answered = entry.metadata.get("tool_call_id") if entry.operation == APPEND else None
     if answered is None:

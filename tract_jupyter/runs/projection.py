@@ -91,7 +91,7 @@ class RunHistory:
             raise UnknownRunError("The first event of the run is missing. Restore a backup to read this run.")
         first, snapshot = ordered[0], ordered[0].data
         history = cls(first.run_id, first.at, snapshot)
-        history._take(ordered[1:])
+        history._apply(ordered[1:])
         if history.end is not None:
             history.finished_at = ordered[-1].at
         return history
@@ -140,7 +140,7 @@ class RunHistory:
             return rewritten[-1].get("part")
         return None if self.main is None else self.main.reply_commit
 
-    def _take(self, events: Iterable[RunEvent]) -> None:  # noqa: C901 # one case for each kind of event
+    def _apply(self, events: Iterable[RunEvent]) -> None:  # noqa: C901 # one case for each kind of event
         """Apply the events after the first one. Attempts and progress change nothing."""
         for event in events:
             data = event.data

@@ -300,7 +300,7 @@ class Runs:
         events = [] if waiting is None else self.events(waiting)
         log = RunLog(self._database, self._rows, turn.lease.run_id, events, on_event=steps.on_event)
         with _report_state(turn, log), engine.aborted_by_ctrl_c(log):
-            so_far = None if waiting is None else self._resumed(log, call.request.validator)
+            so_far = None if waiting is None else self._record_resumption(log, call.request.validator)
             snapshot = self._begin(log, turn, engine, steps, call) if so_far is None else so_far.snapshot
             steps.trigger = RunTrigger.GENERATE  # of later steps
             ended = engine.carry_out(snapshot, log, turn.lease, call, steps.options, so_far)
@@ -341,7 +341,7 @@ class Runs:
             run_id, branch, question
         ) as turn:  # earlier data may be outdated
             log = RunLog(self._database, self._rows, run_id, self.events(run_id), on_event=on_event)
-            so_far = self._resumed(log, validator)
+            so_far = self._record_resumption(log, validator)
             settings = so_far.snapshot.settings
             call = MainCall(
                 ReplyRequest(**settings["reply"], options=dict(settings["options"]), validator=validator)
@@ -379,7 +379,7 @@ class Runs:
         _check_run(run, None)
         branch, context = self._generation.with_said(check_text(text, "the user's message"))
         steps = _Steps(self._profile_of(profile), RunTrigger.GENERATE, run or RunOptions())
-        snapshot = self._snapshot(self._engine, branch, context, steps, MainCall(ReplyRequest()), _drawn())
+        snapshot = self._snapshot(self._engine, branch, context, steps, MainCall(ReplyRequest()), _draw())
         preview, ending = rehearsed(snapshot, self._engine.kinds, self._engine.search)
         tokens = self._tokens_of(preview.run.prompt or snapshot.plain_prompt)
         connection = self._models.connection("chat")
@@ -406,7 +406,7 @@ class Runs:
             return None if cost is None else replace(cost, is_estimate=True)
         return None
 
-    def _resumed(self, log: RunLog, validator: Validator | None) -> RunHistory:
+    def _record_resumption(self, log: RunLog, validator: Validator | None) -> RunHistory:
         """Record that a run is resumed, and return its history.
 
         Raises:
@@ -414,7 +414,7 @@ class Runs:
         """
         so_far = RunHistory.of(log.events)
         self._check_resumable(so_far, validator)
-        self._check_models(_left(so_far), so_far.snapshot.trigger, self._engine.kinds)
+        self._check_models(_unfinished(so_far), so_far.snapshot.trigger, self._engine.kinds)
         log.add(RunResumed(process=this_process()))
         return so_far
 
@@ -546,7 +546,7 @@ class Runs:
         with self._repository.writer.batch():
             # templates can show both, so a cassette records them
             cassette = self._models.cassette
-            drawn = _drawn() if cassette is None else cassette.draw(f"run at {context.head}", _drawn)
+            drawn = _draw() if cassette is None else cassette.draw(f"run at {context.head}", _draw)
             snapshot = self._snapshot(engine, branch, context, steps, call, drawn)
             snapshot = signed(self._signer, log.run_id, snapshot)
             log.add(snapshot)
@@ -576,7 +576,7 @@ class Runs:
         )
         state = engine.artifacts.at(context.head)
         counted = check_activation(operations, start, trigger, state.counters.get(name, {}))
-        start = self._unrewritten(start, context.head, operations, trigger, counted.skips)
+        start = self._without_rewrites(start, context.head, operations, trigger, counted.skips)
         seed, clock = drawn
         return RunStarted(
             trigger=trigger, tract_id=self._repository.tract_id, branch=branch,
@@ -592,7 +592,7 @@ class Runs:
             mode=ExecutionMode.CONCURRENT if compiled is None else compiled.execution_mode,
         )  # fmt: skip
 
-    def _unrewritten(
+    def _without_rewrites(
         self,
         start: RunSetup,
         head: str | None,
@@ -673,7 +673,7 @@ class Runs:
         raise UnknownRunError(f"{problem} tract.runs() or %tract runs lists them.")
 
 
-def _drawn() -> list[Any]:
+def _draw() -> list[Any]:
     return [secrets.randbits(32), datetime.now(UTC).isoformat()]
 
 
@@ -693,7 +693,7 @@ def _settings(call: MainCall) -> dict[str, Any]:
     return plain(settings)  # type: ignore[no-any-return] # a dict stays one
 
 
-def _left(so_far: RunHistory) -> list[Operation]:
+def _unfinished(so_far: RunHistory) -> list[Operation]:
     """Return the operations of a run that have not ended at each of their hooks."""
     return [
         one for one in so_far.snapshot.operations

@@ -98,7 +98,7 @@ async def _go_on(notebook: NotebookSession, turn: PastTurn, options: ChatOptions
     check_model(tract, options.model)
     tools = _tools_again(tract, turn, options)
     log = stored_log(tract, turn, to_go_on=True)
-    if not turn.said:  # it failed before a reply arrived
+    if not turn.messages:  # it failed before a reply arrived
         log.ask_again(turn.text)
     await _carry_out(notebook, None, log, options, tools)
 
@@ -363,7 +363,7 @@ class _Acts:
             )
         taken = {one.name for one in self.tract.list_branches()}
         name = next(f"fork-{number}" for number in range(1, len(taken) + 2) if f"fork-{number}" not in taken)
-        last = turn.said[-1].message.commit_hash if turn.said else turn.question
+        last = turn.messages[-1].message.commit_hash if turn.messages else turn.question
         self.tract.branch(name, source=last)
         view = replace(view, said=f"Branch {name} goes on from here, and is the current one.")
         if self.board is not None:

@@ -166,7 +166,7 @@ def find_turn(tract: Tract, name: str = "") -> PastTurn:
 
 def _turn_with(turns: list[PastTurn], commit: str) -> PastTurn | None:
     for turn in turns:
-        if commit == turn.question or any(one.message.commit_hash == commit for one in turn.said):
+        if commit == turn.question or any(one.message.commit_hash == commit for one in turn.messages):
             return turn
     return None
 

@@ -95,7 +95,7 @@ def _turns(notebook: NotebookSession) -> GridView:
 def _row(number: int, turn: PastTurn, now: datetime) -> tuple[str, ...]:
     from tract_jupyter.notebook.chat.markdown import markdown_text
 
-    replies = [one.message for one in turn.said if one.message.role == "assistant"]
+    replies = [one.message for one in turn.messages if one.message.role == "assistant"]
     calls = sum(len(one.tool_calls) for one in replies)
     return (
         f"{number:,}",

@@ -173,19 +173,19 @@ _FIELDS: Final = {
 
 
 def read_profile(
-    given: OperationProfile | dict[str, Any], *, kinds: KindRegistry | None = None
+    value: OperationProfile | dict[str, Any], *, kinds: KindRegistry | None = None
 ) -> OperationProfile:
     """Read a profile, normalize it, and check it.
 
     Args:
-        given: a profile, or JSON.
+        value: a profile, or JSON.
         kinds: the kinds that check parameters; None for all. Parameters of other kinds are not checked.
 
     Raises:
         ProfileError: lists all problems.
     """
     kinds = KindRegistry() if kinds is None else kinds
-    fields, inner = _apart(given, "operations", "blocks")
+    fields, inner = _apart(value, "operations", "blocks")
     profile, problems = _read(OperationProfile, fields, "profile")
     operations, operation_problems = check_operations(inner["operations"], kinds, room=0)
     refs, ref_problems = _read_refs(inner["blocks"], kinds)
@@ -194,14 +194,14 @@ def read_profile(
 
 
 def read_block(
-    given: OperationBlock | dict[str, Any], *, kinds: KindRegistry | None = None
+    value: OperationBlock | dict[str, Any], *, kinds: KindRegistry | None = None
 ) -> OperationBlock:
     """Read a block, normalize it, and check it.
 
     Raises:
         ProfileError: lists all problems.
     """
-    return _passed(*_check_block(given, KindRegistry() if kinds is None else kinds))
+    return _passed(*_check_block(value, KindRegistry() if kinds is None else kinds))
 
 
 def check_operations(
@@ -259,11 +259,11 @@ def _check_block(value: object, kinds: KindRegistry) -> tuple[OperationBlock | N
 
 
 def _read_refs(
-    given: Iterable[object], kinds: KindRegistry
+    items: Iterable[object], kinds: KindRegistry
 ) -> tuple[tuple[BlockRef, ...], list[ProfileProblem]]:
     refs: list[BlockRef] = []
     problems_found: list[ProfileProblem] = []
-    for one in given:
+    for one in items:
         fields = one.to_dict() if isinstance(one, BlockRef) else one
         rest = {**fields, "block": {"blockId": "-", "name": "-"}} if isinstance(fields, dict) else fields
         block, block_problems = _check_block(fields.get("block") if isinstance(fields, dict) else None, kinds)

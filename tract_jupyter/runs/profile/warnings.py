@@ -56,7 +56,7 @@ class _About:
         self.writers = {
             one.config.artifact.tag: one for one in self.operations if one.config.artifact is not None
         }
-        self.asked = {condition.source for one in self.operations for condition in one.config.run_conditions}
+        self.guards = {condition.source for one in self.operations for condition in one.config.run_conditions}
         ids = {one.config.artifact.artifact_id for one in self.operations if one.config.artifact is not None}
         nodes = [(one.id, one.config.order, one.config.depends_on) for one in self.operations]
         self.places = {name: place for place, name in enumerate(ready_order(nodes)[0])}
@@ -100,7 +100,7 @@ def _unreachable(one: Operation, about: _About) -> Iterator[ProfileWarning]:
 
 def _unread(one: Operation, about: _About) -> Iterator[ProfileWarning]:
     artifact = one.config.artifact
-    if artifact is None or artifact.exposures or one.id in about.asked or _is_shown(artifact):
+    if artifact is None or artifact.exposures or one.id in about.guards or _is_shown(artifact):
         return
     names = {artifact.tag, artifact.artifact_id}
     readers = [name for name, reads in about.reads.items() if reads & names and name != one.id]

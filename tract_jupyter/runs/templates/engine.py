@@ -153,7 +153,7 @@ def functions_of(context: OperationContext) -> dict[str, Callable[..., Any]]:
         return spoken[-most:] if most > 0 else []
 
     def by_tokens(tokens: Any) -> list[Message]:
-        return _that_fit(spoken, int(number(tokens)) * _CHARACTERS_PER_TOKEN)
+        return _fitting(spoken, int(number(tokens)) * _CHARACTERS_PER_TOKEN)
 
     return {
         "recentMessages": recent,
@@ -178,14 +178,14 @@ def _last_user(context: OperationContext, messages: Sequence[Message]) -> str:
     return next(keyed, None) or _last(messages, "user")
 
 
-def _that_fit(messages: Sequence[Message], characters: int) -> list[Message]:
-    kept: list[Message] = []
+def _fitting(messages: Sequence[Message], characters: int) -> list[Message]:
+    fitting: list[Message] = []
     for one in reversed(messages):
         characters -= len(one["content"])
         if characters < 0:
             break
-        kept.insert(0, one)
-    return kept
+        fitting.insert(0, one)
+    return fitting
 
 
 def _lines(messages: Sequence[Message]) -> str:

@@ -163,11 +163,11 @@ def _index(value: Any) -> int:
 
 
 def _slice(value: Any, start: Any, length: Any = 1) -> Any:
-    whole = list(value) if isinstance(value, list | tuple) else text_of(value)
+    sequence = list(value) if isinstance(value, list | tuple) else text_of(value)
     count = 1 if length is None or length is MISSING else max(0, _index(length))
     first = _index(start)
-    first = first + len(whole) if first < 0 else first
-    return whole[first : first + count] if first >= 0 else whole[:0]
+    first = first + len(sequence) if first < 0 else first
+    return sequence[first : first + count] if first >= 0 else sequence[:0]
 
 
 def _sort(value: Any, key: Any = None) -> list[Any]:
@@ -525,7 +525,7 @@ def _strip_html(text: str) -> str:
 
 
 def _cut_out(text: str, start: re.Pattern[str], ends: dict[str, str]) -> str:
-    kept, place, open_for_ever = [], 0, set[str]()
+    pieces, place, open_for_ever = [], 0, set[str]()
     for match in start.finditer(text):
         if match.start() < place or match[0] in open_for_ever:
             continue
@@ -533,9 +533,9 @@ def _cut_out(text: str, start: re.Pattern[str], ends: dict[str, str]) -> str:
         if end < 0:
             open_for_ever.add(match[0])
             continue
-        kept.append(text[place : match.start()])
+        pieces.append(text[place : match.start()])
         place = end + len(ends[match[0]])
-    return "".join((*kept, text[place:]))
+    return "".join((*pieces, text[place:]))
 
 
 def _url_decode(scope: TemplateScope, value: Any) -> str:
