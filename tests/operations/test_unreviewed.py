@@ -80,7 +80,7 @@ def test_firing_and_choosing_go_through_the_gate_as_ever(tract, sandboxed, propo
 
 def test_what_models_are_told_of_it_says_so(tract, sandboxed, propose):
     propose(sandboxed())
-    assert "no person has reviewed it" in tract.executor.get("fire_citation_check").description
+    assert "No user has reviewed it" in tract.executor.get("fire_citation_check").description
     tract.operations.review_quarantined("citation_check").approve()
     assert "reviewed" not in tract.executor.get("fire_citation_check").description
 

@@ -102,7 +102,7 @@ def test_broken_then_wrong_then_dangerous_then_fine(tract, person, dialect, stre
     assert tract.log() == []  # of the conversation nothing is in the context
     told = json.dumps(there.bodies[-1])
     assert REASON in told
-    assert "Refused, and nobody was asked" in told
+    assert "Refused before the user saw it" in told
 
 
 class WithoutStream:
@@ -188,7 +188,7 @@ def test_the_reason_and_the_rehearsal_go_back(tract, person):
     client = ScriptedClient(*written(proposal("return 1 / 0"), FINE))
     assert tract.operations.write(WANTED, client=client).is_active
     told = client.last_messages[-1]["content"]
-    assert told.startswith(f"A person rejected it: {REASON}\n")
+    assert told.startswith(f"The user rejected it: {REASON}\n")
     assert "raised ZeroDivisionError" in told
 
 
@@ -300,7 +300,7 @@ def test_stopped_anywhere_nothing_is_half(tract, person, where):
     result = tract.operations.write(
         WANTED, client=Client(*written(SYNTAX, DANGEROUS, FINE)), stop=stop, observer=Observer()
     )
-    assert result.note == "stopped by the person; nothing was activated"
+    assert result.note == "stopped by the user; nothing was activated"
     assert (tract.status().operations, tract.review.inbox(), tract.log()) == ((), [], [])
 
 
@@ -337,7 +337,7 @@ def test_a_provider_that_hangs_is_left_by_stop(tract, person):
         assert there.asked.wait(20)
         stop.set()
         thread.join(20)
-    assert found[0].note == "stopped by the person; nothing was activated"
+    assert found[0].note == "stopped by the user; nothing was activated"
 
 
 def test_an_error_of_the_provider_is_told_and_leaves_nothing(tract, person):

@@ -53,7 +53,7 @@ def call(t, name, arguments=None, **options):
 
 
 def refused(tool, reason):
-    return f"The call of {tool!r} was refused, and nothing was done. Reason: {reason}"
+    return f"The call of {tool!r} was refused, and nothing ran. Reason: {reason}"
 
 
 # --- what is served
@@ -108,7 +108,7 @@ def test_what_cannot_be_sent_is_told(tract, add, value):
     add(give, traits=Traits(read_only=True))
     is_error, text, _ = call(tract, "give")
     assert is_error
-    assert text.startswith("give was carried out, but")
+    assert text.startswith("give ran, but")
 
 
 @pytest.mark.parametrize("profile", [None, "self"])
