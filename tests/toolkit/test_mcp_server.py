@@ -413,7 +413,7 @@ def test_as_long_as_the_client_waits_the_request_says_who_carries_it_out(owner, 
     with ThreadPoolExecutor() as pool:
         asked = pool.submit(served.call, "commit", MESSAGE)
         pending = in_the_inbox(owner)
-        assert "which carries the decision out" in pending.review_request().why
+        assert "which executes the decision" in pending.review_request().why
         pending.approve()
         assert "Handed to" in pending.note
         assert asked.result(60)
