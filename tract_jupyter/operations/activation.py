@@ -81,10 +81,10 @@ class Proposal(Pending):
 
     def more_tables(self) -> tuple[ValueTable, ...]:
         """Return the author's statements about the definition, in full."""
-        rows = tuple(ValueRow(name, "", text) for name, text in self.said().items() if text)
+        rows = tuple(ValueRow(name, "", text) for name, text in self.statements().items() if text)
         return (ValueTable("Definition", rows, "rows"),)
 
-    def said(self) -> dict[str, str]:
+    def statements(self) -> dict[str, str]:
         """Return the parts of the definition other than its code and fields."""
         raise NotImplementedError
 
@@ -319,7 +319,7 @@ class PendingActivation(Proposal):
         findings = [finding for block in blocks if block.title not in inside for finding in block.findings]
         return abilities(findings, spec_reach(spec))
 
-    def said(self) -> dict[str, str]:
+    def statements(self) -> dict[str, str]:
         """Return the name, the version, and the behavior of a firing."""
         spec = self._spec()
         sandboxed = ", ".join(action.name for action in spec.actions.values() if action.is_sandboxed)

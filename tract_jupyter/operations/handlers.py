@@ -149,7 +149,7 @@ class PendingHandler(Proposal):
     def _abilities(self, code: ActionDef, reach: Reach) -> tuple[str, ...]:
         return abilities(self.tract.operations.advice.block(code).findings, reach)
 
-    def said(self) -> dict[str, str]:
+    def statements(self) -> dict[str, str]:
         """Return the handler's name, description and operation."""
         spec = self.spec
         return {"operation": spec.operation, "name": spec.name, "description": spec.description}

@@ -231,17 +231,19 @@ def _run(
         if needed:
             return result("not run", needed, f"not rehearsed: it needs {needed}")
         detail = f": {show_value(message, _VALUE)}" if message else ""
-        return result("raised", one_line(name, _VALUE) + detail, f"raised {name}{detail}{printed.told}")
+        return result("raised", one_line(name, _VALUE) + detail, f"raised {name}{detail}{printed.note}")
     except SandboxError as error:
         reason = str(error).removeprefix(f"{filename}: ").removesuffix(f". {UNCHANGED}")
         return result("misfit", "", f"left an invalid result: {reason}")
     except ParameterError as error:
         return result("misfit", "", f"left invalid fields: {'; '.join(error.problems)}")
     kind: RunKind = {"approve": "approved", "reject": "rejected"}.get(outcome.decision, "returned")  # type: ignore[assignment]
-    return result(kind, "", _told(outcome, fields, after, notes) + printed.told)
+    return result(kind, "", _describe(outcome, fields, after, notes) + printed.note)
 
 
-def _told(outcome: SandboxOutcome, before: Mapping[str, Any], after: Mapping[str, Any], notes: Any) -> str:
+def _describe(
+    outcome: SandboxOutcome, before: Mapping[str, Any], after: Mapping[str, Any], notes: Any
+) -> str:
     """Describe a run that returned."""
     decided = {
         "approve": "approved",
@@ -301,7 +303,7 @@ class _Printed:
         self._size += len(text)
 
     @property
-    def told(self) -> str:
+    def note(self) -> str:
         return (
             f"; printed {counted(self._size, 'character')}: {one_line(self._beginning, _VALUE)!r}"
             if self._size

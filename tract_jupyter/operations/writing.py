@@ -64,7 +64,7 @@ class WrittenOperation:
     Attributes:
         text: the task.
         attempts: the replies of the model, in order.
-        said: the text of the model's last reply.
+        reply_text: the text of the model's last reply.
         model: the model's name in its replies. Empty if they have none.
         tokens: the sum over all requests, as far as the provider reported it.
         note: the outcome, in a sentence.
@@ -72,7 +72,7 @@ class WrittenOperation:
 
     text: str
     attempts: tuple[WritingAttempt, ...]
-    said: str
+    reply_text: str
     model: str
     tokens: int
     note: str
