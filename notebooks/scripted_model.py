@@ -246,7 +246,7 @@ def looking_after(turn: Turn) -> Reply:
     if "tokens_after" not in told:
         return Reply(nothing_done(told).text if NOBODY in told else "Then I leave the context as it is.")
     figures = [int(re.search(rf'"tokens_{when}": ?(\d+)', told)[1]) for when in ("before", "after")]  # type: ignore[index]
-    yours = " You changed my summary; yours is what is kept." if "The person changed the call" in told else ""
+    yours = " You changed my summary; yours is what is kept." if "The user changed the call" in told else ""
     return Reply(
         f"The context went from {figures[0]:,} to {figures[1]:,} tokens.{yours} The rules stand as they were."
     )

@@ -38,7 +38,7 @@ def test_a_person_reads_what_it_makes_whatever_its_level(stage, cast, person, or
     assert (y.version, y.making.get("model"), model.told("boss")[-1]) == (
         1,
         "scripted-1",
-        "not run: the person refused it: not that",
+        "not run: the user refused it: not that",
     )
 
 
@@ -62,4 +62,4 @@ def test_a_level_that_is_lowered_counts_within_a_call(stage, cast, person, orche
     model = cast(boss=[calls(ask("x", "c1")), "over"], x=[WRITES, lowered, "x over"])
     orchestrated()
     assert done == [("write", "1")]
-    assert model.told("x")[-1].startswith("told, not done: autonomy is manual")
+    assert model.told("x")[-1].startswith("reported, not run: autonomy is manual")

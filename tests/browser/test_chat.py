@@ -113,7 +113,7 @@ def test_a_turn_is_read_changed_decided_in_place_and_undone(open_lab, model, app
     screenshot(lab, f"chat-answering-{name}", 1)
     told = [message for message in model.requests[-1]["messages"] if message["role"] == "tool"]
     assert "saved data/clean.csv with 1200 rows" in told[-2]["content"]
-    assert "The person changed the call" in told[-2]["content"]
+    assert "The user changed the call" in told[-2]["content"]
     assert "Keep the original." in told[-1]["content"]
     third.say(
         "The ten most frequent species:\n\n| Species | June | Share |\n|---|--:|--:|\n| Great tit | 180 | 41 % |\n"

@@ -54,7 +54,7 @@ def test_over_budget_it_proposes_a_person_changes_it_and_tokens_fall(
     assert poor_contrast(page) == []
     screenshot(lab, f"orchestrate-done-{name}", 1)
     told = [message for message in model.requests[-1]["messages"] if message["role"] == "tool"]
-    assert "The person changed the call" in told[-1]["content"]
+    assert "The user changed the call" in told[-1]["content"]
     before, after = map(int, lab.execute("print(result.tokens_before, result.tokens_after)").split())
     assert after < 200
     assert before > 1000
@@ -88,11 +88,11 @@ def test_autonomy_that_is_lowered_in_the_middle_counts_at_the_next_call(open_lab
     with Tract.open(lab.store) as elsewhere:
         elsewhere.autonomy.ceiling = "manual"
     question.get_by_role("button", name="Run annotate").click()
-    question.get_by_role("alert").get_by_text("told, not done: autonomy is manual.").wait_for()
+    question.get_by_role("alert").get_by_text("reported, not run: autonomy is manual.").wait_for()
     lab.reject(1, "Then leave it.")
     out.get_by_text("Autonomy was lowered: manual from here on.").first.wait_for()
     model.reply("Then the rest.").call("compress", content="They counted.", reasoning="Still too full.").end()
-    out.get_by_text("told, not done", exact=True).wait_for()
+    out.get_by_text("reported, not run", exact=True).wait_for()
     model.reply("I would compress it.").end()
     page = end(lab)
     screenshot(lab, "orchestrate-lowered", 1)

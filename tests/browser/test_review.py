@@ -187,7 +187,7 @@ def test_another_notebook_decides_what_a_cell_awaits(open_lab, screenshot):
     other = open_lab(SHARED, "%tract inbox", "%tract inbox")
     other.run_cell(0)
     other.run_cell(1)
-    other.output(1).get_by_text("which carries the decision out").wait_for(state="attached")
+    other.output(1).get_by_text("which executes the decision").wait_for(state="attached")
     screenshot(other, "review-elsewhere", 1)
     other.button("Run add", 1).click()
     other.wait_output(1, "add chosen by")

@@ -47,7 +47,7 @@ def test_a_refusal_tells_its_reason_and_a_change_what_was_changed(talk, script, 
     talk.chat("Go.")
     assert done == [("note", "m")]
     refused, noted = told(client)
-    assert refused == "not run: the person refused it: not him"
+    assert refused == "not run: the user refused it: not him"
     assert noted.startswith("(no output)")
     assert 'text = "m" (you wrote "n")' in noted
 
@@ -115,7 +115,7 @@ def test_saying_something_else_answers_what_waits(talk, script, done):
     client = script(reply(None, SEND), "ok")
     talk.chat("Go.")
     assert talk.chat("Never mind.").text == "ok"
-    assert told(client) == ["not run: nobody decided about it, and the person went on with something else"]
+    assert told(client) == ["not run: the user did not decide, and continued with another message"]
     assert not talk.review.inbox()
     assert not done
 
@@ -142,7 +142,7 @@ def test_a_write_that_was_begun_is_asked_about_again(talk, script, person, done)
     assert talk.chat(None).text == "ok"
     asked = [request for request, status in channel.shown if status == "pending"]
     assert BEGUN_BEFORE in asked[-1].why
-    assert told(client) == ["not run: the person refused it: it was done already"]
+    assert told(client) == ["not run: the user refused it: it was done already"]
     assert not done
 
 
@@ -268,7 +268,7 @@ def test_stop_does_not_wait_for_a_read(talk, script, long_read):
     assert (response.outcome, len(client.asked)) == ("stopped", 1)
     over.set()
     assert talk.chat(None).text == "Well."
-    assert told(client) == ["it began, and its outcome is not known: stopped by the person"]
+    assert told(client) == ["it began, and its outcome is unknown: stopped by the user"]
 
 
 def test_arguments_as_deep_as_they_may_be_are_asked_about_and_stored(talk, script, person, done):
@@ -305,8 +305,8 @@ def test_a_read_that_began_before_an_interrupt_is_not_told_as_not_run(
             talk.chat("Go.")
     over.set()
     assert talk.chat(None).text == "Well."
-    unknown = "it began, and its outcome is not known: stopped by the person"
-    assert told(client) == [unknown, *(["not run: stopped by the person"] * others)]
+    unknown = "it began, and its outcome is unknown: stopped by the user"
+    assert told(client) == [unknown, *(["not run: stopped by the user"] * others)]
 
 
 def test_of_reads_that_are_left_those_that_did_not_begin_are_told_as_not_run(talk, script, long_read):
@@ -318,7 +318,7 @@ def test_of_reads_that_are_left_those_that_did_not_begin_are_told_as_not_run(tal
     over.set()
     talk.chat(None)
     assert [text.split(":")[0] for text in told(client)] == [
-        "it began, and its outcome is not known",
+        "it began, and its outcome is unknown",
         "not run",
     ]
 

@@ -21,7 +21,7 @@ from tract_jupyter.models import Delta
 from tract_jupyter.toolkit import Permission
 
 SEND, NOTE = call("send", {"to": "Bo"}, "c2"), call("note", {"text": "n"}, "c3")
-UNKNOWN = "whether it was carried out is not known. Look before you do it again"
+UNKNOWN = "so its outcome is unknown. Check before you repeat it"
 
 
 def questions(tract):
@@ -35,8 +35,8 @@ def test_what_was_approved_and_not_made_is_not_said_to_be_undecided(talk, script
     send.approve()
     assert talk.chat("Never mind.").text == "ok"
     assert told(client) == [
-        "not run: it was approved, but the person went on with something else before it was made",
-        "not run: nobody decided about it, and the person went on with something else",
+        "not run: it was approved, but the user continued with another message before it ran",
+        "not run: the user did not decide, and continued with another message",
     ]
     assert (done, talk.review.inbox()) == ([], [])
 
@@ -47,7 +47,7 @@ def test_what_was_refused_meanwhile_tells_the_reason(talk, script, done):
     (send,) = questions(talk)
     send.reject("not him")
     talk.chat("Never mind.")
-    assert told(client) == ["not run: the person refused it: not him"]
+    assert told(client) == ["not run: the user refused it: not him"]
     assert not done
 
 
@@ -119,13 +119,13 @@ def tract_with_tools(path):
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ("waits", ["not run: nobody decided about it, and the person went on with something else"]),
-        ("begun", [f"it was begun, and the process ended meanwhile: {UNKNOWN}"]),
+        ("waits", ["not run: the user did not decide, and continued with another message"]),
+        ("begun", [f"it began, but the process ended, {UNKNOWN}"]),
         (
             "read",
             [
                 "sunny",
-                "its outcome is not known: the process ended, and it may have begun. Call it again if you need it",
+                "its outcome is unknown: it may have begun, and the process ended. Call it again if you need it",
             ],
         ),
     ],
@@ -152,7 +152,7 @@ def test_a_refusal_before_stop_stays_one(talk, script):
     )
     assert talk.chat("Go.").outcome == "stopped"
     talk.chat("Well?")
-    assert told(client) == ["not run: the person refused it: not him", "not run: stopped by the person"]
+    assert told(client) == ["not run: the user refused it: not him", "not run: stopped by the user"]
     assert not talk.review.inbox()
 
 
@@ -187,7 +187,7 @@ def test_a_cut_reply_says_that_the_tract_was_closed(tmp_path):
 
         assert cut_by(tract, end).outcome == "stopped"
     with Tract.open(tmp_path / "t.db") as tract:
-        assert tract.log()[0].metadata["cut"] == "stopped, as the tract was closed"
+        assert tract.log()[0].metadata["cut"] == "the tract was closed"
 
 
 def test_a_cut_reply_says_that_its_task_was_cancelled(talk):
@@ -202,7 +202,7 @@ def test_a_cut_reply_says_that_its_task_was_cancelled(talk):
         asyncio.run(go())
 
     cut_by(talk, end)
-    assert talk.log()[0].metadata["cut"] == "stopped, as its task was cancelled"
+    assert talk.log()[0].metadata["cut"] == "the task was cancelled"
 
 
 def test_a_reply_that_the_server_cut_is_not_kept(talk):
@@ -235,7 +235,7 @@ def test_an_error_while_a_call_was_made_is_told_as_an_error(talk, script, person
     del talk.loop._answers().journal.end
     talk.chat("Well?")
     assert told(client) == [
-        f"the turn was ended by an error while it ran: {UNKNOWN}",
-        "not run: the turn was ended by an error",
+        f"an error ended the turn while it ran, {UNKNOWN}",
+        "not run: an error ended the turn",
     ]
     assert done == [("send", "Bo", "hi")]

@@ -99,7 +99,7 @@ def test_the_event_loop_goes_on_while_a_cancelled_task_ends(talk, done):
 
     asyncio.run(go())
     assert (was_released, done) == ([True], [])
-    assert said(talk)[-1] == ("tool", "not run: stopped, as its task was cancelled")
+    assert said(talk)[-1] == ("tool", "not run: the task was cancelled")
 
 
 def test_closing_ends_the_turns_as_stop_does(talk):
@@ -191,8 +191,8 @@ def test_a_call_that_hangs_is_left(tract):
     client = ScriptedClient(reply(None, call("write", {}, "a"), call("write", {}, "b")), "Well.")
     assert stopped_in(tract, client, begun).outcome == "stopped"
     assert [text for role, text in said(tract) if role == "tool"] == [
-        "stopped by the person while it ran: whether it was carried out is not known. Look before you do it again",
-        "not run: stopped by the person",
+        "stopped by the user while it ran, so its outcome is unknown. Check before you repeat it",
+        "not run: stopped by the user",
     ]
     over.set()
     assert ended.wait(10)
@@ -226,7 +226,7 @@ def test_a_call_that_ends_soon_has_its_answer(tract):
         ("sandbox", "tools.ready()\nwhile True: pass", '"status": "interrupted"'),
         ("kernel", "tools.ready()\nwhile True: pass", '"status": "interrupted"'),
         ("sandbox", "print('here')\ntools.write()", "here"),
-        ("kernel", "tools.ready()", "not run: stopped by the person"),
+        ("kernel", "tools.ready()", "not run: stopped by the user"),
     ],
     ids=["sandbox", "kernel", "asks", "is-asked-about"],
 )

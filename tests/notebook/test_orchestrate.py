@@ -178,7 +178,7 @@ def test_at_the_level_manual_a_call_is_told(shell, model):
     model(thinks(None, compress()), "I would compress it.")
     shown = shell.run("%tract_orchestrate --autonomy manual").text
     assert "manual: it reports its proposals and changes nothing" in shown
-    assert "told, not done" in shown
+    assert "reported, not run" in shown
     assert "Nothing was changed; 1 proposal told, and not done, as autonomy was manual" in shown
 
 

@@ -112,7 +112,7 @@ def test_what_cannot_be_read_hides_nothing_else(deploy, tmp_path):
     text = deploy.run("%tract inbox").text
     assert "[pending] deploy" in text
     assert "Activate operation other" in text
-    assert "it is no JSON" in text
+    assert "invalid JSON" in text
     assert "Traceback" not in text
 
 

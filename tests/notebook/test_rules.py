@@ -88,7 +88,7 @@ def test_levels_are_those_that_were_set(shell):
     configure(shell, "rule_levels", {"TJ101": "low"})
     result = shell.run(CELL)
     assert "^ low TJ101" in result.text
-    assert "Levels that were set here: TJ101 low." in result.text
+    assert "Levels set here: TJ101 low." in result.text
     assert "the worst of level low" in result.text
 
 
@@ -169,7 +169,7 @@ def test_a_file_describes_the_calls_of_an_own_library(shell, tmp_path):
         text = shell.run(cell).text
         assert "TJ101" in text
         assert "acme.jobs.submit starts another program" in text
-        assert f"What calls do is also told by {path}." in shell.run("%tract rules").text
+        assert f"Effects of calls also come from {path}." in shell.run("%tract rules").text
     finally:
         configure(shell, "rule_effects", [])
         shell.run("tract.status()")

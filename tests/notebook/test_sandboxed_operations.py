@@ -31,14 +31,14 @@ tract.propose_operation(OperationSpec("helper", "Helps.", {}, {"go": go}), actor
 
 def test_the_panel_says_what_its_code_reaches(shell):
     result = shell.run(CELL)
-    assert "It runs in the sandbox: reaches only pending.fields, approve and reject." in result.text
+    assert "It runs in the sandbox, and can use only pending.fields, approve and reject." in result.text
     assert "go(by: int = 1), in the sandbox" in result.text
 
 
 def test_a_panel_and_its_record_say_so_too(tract, spec):
     go = ActionDef("go", "", {}, "pending.approve()", isolation="sandbox")
     ticket = tract.reviewer.show(tract.propose_operation(spec(actions={"go": go})))
-    reach = "It runs in the sandbox: reaches only pending.fields, approve and reject."
+    reach = "It runs in the sandbox, and can use only pending.fields, approve and reject."
     assert reach in body_html(ticket)
     ticket.pending.approve()
     assert reach in record_html(ticket)
@@ -82,7 +82,7 @@ def test_what_nobody_reviewed_says_so_wherever_it_is_listed(shell):
     listed = shell.run("%tract ops").text
     assert "sandboxed, not reviewed" in listed
     assert "operation, sandboxed, not reviewed" in shell.run("%tract trust").text
-    assert "nobody has reviewed it" in shell.run("%tract_fire helper --review").text
+    assert "no user has reviewed it" in shell.run("%tract_fire helper --review").text
 
 
 def test_a_person_reviews_it_by_name_or_by_a_cell_of_their_own(shell):

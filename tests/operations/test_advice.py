@@ -34,7 +34,7 @@ def test_nothing_found_is_said():
 
 def test_levels_are_set():
     advice = Advice(levels={"TJ301": "low", "TJ101": "medium"})
-    assert advice.note == "Levels that were set here: TJ101 medium, TJ301 low."
+    assert advice.note == "Levels set here: TJ101 medium, TJ301 low."
     (level,) = {f.level.value for f in advice.block(ACTION).findings if f.code == "TJ101"}
     assert level == "medium"
 
@@ -52,5 +52,5 @@ def test_an_operation_of_a_script_is_shown_with_its_advice(tract, spec):
 
 
 def test_only_advice_takes_the_place_of_the_advice(tract):
-    with pytest.raises(TractError, match="is an Advice of tract_jupyter.operations, got 3"):
+    with pytest.raises(TractError, match="must be an Advice of tract_jupyter.operations, not 3"):
         tract.operations.advice = 3

@@ -187,11 +187,11 @@ def test_deleted_for_good(path):
     ("operation", "name", "code", "words"),
     [
         ("nothing", "no", "pass", "no operation 'nothing'"),
-        ("citation_check", "not a name", "pass", "not a name for a handler"),
+        ("citation_check", "not a name", "pass", "not a valid name for a handler"),
         ("citation_check", "no", "", "there is no code"),
         ("citation_check", "no", "def", "invalid syntax"),
         ("citation_check", "no", "yield 1", "yield"),
-        ("citation_check", "no", 7, "is a text"),
+        ("citation_check", "no", 7, "must be a text"),
     ],
 )
 def test_a_handler_that_is_none_is_refused_and_nothing_changes(path, operation, name, code, words):

@@ -210,7 +210,7 @@ def test_fire_field_defaults_applied(tract, spec):
 
 
 def test_fire_unknown_operation_raises(tract, spec):
-    with pytest.raises(UnknownOperationError, match="None is active yet"):
+    with pytest.raises(UnknownOperationError, match="No operation is active yet"):
         tract.fire("citation_check")
     tract.register_operation(spec())
     with pytest.raises(UnknownOperationError, match="Did you mean 'citation_check'") as caught:
@@ -288,7 +288,7 @@ def test_spec_fields_deep_copied_on_register(tract, spec):
 
 def test_activating_twice_is_refused_and_keeps_the_first(tract, spec):
     tract.register_operation(spec())
-    with pytest.raises(OperationExistsError, match="active already"):
+    with pytest.raises(OperationExistsError, match="already active"):
         tract.register_operation(spec("pending.reject()"))
     assert tract.operations.registry.get_spec("citation_check") == spec()
     assert len(tract.events("operation.activated")) == 1
@@ -316,8 +316,8 @@ def test_registering_a_changed_one_says_what_changed_and_how_to_replace_it(tract
     with pytest.raises(OperationExistsError) as caught:
         tract.register_operation(changed)
     for words in (
-        "description is 'Another.'", "field 'urls' has another", "default", "field 'verified' is gone",
-        "field 'depth' is new", "action 'verify' has another code", "register_operation(spec, replace=True)",
+        "description is 'Another.'", "field 'urls' has a different", "default", "field 'verified' is gone",
+        "field 'depth' is new", "action 'verify' has a different code", "register_operation(spec, replace=True)",
     ):  # fmt: skip
         assert words in str(caught.value)
     tract.on("citation_check", lambda p: p.verify())
@@ -509,5 +509,5 @@ def test_fields_that_are_none_cannot_be_shown(tract, spec):
         pending.review_request()
     proposed = tract.propose_operation(spec(name="other"))
     proposed.fields["spec"] = 3
-    with pytest.raises(SpecError, match="it is no JSON"):
+    with pytest.raises(SpecError, match="invalid JSON"):
         proposed.review_request()

@@ -30,7 +30,7 @@ def test_register_and_get(registry, spec):
 def test_register_duplicate_raises(registry, spec):
     made = registry.register(spec())
     for again in (spec(), spec("pending.reject()")):
-        with pytest.raises(OperationExistsError, match="'citation_check' is active already"):
+        with pytest.raises(OperationExistsError, match="operation 'citation_check' is already active"):
             registry.register(again)
     assert registry.get_class("citation_check") is made
 
@@ -54,7 +54,7 @@ def test_unregister(registry, spec):
     registry.unregister("citation_check")
     assert not registry.is_registered("citation_check")
     assert registry.get_class("citation_check") is None
-    with pytest.raises(UnknownOperationError, match="None is active"):
+    with pytest.raises(UnknownOperationError, match="No operation is active"):
         registry.unregister("citation_check")
     registry.register(spec())
 

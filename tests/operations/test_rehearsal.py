@@ -44,7 +44,7 @@ def test_what_it_returned_decided_and_changed_is_told_for_each_input(tract, spec
     assert "verified: False → True" in rehearsal.runs[1].told
     assert "rejected: 'Missing" in rehearsal.runs[3].told
     assert rehearsal.summary == (
-        "Rehearsed on 4 inputs: 4 returned (3 approved, 1 rejected). It is to run in the kernel, where it can do otherwise."
+        "Rehearsed on 4 inputs: 4 returned (3 approved, 1 rejected). It will run in the kernel, and may behave differently there."
     )
     assert (tract.status().operations, tract.log(), tract.events()) == ((), [], [])
 
@@ -74,7 +74,7 @@ NEEDS = {
     "pending.tract.operations.remove('x')": "pending.tract.operations",
     "pending.tract.compile().pprint()": "pending.tract.compile().pprint",
     "pending.consult('x')": "pending.consult",
-    "x = {1: 2}\ndel x[1]": "Python that the sandbox does not have",
+    "x = {1: 2}\ndel x[1]": "Python features that the sandbox lacks",
 }
 
 
@@ -94,9 +94,9 @@ def test_what_it_raised_is_told(rehearsed):
 
 MISFITS = {
     "pending.fields['urls'] = 5": "'urls' should be a valid list",
-    "pending._decided = ['approve', 'and more']": "a decision is made by",
+    "pending._decided = ['approve', 'and more']": "decide with",
     "class F:\n    pass\nreturn F()": "no JSON form",
-    "pending.fields = 7": "pending.fields is a dict",
+    "pending.fields = 7": "pending.fields must be a dict",
 }
 
 
@@ -105,7 +105,7 @@ def test_what_could_not_be_taken_over_is_told(rehearsed, code, why):
     rehearsal = rehearsed(code)
     assert set(kinds(rehearsal)) == {"misfit"}
     assert why in rehearsal.runs[0].told
-    assert "left values that do not fit" in rehearsal.summary
+    assert "left invalid values" in rehearsal.summary
 
 
 HOSTILE = {
@@ -213,7 +213,7 @@ def test_it_is_shown_beside_the_findings_and_binds_nothing(tract, spec):
     plain = tract.operations.activation(spec())
     pending = tract.operations.propose(spec(), rehearsed=True)
     table = rehearsal_of(pending.review_request())
-    assert (table.binds, table.heads) == ("nothing", ("Call", "Fields", "What it did"))
+    assert (table.binds, table.heads) == ("nothing", ("Call", "Fields", "Result"))
     assert table.summary == pending.rehearsal.summary
     assert table.rows[0].name == "verify(strict=True)"
     assert plain.fingerprint == pending.fingerprint
@@ -239,7 +239,7 @@ def test_of_other_code_it_says_so_until_it_is_rehearsed_again(tract, spec):
         "spec": tract.operations.activation(spec("pending.approve()")).fields["spec"],
     }
     assert rehearsal_of(pending.review_request()).summary.startswith(
-        "Of an earlier version of the code: Rehearsed"
+        "For an earlier version of the code: Rehearsed"
     )
     assert "4 returned (4 approved)" in pending.rehearse()
     assert rehearsal_of(pending.review_request()).summary.startswith(
@@ -304,7 +304,7 @@ def test_without_actions_there_is_nothing_to_rehearse(tract, spec):
 def test_a_wrong_spec_is_refused(tract, spec):
     with pytest.raises(SpecError, match="line 1"):
         tract.operations.rehearse(spec("if x"))
-    with pytest.raises(SpecError, match="is not a name"):
+    with pytest.raises(SpecError, match="is not a valid name"):
         tract.operations.rehearse(replace(spec(), name="a b"))
 
 

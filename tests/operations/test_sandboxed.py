@@ -94,26 +94,26 @@ FAILING = {
     "two decisions": ("pending.approve()\npending.reject()", SandboxError, "the first decision counts"),
     "wrong type": ("pending.fields['n'] = 'x'", ParameterError, "'n' should be a valid integer"),
     "unknown field": ("pending.fields['m'] = 1", ParameterError, "'m' is unknown"),
-    "no dict": ("pending.fields = 3", SandboxError, "pending.fields is a dict"),
-    "key": ("pending.fields[3] = 3", SandboxError, "pending.fields is a dict"),
+    "no dict": ("pending.fields = 3", SandboxError, "pending.fields must be a dict"),
+    "key": ("pending.fields[3] = 3", SandboxError, "pending.fields must be a dict"),
     "set": ("pending.fields['any'] = {1}", SandboxError, r"pending.fields\['any'\]: .*no JSON form"),
     "not a number": ("pending.fields['any'] = float('nan')", SandboxError, "no JSON form"),
     "itself": ("pending.fields['any'] = pending", SandboxError, "no JSON form"),
-    "returns itself": ("return pending", SandboxError, "what it returns: .*no JSON form"),
-    "reason": ("pending.reject(3)", SandboxError, r"the reason of reject\(reason\) is a text"),
+    "returns itself": ("return pending", SandboxError, "the return value: .*no JSON form"),
+    "reason": ("pending.reject(3)", SandboxError, r"reject\(reason\) needs a text"),
     "surplus": ("pending.approve(1)", SandboxError, "TypeError"),
     "tract": ("getattr(pending, 'tract')", SandboxError, r"no attribute 'tract'. In the sandbox, pending has fields"),
     "globals": ("eval('globals()')", SandboxError, "NameError: name 'globals'"),
     "tools": ("tools", SandboxError, "NameError: name 'tools'"),
     "open": ("eval('open')('x', 'w')", SandboxError, "It has no files, no network"),
-    "import": ("exec('import socket')", SandboxError, "Of modules it has asyncio"),
+    "import": ("exec('import socket')", SandboxError, "The available modules are asyncio"),
     "environment": ("exec('import os\\nos.environ')", SandboxError, "It has no files, no network"),
     "recursion": ("def f(): return f()\nf()", SandboxError, "RecursionError"),
     "memory": ("x = 'a' * 10**9", SandboxError, "MemoryError: memory limit exceeded"),
-    "too large": ("return 'a' * 6_000_000", SandboxError, "what it returns: 6,000,002 characters of JSON"),
+    "too large": ("return 'a' * 6_000_000", SandboxError, "the return value: 6,000,002 characters of JSON"),
     "long reason": ("pending.reject('a' * 6_000_000)", SandboxError, "the reason: 6,000,002 characters"),
-    "tampering": ("setattr(pending, '_decided', ['expire'])", SandboxError, "a decision is made by pending.approve"),
-    "tampering more": ("setattr(pending, '_decided', 7)", SandboxError, "a decision is made by pending.approve"),
+    "tampering": ("setattr(pending, '_decided', ['expire'])", SandboxError, "decide with pending.approve"),
+    "tampering more": ("setattr(pending, '_decided', 7)", SandboxError, "decide with pending.approve"),
 }  # fmt: skip
 
 
@@ -219,7 +219,7 @@ def test_without_the_extra_it_is_defined_and_fired_and_nothing_is_decided(tract,
 def test_the_panel_says_what_it_reaches_and_what_was_found(tract, fired):
     (block,) = fired("eval('1')\npending.approve()").code_blocks()
     assert block.analysis_note.startswith(
-        "It runs in the sandbox: reaches only pending.fields, approve and reject."
+        "It runs in the sandbox, and can use only pending.fields, approve and reject."
     )
     assert block.findings
     (block,) = fired("pending.approve()", isolation="kernel").code_blocks()

@@ -78,9 +78,7 @@ def test_a_misspelt_key_is_told_with_the_nearest_name():
 
 def test_the_names_of_both_stages_are_taken(tract, guided):
     for name in ("guidance", "guidance_source"):
-        with pytest.raises(
-            SpecError, match=f"field '{name}' is there already, as the operation is in two stages"
-        ):
+        with pytest.raises(SpecError, match=f"a two-stage operation has a field '{name}' already"):
             tract.propose_operation(guided(fields={name: {"type": "str"}}))
     action = guided().actions["verify"]
     for name in ("edit_guidance", "regenerate_guidance", "get_guidance"):
@@ -106,9 +104,9 @@ def test_a_cell_says_it():
 
 def test_a_person_reads_it_before_it_is_active(tract, guided):
     request = tract.propose_operation(guided()).review_request()
-    assert "It is in two stages: each firing has a model write guidance first" in request.why
+    assert "It is in two stages: a model first writes guidance for each firing" in request.why
     rows = {row.name: row for table in request.tables for row in table.rows}
-    assert "a model write guidance first" in rows["two stages"].value
+    assert "a model first writes guidance" in rows["two stages"].value
     assert "guidance" in rows
 
 
@@ -149,7 +147,7 @@ def test_what_a_person_makes_of_it_is_what_the_action_goes_by(tract, guided, ask
     pending = tract.fire("citation_check", URLS, review=True)
     before = pending.fingerprint
     assert pending.regenerate_guidance("shorter") == "two"
-    assert "What is wanted: shorter" in model.asked[1][0][1]["content"]
+    assert "Instructions: shorter" in model.asked[1][0][1]["content"]
     assert (pending.guidance, pending.guidance_source) == ("two", "llm")
     pending.edit_guidance("three")
     assert (pending.guidance, pending.guidance_source) == ("three", "user+llm")

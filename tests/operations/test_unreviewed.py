@@ -71,8 +71,8 @@ def test_firing_and_choosing_go_through_the_gate_as_ever(tract, sandboxed, propo
     assert "needs a decision" in with_model.execute("fire_citation_check", {"urls": []}).error
     fired = tract.fire("citation_check", {"urls": []}, review=True)
     request = fired.review_request()
-    assert "nobody has reviewed it" in request.why
-    assert "reaches only pending.fields" in request.code[0].analysis_note
+    assert "no user has reviewed it" in request.why
+    assert "can use only pending.fields" in request.code[0].analysis_note
     other = tract.fire("citation_check", {"urls": ["u"]}, review=True)
     fired.verify()
     assert (fired.status, fired.fields["verified"], other.status) == ("approved", True, "pending")
@@ -80,7 +80,7 @@ def test_firing_and_choosing_go_through_the_gate_as_ever(tract, sandboxed, propo
 
 def test_what_models_are_told_of_it_says_so(tract, sandboxed, propose):
     propose(sandboxed())
-    assert "no person has reviewed it" in tract.executor.get("fire_citation_check").description
+    assert "No user has reviewed it" in tract.executor.get("fire_citation_check").description
     tract.operations.review_quarantined("citation_check").approve()
     assert "reviewed" not in tract.executor.get("fire_citation_check").description
 
@@ -134,7 +134,7 @@ def test_a_name_that_was_known_needs_a_person(tract, sandboxed, propose, known):
 
 def test_the_same_again_is_told(sandboxed, propose):
     propose(sandboxed())
-    with pytest.raises(SpecError, match="active already"):
+    with pytest.raises(SpecError, match="already active"):
         propose(sandboxed())
 
 
@@ -209,7 +209,7 @@ def test_stored_by_another_process_just_now_it_is_left_alone(tmp_path, sandboxed
         # made before the other process stores its operation
         pending = other.operations.activation(sandboxed(), is_reviewed=False, actor="agent:7")
         first.register_operation(sandboxed(description="a person's"))
-        with pytest.raises(OperationExistsError, match="just now"):
+        with pytest.raises(OperationExistsError, match="has just stored"):
             pending.approve()
         other.operations.look_again()
         assert other.operations.registry.get_spec("citation_check").description == "a person's"

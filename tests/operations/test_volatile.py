@@ -57,7 +57,7 @@ def test_the_request_is_shown_as_a_finding(proposed):
     request = proposed.review_request()
     (finding,) = [f for block in request.code for f in block.findings if f.code == REQUEST]
     assert (finding.level, finding.text) == ("high", "at: str = ''  # volatile")
-    assert "do not look at 'at'; they will, unless you accept that" in request.why
+    assert "to ignore 'at'. They do so only if you accept" in request.why
     assert "at: str = ''  # volatile" in request.code[0].code
 
 
@@ -86,14 +86,14 @@ def test_nothing_is_to_be_accepted_where_nothing_is_asked_for(t, wanted):
     assert all(
         len(action.parameters) == 0 for action in own.review_request().actions if action.name == "approve"
     )
-    with pytest.raises(GrantError, match="wants no field to be volatile"):
+    with pytest.raises(GrantError, match="requests no volatile fields"):
         own.approve(volatile=True)
     assert own.status is PendingStatus.PENDING
 
 
 @pytest.mark.parametrize("channel", ["dict", "tool", "model", "handler", "automatic"])
 def test_nobody_but_a_person_accepts_it(t, proposed, channel):
-    with deciding(channel, "somebody"), pytest.raises(GrantError, match="only a person"):
+    with deciding(channel, "somebody"), pytest.raises(GrantError, match="only the user"):
         proposed.execute_tool("approve", {"volatile": True})
     assert (proposed.status, proposed.requests) == (PendingStatus.PENDING, ("at",))
     assert "volatile" not in str(proposed.to_tools())
@@ -105,7 +105,7 @@ def test_one_that_needs_no_review_has_no_volatile_field(t, spec):
     t.autonomy.ceiling = "autonomous"
     assert t.propose_operation(fresh, actor="agent:a").status is PendingStatus.APPROVED
     assert t.operations.registry.get_spec("fresh").volatile == frozenset()
-    with pytest.raises(SpecError, match="active already"):
+    with pytest.raises(SpecError, match="already active"):
         t.propose_operation(fresh, actor="agent:a")
 
 

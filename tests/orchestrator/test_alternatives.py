@@ -79,7 +79,7 @@ def test_a_chosen_call_is_asked_about_with_all_its_values(full, orchestrator, se
     assert "evil.example" in shown(requests[0])
     assert sent == []
     assert (result.steps[0].tool_call.name, result.steps[0].decision) == ("send", "rejected")
-    assert told(made)[0].endswith("That call was not run either: no")
+    assert told(made)[0].endswith("That call did not run either: no")
     assert [one.action for one in full.review.decisions()] == ["reject", "choose"]
 
 
@@ -179,7 +179,7 @@ def test_a_chosen_call_that_cannot_be_made_is_told(full, orchestrator):
     full.reviewer.channel = person = Person(rule(choose))
     made.run()
     assert len(person.questions) == 1
-    assert "That call was not run either" in told(made)[0]
+    assert "That call did not run either" in told(made)[0]
 
 
 def test_what_was_allowed_before_counts_for_the_chosen_call(full, orchestrator, sent):

@@ -16,7 +16,7 @@ def test_it_tells_where_the_context_stands(full, orchestrator):
     assert "7 messages, 7 commits" in text
     assert "branches: aside, main" in text
     assert "requests to models in this session: nothing was asked yet" in text
-    assert "collaborative: a person is asked" in text
+    assert "collaborative: the user decides" in text
     assert "You were called because: a policy found 300 %" in text
     assert "Purpose of the context: A study of a lake." in text
     assert text.count("append dialogue") == 2

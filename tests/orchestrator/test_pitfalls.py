@@ -38,7 +38,7 @@ def test_what_changes_nothing_twice_is_stopped(full, orchestrator):
     made = orchestrator(*(thinks(None, one) for one in calls), "Done.", on_proposal=auto_approve)
     result = made.run()
     assert (result.outcome, len(result.steps)) == (TurnOutcome.REPEAT, 2)
-    assert "two rounds of calls that should have changed something changed nothing" in result.note
+    assert "two rounds of calls that should change something had no effect" in result.note
     assert len(made.client.replies) == 2
 
 

@@ -218,7 +218,7 @@ def test_manual_it_is_told_and_not_done(full, orchestrator):
     assert (full.head, result.autonomy, result.is_healthy) == (before, "manual", False)
     assert [(one.name, one.arguments) for one in result.told] == [("compress", {"content": SUMMARY})]
     assert "1 proposal reported but not executed" in result.note
-    assert told(made)[0].startswith("told, not done: autonomy is manual")
+    assert told(made)[0].startswith("reported, not run: autonomy is manual")
     assert full.review.inbox() == []
     assert [step.decision for step in result.steps] == ["told", ""]
 
@@ -274,7 +274,7 @@ def test_lowered_while_a_function_is_asked_the_call_is_not_made_and_the_run_goes
     made = orchestrator(thinks(None, compress()), "I would compress.", on_proposal=lower)
     result = made.run()
     assert (result.outcome, result.text, full.events("compress")) == ("answer", "I would compress.", [])
-    assert "told, not done: autonomy is manual" in told(made)[0]
+    assert "reported, not run: autonomy is manual" in told(made)[0]
     assert full.review.inbox() == []
 
 

@@ -51,7 +51,7 @@ def test_it_sees_the_fields_and_the_actions_and_decides(tract, pending):
     (system, user), options = client.asked[0]
     assert (system["role"], user["role"]) == ("system", "user")
     assert user["content"].startswith("Is it harmless?")
-    shown = json.loads(user["content"].partition("waits:\n")[2])
+    shown = json.loads(user["content"].partition("operation:\n")[2])
     assert shown["fields"]["text"].endswith("(900 characters)")
     assert options["tools"] == tools
     assert "xxx" not in json.dumps(tools)  # the values are sent once
@@ -88,7 +88,7 @@ def test_it_may_look_and_change_before_it_decides(pending):
 @pytest.mark.parametrize(
     ("mistake", "words"),
     [
-        (reply("I would approve it."), "Nothing is decided by text"),
+        (reply("I would approve it."), "Text decides nothing"),
         (reply(None, call("aprove")), "Did you mean 'approve'"),
         (reply(None, call("__init__")), "no action"),
         (reply(None, call("execute_tool")), "no action"),

@@ -127,7 +127,7 @@ def test_a_paused_script_that_was_made_one_of_another_tract_does_not_go_on(own_s
     with Tract.open(url=own_store) as again:
         question = the_question(again)
         assert question.doubt
-        with pytest.raises(Exception, match="asked by another user, or changed"):
+        with pytest.raises(Exception, match="Another user made this request"):
             question.approve()
         assert texts(again) == ["hello"]
 

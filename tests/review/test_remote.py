@@ -26,7 +26,7 @@ def ticket(first, ran):
     )
 
 
-DOUBT = "asked by another user, or changed in the store since"
+DOUBT = "Another user made this request, or it has changed in the store"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_what_is_kept_and_then_given_a_time_is_as_it_was_asked(first, second, ti
 def test_another_user_may_turn_it_down_and_not_approve_it(first, ticket, own_store, tmp_path, ran):
     with Tract.open(url=own_store, trust=Trust(tmp_path / "other")) as other:
         remote = other.operations.rebuild(other.review.inbox()[0])
-        with pytest.raises(TrustError, match="another user"):
+        with pytest.raises(TrustError, match="Another user"):
             remote.approve()
         remote.reject("not mine")
     first.reviewer.channel.look()

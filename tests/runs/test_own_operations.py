@@ -51,10 +51,10 @@ def test_it_is_part_of_the_spec(hooked):
 MISTAKES = {
     "near": ({"hook": "before_main_lm"}, "not 'before_main_lm'. Did you mean 'before_main_llm'?"),
     "far": ({"hook": 5}, "hook must be 'before_main_llm' or 'after_main_llm', not 5"),
-    "moment": ({"hook": "after_main_llm", "moment": "turn"}, "moment does not go with a hook"),
-    "tokens": ({"hook": "after_main_llm", "tokens": 5}, "tokens does not go with a hook"),
-    "action": ({"action": "verify"}, "action goes with a hook of a run"),
-    "required": ({"tokens": 5, "required": True}, "required goes with a hook of a run"),
+    "moment": ({"hook": "after_main_llm", "moment": "turn"}, "moment does not apply to a hook"),
+    "tokens": ({"hook": "after_main_llm", "tokens": 5}, "tokens does not apply to a hook"),
+    "action": ({"action": "verify"}, "action needs a hook of a run"),
+    "required": ({"tokens": 5, "required": True}, "required needs a hook of a run"),
     "bool": ({"hook": "after_main_llm", "required": 1}, "required must be true or false"),
 }
 
@@ -71,15 +71,13 @@ def test_the_action_must_be_there_and_take_no_values(tract, hooked):
         tract.propose_operation(hooked(action="verfy"))
     taking = hooked()
     verify = replace(taking.actions["verify"], required=["strict"])
-    with pytest.raises(SpecError, match="takes values that must be given"):
+    with pytest.raises(SpecError, match="has required parameters"):
         tract.propose_operation(replace(taking, actions={"verify": verify}))
 
 
 def test_a_person_reads_where_it_runs(tract, hooked):
     request = tract.propose_operation(hooked(required=True)).review_request()
-    said = (
-        "before the model's call of each run, doing 'verify', which fails unless it is approved; with urls="
-    )
+    said = "before the model's call of each run, with the action 'verify'; the run fails without approval; with urls="
     assert f"It fires by itself: {said}" in request.why
     (row,) = [row for table in request.tables for row in table.rows if row.name == "fires by itself"]
     assert said in row.value

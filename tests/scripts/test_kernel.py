@@ -44,7 +44,7 @@ def test_a_model_is_told_of_the_figures_that_it_does_not_see(tract, monkeypatch)
     monkeypatch.setitem(sys.modules, "matplotlib._pylab_helpers", helpers)
     tract.scripts.notebooks.namespace("main").update(drawn=drawn, Figure=Figure)
     assert tract.scripts.run("drawn.append(Figure())").notes == (
-        "1 figure drawn, for the person: a notebook shows it, and you do not see it",
+        "1 figure drawn for the user: the notebook shows it, and you do not see it",
     )
     assert tract.scripts.run("1 + 1").notes == ()
 

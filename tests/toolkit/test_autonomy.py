@@ -94,10 +94,10 @@ def test_lowering_it_counts_at_the_next_call(t, acting, level):
     t.autonomy.ceiling = "manual"
     told = acting.execute("note", {"text": "b"})
     assert (told.success, told.denied) == (False, True)
-    assert told.error.startswith("told, not done: autonomy is manual")
+    assert told.error.startswith("reported, not run: autonomy is manual")
     assert acting.execute("look", {}).output == "seen"
     t.autonomy.ceiling, level[0] = "autonomous", MANUAL
-    assert "told, not done" in acting.execute("note", {"text": "b"}).error
+    assert "reported, not run" in acting.execute("note", {"text": "b"}).error
     level[0] = COLLABORATIVE
     t.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="no"))
     assert "no" in acting.execute("note", {"text": "b"}).error
@@ -107,7 +107,7 @@ def test_what_was_asked_about_and_is_manual_by_now_is_not_approved(t, acting, le
     level[0] = COLLABORATIVE
     prepared = acting.prepare("note", {"text": "a"})
     level[0] = MANUAL
-    with pytest.raises(FingerprintError, match="told, not done"):
+    with pytest.raises(FingerprintError, match="reported, not run"):
         prepared.question.approve()
 
 

@@ -523,10 +523,10 @@ def test_a_script_in_the_kernel_does_not_call_tools_of_a_tract_above(top, done):
     child = top.session.spawn(top, purpose="look", granted=only("look"))
     child.scripts.notebooks.namespace("main")["above"] = top.tools
     result = child.scripts.run("above.send('x')", notebook_id="main")
-    assert "tools of a tract above the one that the script runs in" in result.error.message
+    assert "these tools belong to a tract above the script's tract" in result.error.message
     threaded = "from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor(1).submit(above.send, 'y').result()"
     result = child.scripts.run(threaded, notebook_id="main")
-    assert "tools of a tract above the one that the script runs in" in result.error.message
+    assert "these tools belong to a tract above the script's tract" in result.error.message
     assert done == []
 
     @top.tool(read_only=True)

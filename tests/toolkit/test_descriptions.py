@@ -39,7 +39,7 @@ OBJECTS = re.compile(
 )
 NOT_FOR = re.compile(r"(.+\.) (Not (?:for|to|into) [^.]+)\.")
 """The last sentence says when to use something else, and what."""
-NO_OTHER = re.compile(r"it holds from now on|call the tool|use the tool itself")
+NO_OTHER = re.compile(r"it (?:holds|applies) from now on|call the tool|use the tool itself")
 """What is said where no single tool stands in."""
 
 

@@ -53,7 +53,7 @@ def call(t, name, arguments=None, **options):
 
 
 def refused(tool, reason):
-    return f"The call of {tool!r} was refused, and nothing was done. Reason: {reason}"
+    return f"The call of {tool!r} was refused, and nothing ran. Reason: {reason}"
 
 
 # --- what is served
@@ -108,7 +108,7 @@ def test_what_cannot_be_sent_is_told(tract, add, value):
     add(give, traits=Traits(read_only=True))
     is_error, text, _ = call(tract, "give")
     assert is_error
-    assert text.startswith("give was carried out, but")
+    assert text.startswith("give ran, but")
 
 
 @pytest.mark.parametrize("profile", [None, "self"])
@@ -413,7 +413,7 @@ def test_as_long_as_the_client_waits_the_request_says_who_carries_it_out(owner, 
     with ThreadPoolExecutor() as pool:
         asked = pool.submit(served.call, "commit", MESSAGE)
         pending = in_the_inbox(owner)
-        assert "which carries the decision out" in pending.review_request().why
+        assert "which executes the decision" in pending.review_request().why
         pending.approve()
         assert "Handed to" in pending.note
         assert asked.result(60)

@@ -53,7 +53,7 @@ def test_a_persons_call_counts_as_a_models(tract):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"name": "a b"}, "is not a name for an operation"),
+        ({"name": "a b"}, "is not a valid name for an operation"),
         (
             {"actions": {"go": {**SANDBOXED["go"], "isolation": "box"}}},
             "isolation must be 'kernel' or 'sandbox', not 'box'",

@@ -132,8 +132,8 @@ def test_a_result_without_a_json_form_is_an_error_for_a_model_only(tract, give, 
     give(value)
     result = tract.toolset().execute("give", {})
     assert (result.success, result.denied, result.output) == (False, False, None)
-    assert result.error.startswith("give was carried out, but what it returned cannot be shown: ")
-    with pytest.raises(ToolExecutionError, match="was carried out"):
+    assert result.error.startswith("give ran, but its result cannot be used: ")
+    with pytest.raises(ToolExecutionError, match="give ran, but"):
         tract.toolset().call("give", {})
     assert tract.tools.give() is value
 
@@ -151,8 +151,8 @@ def test_a_result_that_is_too_large(tract, give):
     assert tract.toolset().execute("give", {}).success
     tract.executor.result_bytes = 201
     result = tract.toolset().execute("give", {})
-    assert "its result takes 202 bytes of JSON, and at most 201 are shown" in result.error
-    assert "do not repeat a call that changes something" in result.error
+    assert "its result has 202 bytes of JSON, and the maximum is 201" in result.error
+    assert "Do not repeat a call that changes something" in result.error
     assert tract.tools.give() == "é" * 100
 
 

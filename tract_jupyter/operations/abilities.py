@@ -93,33 +93,33 @@ def abilities(
     magics = _magics(reach)
     used = [f for f in findings if not (_is_import(f, reach) or (magics and f.text[:1] == "%"))]
     files = _files(used_files(findings, reach), existing, keeps=keeps)
-    others = {_said(finding) for finding in used if finding.category not in _VERBS}
-    found = [said for said in (*_BY_CATEGORY.values(), *_MILD) if said in others]
-    untold = {finding.category for finding in used if finding.category in _VERBS and not finding.paths}
+    others = {_ability_of(finding) for finding in used if finding.category not in _VERBS}
+    verbs = [text for text in (*_BY_CATEGORY.values(), *_MILD) if text in others]
+    without_paths = {finding.category for finding in used if finding.category in _VERBS and not finding.paths}
     hosts = sorted(reach.get("hosts", ()))
     if hosts and "?" not in hosts:
-        found = [said for said in found if said != "use the network"]
-        found.insert(0, f"contact {_few(hosts, 'host')}")
-    told = {said.partition(" ")[0] for said in files}
-    found += [
+        verbs = [text for text in verbs if text != "use the network"]
+        verbs.insert(0, f"contact {_few(hosts, 'host')}")
+    file_verbs = {text.partition(" ")[0] for text in files}
+    verbs += [
         _BY_CATEGORY[category]
         for category, verb in _VERBS.items()
-        if category in untold and not told & _SAY.get(verb, {verb})
+        if category in without_paths and not file_verbs & _VERB_FORMS.get(verb, {verb})
     ]
-    found += files
+    verbs += files
     tools = sorted(reach.get("tools", ()))
-    found += [f"call the {'tool' if len(tools) == 1 else 'tools'} {_few(tools, 'tool')}"] if tools else []
-    found += _context({*reach.get("calls", ()), *reach.get("attributes", ())})
-    found += (
+    verbs += [f"call the {'tool' if len(tools) == 1 else 'tools'} {_few(tools, 'tool')}"] if tools else []
+    verbs += _context({*reach.get("calls", ()), *reach.get("attributes", ())})
+    verbs += (
         [f"use the {'magic' if len(magics) == 1 else 'magics'} {_few(magics, 'magic')}"] if magics else []
     )
-    return tuple(dict.fromkeys([*found, *_unknown(reach)]))
+    return tuple(dict.fromkeys([*verbs, *_unknown(reach)]))
 
 
-_SAY: Final = {"write": {"write", "overwrite", "change"}, "change": {"change"}}
+_VERB_FORMS: Final = {"write": {"write", "overwrite", "change"}, "change": {"change"}}
 
 
-def _said(finding: Finding) -> str:
+def _ability_of(finding: Finding) -> str:
     if finding.code == "TJ106":
         return "wait for input" if finding.text == "input" else "control processes"
     if finding.category is Category.ENVIRONMENT and finding.level is RiskLevel.LOW:
@@ -143,26 +143,26 @@ def _magics(reach: Mapping[str, frozenset[str]]) -> list[str]:
 def _unknown(reach: Mapping[str, frozenset[str]]) -> Iterator[str]:
     for entry in sorted(reach.get("unknown", ())):
         if not entry.startswith(_MAGIC[:-1]):
-            known = (said for start, said in _UNKNOWN.items() if entry.startswith(start))
-            said = next(known, "do things that its text does not show")
-            if said:
-                yield said
+            known = (text for start, text in _UNKNOWN.items() if entry.startswith(start))
+            text = next(known, "do things that its text does not show")
+            if text:
+                yield text
 
 
-def ability_text(found: Sequence[str]) -> str:
+def ability_text(verbs: Sequence[str]) -> str:
     """Return abilities as a sentence."""
-    return f"Can {_listed(found)}." if found else NOTHING
+    return f"Can {_listed(verbs)}." if verbs else NOTHING
 
 
 def change_text(before: Sequence[str], now: Sequence[str]) -> str:
     """Return the abilities of a new version, compared with the previous version, as sentences."""
     parts = {
-        "New": [one for one in now if one not in before],
-        "Unchanged": [one for one in now if one in before],
-        "No longer": [one for one in before if one not in now],
+        "New": [text for text in now if text not in before],
+        "Unchanged": [text for text in now if text in before],
+        "No longer": [text for text in before if text not in now],
     }
-    said = [f"{kind}: {_listed(names)}." for kind, names in parts.items() if names]
-    return " ".join(said) or NOTHING
+    sentences = [f"{kind}: {_listed(names)}." for kind, names in parts.items() if names]
+    return " ".join(sentences) or NOTHING
 
 
 def used_files(findings: Iterable[Finding], reach: Mapping[str, frozenset[str]]) -> frozenset[str]:
@@ -170,20 +170,20 @@ def used_files(findings: Iterable[Finding], reach: Mapping[str, frozenset[str]])
 
     The findings also take the previous cells into account. If they know each path, the code uses no other file.
     """
-    told: dict[str, set[str]] = {}
+    paths_by_verb: dict[str, set[str]] = {}
     for finding in findings:
         if finding.category in _VERBS:
-            told.setdefault(_VERBS[finding.category], set()).update(finding.paths)
-    databases = told.get("change", set())
-    found = {f"{verb}:{path}" for verb, paths in told.items() for path in paths}
+            paths_by_verb.setdefault(_VERBS[finding.category], set()).update(finding.paths)
+    databases = paths_by_verb.get("change", set())
+    entries = {f"{verb}:{path}" for verb, paths in paths_by_verb.items() for path in paths}
     for entry in reach.get("files", ()):
         verb, _, path = entry.partition(":")
-        is_told = path == "?" and told.get(verb) and "?" not in told[verb]
+        is_known = path == "?" and paths_by_verb.get(verb) and "?" not in paths_by_verb[verb]
         is_remote = "://" in path and bool(reach.get("hosts"))
-        if verb in _BY_FILE and not (is_told or is_remote):
-            found.add(entry)
+        if verb in _BY_FILE and not (is_known or is_remote):
+            entries.add(entry)
     return frozenset(
-        entry for entry in found if not (entry.startswith("read:") and entry.partition(":")[2] in databases)
+        entry for entry in entries if not (entry.startswith("read:") and entry.partition(":")[2] in databases)
     )
 
 
@@ -238,9 +238,9 @@ def _context(names: Iterable[str]) -> list[str]:
 
 
 def _few(names: Sequence[str], word: str) -> str:
-    shown = [one_line(name, _LENGTH) for name in names[:_FEW]]
-    more = len(names) - len(shown)
-    return _listed([*shown, *([f"{more} more {word}{'s' * (more > 1)}"] if more else [])])
+    first = [one_line(name, _LENGTH) for name in names[:_FEW]]
+    more = len(names) - len(first)
+    return _listed([*first, *([f"{more} more {word}{'s' * (more > 1)}"] if more else [])])
 
 
 def _listed(parts: Sequence[str]) -> str:

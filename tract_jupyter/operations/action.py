@@ -59,7 +59,7 @@ def as_function(name: str, parameters: Iterable[str], body: str) -> str:
     placed = "".join(line if number in inside else f" {line}" for number, line in lines)
     text = f"def {name}({', '.join(parameters)}):\n{placed}\n"
     if not _is_same(text, before):
-        raise ValueError("it means something else when it is indented; remove control characters")
+        raise ValueError("indentation changes its meaning; remove control characters")
     return text
 
 
@@ -79,21 +79,21 @@ def _is_same(text: str, body: list[ast.stmt]) -> bool:
         module = ast.parse(text).body
     except SyntaxError:
         return False
-    made = module[0] if len(module) == 1 else None
-    return isinstance(made, ast.FunctionDef) and list(map(ast.dump, made.body)) == list(map(ast.dump, body))
+    node = module[0] if len(module) == 1 else None
+    return isinstance(node, ast.FunctionDef) and list(map(ast.dump, node.body)) == list(map(ast.dump, body))
 
 
-REACH = "It runs in the sandbox: reaches only pending.fields, approve and reject."
+REACH = "It runs in the sandbox, and can use only pending.fields, approve and reject."
 """The reviewer's note about a sandboxed action."""
 MOST_JSON = 5_000_000
 """The maximum number of JSON characters for each input and each output of the sandbox."""
 
 _MEMBERS = {"pending": frozenset({"fields", "approve", "reject"}), "tools": frozenset[str]()}
-_CLOSED = "It has no files, no network, no environment and no tools; pending.fields is all that it can read and change"
-_KERNEL = "Write it otherwise, or leave out 'isolation: sandbox', for code that a person reviews"
+_CLOSED = "It has no files, no network, no environment and no tools; the code can read and change only pending.fields"
+_KERNEL = "Change the code, or leave out 'isolation: sandbox' and let the user review the code"
 _HINTS = ErrorHints(
     lacks=f"{LACKS}. {_KERNEL}",
-    modules=f"Of modules it has {', '.join(sorted(MODULES))}",
+    modules=f"The available modules are {', '.join(sorted(MODULES))}",
     closed=_CLOSED,
     members=(("'Pending' object", "In the sandbox, pending has fields, approve() and reject(reason)"),),
 )
@@ -110,7 +110,7 @@ class Pending:
 
     def reject(self, reason=""):
         if not isinstance(reason, str):
-            raise TypeError("the reason of reject(reason) is a text")
+            raise TypeError("reject(reason) needs a text")
         self._decide("reject", reason)
 
     def _decide(self, *how):
@@ -145,9 +145,9 @@ def check_sandboxed(action: ActionDef) -> None:
         SpecError: the sandbox lacks a feature. The error has the first line that uses it.
     """
     placed_body(action)
-    found = sorted(unsupported(action.code, ("pending", *action.params), _MEMBERS))
-    if found:
-        line, what, hint = found[0]
+    problems = sorted(unsupported(action.code, ("pending", *action.params), _MEMBERS))
+    if problems:
+        line, what, hint = problems[0]
         there = f"; {hint}" if hint else ""
         raise SpecError(f"the sandbox has {what}{there}. {_KERNEL}", line=line, action=action.name)
 
@@ -183,7 +183,7 @@ def placed_body(action: ActionDef) -> str:
     try:
         return as_function(action.name, ("pending", *action.params), action.code)
     except ValueError as error:
-        raise SpecError(f"the code cannot be run in the sandbox: {error}", action=action.name) from None
+        raise SpecError(f"the code cannot run in the sandbox: {error}", action=action.name) from None
 
 
 def _applied(pending: FieldPending, outcome: SandboxOutcome) -> Any:
@@ -196,19 +196,19 @@ def _applied(pending: FieldPending, outcome: SandboxOutcome) -> Any:
     return outcome.returned
 
 
-def sandbox_outcome(found: Any, filename: str) -> SandboxOutcome:
+def sandbox_outcome(output: Any, filename: str) -> SandboxOutcome:
     """Read and check the sandbox output. The code may have modified any object in its process.
 
     Raises:
         SandboxError: the output does not have the shape of an action's outcome.
     """
-    returned, fields, decided = found
+    returned, fields, decided = output
     if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
-        raise _refused("pending.fields is a dict, with the values by name", filename)
+        raise _refused("pending.fields must be a dict with the values by name", filename)
     fields = {
         n: _crossing(f"pending.fields[{brief_repr(n)}]", value, filename) for n, value in fields.items()
     }
-    returned = _crossing("what it returns", returned, filename)
+    returned = _crossing("the return value", returned, filename)
     match decided:
         case []:
             return SandboxOutcome(returned, fields, "", "")
@@ -216,7 +216,7 @@ def sandbox_outcome(found: Any, filename: str) -> SandboxOutcome:
             return SandboxOutcome(returned, fields, "approve", "")
         case ["reject", str(reason)]:
             return SandboxOutcome(returned, fields, "reject", _crossing("the reason", reason, filename))
-    raise _refused("a decision is made by pending.approve() or pending.reject(reason)", filename)
+    raise _refused("decide with pending.approve() or pending.reject(reason)", filename)
 
 
 def _crossing(what: str, value: Any, filename: str) -> Any:
@@ -227,7 +227,7 @@ def _crossing(what: str, value: Any, filename: str) -> Any:
         raise _refused(f"{what}: {error}", filename) from None
     if len(text) > MOST_JSON:
         raise _refused(
-            f"{what}: {len(text):,} characters of JSON, and {MOST_JSON:,} are the most that go in or out",
+            f"{what}: {len(text):,} characters of JSON; the maximum is {MOST_JSON:,}",
             filename,
         )
     return json.loads(text)
@@ -299,8 +299,8 @@ def check_code(action: ActionDef) -> None:
 def _compile_body(action: ActionDef, names: tuple[str, ...], filename: str) -> FunctionType:
     namespace: dict[str, Any] = {"__builtins__": builtins, "__name__": filename}
     exec(_code_of(action, names, filename), namespace)  # noqa: S102 # only the 'def'
-    made: FunctionType = namespace[action.name]
-    return made
+    function: FunctionType = namespace[action.name]
+    return function
 
 
 def _code_of(action: ActionDef, names: tuple[str, ...], filename: str) -> CodeType:
@@ -315,7 +315,7 @@ def _code_of(action: ActionDef, names: tuple[str, ...], filename: str) -> CodeTy
         raise SpecError(_explain(error), line=error.lineno, action=action.name) from None
     except UnicodeEncodeError:
         raise SpecError(
-            "the code holds a lone surrogate, which is not valid Unicode", action=action.name
+            "the code contains a lone surrogate, which is not valid Unicode", action=action.name
         ) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise SpecError(
@@ -325,9 +325,7 @@ def _code_of(action: ActionDef, names: tuple[str, ...], filename: str) -> CodeTy
         raise SpecError("there is no code; write at least 'pending.approve()'", action=action.name)
     bodies = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     if any(body.co_flags & _NOT_PLAIN for body in bodies):
-        raise SpecError(
-            "the code uses 'yield' or 'await', so calling it would not run it", action=action.name
-        )
+        raise SpecError("the code uses 'yield' or 'await', so a call would not run it", action=action.name)
     return code
 
 

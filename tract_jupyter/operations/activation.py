@@ -81,10 +81,10 @@ class Proposal(Pending):
 
     def more_tables(self) -> tuple[ValueTable, ...]:
         """Return the author's statements about the definition, in full."""
-        rows = tuple(ValueRow(name, "", text) for name, text in self.said().items() if text)
+        rows = tuple(ValueRow(name, "", text) for name, text in self.statements().items() if text)
         return (ValueTable("Definition", rows, "rows"),)
 
-    def said(self) -> dict[str, str]:
+    def statements(self) -> dict[str, str]:
         """Return the parts of the definition other than its code and fields."""
         raise NotImplementedError
 
@@ -101,18 +101,19 @@ def unified_diff(before: Sequence[str], after: Sequence[str], old: str) -> str:
 
 
 _UNHANDLED = {
-    "approve": "approve: approved without asking if no handler decides",
-    "ask": "ask: a person is asked if no handler decides",
+    "approve": "approve: approved without a question if no handler decides",
+    "ask": "ask: the user decides if no handler does",
 }
 _TWO_STAGES = (
-    "each firing has a model write guidance first, from its fields and the context; its actions go by that, and it can "
-    "be changed before"
+    "a model first writes guidance for each firing, from its fields and the context. The user can change the guidance, "
+    "and the actions follow it"
 )
 _REHEARSAL = "rehearsal"
 REQUEST = "TJ-VOLATILE"
 """The finding code for a request in a proposal that only the user decides. It is not a rule of the analysis."""
 _ACTIVE_ALREADY = (
-    "A model's version of this one is active without a review, since all of its code runs in the sandbox."
+    "A model's version of this operation is active without a review, because all of its code runs in the "
+    "sandbox."
 )
 
 
@@ -141,8 +142,8 @@ class PendingActivation(Proposal):
         rehearsal: Rehearsal | None = None,
         **options: Any,
     ) -> None:
-        asked = {"volatile": sorted(requests)}
-        fields: dict[str, Any] = {"spec": checked.text, **(asked if asked["volatile"] else {})}
+        volatile = sorted(requests)
+        fields: dict[str, Any] = {"spec": checked.text, **({"volatile": volatile} if volatile else {})}
         if rehearsal is not None:
             fields[_REHEARSAL] = rehearsal.to_dict()
         super().__init__(ACTIVATE, fields=fields, **options)
@@ -180,8 +181,8 @@ class PendingActivation(Proposal):
     @property
     def requests(self) -> tuple[str, ...]:
         """The fields that standing approvals and recorded decisions ignore if the user accepts that."""
-        asked = self.fields.get("volatile", ())
-        return tuple(name for name in self._spec().fields if name in asked)
+        names = self.fields.get("volatile", ())
+        return tuple(name for name in self._spec().fields if name in names)
 
     @action
     def approve(
@@ -189,12 +190,12 @@ class PendingActivation(Proposal):
         *,
         volatile: Annotated[
             bool,
-            "Accept that standing approvals and recorded decisions will not look at the fields that it names.",
+            "Accept that standing approvals and recorded decisions ignore the fields that the request names.",
         ] = False,
     ) -> Any:
-        """Approve, and activate it.
+        """Approve the operation and activate it.
 
-        Which of its fields are volatile is a person's to say, unless a person wrote it.
+        If another author wrote it, only the user can make its fields volatile.
         """
         del volatile  # see `edited`
         return self.run_approved()
@@ -206,20 +207,21 @@ class PendingActivation(Proposal):
 
     @action
     def rehearse(self) -> str:
-        """Run its code in the sandbox on drawn inputs, and show what it does; nothing is decided.
+        """Run its code in the sandbox on drawn inputs, and show the results. This decides nothing.
 
         Returns:
-            What came of it, in a sentence or two.
+            The results, in a sentence or two.
         """
-        made = rehearse(self._spec(), self.tract.sandboxes)
-        self.fields = {**self.fields, _REHEARSAL: made.to_dict()}
-        return made.summary
+        result = rehearse(self._spec(), self.tract.sandboxes)
+        self.fields = {**self.fields, _REHEARSAL: result.to_dict()}
+        return result.summary
 
     def through_gate(self, name: str, arguments: dict[str, Any], run: Callable[[], Any]) -> Any:
         """Drop empty arguments of an approval, so the decision stores only accepted requests."""
         __tracebackhide__ = True
-        given = {key: value for key, value in arguments.items() if value} if name == "approve" else arguments
-        return super().through_gate(name, given, run)
+        if name == "approve":
+            arguments = {key: value for key, value in arguments.items() if value}
+        return super().through_gate(name, arguments, run)
 
     def edited(
         self, action: str, arguments: Mapping[str, Any], *, keep: bool = True
@@ -233,17 +235,16 @@ class PendingActivation(Proposal):
         """
         fields = self.fields
         if action == "approve" and arguments.get("volatile"):
-            kept = {name: self.fields[name] for name in (_REHEARSAL,) if name in self.fields}
-            fields = {"spec": self._accepted().text, **kept}
+            rehearsal = {name: self.fields[name] for name in (_REHEARSAL,) if name in self.fields}
+            fields = {"spec": self._accepted().text, **rehearsal}
         return self._changed(fields, keep=keep)
 
     def _accepted(self) -> CheckedSpec:
         if not self.requests:
-            raise GrantError(f"{self.title!r} wants no field to be volatile; approve it without that")
+            raise GrantError(f"{self.title!r} requests no volatile fields; approve it without volatile=True")
         if decision_context().channel not in personal_channels() | {RECORDED}:
             raise GrantError(
-                "only a person accepts that standing approvals do not look at a field: in a panel, at a prompt or in "
-                "their own code"
+                "only the user can accept volatile fields: in a panel, at a prompt or in their own code"
             )
         return self.definition().with_volatile(self.requests)
 
@@ -259,17 +260,17 @@ class PendingActivation(Proposal):
         return _activation(checked.spec.name, checked.spec_hash)
 
     def why(self) -> str:
-        """Explain why the user is asked."""
+        """Explain the reason for the request."""
         source = f" (from {self.triggered_by})" if self.triggered_by else ""
-        told = [
-            f"Code that was written for you runs only after you approved it{source}.",
+        parts = [
+            f"Code that was written for you runs only after your approval{source}.",
             _ACTIVE_ALREADY if self._spec().name in self.tract.operations.registry.unreviewed else "",
             "" if self._spec().fires_on is None else f"It fires by itself: {self._spec().fires_on}.",
             f"It is in two stages: {_TWO_STAGES}." if self._spec().two_stage else "",
             _request_text(self.requests),
             findings_text(self.code_blocks()),
         ]
-        return " ".join(filter(None, told))
+        return " ".join(filter(None, parts))
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """Return the code of each action, after the difference to the previous version, if there is one."""
@@ -315,10 +316,10 @@ class PendingActivation(Proposal):
     @staticmethod
     def _abilities_of(spec: OperationSpec, blocks: Iterable[CodeBlock]) -> tuple[str, ...]:
         inside = {action.name for action in spec.actions.values() if action.is_sandboxed}
-        found = [finding for block in blocks if block.title not in inside for finding in block.findings]
-        return abilities(found, spec_reach(spec))
+        findings = [finding for block in blocks if block.title not in inside for finding in block.findings]
+        return abilities(findings, spec_reach(spec))
 
-    def said(self) -> dict[str, str]:
+    def statements(self) -> dict[str, str]:
         """Return the name, the version, and the behavior of a firing."""
         spec = self._spec()
         sandboxed = ", ".join(action.name for action in spec.actions.values() if action.is_sandboxed)
@@ -338,8 +339,8 @@ def _request_text(names: Sequence[str]) -> str:
     if not names:
         return ""
     return (
-        f"It asks that standing approvals and recorded decisions do not look at {', '.join(map(repr, names))}; they "
-        "will, unless you accept that."
+        f"It asks standing approvals and recorded decisions to ignore {', '.join(map(repr, names))}. They do so only "
+        "if you accept."
     )
 
 
@@ -349,13 +350,13 @@ def _request_block(spec: OperationSpec, names: Sequence[str]) -> CodeBlock:
     findings = tuple(
         Finding(
             REQUEST, Category.TAMPERING, RiskLevel.HIGH, Span(number, 0, number, len(line)), line,
-            "It asks that standing approvals and recorded decisions do not look at this field: any value of it would "
-            "be approved by one that was given for another value.",
-            "Do not accept it, unless no value of it can matter.", 1.0,
+            "It asks standing approvals and recorded decisions to ignore this field. An approval for one value would "
+            "then cover every value.",
+            "Accept it only if no value of the field can matter.", 1.0,
         )
         for number, line in enumerate(lines, 1)
     )  # fmt: skip
-    return CodeBlock("What it asks for", "\n".join(lines), findings)
+    return CodeBlock("Requested volatile fields", "\n".join(lines), findings)
 
 
 def titles(name: str) -> tuple[str, str]:
@@ -382,8 +383,8 @@ def _readable(spec: OperationSpec) -> list[str]:
     lines += [] if spec.fires_on is None else [f"fires by itself {spec.fires_on}"]
     lines += ["in two stages: a model writes guidance first"] if spec.two_stage else []
     lines += [_readable_field(p, is_volatile=p.name in spec.volatile) for p in spec.parameters()]
-    for one in spec.actions.values():
-        lines += ["", *_readable_action(one)]
+    for action_def in spec.actions.values():
+        lines += ["", *_readable_action(action_def)]
     return lines
 
 
@@ -393,19 +394,19 @@ def _readable_field(p: Parameter, *, is_volatile: bool) -> str:
     return f"{p.name}: {type_text(p.annotation)}{p.default_text}{about}"
 
 
-def _readable_action(one: ActionDef) -> list[str]:
-    body = [f"    {line}" for line in one.code.splitlines()]
-    where = "  # in the sandbox" if one.is_sandboxed else ""
+def _readable_action(action_def: ActionDef) -> list[str]:
+    body = [f"    {line}" for line in action_def.code.splitlines()]
+    where = "  # in the sandbox" if action_def.is_sandboxed else ""
     return [
-        f"def {one.name}{one.parameters().signature_text('pending')}:{where}",
-        f'    """{one.description}"""',
+        f"def {action_def.name}{action_def.parameters().signature_text('pending')}:{where}",
+        f'    """{action_def.description}"""',
         *body,
     ]
 
 
 def _field_rows(spec: OperationSpec) -> Iterator[ValueRow]:
     for p in spec.parameters():
-        about = "volatile: standing approvals do not look at it" if p.name in spec.volatile else ""
+        about = "volatile: standing approvals ignore it" if p.name in spec.volatile else ""
         meaning = "; ".join(filter(None, [p.description, about]))
         declared = (
             str(spec.fields[p.name].get("type", "Any")) if p.name in spec.fields else type_text(p.annotation)

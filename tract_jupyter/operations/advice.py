@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 _SHOWN = 40  # entries of each kind
 _MEANING = {
     "imports": "modules",
-    "calls": "what it calls",
-    "attributes": "what it reads and writes",
+    "calls": "called functions",
+    "attributes": "read and written names",
     "files": "files",
     "hosts": "hosts",
     "tools": "tools",
-    "unknown": "what its text does not tell",
+    "unknown": "not visible in its text",
     "fields": "fields",
     "actions": "actions",
     "decides": "default decision",
@@ -81,20 +81,20 @@ def gained(old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset
 
     of_code = frozenset(_as_dict(Capabilities()))
     before, now = (Capabilities(**{kind: reach[kind] for kind in of_code}) for reach in (old, new))
-    found = {
+    added = {
         **_as_dict(widened(before, now)),
         **{kind: new[kind] - old.get(kind, frozenset()) for kind in new if kind not in of_code},
     }
-    return {kind: names for kind, names in found.items() if names}
+    return {kind: names for kind, names in added.items() if names}
 
 
 def reach_table(
     old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset[str]], summary: str = ""
 ) -> ValueTable:
     """Return a table of the added access for a reviewer, under a summary. If there is none, the table says so."""
-    found = gained(old, new)
+    added = gained(old, new)
     title = ACCESS if old is None else f"{ACCESS} that the approved version could not"
-    rows = tuple(ValueRow(kind, _MEANING[kind], _listed(found[kind])) for kind in _MEANING if found.get(kind))
+    rows = tuple(ValueRow(kind, _MEANING[kind], _listed(added[kind])) for kind in _MEANING if added.get(kind))
     nothing = ValueRow("nothing new", "", "It can access nothing that the approved version could not.")
     return ValueTable(title, rows or ((nothing,) if old is not None else ()), "nothing", summary)
 
@@ -106,14 +106,14 @@ def _code_reach(actions: Iterable[ActionDef]) -> Reach:
     return _as_dict(Capabilities().merged(each))
 
 
-def _as_dict(found: Capabilities) -> Reach:
-    return {field.name: getattr(found, field.name) for field in fields(found)}
+def _as_dict(capabilities: Capabilities) -> Reach:
+    return {field.name: getattr(capabilities, field.name) for field in fields(capabilities)}
 
 
 def _listed(names: frozenset[str]) -> str:
-    shown = sorted(names)[:_SHOWN]
-    more = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    first = sorted(names)[:_SHOWN]
+    more = len(names) - len(first)
+    return ", ".join(first) + (f" and {more} more" if more else "")
 
 
 class Advice:
@@ -149,9 +149,9 @@ class Advice:
             parts.append(f"{count} switched off: {', '.join(self.off)}.")
         if self.levels:
             levels = ", ".join(f"{code} {level}" for code, level in self.levels.items())
-            parts.append(f"Levels that were set here: {levels}.")
+            parts.append(f"Levels set here: {levels}.")
         if self.effects:
-            parts.append(f"What calls do is also told by {', '.join(self.effects)}.")
+            parts.append(f"Effects of calls also come from {', '.join(self.effects)}.")
         return " ".join(parts)
 
     def block(self, action: ActionDef) -> CodeBlock:
@@ -193,7 +193,7 @@ class Advice:
         from tract_jupyter.analysis import why_not_reading
 
         if self.off:
-            return "rules of the analysis are switched off"
+            return "analysis rules are switched off"
         if block.findings:
             return _finding_text(block.findings)
         return str(why_not_reading(block.code, kernel))
@@ -214,12 +214,14 @@ def _finding_text(findings: Sequence[Finding]) -> str:
     """Return the worst finding as a clause. At the same level, a finding about reading a file comes last."""
     from tract_jupyter.analysis import RULES, Category
 
-    one = max(findings, key=lambda f: (f.level.rank, f.category is not Category.FILESYSTEM_READ))
-    reason = one.reason.partition(". ")[0].rstrip(".")
-    title = RULES[one.code].manual().partition("\n")[0].rstrip(".") if one.code in RULES else ""
+    worst = max(findings, key=lambda f: (f.level.rank, f.category is not Category.FILESYSTEM_READ))
+    reason = worst.reason.partition(". ")[0].rstrip(".")
+    title = RULES[worst.code].manual().partition("\n")[0].rstrip(".") if worst.code in RULES else ""
     first, _, rest = (reason if reason.startswith("Imports ") else title).partition(" ")
     is_verb = first.rstrip(",").endswith("s")
-    return f"line {one.span.line} {first.lower()} {rest}" if is_verb else f"{reason} (line {one.span.line})"
+    return (
+        f"line {worst.span.line} {first.lower()} {rest}" if is_verb else f"{reason} (line {worst.span.line})"
+    )
 
 
 _APPENDS = re.compile(r"""(["'])(?:[bt]?a[bt]?\+?|r[bt]?\+[bt]?)\1""")

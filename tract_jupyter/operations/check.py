@@ -31,13 +31,13 @@ TOOL_PREFIX = "fire_"
 MAX_NAME = 59
 """The maximum length of an operation's name. Model providers allow 64 characters, including the tool prefix."""
 
-_SAID = frozenset({"approve", "reject", APPROVE_ONLY.casefold(), *OWN_WORDS})
+_RESERVED_LABELS = frozenset({"approve", "reject", APPROVE_ONLY.casefold(), *OWN_WORDS})
 """The words on the buttons and prompts of every request."""
 
 _ALIKE = {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE"}
 """Alphabets with identical-looking letters."""
 
-_GREEK_OF_ITS_OWN = frozenset("ΓΔΘΛΞΠΣΦΨΩαβγδεζηθικλμξπρςστυφχψω")
+_DISTINCT_GREEK = frozenset("ΓΔΘΛΞΠΣΦΨΩαβγδεζηθικλμξπρςστυφχψω")
 """Greek letters that occur with Latin ones, as in Δt, and look like none of them."""
 
 _MEMBERS = frozenset(members_of(DynamicPending))
@@ -106,12 +106,10 @@ def _check(spec: OperationSpec) -> tuple[Parameters, dict[str, Parameters]]:
     for name in spec.fields:
         check_name("a field", name, reserved=frozenset({"fields"}))
         if spec.two_stage and name in GUIDANCE_FIELDS:
-            raise SpecError(
-                f"field {name!r} is there already, as the operation is in two stages; leave it out"
-            )
+            raise SpecError(f"a two-stage operation has a field {name!r} already; leave it out")
     members = _MEMBERS_GUIDED if spec.two_stage else _MEMBERS
     actions = {key: _check_action(key, action, members) for key, action in spec.actions.items()}
-    _check_told_apart(spec.actions)
+    _check_labels(spec.actions)
     fields = spec.parameters()
     if spec.fires_on is not None:
         _check_condition(spec.fires_on, spec.given_parameters(), actions)
@@ -127,9 +125,7 @@ def _check_condition(
         known = f" It has {', '.join(actions)}" if actions else " It has no actions"
         raise SpecError(f"fires_on: there is no action {action!r}.{nearest(action, actions)}{known}")
     if action is not None and any(parameter.required for parameter in actions[action]):
-        raise SpecError(
-            f"fires_on: action {action!r} takes values that must be given; give its parameters defaults"
-        )
+        raise SpecError(f"fires_on: action {action!r} has required parameters; give them defaults")
     try:
         fields.validate(condition.fields)
     except ParameterError as error:
@@ -139,7 +135,7 @@ def _check_condition(
 def _check_action(key: str, action: ActionDef, members: frozenset[str]) -> Parameters:
     check_name("an action", key, reserved=members | _RECORDED)
     if action.name != key:
-        raise SpecError(f"action {key!r} is called {action.name!r} inside; use one name")
+        raise SpecError(f"action {key!r} has the name {action.name!r} in its definition; use one name")
     for name in action.params:
         check_name(f"a parameter of {key!r}", name, reserved=frozenset({"pending", "self"}))
     parameters = action.parameters()
@@ -148,24 +144,24 @@ def _check_action(key: str, action: ActionDef, members: frozenset[str]) -> Param
     return parameters
 
 
-def _check_told_apart(actions: Mapping[str, ActionDef]) -> None:
-    """Check that each button has different words, and no words of the buttons that every request has.
+def _check_labels(actions: Mapping[str, ActionDef]) -> None:
+    """Check that each action has a different label, and not the label of a button that every request has.
 
     Raises:
-        SpecError: two actions have the same words, or the words are reserved.
+        SpecError: two actions have the same label, or the label is reserved.
     """
-    said: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name in actions:
         words = " ".join(name.replace("_", " ").split()).casefold()
-        if words in _SAID:
+        if words in _RESERVED_LABELS:
             raise SpecError(
-                f"{name!r} is reserved and no name for an action: every request says {words!r}; try {name + '_it'!r}"
+                f"{name!r} is reserved: every request has the label {words!r}. Try {name + '_it'!r}"
             )
-        if words in said:
+        if words in names:
             raise SpecError(
-                f"the actions {said[words]!r} and {name!r} would be shown alike, as {words!r}; rename one"
+                f"the actions {names[words]!r} and {name!r} have the same label {words!r}; rename one"
             )
-        said[words] = name
+        names[words] = name
 
 
 def check_name(what: str, name: object, *, reserved: frozenset[str]) -> None:
@@ -177,22 +173,22 @@ def check_name(what: str, name: object, *, reserved: frozenset[str]) -> None:
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise SpecError(
-            f"{_show(name)} is not a name for {what}; use letters, digits and '_', beginning with a letter"
+            f"{_show(name)} is not a valid name for {what}; use letters, digits and '_', starting with a letter"
         )
     if len(name) > MAX_NAME:
         raise SpecError(
-            f"{_show(name)} is {len(name)} characters long; {MAX_NAME} is the most for the name of {what}"
+            f"{_show(name)} is {len(name)} characters long; the maximum for the name of {what} is {MAX_NAME}"
         )
     if not name.isascii():
         _check_letters(what, name)
     if keyword.iskeyword(name):
-        raise SpecError(f"{name!r} is a Python keyword and no name for {what}; try {name + '_'!r}")
+        raise SpecError(f"{name!r} is a Python keyword, so it cannot name {what}; try {name + '_'!r}")
     if name.startswith("_"):
         raise SpecError(
-            f"{name!r} begins with an underscore, which is for Python itself; use {name.strip('_')!r}"
+            f"{name!r} starts with an underscore, which is reserved for Python; use {name.strip('_')!r}"
         )
     if name in reserved:
-        raise SpecError(f"{name!r} is reserved and no name for {what}; try {name + '_it'!r}")
+        raise SpecError(f"{name!r} is reserved, so it cannot name {what}; try {name + '_it'!r}")
 
 
 def _check_letters(what: str, name: str) -> None:
@@ -202,22 +198,24 @@ def _check_letters(what: str, name: str) -> None:
         SpecError: Python normalizes the name, a character is invisible, or it mixes alphabets that look alike.
     """
     if (plain := unicodedata.normalize("NFKC", name)) != name:  # Python reads names in this form
-        raise SpecError(f"{_show(name)} is not a name for {what}: Python reads it as {plain!r}; write it so")
+        raise SpecError(
+            f"{_show(name)} is not a valid name for {what}: Python reads it as {plain!r}; write that"
+        )
     if printable(name) != name:
         raise SpecError(
-            f"{_show(name)} is not a name for {what}: a part of it cannot be seen; leave that out"
+            f"{_show(name)} is not a valid name for {what}: it has invisible characters; remove them"
         )
     for word in name.split("_"):
         alphabets = sorted({_alphabet(letter) for letter in word} & _ALIKE)
         if len(alphabets) > 1:
             raise SpecError(
-                f"{_show(name)} is not a name for {what}: {_show(word)} has {' and '.join(alphabets)} letters, which "
-                "look alike; write a word in one alphabet"
+                f"{_show(name)} is not a valid name for {what}: {_show(word)} has {' and '.join(alphabets)} letters, "
+                "which look alike; use one alphabet in each word"
             )
 
 
 def _alphabet(letter: str) -> str:
-    return "" if letter in _GREEK_OF_ITS_OWN else unicodedata.name(letter, "").split(" ")[0]
+    return "" if letter in _DISTINCT_GREEK else unicodedata.name(letter, "").split(" ")[0]
 
 
 def _show(name: object) -> str:

@@ -1,6 +1,6 @@
 """Handlers as data: each is the body of a function that receives a pending and decides about it.
 
-An inactive handler may be a guard that the user relies on. So the user is asked in its place.
+If a handler is inactive, the user decides instead, because the handler may be a guard that the user relies on.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class HandlerSpec:
         """
         for part, value in asdict(self).items():
             if not isinstance(value, str):
-                raise SpecError(f"the {part} of a handler is a text, not {type(value).__name__}")
+                raise SpecError(f"the {part} of a handler must be a text, not {type(value).__name__}")
         check_name("a handler", self.name, reserved=frozenset({"pending"}))
         if len(self.code.encode("utf-8", "replace")) > MAX_SPEC_BYTES:
-            raise SpecError(f"the handler {self.name!r} is too long; {MAX_SPEC_BYTES:,} bytes are the most")
+            raise SpecError(f"the handler {self.name!r} is too long; the maximum is {MAX_SPEC_BYTES:,} bytes")
         check_code(self.action)
         return self
 
@@ -86,7 +86,7 @@ class HandlerSpec:
             data: Any = json.loads(text)
             return cls(**data).checked()
         except (ValueError, TypeError, RecursionError) as error:
-            raise SpecError(f"it is not a handler: {error}") from None
+            raise SpecError(f"invalid handler: {error}") from None
 
 
 ACTIVATE_HANDLER = "activate_handler"
@@ -125,8 +125,8 @@ class PendingHandler(Proposal):
         return Subject("handler", f"{spec.operation}/{spec.name}", spec.spec_hash, {})
 
     def why(self) -> str:
-        """Explain why the user is asked."""
-        return f"It would decide about {self.spec.operation!r} in your place, each time it is fired."
+        """Explain the reason for the request."""
+        return f"It would decide about each firing of {self.spec.operation!r} instead of you."
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """Return the code, after the difference to the last approved version, if there is one."""
@@ -149,7 +149,7 @@ class PendingHandler(Proposal):
     def _abilities(self, code: ActionDef, reach: Reach) -> tuple[str, ...]:
         return abilities(self.tract.operations.advice.block(code).findings, reach)
 
-    def said(self) -> dict[str, str]:
+    def statements(self) -> dict[str, str]:
         """Return the handler's name, description and operation."""
         spec = self.spec
         return {"operation": spec.operation, "name": spec.name, "description": spec.description}
@@ -191,7 +191,7 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
         """
         active = self.active.get(self.key_of(spec))
         if active == spec.checked():
-            raise SpecError(f"handler {spec.name!r} of {spec.operation!r} is active already, unchanged")
+            raise SpecError(f"handler {spec.name!r} of {spec.operation!r} is already active, unchanged")
         self._check_free(spec)
         return PendingHandler(spec, tract=self._tract, activate=self.activate, approved=active, **options)
 
@@ -219,7 +219,7 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
 
     def content(self, row: StoredHandler) -> list[Any]:
         """Return the signed parts of a row: the handler, and the names of the handlers at the time of its approval."""
-        return [row.spec_json, _beside(row)]
+        return [row.spec_json, _approved_order(row)]
 
     def why_not(self, row: StoredHandler, rows: list[StoredHandler]) -> str:
         """Explain why a stored handler must not decide. Empty if it may.
@@ -230,12 +230,10 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
         foreign = super().why_not(row, rows)
         if foreign:
             return foreign
-        beside = _beside(row)
-        if [name for name in _names(rows, row.operation) if name in beside] == beside:
+        approved = _approved_order(row)
+        if [name for name in _names(rows, row.operation) if name in approved] == approved:
             return ""
-        return (
-            f"it was approved as one of {', '.join(beside)}, of which some are gone or come in another order"
-        )
+        return f"it was approved in the list {', '.join(approved)}, and some of these are gone or in another order"
 
     def read(self, row: StoredHandler) -> HandlerSpec:
         """Parse a stored handler."""
@@ -256,7 +254,7 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
             if key in self.quarantined:
                 raise SpecError(
                     f"the handler {name!r} of {operation!r} is quarantined, so it is not active: "
-                    f"{self.quarantined[key]}. '%tract review {operation}/{name}' shows it to you, to be approved"
+                    f"{self.quarantined[key]}. '%tract review {operation}/{name}' shows it for your approval"
                 )
             known = ", ".join(f"{n!r} of {o!r}" for o, n in self.active) or "none"
             raise SpecError(f"no stored handler {name!r} of {operation!r}; there are: {known}")
@@ -266,12 +264,12 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
         self._attach(item, _compiled_when_called(item))
 
     def detach(self, key: tuple[str, str]) -> None:
-        """Deactivate a handler. The user is not asked in its place."""
+        """Deactivate a handler. The user does not decide in its place."""
         self.active.pop(key, None)
         self._bus.remove(*key)
 
     def withhold(self, key: tuple[str, str]) -> None:
-        """Deactivate a handler. The user is asked in its place until it is reviewed or deleted."""
+        """Deactivate a handler. The user decides in its place until it is reviewed or deleted."""
         self.active.pop(key, None)
         self._bus.withhold(*key)
 
@@ -282,15 +280,15 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
         """Change rows of an operation. Then sign the valid rows and the new row with the current list of handlers."""
         operation, name = key
         before = self._of(connection, operation)
-        mine = {row.name for row in before if not self.why_not(row, before)}
+        valid = {row.name for row in before if not self.why_not(row, before)}
         if is_new:
-            mine.add(name)
+            valid.add(name)
         yield
         after = self._of(connection, operation)
-        beside = json.dumps(_names(after, operation))
+        names = json.dumps(_names(after, operation))
         for row in after:
-            if row.name in mine:
-                self.rows.replace(connection, self.sign(row._replace(beside_json=beside)))
+            if row.name in valid:
+                self.rows.replace(connection, self.sign(row._replace(beside_json=names)))
 
     # ---
 
@@ -310,19 +308,19 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
         is_stored = (spec.operation, spec.name) in {**self.active, **self.quarantined}
         if not is_stored and spec.name in self._bus.names(spec.operation):
             raise SpecError(
-                f"{spec.operation!r} has a handler {spec.name!r} already, registered by code; choose another name, or "
+                f"{spec.operation!r} already has a handler {spec.name!r}, registered by code; choose another name, or "
                 f"call off({spec.operation!r}, {spec.name!r}) first"
             )
 
 
-def _beside(row: StoredHandler) -> list[str]:
+def _approved_order(row: StoredHandler) -> list[str]:
     """Return the names of the operation's handlers at the time of approval, in order.
 
     Raises:
         ValueError: the list is not readable.
     """
-    beside: list[str] = json.loads(row.beside_json or "null")
-    return beside
+    names: list[str] = json.loads(row.beside_json or "null")
+    return names
 
 
 def _names(rows: list[StoredHandler], operation: str) -> list[str]:
@@ -334,11 +332,11 @@ def _compiled(spec: HandlerSpec) -> Callable[[Any], object]:
 
 
 def _compiled_when_called(spec: HandlerSpec) -> Callable[[Any], object]:
-    made: list[Callable[[Any], object]] = []
+    functions: list[Callable[[Any], object]] = []
 
     def handler(pending: Any) -> object:
-        if not made:
-            made.append(_compiled(spec))
-        return made[0](pending)
+        if not functions:
+            functions.append(_compiled(spec))
+        return functions[0](pending)
 
     return handler

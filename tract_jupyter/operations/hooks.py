@@ -129,7 +129,7 @@ class Hooks:
     def revoke_handler(self, operation: str, name: str) -> None:
         """Revoke the approval of a stored handler. It no longer decides, and stays in the store for a review.
 
-        Until it is reviewed or deleted, the user is asked in its place.
+        Until it is reviewed or deleted, the user decides in its place.
 
         Raises:
             SpecError: the handler is not active.

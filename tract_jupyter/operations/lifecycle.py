@@ -183,7 +183,7 @@ class Operations:
         """Use other analysis settings from now on."""
         if not isinstance(advice, Advice):
             raise OperationError(
-                f"the advice is an Advice of tract_jupyter.operations, got {brief_repr(advice)}"
+                f"advice must be an Advice of tract_jupyter.operations, not {brief_repr(advice)}"
             )
         self._advice = advice
 
@@ -194,12 +194,12 @@ class Operations:
 
     def waiting(self) -> dict[str, str]:
         """Return the operations with an undecided activation request, each with the command that shows it."""
-        found: dict[str, str] = {}
+        lines: dict[str, str] = {}
         for stored in self._review.ledger.waiting(_MOST_LOOKED_AT):
-            _, is_one, name = stored.title.partition(" operation ")
-            if is_one and stored.title in titles(name):
-                found.setdefault(name, how_to_decide(stored.pending_id))
-        return found
+            _, separator, name = stored.title.partition(" operation ")
+            if separator and stored.title in titles(name):
+                lines.setdefault(name, how_to_decide(stored.pending_id))
+        return lines
 
     @property
     def hookable(self) -> frozenset[str]:
@@ -254,7 +254,7 @@ class Operations:
         with self._database.write() as connection:
             if not reviewed and self.stored.rows.get(connection, spec.name) is not None:
                 raise OperationExistsError(
-                    f"another process has stored an operation {spec.name!r} just now; look at "
+                    f"another process has just stored an operation {spec.name!r}; read "
                     "it, and propose yours under another name"
                 )
             self.stored.put(connection, stored, "activated", about, actor)
@@ -311,19 +311,19 @@ class Operations:
         Raises:
             SpecError: the spec is invalid, or this version is already active.
         """
-        given = CheckedSpec.of(spec)
-        for action in given.spec.actions.values():
+        original = CheckedSpec.of(spec)
+        for action in original.spec.actions.values():
             check_code(action)
-        checked = given if is_own else given.with_volatile(())
+        checked = original if is_own else original.with_volatile(())
         if not is_own:
             self.typed.discard(checked.spec_hash)
         name = checked.spec.name
-        is_active = any(self.registry.is_active(name, one.spec_hash) for one in (given, checked))
+        is_active = any(self.registry.is_active(name, version.spec_hash) for version in (original, checked))
         if is_active and not (replaces_unreviewed and name in self.registry.unreviewed):
             raise SpecError(
-                f"operation {name!r} is active already in this very version; there is nothing to review"
+                f"this version of operation {name!r} is already active; there is nothing to review"
             )
-        return checked, frozenset() if is_own else given.spec.volatile
+        return checked, frozenset() if is_own else original.spec.volatile
 
     def count_as_typed(self, spec: OperationSpec, pending: PendingActivation | None) -> None:
         """Treat the code as read, because the user typed it in a cell.
@@ -388,12 +388,11 @@ class Operations:
         """
         from tract_jupyter.operations.writing import write
 
-        asked = self._tract.models.client_for("chat", client)
         return write(
             text,
             tries=tries,
             versions=versions,
-            client=asked,
+            client=self._tract.models.client_for("chat", client),
             system_prompt=system_prompt,
             observer=observer,
             stop=stop,
@@ -431,8 +430,8 @@ class Operations:
     def _needs_no_review(self, spec: OperationSpec) -> bool:
         """Return True if autonomy allows it, all code is sandboxed, and the name was never used in this tract."""
         is_crowded = len(self.registry.unreviewed) >= MOST_UNREVIEWED
-        waits = spec.fires_on is None and not spec.two_stage  # never fires by itself and calls no model
-        is_free = spec.is_sandboxed and waits and not is_crowded and not self._reviews_sandboxed()
+        is_passive = spec.fires_on is None and not spec.two_stage  # never fires by itself and calls no model
+        is_free = spec.is_sandboxed and is_passive and not is_crowded and not self._reviews_sandboxed()
         return is_free and not self._was_known(spec.name)
 
     def _was_known(self, name: str) -> bool:
@@ -503,7 +502,7 @@ class Operations:
             line = self.waiting().get(name)
             if line is not None:
                 raise SpecError(
-                    f"the activation of operation {name!r} waits for approval already; '{line}' shows it"
+                    f"the activation of operation {name!r} already waits for approval; '{line}' shows it"
                 )
         spec = self.stored.to_review(name).spec
         checked, requests = self._to_propose(spec, is_own=False, replaces_unreviewed=True)
@@ -525,8 +524,8 @@ class Operations:
 
     def in_runs(self) -> list[OperationSpec]:
         """Return the active, reviewed operations that take part in each run, sorted by name."""
-        found = (self.registry.reviewed_spec(name) for name in sorted(self.registry.operation_names))
-        return [spec for spec in found if spec is not None and spec.fires_in_runs]
+        specs = (self.registry.reviewed_spec(name) for name in sorted(self.registry.operation_names))
+        return [spec for spec in specs if spec is not None and spec.fires_in_runs]
 
     def fire(
         self,
@@ -550,11 +549,11 @@ class Operations:
             review: see `Tract.fire`.
             ask: replaces the question to the user, if one is necessary.
             offer: True if the user fired the operation by hand. If it has exactly one action and no handler decides,
-                the user is asked if available, because approval alone would run nothing.
+                an available user decides, because approval alone would run nothing.
             choice: the user's choice in the request for the call that fires the operation. It applies if no handler
                 decides.
             does: an approved action to run without a question if no handler decides. If the pending is still open
-                afterwards, the user is asked.
+                afterwards, the user decides.
             options: see `Tract.fire`.
 
         Raises:
@@ -576,7 +575,7 @@ class Operations:
                 f"operation {operation!r} has no action {does!r}.{nearest(does, cls.spec.actions)}"
             )
         if does is not None and unhandled == "approve":
-            unhandled = partial(self._done, does, ask)
+            unhandled = partial(self._run_action, does, ask)
         decided = self._firing.decide(
             pending, unhandled=unhandled, ask=ask, choice=choice, joins=execute_fn is None
         )
@@ -592,11 +591,11 @@ class Operations:
             ParameterError: the fields are invalid. No model was called.
             LLMError: no model is available, or it returned no reply.
         """
-        given = spec.given_parameters().validate(fields if fields is not None else {})
-        text, source = given["guidance"], "llm" if actor.startswith("agent") else "user"
+        values = spec.given_parameters().validate(fields if fields is not None else {})
+        text, source = values["guidance"], "llm" if actor.startswith("agent") else "user"
         if text is None:
-            text, source = self.write_guidance(spec, given), "llm"
-        return {**given, GUIDANCE_FIELDS[0]: text, GUIDANCE_FIELDS[1]: source}
+            text, source = self.write_guidance(spec, values), "llm"
+        return {**values, GUIDANCE_FIELDS[0]: text, GUIDANCE_FIELDS[1]: source}
 
     def write_guidance(
         self, spec: OperationSpec, fields: Mapping[str, Any], instructions: str | None = None
@@ -617,12 +616,12 @@ class Operations:
         from tract_jupyter.prompts import guided_fields, guided_task
 
         client = self._tract.models.client_for("consult")
-        own = {name: fields[name] for name in spec.fields if name in fields}
+        values = {name: fields[name] for name in spec.fields if name in fields}
         messages = self._compiler.of(self._tract.head).messages if self._tract.head else ()
-        texts = [guided_fields(canonical_json(own)), *map(message_text, messages)]
+        texts = [guided_fields(canonical_json(values)), *map(message_text, messages)]
         return guidance(client, guided_task(spec.name, spec.description), texts, instructions)
 
-    def _done(self, action: str, ask: Unhandled, pending: DynamicPending) -> None:
+    def _run_action(self, action: str, ask: Unhandled, pending: DynamicPending) -> None:
         """Run an action. If the pending is still open, ask. An exception becomes the pending's error."""
         with suppress(Exception):
             pending.execute_tool(action, {})
@@ -671,5 +670,5 @@ class Operations:
                 return  # its class was compiled for a trial
             change = "replaced by another version" if registry.is_registered(pending.operation) else "removed"
             raise FingerprintError(
-                f"operation {pending.operation!r} was {change} since this was fired; fire it again"
+                f"operation {pending.operation!r} was {change} since this firing; fire it again"
             )

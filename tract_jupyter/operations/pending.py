@@ -101,18 +101,18 @@ class DynamicPending(FieldPending):
 
     def why(self) -> str:
         """Explain the reason for the request, with the actor and the analysis findings."""
-        asks = "A review was asked for, or a handler left it to a person"
+        reason = "A review was requested, or a handler left the decision to you"
         if self.is_offered:
-            asks = "It has an action to run, and no handler decides about it"
+            reason = "It has an action to run, and no handler decides"
         if self.spec.unhandled == "ask":
-            asks = f"{self.operation} asks a person whenever no handler decides"
+            reason = f"{self.operation} asks the user if no handler decides"
         through = f" ({self.triggered_by})" if self.triggered_by else ""
-        told = [
-            f"{asks}; fired by {self.actor}{through}.",
+        parts = [
+            f"{reason}; fired by {self.actor}{through}.",
             unreviewed_text(type(self), self.tract),
             findings_text(self.code_blocks()),
         ]
-        return " ".join(filter(None, told))
+        return " ".join(filter(None, parts))
 
     def run_action(self, action: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one of the operation's actions through the gate."""
@@ -167,9 +167,9 @@ class GuidedDynamicPending(Guided, DynamicPending):
 
     @action
     def regenerate_guidance(
-        self, instructions: Annotated[str | None, "What to look after this time."] = None
+        self, instructions: Annotated[str | None, "Instructions for this time."] = None
     ) -> str:
-        """Have a model write the guidance again, in the place of this one, and return it."""
+        """Let a model write new guidance, and return it."""
         self.guidance = self.tract.operations.write_guidance(self.spec, self.fields, instructions)
         self.guidance_source = "llm"
         return str(self.guidance)
@@ -178,7 +178,7 @@ class GuidedDynamicPending(Guided, DynamicPending):
         """Extend the explanation with the author of the guidance."""
         by = {
             "llm": "A model wrote its guidance",
-            "user+llm": "A model wrote its guidance, and it was changed",
+            "user+llm": "A model wrote its guidance, and a user changed it",
         }
         written = by.get(self.guidance_source or "", "")
         return " ".join(filter(None, [super().why(), f"{written}; read it first." if written else ""]))
@@ -223,4 +223,4 @@ def members_of(cls: type) -> set[str]:
 def unreviewed_text(cls: type[DynamicPending], tract: Any) -> str:
     """Return a note for an unreviewed operation, otherwise an empty text."""
     unreviewed = cls.spec.name in tract.operations.registry.unreviewed
-    return "A model wrote its code, and nobody has reviewed it." if unreviewed else ""
+    return "A model wrote its code, and no user has reviewed it." if unreviewed else ""

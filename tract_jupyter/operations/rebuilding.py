@@ -106,7 +106,7 @@ class RemotePending(FieldPending):
             TrustError: the request was modified, or it belongs to another user.
         """
         if self.doubt:
-            raise TrustError(f"{self.doubt} Decide it where it was asked, or turn it down")
+            raise TrustError(f"{self.doubt} Decide it in the process that asked, or reject it")
 
     def runs_nothing(self, action: str) -> bool:
         """Return True if the original request offers approval as a neutral action."""
@@ -120,7 +120,7 @@ class RemotePending(FieldPending):
     def review_request(self, note: str = "") -> ReviewRequest:
         """Return the original request with a note about the process that asked."""
         actions = self.request.actions if self.status.is_open else ()
-        here = f"Asked by {process_text(self.stored.origin)}, which carries the decision out."
+        here = f"Asked by {process_text(self.stored.origin)}, which executes the decision."
         if client_left(self.stored):
             here = (
                 f"The client no longer waits for this call: it gave up or was closed ({self.actor}). If you approve "
@@ -135,8 +135,8 @@ class RemotePending(FieldPending):
         if action is None or name in {"approve", "reject"}:
             return super().execute_tool(name, arguments)
         with self.on_terms(approval_terms(name, arguments)):
-            given = action.parameters.validate(own_arguments(arguments))
-            return self.through_gate(name, given, self._hand_over)
+            values = action.parameters.validate(own_arguments(arguments))
+            return self.through_gate(name, values, self._hand_over)
 
     def run_approved(self) -> None:
         """Leave the execution to the process that asked."""
@@ -151,8 +151,8 @@ class RemotePending(FieldPending):
             )
             return
         self.note = (
-            f"Handed to {process_text(self.stored.origin)}. If that has ended, it was not run: run its cell again, and "
-            "the approval counts there."
+            f"Handed to {process_text(self.stored.origin)}. If that process has ended, nothing ran: run its cell "
+            "again, and the approval applies there."
         )
 
 
@@ -184,16 +184,16 @@ def _request(stored: StoredPending) -> ReviewRequest:
         PendingError: there is no stored request, or it is not readable.
     """
     if stored.request is None:
-        raise PendingError(f"{stored.title!r} was never shown to anybody; run the cell that asked again")
+        raise PendingError(f"{stored.title!r} was never displayed; run its cell again")
     try:
         return request_from_dict(stored.request)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise PendingError(
-            f"what was shown for {stored.title!r} cannot be read ({error}); run its cell again"
+            f"the stored request {stored.title!r} is not readable ({error}); run its cell again"
         ) from None
 
 
-_DOUBT = "This was asked by another user, or changed in the store since."
+_DOUBT = "Another user made this request, or it has changed in the store."
 
 
 def rebuilt(
@@ -214,16 +214,16 @@ def rebuilt(
         PendingError: the stored request is not readable.
     """
     ledger = reviewer.ledger
-    as_asked = replace(stored, resumable=False)
+    original = replace(stored, resumable=False)
     # If `resumable` was set by SQL, a rebuilt pending would run nothing.
-    if stored.resumable and ledger.vouches(as_asked):
-        stored = as_asked
+    if stored.resumable and ledger.vouches(original):
+        stored = original
     asked_here = reviewer.asked_here(stored.pending_id)
     if asked_here is not None and not stored.resumable:
         return asked_here
     if not stored.resumable or is_waited_for(stored):
         return _resumed(RemotePending(stored, tract=tract), stored, ledger)
-    return _resumed(_made_again(stored, operations, tract, handlers), stored, ledger)
+    return _resumed(_recreated(stored, operations, tract, handlers), stored, ledger)
 
 
 def as_shown(stored: StoredPending, *, tract: object, reviewer: Reviewer) -> RemotePending:
@@ -241,11 +241,11 @@ def as_shown(stored: StoredPending, *, tract: object, reviewer: Reviewer) -> Rem
     return cast("RemotePending", _resumed(RemotePending(readable, tract=tract), readable, reviewer.ledger))
 
 
-def _made_again(stored: StoredPending, operations: Operations, tract: object, handlers: Handlers) -> Pending:
+def _recreated(stored: StoredPending, operations: Operations, tract: object, handlers: Handlers) -> Pending:
     by, fields = stored.triggered_by, stored.fields
     if stored.operation == ACTIVATE:
-        asked = fields.get("volatile")
-        requests = [str(name) for name in asked] if isinstance(asked, list) else ()
+        volatile = fields.get("volatile")
+        requests = [str(name) for name in volatile] if isinstance(volatile, list) else ()
         spec = spec_from_json(str(fields.get("spec", "")))
         rehearsal = Rehearsal.from_dict(fields.get("rehearsal"))
         return operations.activation(spec, requests=requests, rehearsal=rehearsal, triggered_by=by)

@@ -189,7 +189,7 @@ class OperationRegistry:
         if name not in self._specs and name in self.quarantined:
             raise UnknownOperationError(
                 f"the operation {name!r} is quarantined, so it is not active: {self.quarantined[name]}. "
-                f"'%tract review {name}' shows it to you, to be approved"
+                f"'%tract review {name}' shows it for your approval"
             )
         if name not in self._specs:
             line = self.waiting().get(name)
@@ -198,7 +198,9 @@ class OperationRegistry:
                     f"the operation {name!r} is not active yet: its activation waits for approval; '{line}' shows it"
                 )
             known = (
-                f" Active are: {', '.join(sorted(self._specs))}." if self._specs else " None is active yet."
+                f" Active operations: {', '.join(sorted(self._specs))}."
+                if self._specs
+                else " No operation is active yet."
             )
             raise UnknownOperationError(
                 f"no active operation {name!r}.{nearest(str(name), self._specs)}{known}"
@@ -218,8 +220,8 @@ class OperationRegistry:
 def _is_active_already(active: OperationSpec, spec: OperationSpec) -> str:
     changed = changes(active, spec)
     if not changed:
-        return f"operation {spec.name!r} is active already, in this very version"
+        return f"this version of operation {spec.name!r} is already active"
     return (
-        f"operation {spec.name!r} is active already, in another version: {', '.join(changed)}. To replace it, call "
-        "register_operation(spec, replace=True), or propose_operation(spec) for a review of what changed"
+        f"another version of operation {spec.name!r} is already active: {', '.join(changed)}. To replace it, call "
+        "register_operation(spec, replace=True), or propose_operation(spec) for a review of the changes"
     )

@@ -101,16 +101,18 @@ class Rehearsal:
         ran = [run for run in self.runs if run.kind != "not run"]
         needed = dict.fromkeys(run.about for run in self.runs if run.kind == "not run")
         needs = f"it needs {', '.join(needed)}" if needed else self.left_out.removesuffix(".")
-        told = [f"Rehearsed on {counted(len(ran), 'input')}: {_counts(ran)}."] if ran else []
+        sentences = [f"Rehearsed on {counted(len(ran), 'input')}: {_counts(ran)}."] if ran else []
         if needs and (needed or not ran):
-            told.append(f"Not rehearsed{' on others' if ran else ''}: {needs}.")
+            sentences.append(f"Not rehearsed{' on others' if ran else ''}: {needs}.")
         elif not ran:
-            told.append("Not rehearsed: no values were drawn that fit its fields.")
-        told += [f"{self.left_out[:1].upper()}{self.left_out[1:]}"] if self.left_out and ran else []
-        told += (
-            ["It is to run in the kernel, where it can do otherwise."] if self.has_kernel_code and ran else []
+            sentences.append("Not rehearsed: no drawn values fit its fields.")
+        sentences += [f"{self.left_out[:1].upper()}{self.left_out[1:]}"] if self.left_out and ran else []
+        sentences += (
+            ["It will run in the kernel, and may behave differently there."]
+            if self.has_kernel_code and ran
+            else []
         )
-        return " ".join(told)
+        return " ".join(sentences)
 
     def table(self, spec: OperationSpec) -> ValueTable:
         """Return the results for a reviewer: a sentence, and a row for each run.
@@ -118,9 +120,9 @@ class Rehearsal:
         Args:
             spec: the displayed spec. The sentence mentions it if other code was rehearsed.
         """
-        said = self.summary if self.is_of(spec) else f"Of an earlier version of the code: {self.summary}"
+        summary = self.summary if self.is_of(spec) else f"For an earlier version of the code: {self.summary}"
         rows = tuple(ValueRow(_call(run), "", _values(run.fields), run.told) for run in self.runs)
-        return ValueTable(TITLE, rows, "nothing", said, ("Call", "Fields", "What it did"))
+        return ValueTable(TITLE, rows, "nothing", summary, ("Call", "Fields", "Result"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rehearsal as plain data."""
@@ -150,7 +152,7 @@ TITLE: Final = "Rehearsal"
 def code_hash(spec: OperationSpec) -> str:
     """Return the hash of everything that affects a rehearsal."""
     data = spec_to_dict(spec)
-    fields = {name: [one.get("type"), one.get("default")] for name, one in data["fields"].items()}
+    fields = {name: [field.get("type"), field.get("default")] for name, field in data["fields"].items()}
     return digest([fields, data["actions"], *(["two_stage"] if spec.two_stage else [])])
 
 
@@ -162,22 +164,22 @@ def rehearse(spec: OperationSpec, pool: SandboxPool) -> Rehearsal:
         pool: provides the sandbox processes.
     """
     has_kernel_code = any(not action.is_sandboxed for action in spec.actions.values())
-    made: list[RehearsedRun] = []
-    left: list[str] = []
+    runs: list[RehearsedRun] = []
+    skipped: list[str] = []
     over = time.monotonic() + MOST_SECONDS
     try:
         pool.opened()
     except NoSandboxError as error:
         return Rehearsal(code_hash(spec), (), f"{error}.", has_kernel_code)
     for name, action in spec.actions.items():
-        if len(made) >= MOST_RUNS or time.monotonic() >= over:
-            left.append(name)
+        if len(runs) >= MOST_RUNS or time.monotonic() >= over:
+            skipped.append(name)
             continue
-        made += _rehearsed(spec, action, pool, over)
-    left_out = f"Not rehearsed, for lack of time: {shortened(', '.join(left), _VALUE)}." if left else ""
+        runs += _rehearsed(spec, action, pool, over)
+    left_out = f"Not rehearsed, for lack of time: {shortened(', '.join(skipped), _VALUE)}." if skipped else ""
     if not spec.actions:
         left_out = "it has no actions, so there is no code to rehearse."
-    return Rehearsal(code_hash(spec), tuple(made), left_out, has_kernel_code)
+    return Rehearsal(code_hash(spec), tuple(runs), left_out, has_kernel_code)
 
 
 def _rehearsed(
@@ -185,9 +187,9 @@ def _rehearsed(
 ) -> Iterator[RehearsedRun]:
     """Yield the runs of one action. Stop after a run that reached a limit."""
     fields, parameters = spec.parameters(), action.parameters()
-    given = drawn_arguments(parameters, INPUTS)
+    argument_sets = drawn_arguments(parameters, INPUTS)
     for number, values in enumerate(drawn_arguments(fields, INPUTS)):
-        arguments = given[number % len(given)]
+        arguments = argument_sets[number % len(argument_sets)]
         try:
             inputs, called = fields.validate(values), parameters.validate(arguments)
         except ParameterError:
@@ -208,38 +210,40 @@ def _run(
     printed = _Printed()
     filename = f"<action:{spec.name}.{action.name}>"
     prelude = PRELUDE if action.is_sandboxed else _kernel_prelude(spec)
-    noted = "[]" if action.is_sandboxed else "_noted"
-    call = f"[{action.name}(_pending, **_arguments), _pending.fields, _pending._decided, {noted}]"
+    notes_code = "[]" if action.is_sandboxed else "_noted"
+    call = f"[{action.name}(_pending, **_arguments), _pending.fields, _pending._decided, {notes_code}]"
 
-    def made(kind: RunKind, about: str, told: str) -> RehearsedRun:
+    def result(kind: RunKind, about: str, told: str) -> RehearsedRun:
         return RehearsedRun(action.name, arguments, fields, kind, about, one_line(told, _LONGEST))
 
     try:
         code = IsolatedCode(prelude, placed_body(action), call, filename, _NO_HINTS)
         inputs = {"_fields": fields, "_arguments": arguments}
-        *found, notes = attempt_isolated(pool, code, inputs, printed.take, LIMITS)
-        outcome = sandbox_outcome(found, filename)
+        *output, notes = attempt_isolated(pool, code, inputs, printed.take, LIMITS)
+        outcome = sandbox_outcome(output, filename)
         after = spec.parameters().validate(outcome.fields)
     except IsolatedFailure as failure:
         name, message, _ = failure.report
         if failure.is_stopped:
             limit = _limit(name)
-            return made("stopped", limit, f"stopped: it took more than {limit}")
+            return result("stopped", limit, f"stopped: it took more than {limit}")
         needed = _needed(name, message)
         if needed:
-            return made("not run", needed, f"not rehearsed: it needs {needed}")
-        said = f": {show_value(message, _VALUE)}" if message else ""
-        return made("raised", one_line(name, _VALUE) + said, f"raised {name}{said}{printed.told}")
+            return result("not run", needed, f"not rehearsed: it needs {needed}")
+        detail = f": {show_value(message, _VALUE)}" if message else ""
+        return result("raised", one_line(name, _VALUE) + detail, f"raised {name}{detail}{printed.note}")
     except SandboxError as error:
-        told = str(error).removeprefix(f"{filename}: ").removesuffix(f". {UNCHANGED}")
-        return made("misfit", "", f"left what does not fit: {told}")
+        reason = str(error).removeprefix(f"{filename}: ").removesuffix(f". {UNCHANGED}")
+        return result("misfit", "", f"left an invalid result: {reason}")
     except ParameterError as error:
-        return made("misfit", "", f"left fields that do not fit: {'; '.join(error.problems)}")
+        return result("misfit", "", f"left invalid fields: {'; '.join(error.problems)}")
     kind: RunKind = {"approve": "approved", "reject": "rejected"}.get(outcome.decision, "returned")  # type: ignore[assignment]
-    return made(kind, "", _told(outcome, fields, after, notes) + printed.told)
+    return result(kind, "", _describe(outcome, fields, after, notes) + printed.note)
 
 
-def _told(outcome: SandboxOutcome, before: Mapping[str, Any], after: Mapping[str, Any], notes: Any) -> str:
+def _describe(
+    outcome: SandboxOutcome, before: Mapping[str, Any], after: Mapping[str, Any], notes: Any
+) -> str:
     """Describe a run that returned."""
     decided = {
         "approve": "approved",
@@ -265,18 +269,18 @@ def _counts(runs: list[RehearsedRun]) -> str:
     parts = [f"{decided[kind]} {kind}" for kind in ("approved", "rejected") if decided[kind]]
     returned = sum(decided.values())
     how = f" ({', '.join(parts)})" if parts else ""
-    told = [f"{returned} returned{how}"] if returned else []
+    texts = [f"{returned} returned{how}"] if returned else []
     raised = Counter(run.about for run in runs if run.kind == "raised")
     if len(raised) > _RAISED:
         raised = Counter(about.partition(":")[0] for about in raised.elements())
-    told += [f"{count} raised {about}" for about, count in raised.most_common(_RAISED)]
+    texts += [f"{count} raised {about}" for about, count in raised.most_common(_RAISED)]
     others = sum(raised.values()) - sum(count for _, count in raised.most_common(_RAISED))
-    told += [f"{others} raised something else"] if others else []
+    texts += [f"{others} raised other exceptions"] if others else []
     misfits = sum(run.kind == "misfit" for run in runs)
-    told += [f"{misfits} left values that do not fit"] if misfits else []
+    texts += [f"{misfits} left invalid values"] if misfits else []
     stopped = Counter(run.about for run in runs if run.kind == "stopped")
-    told += [f"{count} stopped after {about}" for about, count in stopped.items()]
-    return ", ".join(told)
+    texts += [f"{count} stopped after {about}" for about, count in stopped.items()]
+    return ", ".join(texts)
 
 
 def _call(run: RehearsedRun) -> str:
@@ -299,7 +303,7 @@ class _Printed:
         self._size += len(text)
 
     @property
-    def told(self) -> str:
+    def note(self) -> str:
         return (
             f"; printed {counted(self._size, 'character')}: {one_line(self._beginning, _VALUE)!r}"
             if self._size
@@ -323,26 +327,26 @@ _STANDS_FOR: Final = {"Tract": "pending.tract", "Compiled": "pending.tract.compi
 
 def _needed(name: str, message: str) -> str:
     """Return the feature that code needs and a rehearsal lacks. Empty if the code itself caused the error."""
-    told = ""
-    if name == "ModuleNotFoundError" and (found := _MODULE.search(message)):
-        told = f"the module {shortened(found[1], _VALUE)!r}"
+    feature = ""
+    if name == "ModuleNotFoundError" and (match := _MODULE.search(message)):
+        feature = f"the module {shortened(match[1], _VALUE)!r}"
     elif name == "PermissionError" and message.startswith("Permission denied"):
-        told = "files"
-    elif found := _ENVIRONMENT.search(message):
-        told = found[1]
-    elif name == "AttributeError" and (found := _ATTRIBUTE.search(message)):
-        told = f"{_STANDS_FOR[found[1]] if found[1] else found[2]}.{found[3]}"
-    elif name == "NameError" and (found := _NAME.search(message)):
-        told = f"{found[1]}()"
+        feature = "files"
+    elif match := _ENVIRONMENT.search(message):
+        feature = match[1]
+    elif name == "AttributeError" and (match := _ATTRIBUTE.search(message)):
+        feature = f"{_STANDS_FOR[match[1]] if match[1] else match[2]}.{match[3]}"
+    elif name == "NameError" and (match := _NAME.search(message)):
+        feature = f"{match[1]}()"
     elif name in {"NotImplementedError", "SyntaxError"} and "not yet support" in message:
-        told = "Python that the sandbox does not have"
-    return one_line(told, 2 * _VALUE)
+        feature = "Python features that the sandbox lacks"
+    return one_line(feature, 2 * _VALUE)
 
 
 def _limit(name: str) -> str:
     if name == "MemoryError":
         return f"{(LIMITS.memory or 0) // 1_000_000} MB"
-    return f"{LIMITS.seconds:g} s" if name == "TimeoutError" else "its process may"
+    return f"{LIMITS.seconds:g} s" if name == "TimeoutError" else "the limit of its process"
 
 
 # --- stubs for a tract

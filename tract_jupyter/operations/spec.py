@@ -36,7 +36,7 @@ class ActionDef:
         required: the parameters without a default. The default of all others is in `defaults`, otherwise None.
         defaults: default values by parameter name.
         isolation: `kernel` runs the code as ordinary Python without restrictions. `sandbox` runs it in the sandbox,
-            where it can access only `pending.fields`, `pending.approve()` and `pending.reject(reason)`.
+            with access only to `pending.fields`, `pending.approve()` and `pending.reject(reason)`.
     """
 
     name: str
@@ -61,7 +61,7 @@ class ActionDef:
         for name in (*self.required, *self.defaults):
             if name not in self.params:
                 raise SpecError(
-                    f"{name!r} is not a parameter.{nearest(name, self.params)} Name it in params too",
+                    f"{name!r} is not a parameter.{nearest(name, self.params)} Add it to params",
                     action=self.name,
                 )
         for name in self.required:
@@ -80,7 +80,7 @@ class ActionDef:
 
 
 RunHook = Literal["before_main_llm", "after_main_llm"]
-_HOOKS_TEXT = " or ".join(f"hook: {one}" for one in get_args(RunHook))
+_HOOKS_TEXT = " or ".join(f"hook: {name}" for name in get_args(RunHook))
 _HOOK_TEXTS = {
     "before_main_llm": "before the model's call of each run",
     "after_main_llm": "after the model's call of each run",
@@ -113,29 +113,27 @@ class FiringCondition(Trigger):
         if self.hook is None:
             if self.action or self.required:
                 name = "action" if self.action else "required"
-                raise SpecError(
-                    f"fires_on: {name} goes with a hook of a run; say {_HOOKS_TEXT}, or leave it out"
-                )
+                raise SpecError(f"fires_on: {name} needs a hook of a run; add {_HOOKS_TEXT}, or leave it out")
             try:
                 super().__post_init__()
             except ContentError as error:
                 raise SpecError(f"fires_on: {error}") from None
             return
-        for one in fields(Trigger):
-            if getattr(self, one.name) is not None:
+        for part in fields(Trigger):
+            if getattr(self, part.name) is not None:
                 raise SpecError(
-                    f"fires_on: {one.name} does not go with a hook, at which each run fires it; leave it out"
+                    f"fires_on: {part.name} does not apply to a hook, which each run fires; leave it out"
                 )
 
     def __str__(self) -> str:
-        given = ", ".join(f"{name}={brief_repr(value)}" for name, value in self.fields.items())
+        values = ", ".join(f"{name}={brief_repr(value)}" for name, value in self.fields.items())
         if self.hook is None:
             when = super().__str__()
         else:
-            does = f", doing {self.action!r}" if self.action else ""
-            needed = ", which fails unless it is approved" if self.required else ""
-            when = f"{_HOOK_TEXTS[self.hook]}{does}{needed}"
-        return f"{when}; with {given}" if given else when
+            action = f", with the action {self.action!r}" if self.action else ""
+            required = "; the run fails without approval" if self.required else ""
+            when = f"{_HOOK_TEXTS[self.hook]}{action}{required}"
+        return f"{when}; with {values}" if values else when
 
     @classmethod
     def from_dict(cls, data: Any) -> FiringCondition:
@@ -144,10 +142,9 @@ class FiringCondition(Trigger):
         Raises:
             SpecError: a part is unknown or invalid.
         """
-        given = data
         if isinstance(data, Mapping):
-            given = {name: value for name, value in data.items() if value is not None}
-        condition: FiringCondition = read_as(cls, given, SpecError, "fires_on")
+            data = {name: value for name, value in data.items() if value is not None}
+        condition: FiringCondition = read_as(cls, data, SpecError, "fires_on")
         return condition
 
 
@@ -158,13 +155,13 @@ _GUIDANCE = (
         "guidance",
         parse_type("str | None"),
         None,
-        "What to look after in this; a model writes it if it is left out.",
+        "The guidance for this firing. If omitted, a model writes it.",
     ),
     Parameter(
         "guidance_source",
         parse_type("Literal['llm', 'user', 'user+llm'] | None"),
         None,
-        "Who wrote the guidance; null if there is none.",
+        "The author of the guidance; null if there is none.",
     ),
 )
 
@@ -210,8 +207,8 @@ class OperationSpec:
         Raises:
             SpecError: a type name is unknown or a default is invalid.
         """
-        own = [_field(name, definition) for name, definition in self.fields.items()]
-        return Parameters(self.name, [*own, *(_GUIDANCE if self.two_stage else ())])
+        parameters = [_field(name, definition) for name, definition in self.fields.items()]
+        return Parameters(self.name, [*parameters, *(_GUIDANCE if self.two_stage else ())])
 
     def given_parameters(self) -> Parameters:
         """Return the fields that a caller may pass on firing. `guidance_source` is not one of them.
@@ -251,22 +248,24 @@ class OperationSpec:
 def changes(old: OperationSpec, new: OperationSpec) -> list[str]:
     """Return the changes between two versions, each in a few words. Empty if both have the same meaning."""
     before, after = spec_to_dict(old), spec_to_dict(new)
-    found = [
+    differences = [
         f"{part} is {brief_repr(after.get(part))}, was {brief_repr(before.get(part))}"
         for part in ("description", "version", "unhandled", "fires_on", "two_stage")
         if before.get(part) != after.get(part)
     ]
     for kind, name in (("field", "fields"), ("action", "actions")):
-        one, other = before[name], after[name]
-        for key in [*one, *(key for key in other if key not in one)]:
-            if key not in other or key not in one:
-                found.append(f"{kind} {key!r} is {'new' if key in other else 'gone'}")
-            elif one[key] != other[key]:
+        old_parts, new_parts = before[name], after[name]
+        for key in [*old_parts, *(key for key in new_parts if key not in old_parts)]:
+            if key not in new_parts or key not in old_parts:
+                differences.append(f"{kind} {key!r} is {'new' if key in new_parts else 'gone'}")
+            elif old_parts[key] != new_parts[key]:
                 parts = [
-                    part for part in {**one[key], **other[key]} if one[key].get(part) != other[key].get(part)
+                    part
+                    for part in {**old_parts[key], **new_parts[key]}
+                    if old_parts[key].get(part) != new_parts[key].get(part)
                 ]
-                found.append(f"{kind} {key!r} has another {' and '.join(parts)}")
-    return found
+                differences.append(f"{kind} {key!r} has a different {' and '.join(parts)}")
+    return differences
 
 
 def _field(name: str, definition: dict[str, Any]) -> Parameter:
@@ -306,7 +305,7 @@ def spec_to_json(spec: OperationSpec) -> str:
     """
     if not isinstance(spec, OperationSpec):
         raise SpecError(
-            f"an OperationSpec is needed, got {type(spec).__name__}; spec_from_dict makes one of a dict"
+            f"an OperationSpec is required, not {type(spec).__name__}; spec_from_dict makes one from a dict"
         )
     data = spec_to_dict(spec)
     try:
@@ -317,7 +316,7 @@ def spec_to_json(spec: OperationSpec) -> str:
     size = len(text.encode())
     if size > MAX_SPEC_BYTES:
         raise SpecError(
-            f"{spec.name!r} is {size:,} bytes long; {MAX_SPEC_BYTES:,} is the most. Pass large data as fields"
+            f"{spec.name!r} is {size:,} bytes long; the maximum is {MAX_SPEC_BYTES:,}. Pass large data as fields"
         )
     return text
 
@@ -331,7 +330,7 @@ def spec_from_json(text: str) -> OperationSpec:
     try:
         data = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
-        raise SpecError(f"it is no JSON: {error}") from None
+        raise SpecError(f"invalid JSON: {error}") from None
     return spec_from_dict(data)
 
 
@@ -344,19 +343,19 @@ def spec_from_dict(data: Mapping[str, Any]) -> OperationSpec:
         SpecError: parts are missing, unknown or of the wrong shape.
     """
     if not isinstance(data, Mapping):
-        raise SpecError(f"an operation is a dict, got {type(data).__name__}")
-    given = {
+        raise SpecError(f"an operation must be a dict, not {type(data).__name__}")
+    parts = {
         "description": "",
         "fields": {},
         "actions": {},
         **_without_none(data, ("fields", "actions", "fires_on")),
     }
-    if type(given.get("version")) is int:
-        given["version"] = str(given["version"])
-    if isinstance(given["actions"], dict):
-        given["actions"] = {name: _filled(name, action) for name, action in given["actions"].items()}
-    condition = given.pop("fires_on", None)
-    spec: OperationSpec = read_as(OperationSpec, given, SpecError)
+    if type(parts.get("version")) is int:
+        parts["version"] = str(parts["version"])
+    if isinstance(parts["actions"], dict):
+        parts["actions"] = {name: _filled(name, action) for name, action in parts["actions"].items()}
+    condition = parts.pop("fires_on", None)
+    spec: OperationSpec = read_as(OperationSpec, parts, SpecError)
     read_as(dict[str, _FieldDefinition], spec.fields, SpecError, "fields")
     return spec if condition is None else replace(spec, fires_on=FiringCondition.from_dict(condition))
 
@@ -374,8 +373,8 @@ def _filled(name: str, action: object) -> object:
     """Return the data of an action with defaults for its optional parts."""
     if not isinstance(action, dict):
         return action
-    given = _without_none(action, ("params", "required", "defaults"))
-    return {"name": name, "description": "", "params": {}, **given}
+    parts = _without_none(action, ("params", "required", "defaults"))
+    return {"name": name, "description": "", "params": {}, **parts}
 
 
 def _without_none(data: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:

@@ -26,15 +26,13 @@ if TYPE_CHECKING:
     from tract_jupyter.operations.activation import PendingActivation
     from tract_jupyter.operations.spec import OperationSpec
 
-STOPPED: Final = "stopped by the person"
+STOPPED: Final = "stopped by the user"
 MOST: Final = 20
 """The maximum value of `tries` and of `versions`."""
 _MOST_REPEATED: Final = 3
 """The number of identical invalid proposals after which the writing stops."""
 _STOPPED: Final = f"{STOPPED}; nothing was activated"
-_REPEATED: Final = (
-    "given up: the model kept proposing the same, which was refused; say more exactly what it is to do"
-)
+_REPEATED: Final = "given up: the model repeated an invalid proposal; describe the task more exactly"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ class WrittenOperation:
     Attributes:
         text: the task.
         attempts: the replies of the model, in order.
-        said: the text of the model's last reply.
+        reply_text: the text of the model's last reply.
         model: the model's name in its replies. Empty if they have none.
         tokens: the sum over all requests, as far as the provider reported it.
         note: the outcome, in a sentence.
@@ -74,7 +72,7 @@ class WrittenOperation:
 
     text: str
     attempts: tuple[WritingAttempt, ...]
-    said: str
+    reply_text: str
     model: str
     tokens: int
     note: str
@@ -82,7 +80,9 @@ class WrittenOperation:
     @property
     def pending(self) -> PendingActivation | None:
         """The activation request for the last reviewed version. None if there was no valid version."""
-        return next((one.pending for one in reversed(self.attempts) if one.pending is not None), None)
+        return next(
+            (attempt.pending for attempt in reversed(self.attempts) if attempt.pending is not None), None
+        )
 
     @property
     def is_active(self) -> bool:
@@ -165,12 +165,11 @@ def write(
     """
     if not isinstance(text, str) or not text.strip():
         raise ContentError(
-            "there is nothing to write an operation from: say what it is to do, such as "
-            "'check that every citation survives'"
+            "an operation needs a task as a text, such as 'check that every citation survives'"
         )
     for name, value in (("tries", tries), ("versions", versions)):
         if type(value) is not int or not 1 <= value <= MOST:
-            raise ContentError(f"{name} is a number from 1 to {MOST}, not {brief_repr(value)}")
+            raise ContentError(f"{name} must be a number from 1 to {MOST}, not {brief_repr(value)}")
     turn = _Writing(client, observer or _Silent(), stop or StopSignal(), tries, versions, propose, decide)
     turn.messages = [
         {"role": "system", "content": system_prompt or prompts.WRITE_OPERATION},
@@ -248,22 +247,22 @@ class _Writing:
     def _answer(self) -> None:
         """Handle the first tool call of the reply, ask the user about it, and answer each call."""
         if not self.reply.raw_calls:
-            self._missed("it proposed no operation, and only wrote text")
+            self._record_failure("the reply has only text, and proposes no operation")
             self.messages.append({"role": "user", "content": prompts.NO_OPERATION})
         for place, call in enumerate(self.reply.raw_calls):
-            answer = prompts.ONE_OPERATION if place else self._looked_at(call)
+            answer = prompts.ONE_OPERATION if place else self._review(call)
             if answer is None:
                 return
             self.messages.append({"role": "tool", "tool_call_id": call.id, "content": answer})
 
     # ---
 
-    def _looked_at(self, call: RawCall) -> str | None:
+    def _review(self, call: RawCall) -> str | None:
         """Check the model's proposal, ask the user, and return the answer for the model."""
         try:
             pending = self._proposed(call)
         except TractError as error:
-            self._missed(str(error))
+            self._record_failure(str(error))
             self._refused.append((call.name, call.arguments))
             if not self.note and self._refused.count(self._refused[-1]) == _MOST_REPEATED:
                 self.note = _REPEATED
@@ -285,14 +284,14 @@ class _Writing:
             raise ContentError(f"there is no tool {brief_repr(call.name)}; the only one is {name!r}")
         return self._propose(spec_from_dict(call.values()))
 
-    def _missed(self, problem: str) -> None:
+    def _record_failure(self, problem: str) -> None:
         attempt = WritingAttempt(self.requests, None, problem, None)
         self.attempts.append(attempt)
         self._observer.refused(attempt)
         self._left -= 1
         if not self._left:
             often = "1 try" if self._tries == 1 else f"{self._tries} tries"
-            self.note = f"given up after {often}, as no operation came of it: {problem}"
+            self.note = f"given up after {often} without a valid operation: {problem}"
 
     def _is_decided(self, pending: PendingActivation) -> bool:
         """Ask the user. Return False if no user is available. Stopping the writing withdraws the request."""
@@ -318,11 +317,11 @@ class _Writing:
     def _rejected(self, pending: PendingActivation) -> str:
         reason = pending.rejection_reason
         if pending.status is not PendingStatus.REJECTED:
-            self.note = "nobody decided in time; nothing was activated"
+            self.note = "the request expired; nothing was activated"
         elif not reason:
-            self.note = "rejected without a reason, so that the model was not asked again"
+            self.note = "rejected without a reason, so the model did not try again"
         elif self._version >= self._versions:
-            self.note = f"given up after {counted(self._versions, 'version')} that were rejected"
+            self.note = f"given up after {counted(self._versions, 'rejected version')}"
         else:
             self._version += 1
             self._left = self._tries

@@ -1,9 +1,8 @@
-"""Every text that the package itself sends to a model, and nothing else.
+"""All texts that the package sends to a model.
 
-A module for each occasion: `tool_descriptions`, `tool_calls`, `turns` (calls that were not made), `summaries`,
-`operations` (writing one), `orchestrator` (its task, and what it may say beside a call), and `replies` (decisions,
-and replies that were not good enough). No logic, and no other package: the code that sends a text imports it
-from here.
+Each module has one subject: `tool_descriptions`, `tool_calls`, `turns` (calls that did not run), `summaries`,
+`operations` (a model writes one), `orchestrator` (its task and autonomy levels), and `replies` (decisions, plans and
+retries). The package has no logic. Knows no other package.
 """
 
 from __future__ import annotations

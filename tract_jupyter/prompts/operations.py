@@ -1,4 +1,4 @@
-"""Prompts for a model that writes an operation, and the template that a person begins with."""
+"""Prompts for a model that writes an operation, and the user's template for one."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ if TYPE_CHECKING:
 
 WRITE_OPERATION: Final = """\
 You write one operation for a notebook whose context is under version control. An operation is data: typed fields, \
-which are given when it is fired, and actions, which are short pieces of Python that look at the fields, change them \
-and decide. Give it by calling the tool propose_operation, once. Its arguments are parsed, checked and analysed, and \
-its code is tried in a sandbox; then a person reads it, and activates it or tells you what to change.
+whose values come with each firing, and actions, which are short pieces of Python that read the fields, change them \
+and decide. Call the tool propose_operation once. Its arguments are parsed, checked and analyzed, and the code is \
+tried in a sandbox. Then the user reads it, and activates it or requests changes.
 
-* Write the least code that does what is asked. The person reads every line.
+* Write the least code for the task. The user reads every line.
 * The code of an action is the body of a function of `pending` and its params. `pending.fields` is a dict of the \
 fields. It ends with `pending.approve()` or `pending.reject("reason")`, once.
-* Give an action isolation 'sandbox' wherever the fields are all that it needs. It has no files, no network and no \
-packages there: no del, no yield, no inheritance; of modules json, re, math, datetime, collections and the like.
-* Only what must read the context is isolation 'kernel': `pending.tract.compile().to_dicts()` are the messages, each \
-with role and content. Import within the code, no more than is needed. Start no programs, and change no files, unless \
-that is what is asked.
+* Use isolation 'sandbox' for an action that needs only the fields. The sandbox has no files, no network, no packages, \
+no del, no yield and no inheritance. It has json, re, math, datetime, collections and similar modules.
+* Use isolation 'kernel' only for code that must read the context: `pending.tract.compile().to_dicts()` are the \
+messages, each with role and content. Import inside the code, no more than necessary. Start no programs and change no \
+files, unless the task requires it.
 * Types of fields and params are str, int, float, bool, list[T], dict[str, T], T | None, Literal['a', 'b'], Any.
-* Only if it is asked to happen by itself, say when in fires_on; its fields are given there.
-* If something is refused, put that right, and call the tool again with the whole operation."""
+* Set fires_on, with its field values, only if the task asks for automatic firing.
+* If a proposal is refused, correct it and call the tool again with the whole operation."""
 
 NO_OPERATION: Final = """\
 No operation was proposed: text alone defines nothing. Call the tool propose_operation with the whole operation."""
 
-ONE_OPERATION: Final = "not looked at: propose one operation at a time"
+ONE_OPERATION: Final = "not checked: propose one operation at a time"
 
 
 def writing_request(text: str, taken: Collection[str]) -> str:
@@ -38,9 +38,9 @@ def writing_request(text: str, taken: Collection[str]) -> str:
 
     Args:
         text: the task, in the user's words.
-        taken: the names of the operations that there are.
+        taken: the names of the existing operations.
     """
-    names = f"\n\nThese names are taken; another operation of such a name replaces it: {', '.join(sorted(taken))}."
+    names = f"\n\nNames in use (a new operation replaces the old one): {', '.join(sorted(taken))}."
     return f"Write an operation that does this:\n{text}{names if taken else ''}"
 
 
@@ -51,15 +51,13 @@ def rejected_operation(reason: str, rehearsal: str) -> str:
         reason: the user's words.
         rehearsal: the result of the trial in the sandbox; empty if there was none.
     """
-    tried = f" What came of trying it: {rehearsal}" if rehearsal else ""
-    return f"A person rejected it: {reason}\nPropose the whole operation again, with that put right.{tried}"
+    tried = f" Result of the trial: {rehearsal}" if rehearsal else ""
+    return f"The user rejected it: {reason}\nCorrect that, and propose the whole operation again.{tried}"
 
 
 def refused_operation(problem: str) -> str:
     """Return the message for an invalid operation, which the user did not see."""
-    return (
-        f"Refused, and nobody was asked: {problem}. Propose the whole operation again, with that put right."
-    )
+    return f"Refused before the user saw it: {problem}. Correct that, and propose the whole operation again."
 
 
 def guided_task(name: str, description: str) -> str:
@@ -70,19 +68,17 @@ def guided_task(name: str, description: str) -> str:
 
 def guided_fields(fields_json: str) -> str:
     """Return the field values of a firing as text, for the model that writes guidance."""
-    return f"It is fired with these values: {fields_json}"
+    return f"The field values: {fields_json}"
 
 
-_TYPE: Final = (
-    "A type by its name: str, int, float, bool, list[T], dict[str, T], T | None, Literal['a', 'b'], Any."
-)
+_TYPE: Final = "A type name: str, int, float, bool, list[T], dict[str, T], T | None, Literal['a', 'b'], Any."
 _FIELD: Final = {
     "type": "object",
     "properties": {
         "type": {"type": "string", "description": _TYPE},
         "description": {"type": "string"},
-        "default": {"description": "The value if none is given; null if this is left out, too."},
-        "required": {"type": "boolean", "description": "It must be given, and has no default."},
+        "default": {"description": "The value if the caller passes none. Default: null."},
+        "required": {"type": "boolean", "description": "The caller must pass it."},
     },
     "required": ["type"],
     "additionalProperties": False,
@@ -93,15 +89,15 @@ _ACTION: Final = {
         "description": {"type": "string", "description": "One line."},
         "params": {
             "type": "object",
-            "description": "The type of each parameter, by its name.",
+            "description": "The type of each parameter, by name.",
             "additionalProperties": {"type": "string", "description": _TYPE},
         },
         "required": {
             "type": "array",
             "items": {"type": "string"},
-            "description": "Parameters that must be given.",
+            "description": "Parameters without a default.",
         },
-        "defaults": {"type": "object", "description": "Default values of the others; null if left out."},
+        "defaults": {"type": "object", "description": "Defaults of the others; null if omitted."},
         "code": {
             "type": "string",
             "description": "The body of a Python function of `pending` and the params, not indented.",
@@ -109,7 +105,7 @@ _ACTION: Final = {
         "isolation": {
             "type": "string",
             "enum": ["sandbox", "kernel"],
-            "description": "sandbox: it reaches pending.fields, approve and reject. kernel: everything.",
+            "description": "sandbox: only pending.fields, approve and reject. kernel: everything.",
         },
     },
     "required": ["description", "code", "isolation"],
@@ -117,25 +113,25 @@ _ACTION: Final = {
 }
 _CONDITION: Final = {
     "type": "object",
-    "description": "When it fires by itself; leave it out if somebody fires it. All that is given must hold.",
+    "description": "The condition for automatic firing, if any. All its parts must hold.",
     "properties": {
         "moment": {"type": "string", "enum": ["commit", "compile", "turn"]},
-        "commits": {"type": "integer", "minimum": 1, "description": "At every so many commits."},
+        "commits": {"type": "integer", "minimum": 1, "description": "At every Nth commit."},
         "tokens": {
             "type": "integer",
             "minimum": 1,
-            "description": "The context has so many tokens, or more.",
+            "description": "The context has at least N tokens.",
         },
         "content_type": {"type": "string", "description": "Of the newest message, such as tool_io."},
-        "seconds": {"type": "number", "exclusiveMinimum": 0, "description": "Since it fired last."},
-        "fields": {"type": "object", "description": "The values of its fields."},
+        "seconds": {"type": "number", "exclusiveMinimum": 0, "description": "Since the last firing."},
+        "fields": {"type": "object", "description": "The field values."},
         "hook": {
             "type": "string",
             "enum": ["before_main_llm", "after_main_llm"],
             "description": "Instead of a moment: in each run, before or after the model's call.",
         },
-        "action": {"type": "string", "description": "At a hook: the action to do."},
-        "required": {"type": "boolean", "description": "At a hook: the run fails unless it is approved."},
+        "action": {"type": "string", "description": "At a hook: the action to run."},
+        "required": {"type": "boolean", "description": "At a hook: the run fails without approval."},
     },
     "additionalProperties": False,
 }
@@ -143,32 +139,32 @@ PROPOSE_OPERATION: Final[Mapping[str, Any]] = {
     "type": "function",
     "function": {
         "name": "propose_operation",
-        "description": "Propose the whole operation. It is checked and tried at once, and a person decides about it.",
+        "description": "Propose the whole operation. It is checked and tried at once, and the user decides.",
         "parameters": {
             "type": "object",
             "properties": {
                 "name": {"type": "string", "description": "Lower case, digits and _."},
-                "description": {"type": "string", "description": "What it is for, in a sentence or two."},
+                "description": {"type": "string", "description": "Its purpose, in a sentence or two."},
                 "fields": {
                     "type": "object",
-                    "description": "What is given when it is fired, by name.",
+                    "description": "The fields of a firing, by name.",
                     "additionalProperties": _FIELD,
                 },
                 "actions": {
                     "type": "object",
-                    "description": "What can be done about it, by name; one is usual.",
+                    "description": "The possible actions, by name; usually one.",
                     "additionalProperties": _ACTION,
                 },
                 "unhandled": {
                     "type": "string",
                     "enum": ["approve", "ask"],
-                    "description": "What a firing means that no handler decides; approve if left out.",
+                    "description": "The default if no handler decides; approve if omitted.",
                 },
                 "fires_on": _CONDITION,
                 "two_stage": {
                     "type": "boolean",
-                    "description": "Each firing has a model write guidance first, which a person may change; the code "
-                    "finds it as pending.fields['guidance']. Left out: no model is asked.",
+                    "description": "A model first writes guidance for each firing, and the user may change it. The "
+                    "code reads pending.fields['guidance']. If omitted, no model is called.",
                 },
             },
             "required": ["name", "description", "fields", "actions"],
@@ -176,9 +172,9 @@ PROPOSE_OPERATION: Final[Mapping[str, Any]] = {
         },
     },
 }
-"""The tool that a model must call which writes an operation: the dict form of an `OperationSpec`, as a JSON Schema."""
+"""The tool of a model that writes an operation. Its arguments are the dict form of an `OperationSpec`."""
 
-_WORDS: Final = 3  # of a text, in the name that a template has
+_WORDS: Final = 3  # of the task, in the template's name
 _SMALL: Final = frozenset({"a", "all", "an", "and", "are", "at", "be", "by", "each", "every", "for", "in", "is", "it",
                            "of", "on", "or", "that", "the", "to", "with"})  # fmt: skip
 
@@ -190,18 +186,18 @@ def operation_template(text: str = "", name: str = "") -> str:
         text: the task.
         name: the operation's; by default derived from the text.
     """
-    said = " ".join(text.split()).replace("\\", "/").replace('"""', "'''").strip('" ')
-    about = f"{said[0].upper()}{said[1:]}".rstrip(".") + "." if said else "Say here what it is for."
+    task = " ".join(text.split()).replace("\\", "/").replace('"""', "'''").strip('" ')
+    about = f"{task[0].upper()}{task[1:]}".rstrip(".") + "." if task else "Describe its purpose here."
     return f'''\
 %%tract_operation {name or _name_of(text)}
 """{about}"""
-texts: Annotated[list[str], "What it looks at"]   # a field: given when it is fired
-found: bool = False                               # one with a default may be left out
+texts: Annotated[list[str], "Texts to find"]   # a field: each firing has a value for it
+found: bool = False                            # a field with a default is optional
 
 def check(pending, strict: bool = False):
-    """What the button of this action does."""
-    said = str(pending.tract.compile().to_dicts())
-    missing = [text for text in pending.fields["texts"] if text not in said]
+    """Describe this action here."""
+    context = str(pending.tract.compile().to_dicts())
+    missing = [text for text in pending.fields["texts"] if text not in context]
     pending.fields["found"] = not missing
     if missing and strict:
         pending.reject(f"not found: {{missing}}")
@@ -211,7 +207,7 @@ def check(pending, strict: bool = False):
 
 
 def _name_of(text: str) -> str:
-    """Return a name made of the first words that say something."""
+    """Return a name made of the first meaningful words."""
     words = [word for word in re.findall(r"[a-z][a-z0-9]*", text.lower()) if word not in _SMALL]
     name = "_".join(words[:_WORDS])[:40]
     return "my_operation" if not name or keyword.iskeyword(name) else name

@@ -31,17 +31,17 @@ ALTERNATIVES: Final = "Other possible calls, the best first; omit it if there ar
 ACTS_ON: Final = "It acts on the context {context}."
 
 MEANS: Final = {
-    "manual": "manual: what changes something is told to a person, and not done. Propose what matters, once",
-    "collaborative": "collaborative: a person is asked about each call that changes something",
-    "autonomous": "autonomous: your calls are carried out; about what may destroy something a person may be asked",
+    "manual": "manual: the user reads your calls that change something, but they do not run. Make each once",
+    "collaborative": "collaborative: the user decides about each call that changes something",
+    "autonomous": "autonomous: your calls run; the user may decide about destructive ones",
 }
 """The meaning of each autonomy level for the model."""
 
 NOTHING_CHANGED: Final = (
-    "stopped: two rounds of calls that should have changed something changed nothing. Say in the task what it should "
-    "do instead, or run it again"
+    "stopped: two rounds of calls that should change something had no effect. Describe the wanted change in the task, "
+    "or run it again"
 )
-EMPTY: Final = "the context is empty: there is nothing to look after, and no model was asked"
+EMPTY: Final = "the context is empty, so no model was called"
 CHOSEN_INSTEAD: Final = "{chosen} was chosen in its place"
 
 _FIELD: Final = re.compile(r"\{(\w+)(?::[^{}]*)?\}")

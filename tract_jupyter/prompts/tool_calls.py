@@ -8,7 +8,7 @@ SCRIPT_ENDED: Final = "the script has ended"
 CHANGED_SINCE: Final = "tool {tool!r} was changed or removed since; make the call again"
 NO_PERMISSION: Final = "{actor} has no permission to call {tool!r}"
 OF_A_TRACT_ABOVE: Final = (
-    "these are tools of a tract above the one that the script runs in; call the script's own: tools.NAME(...)"
+    "these tools belong to a tract above the script's tract; call the script's own tools: tools.NAME(...)"
 )
 NOT_GRANTED: Final = (
     "{tool!r} was not granted to {actor}; asking again changes nothing.{near} Granted: {names}"
@@ -17,30 +17,29 @@ NOTHING_ABOVE: Final = "no tool can be called: {why}"
 """The reason in a tract whose parent is closed or deleted."""
 
 TOLD_NOT_DONE: Final = (
-    "told, not done: autonomy is manual. A person is told that {actor} wanted to call {tool!r}; nothing was "
+    "reported, not run: autonomy is manual. The user sees that {actor} wanted to call {tool!r}. Nothing was "
     "changed, and asking again changes nothing"
 )
 """The reason for a caller that may only suggest calls."""
 
 CALLED_FROM_CODE: Final = (
-    "{tool} is called from a script, and was not carried out: "
-    "notebook_execute(code='print(tools.{function}(...))')"
+    "{tool} did not run. Call it from a script: notebook_execute(code='print(tools.{function}(...))')"
 )
 
 
 def undecided(why: str) -> str:
     """Return the reason why a call has no decision yet, with advice for the model."""
-    advice = "Do not repeat the call meanwhile: it would be asked about once more. Go on without it, or wait."
+    advice = "Do not repeat the call: that would make another request. Continue without it, or wait."
     return f"{why.rstrip('.')}. {advice}"
 
 
 NO_JSON: Final = (
-    "{tool} was carried out, but what it returned cannot be shown: {reason}. Do not call it again for that; its author "
-    "should return strings, numbers, booleans, None, lists and dicts"
+    "{tool} ran, but its result cannot be used: {reason}. Do not repeat the call for that; the tool's author should "
+    "return strings, numbers, booleans, None, lists and dicts"
 )
 TOO_LARGE: Final = (
-    "{tool} was carried out, but its result takes {size:,} bytes of JSON, and at most {limit:,} are shown. If it can "
-    "be asked for less, such as fewer rows or one part at a time, do so; do not repeat a call that changes something"
+    "{tool} ran, but its result has {size:,} bytes of JSON, and the maximum is {limit:,}. Ask for less if you can, "
+    "such as fewer rows or one part at a time. Do not repeat a call that changes something"
 )
 
 
@@ -48,7 +47,7 @@ SCRIPTS: Final = """\
 You can run Python that calls tools, with notebook_execute(code=...). Prefer it over single calls when you need many \
 calls, when a result is only an input of the next call, or when you need a small part of a large result.
 
-- Tools are functions of `tools`, which is there already: tools.NAME(argument=value). They return plain data.
+- Tools are functions of `tools`, which exists already: tools.NAME(argument=value). They return plain data.
 - Results of tools stay in the script. You see only printed text and the last expression: print \
 totals, names, the few important rows; never whole results.
 - Loop, filter, join and count in Python:
@@ -63,13 +62,13 @@ totals, names, the few important rows; never whole results.
 - Variables and functions stay for your next script of the same notebook_id.
 - The sandbox (the default) has no files, no network and no packages, and runs a subset of Python: no inheritance, no \
 yield, no del; json, re, math, datetime and collections can be imported. backend="kernel" has all that, and runs only \
-after a person approved the code, and perhaps changed it. There, notebook_id="user" is the person's own notebook: you \
-see and set their variables, and what you plot is shown to them.
+after the user approves the code, perhaps with changes. There, notebook_id="user" is the user's own notebook: you read \
+and set its variables, and the user sees your plots.
 - A script cannot run scripts. Its calls and its time are limited.
 """
 SEARCH: Final = """\
-- There may be more tools than are listed here. tools_search(query=...) finds some, tools_describe(names=[...]) tells \
-how they are called. A script has both too: tools.tools_search(...), tools.tools_describe(...).
+- There may be more tools than are listed here. tools_search(query=...) finds some, tools_describe(names=[...]) \
+explains their calls. A script also has both: tools.tools_search(...), tools.tools_describe(...).
 """
 
 SCRIPT_TOOLS: Final = "\nThe functions of `tools`:\n\n```python\n{stubs}```\n"
@@ -78,13 +77,13 @@ TO_BE_FOUND: Final = "# and {count} more: tools_search finds them{spaces}\n"
 
 
 READ_RESOURCE_DESCRIPTION: Final = (
-    "Read a resource of this server by its URI, such as one that an answer links to. Not for other addresses."
+    "Read a resource of this server by its URI, such as a link in an answer. Not for other addresses."
 )
 SERVER_INSTRUCTIONS: Final = """\
 These tools work on a versioned, token-counted context and fire the operations that its owner has approved. \
 Tools that only read answer at once. Any other call waits until its owner allows it in their notebook, for at most \
 {seconds:g} seconds. If you stop waiting earlier, the owner can still decide: make the identical call again later. A \
-call that is refused was not carried out; the error gives the reason."""
+refused call did not run; the error gives the reason."""
 WAITS_FOR_OWNER: Final = "Waiting for the owner's decision in their notebook"
 RUNS: Final = "Running"
 """Progress messages for a client that waits for a call."""
@@ -92,4 +91,4 @@ RUNS: Final = "Running"
 
 def refused_call(tool: str, why: str) -> str:
     """Return the error of a refused MCP call."""
-    return f"The call of {tool!r} was refused, and nothing was done. Reason: {why}"
+    return f"The call of {tool!r} was refused, and nothing ran. Reason: {why}"

@@ -7,30 +7,26 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-TASK_CANCELLED: Final = "stopped, as its task was cancelled"
-TRACT_CLOSED: Final = "stopped, as the tract was closed"
-FAILED: Final = "the turn was ended by an error"
-WENT_ON: Final = "the person went on with something else before it was made"
-UNDECIDED: Final = "nobody decided about it, and the person went on with something else"
-APPROVED_BEFORE: Final = "it was approved, but the person went on with something else before it was made"
-END_UNKNOWN: Final = (
-    "it was begun, and the process ended meanwhile: whether it was carried out is not known. "
-    "Look before you do it again"
-)
+TASK_CANCELLED: Final = "the task was cancelled"
+TRACT_CLOSED: Final = "the tract was closed"
+FAILED: Final = "an error ended the turn"
+WENT_ON: Final = "the user continued with another message before it ran"
+UNDECIDED: Final = "the user did not decide, and continued with another message"
+APPROVED_BEFORE: Final = "it was approved, but the user continued with another message before it ran"
+END_UNKNOWN: Final = "it began, but the process ended, so its outcome is unknown. Check before you repeat it"
 READ_UNKNOWN: Final = (
-    "its outcome is not known: the process ended, and it may have begun. Call it again if you need it"
+    "its outcome is unknown: it may have begun, and the process ended. Call it again if you need it"
 )
 NOTHING: Final = "(no output)"
-FIGURES: Final = "{count} drawn, for the person: a notebook shows it, and you do not see it"
+FIGURES: Final = "{count} drawn for the user: the notebook shows it, and you do not see it"
 BEGUN_BEFORE: Final = (
-    "it was begun before, and the process ended meanwhile, so it may have been done already. "
-    "Look before you approve"
+    "it began earlier, but the process ended, so it may have run already. Check before you approve"
 )
 UNSIGNED: Final = (
-    "its turn was left, and the stored reply that makes it does not carry your signature: somebody else may have "
-    "written or changed it. Look before you approve"
+    "its turn was interrupted, and the stored reply with this call lacks your signature: another user may have "
+    "written or changed it. Check before you approve"
 )
-TOOLS_CHANGED: Final = "Your tools have changed; the list of tools that you were given stays as it is."
+TOOLS_CHANGED: Final = "Your tools have changed; the list of tools that you received stays the same."
 NEW_IN_SCRIPTS: Final = (
     "New, and not in that list: call them from scripts, with notebook_execute. "
     "The user can add them to the list with tract.loop.offer_anew()."
@@ -40,11 +36,11 @@ NEW_LATER: Final = (
     "with tract.loop.offer_anew()."
 )
 REPEATED: Final = (
-    "not run: this exact call was made twice in a row with the same outcome, and its result will not change. Do "
-    "something else, or say what you know"
+    "not run: you made this exact call twice in a row with the same outcome, and its result will not change. Do "
+    "something else, or answer now"
 )
-REPEATED_AGAIN: Final = "not run: it was repeated once more"
-NOT_ENDED: Final = "it was begun, and did not come to its end: whether it was carried out is not known"
+REPEATED_AGAIN: Final = "not run: it was repeated again"
+NOT_ENDED: Final = "it began and did not end, so its outcome is unknown"
 TOO_MANY_CHOICES: Final = "other calls were chosen too many times; make the call that you need"
 
 
@@ -55,27 +51,27 @@ def not_run(why: str) -> str:
 
 def ended_running(why: str) -> str:
     """Return the answer of a call that was running when the turn ended. It may have changed something."""
-    return f"{why} while it ran: whether it was carried out is not known. Look before you do it again"
+    return f"{why} while it ran, so its outcome is unknown. Check before you repeat it"
 
 
 def ended_reading(why: str) -> str:
     """Return the answer of a read-only call that began, and whose result did not come before the turn ended."""
-    return f"it began, and its outcome is not known: {why}"
+    return f"it began, and its outcome is unknown: {why}"
 
 
 def refused(reason: str) -> str:
     """Return the answer of a call that the user refused."""
-    return f"not run: the person refused it: {reason}"
+    return f"not run: the user refused it: {reason}"
 
 
-def also_refused(told: str, why: str) -> str:
-    """Return the answer of a call if the call that was chosen in its place was not made either.
+def also_refused(refusal: str, why: str) -> str:
+    """Return the answer of a call that was refused, if the call that the user chose instead did not run either.
 
     Args:
-        told: the answer about the choice.
+        refusal: the answer of the call.
         why: the reason for the chosen call.
     """
-    return f"{told}. That call was not run either: {why}"
+    return f"{refusal}. That call did not run either: {why}"
 
 
 def changed(values: Iterable[tuple[str, str, str]]) -> str:
@@ -84,8 +80,8 @@ def changed(values: Iterable[tuple[str, str, str]]) -> str:
     Args:
         values: the name, the new value and the model's value of each changed argument.
     """
-    told = "; ".join(f"{name} = {now} (you wrote {before})" for name, now, before in values)
-    return f"[The person changed the call before allowing it: {told}]"
+    changes = "; ".join(f"{name} = {now} (you wrote {before})" for name, now, before in values)
+    return f"[The user changed the call before approving it: {changes}]"
 
 
 def unknown_tool(name: str, near: Iterable[str]) -> str:
@@ -96,7 +92,7 @@ def unknown_tool(name: str, near: Iterable[str]) -> str:
 
 def removed_tool(name: str) -> str:
     """Return the answer of a call of a tool that was removed after the model received its list."""
-    return f"not run: the tool {name!r} was removed, and cannot be called any more"
+    return f"not run: the tool {name!r} was removed, and is no longer available"
 
 
 def tools_changed(
@@ -117,19 +113,19 @@ def tools_changed(
         runs_scripts: whether the model can call tools from scripts.
     """
     how = NEW_IN_SCRIPTS if runs_scripts else NEW_LATER
-    told = [
+    sections = [
         (how, list(new)),
         ("These have new definitions:", list(changed)),
         ("These are available again, as in the list:", list(back)),
         ("These are not available now:", [f"{name}: {why}" for name, why in gone.items()]),
     ]
-    parts = ["\n".join([title, *(f"- {line}" for line in lines)]) for title, lines in told if lines]
+    parts = ["\n".join([title, *(f"- {line}" for line in lines)]) for title, lines in sections if lines]
     return "\n\n".join([TOOLS_CHANGED, *parts])
 
 
 def cut_note(shown: int, total: int, tool_call_id: str) -> str:
     """Return the end of a result that is too long to show completely."""
     return (
-        f"\n[cut: {shown:,} of {total:,} characters are shown. The rest is kept: "
+        f"\n[cut: {shown:,} of {total:,} characters. Read the rest: "
         f'read_result(tool_call_id="{tool_call_id}", start={shown})]'
     )

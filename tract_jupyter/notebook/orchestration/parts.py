@@ -158,7 +158,7 @@ class StepPart(CallPart):
             more += [rows.sub("Why"), rows.out(self.reasoning, limit)]
         if self.alternatives:
             more += [rows.sub("Alternatives"), self._others()]
-        badge = "told, not done" if self.is_told else row.badge
+        badge = "reported, not run" if self.is_told else row.badge
         return self._told_instead(row)._replace(body=(row.body, more), badge=badge)
 
     def _told_instead(self, row: Row) -> Row:
