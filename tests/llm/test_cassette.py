@@ -383,7 +383,7 @@ def test_what_is_asked_once_more_is_not_there(opened):
     replayed = opened("replay")
     replayed.t.chat("?")
     with pytest.raises(
-        CassetteError, match="request 2 .chat. is not on the cassette .*: all its requests were served"
+        CassetteError, match="request 2 .chat. is not on the cassette .*: all its requests were used"
     ):
         replayed.t.chat("?")
 
@@ -395,7 +395,7 @@ def test_what_was_not_asked_is_told(opened, cassette):
     recorded.t.cassette.stop()
     with (
         Tract.open() as t,
-        pytest.raises(CassetteError, match=r"2 on it were not asked for: request 1 \(chat\), call 1"),
+        pytest.raises(CassetteError, match=r"2 not used: request 1 \(chat\), call 1"),
         t.cassette.replay(cassette),
     ):
         assert t.cassette.is_replaying
@@ -771,7 +771,7 @@ def put(data, path, value):
 
 def test_what_is_not_there_or_cannot_be_written(tmp_path):
     for path, words in [(tmp_path / "no.jsonl", "cannot be read: No such file"), (tmp_path, "cannot be read"),
-                        (5, "a cassette is a file"), ("", "a cassette is a file")]:  # fmt: skip
+                        (5, "a cassette must be a file"), ("", "a cassette must be a file")]:  # fmt: skip
         with pytest.raises(CassetteError, match=words):
             Tract.open(replay=path)
     (tmp_path / "file").write_text("x")
@@ -861,7 +861,7 @@ def test_what_does_not_go_through_it_is_refused(opened, cassette):
     replayed = opened("replay")
     replayed.t.models.use("m-1", base_url="http://127.0.0.1:9")
     client = replayed.t.models.clients.of(replayed.t.models.purposes[None])
-    with pytest.raises(CassetteError, match="did not go through it"):
+    with pytest.raises(CassetteError, match="this request bypasses it"):
         client.chat([])
 
 
@@ -918,7 +918,7 @@ def test_a_file_that_was_created_meanwhile_is_not_overwritten(cassette):
     t = Tract.open(record=cassette, model=lambda messages, **_: "Mine.")
     t.chat("Hi")
     cassette.write_text("theirs")
-    with pytest.raises(CassetteError, match="was created during the recording, and is not overwritten"):
+    with pytest.raises(CassetteError, match="was created during the recording, so it is not overwritten"):
         t.close()
     assert cassette.read_text() == "theirs"
     partial = cassette.with_name(cassette.name + ".partial")

@@ -47,7 +47,7 @@ def test_each_operation_has_its_own(tract, asked):
     ("settings", "error", "told"),
     [
         ({"operation": "paint"}, ContentError, "operation is 'chat' or 'compress'"),
-        ({"model": " "}, LLMConfigError, "the name that the client knows it by"),
+        ({"model": " "}, LLMConfigError, "a model name that the client knows"),
         ({"temperature": -1}, LLMConfigError, "a number from 0 on"),
         ({"temperature": float("nan")}, LLMConfigError, "a number from 0 on"),
         ({"temperature": True}, LLMConfigError, "a number from 0 on"),

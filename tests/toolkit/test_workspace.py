@@ -120,7 +120,9 @@ def test_what_cannot_be_attached(t, folder, name, told):
 
 def test_the_user_decides_about_a_text_that_may_hold_a_secret(t, folder):
     (folder / "settings.ini").write_text("[db]\nuser = me\npassword = hunter22\n")
-    with pytest.raises(AttachmentError, match=r"may hold a secret in line 3.*read\(PATH, send_anyway=True\)"):
+    with pytest.raises(
+        AttachmentError, match=r"may contain a secret in line 3.*read\(PATH, send_anyway=True\)"
+    ):
         t.user("Look", attachments=["settings.ini"])
     t.user("Look", attachments=t.workspace.read("settings.ini", send_anyway=True))
     (folder / "key.txt").write_text("sk-" + "a1B2" * 12)

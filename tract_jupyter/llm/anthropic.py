@@ -53,7 +53,7 @@ ANTHROPIC_VERSION: Final = "2026-10-21"
 MAX_TOKENS: Final = 16_000
 """The default token limit of a reply. The Messages API requires a limit."""
 _NAME: Final = "Anthropic's Messages"
-_INSTRUCTED: Final = "(Nothing was said. The instructions change.)"
+_INSTRUCTED: Final = "(No user message. The instructions change.)"
 """The user turn that goes before an instruction directly after a reply."""
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 _SYSTEM: Final = frozenset({"system", "developer"})
@@ -97,8 +97,8 @@ class AnthropicClient(HTTPClient):
     about_url: ClassVar[str] = "base_url, which ends before /v1"
     hints: ClassVar[Mapping[str, str]] = {
         r"bound to a different conversation|[Ii]nvalid `?signature`?":
-            "Leave provider_blocks out of the messages behind the first one that was changed",
-        r"Forced tool|tool_choice": "Leave tool_choice out, or give 'auto' or 'none'",
+            "Remove provider_blocks from the messages after the first changed message",
+        r"Forced tool|tool_choice": "Leave tool_choice out, or use 'auto' or 'none'",
     }  # fmt: skip
 
     def _own_headers(self, key: str) -> dict[str, str]:
@@ -140,8 +140,8 @@ class AnthropicClient(HTTPClient):
         if given and version >= ANTHROPIC_VERSION:
             raise cannot_send(
                 f"{given[0]} since version {ANTHROPIC_VERSION}", _NAME,
-                "leave it out, or give AnthropicClient(headers={'anthropic-version': '2023-06-01'}) for a model that "
-                "takes it",
+                "leave it out, or use AnthropicClient(headers={'anthropic-version': '2023-06-01'}) for a model that "
+                "accepts it",
             )  # fmt: skip
         choice = options.get("tool_choice")
         is_forced = choice not in (None, "auto", "none") and not (
@@ -150,15 +150,15 @@ class AnthropicClient(HTTPClient):
         if is_forced and _NEWEST.search(model):
             raise cannot_send(
                 f"tool_choice={brief_repr(choice)} with {model}", _NAME,
-                "say in the messages which tool to call, and leave tool_choice out",
+                "leave tool_choice out, and name the tool in the messages",
             )  # fmt: skip
 
     def _check_end(self, body: Mapping[str, Any]) -> None:
         turns, model = body["messages"], body["model"]
         if not turns:
             raise cannot_send(
-                "a conversation in which only the system says something", _NAME,
-                "say something first, such as chat('Go ahead.')",
+                "a conversation that has only system messages", _NAME,
+                "send a user message first, such as chat('Go ahead.')",
             )  # fmt: skip
         # a turn that the provider paused during a server tool is sent back unchanged
         is_paused = any(
@@ -166,8 +166,8 @@ class AnthropicClient(HTTPClient):
         )
         if turns[-1]["role"] == "assistant" and not is_paused and _NO_PREFILL.search(model):
             raise cannot_send(
-                f"going on with what the assistant has said, with {model}", _NAME,
-                "say something first, such as chat('Go on.'); generate(trigger='regenerate') replaces a reply",
+                f"a last message of the assistant with {model}", _NAME,
+                "send a user message first, such as chat('Continue.'); generate(trigger='regenerate') replaces a reply",
             )  # fmt: skip
 
     def _read(self, reply: dict[str, Any], model: str) -> dict[str, Any]:
@@ -177,7 +177,7 @@ class AnthropicClient(HTTPClient):
             there = ", ".join(map(str, reply)) or "nothing"
             raise self._failures.error(f"its reply has no content (it has {there})")
         if len(dicts(reply["content"])) != len(reply["content"]):
-            raise self._failures.error(f"the content of its reply is damaged, {brief_repr(reply['content'])}")
+            raise self._failures.error(f"the content of its reply is damaged: {brief_repr(reply['content'])}")
         return _written(reply, model).to_dict()
 
     def _assembly(self, model: str) -> Assembly:
@@ -219,7 +219,7 @@ def _effort(effort: object, options: dict[str, Any]) -> dict[str, Any]:
         return {"thinking": {"type": "disabled"}}
     if effort not in _EFFORTS:
         raise cannot_send(
-            f"reasoning_effort={brief_repr(effort)}", _NAME, f"give one of {', '.join(_EFFORTS)}"
+            f"reasoning_effort={brief_repr(effort)}", _NAME, f"use one of {', '.join(_EFFORTS)}"
         )
     config = {"effort": _EFFORTS[str(effort)], **(options.get("output_config") or {})}
     return {"thinking": options.get("thinking") or {"type": "adaptive"}, "output_config": config}
@@ -233,9 +233,7 @@ def _output_format(form: object) -> dict[str, Any]:
         }
     if kind == "text":
         return {}
-    raise cannot_send(
-        f"response_format={brief_repr(form)}", _NAME, "give one of type json_schema, with a schema"
-    )
+    raise cannot_send(f"response_format={brief_repr(form)}", _NAME, "use the type json_schema with a schema")
 
 
 def _tool_choice(request: ModelRequest) -> dict[str, Any] | None:
@@ -251,7 +249,7 @@ def _tool_choice(request: ModelRequest) -> dict[str, Any] | None:
         choice = {"type": "any" if given == "required" else given}
     else:
         raise LLMConfigError(
-            f"a tool_choice is 'auto', 'none', 'required' or a tool, not {brief_repr(given)}"
+            f"tool_choice must be 'auto', 'none', 'required' or a tool, not {brief_repr(given)}"
         )
     if choice is not None and at_once is False and choice["type"] != "none":
         choice["disable_parallel_tool_use"] = True
@@ -440,7 +438,7 @@ def _parts(content: object) -> Iterator[dict[str, Any]]:
         elif kind in {"image", "document", "search_result"}:
             yield part
         else:
-            raise cannot_send(f"a part of type {brief_repr(kind)}", _NAME, "give text, images or PDFs")
+            raise cannot_send(f"a part of type {brief_repr(kind)}", _NAME, "use text, images or PDFs")
 
 
 def _url(given: object) -> str:
@@ -574,7 +572,9 @@ class _MessagesAssembly:
         index, delta = _index(event), event.get("delta")
         delta = delta if isinstance(delta, dict) else {}
         if index not in self._blocks:
-            raise self._error(f"a piece of its reply is damaged, as nothing has begun at its place ({index})")
+            raise self._error(
+                f"its reply is damaged: a piece belongs to block {index}, which has not started"
+            )
         kind, block = str(delta.get("type")), self._blocks[index]
         if kind == "input_json_delta":
             text = str(delta.get("partial_json") or "")

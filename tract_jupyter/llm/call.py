@@ -69,7 +69,7 @@ class ModelCall:
     def check(self) -> None:
         """Raise `LLMRequestError` if the call was cancelled."""
         if self.is_cancelled:
-            raise LLMRequestError("the call was ended before the whole reply had come", code=CANCELLED)
+            raise LLMRequestError("the call was cancelled before the reply was complete", code=CANCELLED)
 
     def pause(self, seconds: float) -> None:
         """Wait, unless the call is cancelled."""
@@ -234,7 +234,7 @@ class WholeReplies(ClientThrough):
             if len(tries) == _MOST_TRIES:
                 raise LLMResponseError(
                     f"{reply.why_cut} in {_MOST_TRIES} tries, the last with {_limit_text(options)}, so nothing was "
-                    "committed; give a larger max_tokens, or ask for less"
+                    "committed; set a larger max_tokens, or request a shorter reply"
                 )
             ModelCall().check()
             options = {**options, **_larger_limit(options, reply)}
@@ -243,7 +243,7 @@ class WholeReplies(ClientThrough):
 _MOST_TRIES: Final = 3
 _LEAST_LIMIT: Final = 1_024  # tokens; a second try with a few tokens more would be cut as well
 _LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-_OTHER_WORDS: Final = "say it in other words, or ask another model"
+_OTHER_WORDS: Final = "rephrase the message, or use another model"
 
 
 def _with_tries(response: dict[str, Any], reply: Reply, tries: list[dict[str, Any]]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ _FOR_CALLERS: Final = frozenset({"orchestrate"})
 
 def purpose_text(operation: str) -> str:
     """Return a kind of request in words. The text marks a kind that only callers use."""
-    return f"{operation} (by your own code alone)" if operation in _FOR_CALLERS else operation
+    return f"{operation} (only from your own code)" if operation in _FOR_CALLERS else operation
 
 
 def settings_of(
@@ -44,13 +44,13 @@ def settings_of(
     """
     check_choice(operation, MODEL_OPERATIONS, "operation")
     if model is not None and (not isinstance(model, str) or not model.strip()):
-        raise LLMConfigError(f"a model is the name that the client knows it by, not {brief_repr(model)}")
+        raise LLMConfigError(f"model must be a model name that the client knows, not {brief_repr(model)}")
     if temperature is not None and not _is_temperature(temperature):
-        raise LLMConfigError(f"a temperature is a number from 0 on, not {brief_repr(temperature)}")
+        raise LLMConfigError(f"temperature must be a number of at least 0, not {brief_repr(temperature)}")
     if max_tokens is not None and (
         not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1
     ):
-        raise LLMConfigError(f"max_tokens is a whole number from 1 on, not {brief_repr(max_tokens)}")
+        raise LLMConfigError(f"max_tokens must be a whole number of at least 1, not {brief_repr(max_tokens)}")
     given = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
     return {name: value for name, value in given.items() if value is not None}
 
@@ -167,4 +167,4 @@ class ConfiguredClient:
         return f"<{self._connection}>" if self._client is None else repr(self._client)
 
     def __reduce__(self) -> Any:
-        raise LLMConfigError("models hold keys while they are in use, and cannot be pickled or copied")
+        raise LLMConfigError("models hold keys, so they cannot be pickled or copied")

@@ -55,8 +55,8 @@ class ModelConnection:
         is_client = callable(getattr(client, "chat", None)) and not isinstance(client, type)
         if not is_client and (isinstance(client, type) or not callable(client)):
             raise LLMConfigError(
-                f"a model is an object with chat(messages, **options), or a function, not {type(client).__name__}; "
-                "an address is given as base_url="
+                f"a model must be an object with chat(messages, **options) or a function, not {type(client).__name__}; "
+                "pass an address as base_url="
             )
         if not is_client:
             _check_function(client)
@@ -121,7 +121,7 @@ def key_text(key: KeySource | None) -> str:
     if key is None:
         return "no key"
     if key.given is not None:
-        return "key given in this session"
+        return "key entered in this session"
     state = "set" if key.is_set else "not set" if key.needed else "none needed"
     return f"key from {key} ({state})"
 
@@ -134,7 +134,7 @@ def _check_function(function: Any) -> None:
     """
     if iscoroutinefunction(function):
         raise LLMConfigError(
-            "an async function cannot be asked: give a plain one, such as lambda messages, **options: "
+            "an async function cannot be a client: pass a plain one, such as lambda messages, **options: "
             "asyncio.run(ask(messages))"
         )
     with suppress(TypeError, ValueError):  # a function in C may have no signature
@@ -143,7 +143,7 @@ def _check_function(function: Any) -> None:
             taken.bind([])
         except TypeError as error:
             raise LLMConfigError(
-                f"a function is asked as f(messages, **options), and this one cannot be called so: {error}"
+                f"a client function must accept (messages, **options), but this one does not: {error}"
             ) from None
 
 
@@ -160,7 +160,7 @@ class _Function:
             return reply
         if not isinstance(reply, str):
             raise LLMResponseError(
-                f"your function returned {brief_repr(reply)}, and nothing was committed: it returns the text of the "
+                f"your function returned {brief_repr(reply)}, so nothing was committed. Return the text of the "
                 "reply, or a response in OpenAI's shape, {'choices': [{'message': {'content': 'Hello.'}}]}"
             )
         return {"choices": [{"message": {"role": "assistant", "content": reply}}]}
@@ -213,16 +213,16 @@ def http_client(connection: ModelConnection, key: str, credential: Credential | 
     source = connection.key if credential is None else credential.key
     if source is None:
         about_key = (
-            f"Model {name!r} sends no key: tract.models.add({name!r}, ..., key_env='VARIABLE', replace=True) says "
-            "where one comes from"
+            f"Model {name!r} sends no key: set one with tract.models.add({name!r}, ..., key_env='VARIABLE', "
+            "replace=True)"
         )
     else:
         whose = f"model {name!r}" if credential is None else f"credential {credential.name!r}"
         about_key = f"Check the key of {whose}, which comes from {source.found_in()}"
         if connection.provider:
-            about_key += f"; %tract model {name} --key asks for another one"
+            about_key += f"; enter another key with %tract model {name} --key"
     about_model = (
-        f"name one in the request, or for all as tract.models.add({name!r}, ..., model='...', replace=True)"
+        f"name one in the request, or for all in tract.models.add({name!r}, ..., model='...', replace=True)"
     )
     told = {"about_key": about_key, "about_model": about_model}
     # an empty key, not None: OpenAI's key must not go to another address
@@ -240,5 +240,5 @@ def checked_name(model: object) -> str:
         LLMConfigError: the name is empty or not a string.
     """
     if not isinstance(model, str) or not model.strip():
-        raise LLMConfigError(f"a model is the name that the provider knows it by, not {brief_repr(model)}")
+        raise LLMConfigError(f"model must be a model name that the provider knows, not {brief_repr(model)}")
     return model.strip()

@@ -51,18 +51,20 @@ class _Kind:
     code: str = "provider_error"
     reason: str | None = None
     is_transient: bool = False
-    advice: str = "Look at the options and messages of this call"
+    advice: str = "Check the options and messages of this call"
 
 
-_BUSY: Final = _Kind("rate_limited", None, is_transient=True, advice="Ask again{pause}, or less often")
+_BUSY: Final = _Kind(
+    "rate_limited", None, is_transient=True, advice="Try again{pause}, or send fewer requests"
+)
 _OVERLOADED: Final = _Kind(reason="overloaded", is_transient=True, advice="Ask again{pause}")
 _TIMED_OUT: Final = _Kind("timeout", None, is_transient=True, advice="Ask again{pause}")
 _BROKEN: Final = _Kind(is_transient=True, advice="Ask again{pause}")
 _NO_KEY: Final = _Kind(reason="authentication", advice="{key}")
-_FORBIDDEN: Final = _Kind(reason="authentication", advice="Check what the key may be used for")
-_SPENT: Final = _Kind(reason="out_of_credit", advice="Look at your account with the provider")
+_FORBIDDEN: Final = _Kind(reason="authentication", advice="Check the permissions of the key")
+_SPENT: Final = _Kind(reason="out_of_credit", advice="Check your account with the provider")
 _NOT_FOUND: Final = _Kind(reason="not_found", advice="Check {url}, and the name of the model")
-_MOVED: Final = _Kind(reason="not_found", advice="Check {url}: the server is at another address")
+_MOVED: Final = _Kind(reason="not_found", advice="Check {url}: the server has another address")
 _TOO_LONG: Final = _Kind(
     reason="context_too_long", advice="Send a shorter context: compress it, or leave messages out"
 )
@@ -126,7 +128,7 @@ class Failures:
         begins = {re.escape(text[:_BEGINNING]) for text in found if len(text) > _BEGINNING}
         self._begun = re.compile(rf"(?:{'|'.join(sorted(begins))})\S*") if begins else None
 
-    def error(self, why: str, advice: str = "Ask again", **details: Any) -> LLMRequestError:
+    def error(self, why: str, advice: str = "Try again", **details: Any) -> LLMRequestError:
         """Return an error with problem, reason and remedy."""
         return LLMRequestError(self._masked(f"{self._place} gave no reply: {why}. {advice}"), **details)
 
@@ -188,7 +190,7 @@ class Failures:
         advice = hint or kind.advice.format(pause=is_later, **self._about)
         code = "rate_limited" if status == _TOO_MANY else kind.code
         return self.error(
-            f"{where}{text or 'without a text'}{pause and f' (try again{pause})'}", advice,
+            f"{where}{text or 'no text'}{pause and f' (try again{pause})'}", advice,
             code=code, status=status, retry_after=after, reason=kind.reason,
             is_transient=kind.is_transient if again is None else again,
         )  # fmt: skip
@@ -222,7 +224,7 @@ class Failures:
             )  # fmt: skip
         if isinstance(error, httpx.TimeoutException):
             # not sent again by itself: the provider may be at work on it, and be paid for it
-            return self.error("it was silent for too long", "Give a longer timeout", code="timeout")
+            return self.error("it did not answer in time", "Set a longer timeout", code="timeout")
         return self.error(
             f"the connection broke ({what})", is_transient=isinstance(error, httpx.TransportError)
         )

@@ -52,8 +52,8 @@ _IS_STREAM: Final = re.compile(rb"\s*(?:data|event|id|retry)?:")
 
 _ATTACHMENTS: Final = {
     NO_ATTACHMENTS:
-        "This model does not take such attachments: ask one that does, as "
-        "tract.models.use('anthropic/claude-sonnet-5-5'), or say it again without them",
+        "This model does not accept such attachments: use one that does, as in "
+        "tract.models.use('anthropic/claude-sonnet-5-5'), or send the message without them",
 }  # fmt: skip
 """Remedies if a model takes no images or files, by a pattern of the provider's error."""
 
@@ -136,7 +136,7 @@ class HTTPClient(ABC):
         self.backoff = _checked_number(backoff, "backoff")
         key = masked(os.environ.get(self.key_variable, "")) if api_key is None else api_key
         if not isinstance(key, str):
-            raise LLMConfigError(f"api_key is a text, not of the type {type(key).__name__}")
+            raise LLMConfigError(f"api_key must be a string, not of the type {type(key).__name__}")
         self._headers = _checked_headers(self._own_headers(key.strip()), headers)
         self._failures = Failures(
             self.base_url,
@@ -147,7 +147,7 @@ class HTTPClient(ABC):
         )
         self._repeated = repeatable(self.secrets)
         self._about_model = (
-            about_model or f"give one to {type(self).__name__}(model), or as chat(messages, model=...)"
+            about_model or f"pass one to {type(self).__name__}(model), or to chat(messages, model=...)"
         )
         self._transport = transport
         self._lock = threading.Lock()
@@ -316,7 +316,9 @@ class HTTPClient(ABC):
             # half a character, as in the output of a tool, is not worth the request
             text = sound(json.dumps(body, allow_nan=False, ensure_ascii=False))
         except (TypeError, ValueError, RecursionError) as error:
-            raise LLMConfigError(f"the request has no JSON form, so nothing was sent: {error}") from None
+            raise LLMConfigError(
+                f"the request cannot be written as JSON, so nothing was sent: {error}"
+            ) from None
         return _Prepared(request.model, text.encode(), request.blocks, body.get(self.limit_name))
 
     def _request(
@@ -338,7 +340,7 @@ class HTTPClient(ABC):
         with ModelCall(abort) as call:
             with self._lock:
                 if self._is_closed:
-                    raise LLMConfigError(f"{self!r} was closed; make another one")
+                    raise LLMConfigError(f"{self!r} is closed; create a new client")
                 self._calls.add(call)
             try:
                 yield call
@@ -473,8 +475,10 @@ class HTTPClient(ABC):
             if not assembly.is_complete:  # else only the usage is missing
                 raise
         if not assembly.is_complete:
-            no_event = ", and has no event" if is_empty else ""
-            raise self._failures.error(f"the stream ended before the reply did{no_event}", is_transient=True)
+            no_event = ", without an event" if is_empty else ""
+            raise self._failures.error(
+                f"the stream ended before the reply was complete{no_event}", is_transient=True
+            )
 
     @contextmanager
     def _answer(self, call: ModelCall, body: bytes) -> Iterator[httpx.Response]:
@@ -515,14 +519,14 @@ class HTTPClient(ABC):
     def _about_key(self, api_key: str | None, headers: Mapping[str, str] | None) -> str:
         name = type(self).__name__
         if api_key:
-            return f"Check the key that {name} was given as api_key"
+            return f"Check the api_key of {name}"
         if any(each.lower() != "user-agent" for each in headers or {}):
-            return f"Check the headers that {name} was given"
+            return f"Check the headers of {name}"
         if api_key is None:
             return (
-                f"Check the key in the environment variable {self.key_variable}, or give {name}(api_key=...)"
+                f"Check the key in the environment variable {self.key_variable}, or pass {name}(api_key=...)"
             )
-        return f"It wants a key, and is sent none: give {name}(api_key=...)"
+        return f"It needs a key, but none was sent: pass {name}(api_key=...)"
 
 
 def _objects(data: bytes) -> Iterator[dict[str, Any] | None]:
@@ -634,15 +638,15 @@ def _begun(pieces: Iterator[Any]) -> tuple[Any, Iterator[Any]]:
 def _checked_url(url: object, example: str) -> str:
     """Return a valid address. It may hold a key, so errors do not repeat it, and no variable here has a part of it."""
     if not isinstance(url, str):
-        raise LLMConfigError(f"base_url is a text such as {example!r}, not {brief_repr(url)}")
+        raise LLMConfigError(f"base_url must be an address such as {example!r}, not {brief_repr(url)}")
     if is_address(url):
         return url.rstrip("/")
     if re.search(r"://.*[@?#]", url):
         raise LLMConfigError(
-            "base_url has a user, password, query or fragment, which would be shown with it; give keys as "
+            "base_url has a user, password, query or fragment, which messages would display; pass keys as "
             "api_key or headers"
         )
-    raise LLMConfigError(f"base_url is a text such as {example!r}; the given text is no such address")
+    raise LLMConfigError(f"base_url must be an address such as {example!r}; the passed text is not one")
 
 
 def _without_path(url: str, path: str) -> str:
@@ -661,7 +665,7 @@ def _checked_number(value: object, what: str, *, least: float = 0) -> float:
         or not math.isfinite(value)
         or value < least
     ):
-        raise LLMConfigError(f"{what} is a number from {least} on, not {brief_repr(value)}")
+        raise LLMConfigError(f"{what} must be a number of at least {least}, not {brief_repr(value)}")
     return value
 
 
@@ -671,5 +675,5 @@ def _checked_headers(own: dict[str, str], more: Mapping[str, str] | None) -> dic
     headers = {name: value for name, value in own.items() if name.lower() not in names} | dict(more or {})
     for name, value in headers.items():
         if not (isinstance(value, str) and value.isascii() and value.isprintable()):
-            raise LLMConfigError(f"the header {name!r} has characters that cannot be sent; look at the key")
+            raise LLMConfigError(f"the header {name!r} has characters that cannot be sent; check the key")
     return headers

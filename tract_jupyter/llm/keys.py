@@ -119,12 +119,12 @@ class KeySource:
             LLMConfigError: the argument is invalid. The message does not repeat it, because it may be the key itself.
         """
         if key_env is not None and key_ring is not None:
-            raise LLMConfigError("a key comes from one place: give key_env or key_ring, not both")
+            raise LLMConfigError("a key can have only one source: pass key_env or key_ring, not both")
         if key_env is not None:
             if not isinstance(key_env, str) or not _VARIABLE.fullmatch(key_env):
                 raise LLMConfigError(
-                    "key_env is the name of an environment variable in capitals, such as 'OPENAI_API_KEY', and never "
-                    "the key; nothing was kept"
+                    "key_env must be the name of an environment variable in capitals, such as 'OPENAI_API_KEY', and "
+                    "never the key; nothing was saved"
                 )
             return cls((key_env,))
         if key_ring is None:
@@ -132,8 +132,8 @@ class KeySource:
         service, slash, user = key_ring.partition("/") if isinstance(key_ring, str) else ("", "", "")
         if not (service and slash and user):
             raise LLMConfigError(
-                "key_ring is an entry of the system's keyring as 'service/user', such as 'openai/me', and never the "
-                "key; nothing was kept"
+                "key_ring must be an entry of the system's keyring as 'service/user', such as 'openai/me', and never "
+                "the key; nothing was saved"
             )
         return cls(service=service, user=user)
 
@@ -146,7 +146,7 @@ class KeySource:
         """
         if not isinstance(key, str) or not key.strip():
             raise LLMConfigError(
-                "api_key is the key, a text that is not empty; leave it out to have it from the environment"
+                "api_key must be a string that is not empty; leave it out to read the key from the environment"
             )
         return cls(given=Secret(key.strip()))
 
@@ -176,13 +176,13 @@ class KeySource:
             )
         if self.variables:
             raise LLMConfigError(
-                f"there is no key for {name!r} in {self.told}, and no request was sent. Type "
-                f"%tract model {name} --key to be asked for it, or import getpass, os; "
+                f"there is no key for {name!r} in {self.told}, so no request was sent. Type "
+                f"%tract model {name} --key to enter it, or import getpass, os; "
                 f"os.environ[{self.variables[0]!r}] = getpass.getpass()"
             )
         if keyring() is None:
             raise LLMConfigError(
-                f"the key of {name!r} comes from the system's keyring, and the package keyring is not installed; "
+                f"the key of {name!r} comes from the system's keyring, but the package keyring is not installed; "
                 "type %pip install keyring"
             )
         raise LLMConfigError(
@@ -227,7 +227,7 @@ _GIVEN: Final = "this session"
 
 def _told(place: str) -> str:
     if place == _GIVEN:
-        return "what was given in this session"
+        return "the input in this session"
     if place.startswith("keyring "):
         return f"the entry {place.removeprefix('keyring ')} of the system's keyring"
     return f"the environment variable {place}"

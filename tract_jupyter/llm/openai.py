@@ -60,12 +60,12 @@ class OpenAIClient(HTTPClient):
     about_url: ClassVar[str] = "base_url, which ends with the version (/v1)"
     hints: ClassVar[Mapping[str, str]] = {
         r"reasoning_effort.*/v1/responses|/v1/responses.*reasoning_effort":
-            "Use ResponsesClient for this model, or leave reasoning_effort out where tools are given",
+            "Use ResponsesClient for this model, or leave reasoning_effort out if the request has tools",
         r"Use 'max_completion_tokens'|max_completion_tokens.*instead":
-            "Give max_completion_tokens instead of max_tokens",
+            "Use max_completion_tokens instead of max_tokens",
         r"reasoning_content.*(missing|must be passed|required)|[Mm]issing.*reasoning_content":
-            "Give resend_reasoning=True, since this server wants the reasoning back",
-        r"stream_options": "Give stream_options=None, since this server does not know it",
+            "Set resend_reasoning=True, because this server needs the reasoning",
+        r"stream_options": "Set stream_options=None, because this server does not know the option",
     }  # fmt: skip
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class OpenAIClient(HTTPClient):
         why = f"its choices are {brief_repr(reply.get('choices'))}, without a message"
         return self._failures.error(
             why if "choices" in reply else f"its reply has no choices (it has {there})",
-            "Ask again, or another model",
+            "Try again, or use another model",
         )
 
     def _check_content(self, message: dict[str, Any]) -> None:
@@ -125,8 +125,8 @@ class OpenAIClient(HTTPClient):
             return
         if not isinstance(content, list) or len(dicts(content)) != len(content):
             raise self._failures.error(
-                f"the content of its reply is damaged, {brief_repr(content)} instead of a text",
-                "Ask again, or another model",
+                f"the content of its reply is {brief_repr(content)}, not a text",
+                "Try again, or use another model",
             )
 
 

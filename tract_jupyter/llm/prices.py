@@ -103,7 +103,7 @@ class Prices:
             LLMConfigError: a price is not a number from 0 on.
         """
         if not isinstance(name, str) or not name.strip():
-            raise LLMConfigError(f"a price belongs to the name of a model, not to {brief_repr(name)}")
+            raise LLMConfigError(f"a price needs the name of a model, not {brief_repr(name)}")
         price = ModelPrice(
             _price(input, "input"),
             _price(output, "output"),
@@ -238,6 +238,6 @@ def _price(given: object, what: str) -> Decimal:
     found = dollars(given)
     if found is None:
         raise LLMConfigError(
-            f"{what} is the price of a million tokens in US dollars, a number from 0 on, not {brief_repr(given)}"
+            f"{what} must be the price of a million tokens in US dollars, at least 0, not {brief_repr(given)}"
         )
     return found

@@ -121,8 +121,8 @@ def unknown_model(model: str, registered: Mapping[str, object]) -> LLMConfigErro
     known = f"; registered here: {', '.join(map(repr, registered))}" if registered else ""
     close = "" if model.partition("/")[0] in PROVIDERS else close
     return LLMConfigError(
-        f"{brief_repr(model)} names no model, and no request was sent: a model is written as PROVIDER/NAME with one of "
-        f"{prefixes}, such as {EXAMPLE}, or as a plain NAME with base_url{known}.{close}"
+        f"{brief_repr(model)} does not name a model, so no request was sent: write PROVIDER/NAME with one of "
+        f"{prefixes}, such as {EXAMPLE}, or a plain NAME with base_url{known}.{close}"
     )
 
 
@@ -133,7 +133,7 @@ def make_client(dialect: str, model: str | None, *, base_url: str, api_key: str,
         LLMConfigError: an argument is invalid, or the dialect is unknown.
     """
     if dialect not in DIALECTS:
-        raise LLMConfigError(f"dialect is {' or '.join(map(repr, DIALECTS))}, not {brief_repr(dialect)}")
+        raise LLMConfigError(f"dialect must be {' or '.join(map(repr, DIALECTS))}, not {brief_repr(dialect)}")
     module, name = _CLIENTS[dialect]
     client = getattr(import_module(f"tract_jupyter.llm.{module}"), name)
     return client(model, base_url=base_url, api_key=Secret(api_key), **options)

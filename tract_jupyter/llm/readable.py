@@ -117,13 +117,13 @@ def check_said_something(response: dict[str, Any]) -> None:
     finish = finish_of_reply(response)
     if finish in REFUSED:
         raise LLMResponseError(
-            f"the provider's content filter refused to answer (finish_reason {brief_repr(finish)}), and there is no "
-            "text; nothing was committed. Say it in other words, or ask another model"
+            f"the provider's content filter blocked the reply (finish_reason {brief_repr(finish)}), so there is no "
+            "text and nothing was committed. Rephrase the message, or use another model"
         )
-    cut = ": it used up its tokens; allow more with max_tokens" if finish == "length" else ""
+    cut = ": it reached its token limit; set a larger max_tokens" if finish == "length" else ""
     raise LLMResponseError(
-        f"the reply is empty: it has no text and calls nothing (finish_reason {brief_repr(finish)}){cut}; nothing was "
-        "committed. Ask again"
+        f"the reply is empty: it has no text and no tool call (finish_reason {brief_repr(finish)}){cut}; nothing was "
+        "committed. Try again"
     )
 
 
@@ -152,7 +152,7 @@ def _arguments(call: dict[str, Any], raw: RawCall, finish: str, *, is_last: bool
         why = _CUT.format(reason=finish) if cut else f"the arguments are not JSON: {_brief(error)}"
         return _unread(raw.arguments, why)
     if not isinstance(found, dict):
-        return _unread(raw.arguments, f"the arguments are a JSON object, not {type(found).__name__}")
+        return _unread(raw.arguments, f"the arguments must be a JSON object, not {type(found).__name__}")
     try:
         return _storable(found)
     except ContentError as error:
@@ -160,7 +160,7 @@ def _arguments(call: dict[str, Any], raw: RawCall, finish: str, *, is_last: bool
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _brief(error: Exception) -> str:
@@ -183,7 +183,7 @@ def _storable(arguments: dict[str, Any]) -> dict[str, Any]:
         parts = chain.from_iterable(one.values() if isinstance(one, dict) else one for one in level)
         level = [one for one in parts if isinstance(one, dict | list)]
     if depth > _DEEPEST:
-        raise ContentError(f"they are nested {depth} levels deep, and {_DEEPEST} is the most")
+        raise ContentError(f"they are nested {depth} levels deep; the maximum is {_DEEPEST}")
     text = json.dumps(arguments, ensure_ascii=False)
     clean = _encodable(text)
     stored: dict[str, Any] = arguments if clean == text else json.loads(clean)

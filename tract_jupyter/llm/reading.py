@@ -114,7 +114,7 @@ def read_cassette(path: Path) -> CassetteContent:
             raise damaged(path, f"line {number}") from None
     if end is None or rest:
         raise CassetteError(
-            f"{path} is incomplete: it has {content}, and no end, so nothing was replayed. Restore the file, or "
+            f"{path} is incomplete: it has {content} but no end, so nothing was replayed. Restore the file, or "
             "record again"
         )
     if (end.get("requests"), end.get("calls")) != (len(content.requests), len(content.calls)):
@@ -142,12 +142,12 @@ def _unreadable(path: Path, error: Exception) -> CassetteError:
             "tract.cassette.stop(), or record again with record(..., replace=True)"
         )
     return CassetteError(
-        f"{path} cannot be read: {getattr(error, 'strerror', error)}; give the file of a cassette"
+        f"{path} cannot be read: {getattr(error, 'strerror', error)}; pass the file of a cassette"
     )
 
 
 def _foreign(path: Path) -> CassetteError:
-    return CassetteError(f"{path} is not a cassette; give a file that tract.cassette.record has written")
+    return CassetteError(f"{path} is not a cassette; pass a file that tract.cassette.record wrote")
 
 
 def _place(path: Path, line: str) -> CassettePlace:
@@ -160,7 +160,7 @@ def _place(path: Path, line: str) -> CassettePlace:
         raise _foreign(path)
     if version > FORMAT:
         raise CassetteError(
-            f"{path} was written by a newer tract_jupyter ({found.get('by')!s:.40}); install that one"
+            f"{path} was written by a newer tract_jupyter ({found.get('by')!s:.40}); install that version"
         )
     place = CassettePlace(found.get("tract_id"), found.get("branch"), found.get("head"))
     if not isinstance(place.tract_id, str) or not all(one is None or isinstance(one, str) for one in place):

@@ -70,7 +70,7 @@ class RecordedModel:
             CassetteError: always.
         """
         raise CassetteError(
-            "a cassette is replayed, and this request did not go through it, so it was not sent; ask through "
+            "a cassette is replayed, but this request bypasses it, so it was not sent; use a client of "
             "tract.models.client_for"
         )
 
@@ -209,8 +209,8 @@ class Recorder:
         self._write("wb")
         if self.path.exists() and not self._replaces:
             raise CassetteError(
-                f"{self.path} was created during the recording, and is not overwritten; {partial_of(self.path)} has "
-                "the recording, rename it"
+                f"{self.path} was created during the recording, so it is not overwritten; the recording is in "
+                f"{partial_of(self.path)}: rename that file"
             )
         try:
             partial_of(self.path).replace(self.path)
@@ -245,12 +245,12 @@ class Recorder:
                 raise _unwritable(self.path, error) from error
             raise CassetteError(
                 f"{partial} exists: another recording to this file has not ended, or its process was killed. End "
-                "that recording with tract.cassette.stop(), or give record(..., replace=True)"
+                "that recording with tract.cassette.stop(), or use record(..., replace=True)"
             ) from error
 
 
 def _unwritable(path: Path, error: OSError) -> CassetteError:
-    return CassetteError(f"{path} cannot be written: {error.strerror}; give another file")
+    return CassetteError(f"{path} cannot be written: {error.strerror}; use another file")
 
 
 class _Written(NamedTuple):

@@ -113,7 +113,7 @@ class Models(Mapping[str, ModelConnection]):
     def __getitem__(self, name: str) -> ModelConnection:
         if name not in self._connections:
             raise KeyError(
-                f"no model is registered as {name!r}; add(NAME, MODEL) does, and `asked` says who is asked"
+                f"no model is registered as {name!r}; add it with add(NAME, MODEL). `asked` lists the models in use"
             )
         return self._connections[name]
 
@@ -162,9 +162,7 @@ class Models(Mapping[str, ModelConnection]):
         # before anything can fail: a traceback may show variables
         api_key, base_url = masked(api_key), hidden_address(base_url)
         if model is None and (api_key is not None or base_url is not None):
-            raise LLMConfigError(
-                f"api_key and base_url belong to a model: give one, too, such as model={EXAMPLE!r}"
-            )
+            raise LLMConfigError(f"api_key and base_url need a model: pass one, such as model={EXAMPLE!r}")
         made = None if model is None else self._written(model, api_key, base_url)
         self._to_change().choose(made, operation)
         return made
@@ -315,8 +313,8 @@ class Models(Mapping[str, ModelConnection]):
         """The chosen models with their kinds of requests, a line each."""
         purposes = self.purposes
         usual = purposes.pop(None, None)
-        lines = [] if usual is None else [f"Asked: {usual}"]
-        return (*lines, *(f"Asked for {purpose_text(str(name))}: {one}" for name, one in purposes.items()))
+        lines = [] if usual is None else [f"In use: {usual}"]
+        return (*lines, *(f"In use for {purpose_text(str(name))}: {one}" for name, one in purposes.items()))
 
     def secrets(self) -> list[str]:
         """Return the keys in use, to mask them. This does not read the store of a parent tract."""
@@ -388,8 +386,8 @@ class Models(Mapping[str, ModelConnection]):
         found = self.connection(operation)
         if found is None:
             raise LLMConfigError(
-                f"no language model is configured; {HOW_TO_CHOOSE}. tract.configure_llm(client) takes an object of "
-                "your own that has chat(messages, **options)"
+                f"no language model is configured; {HOW_TO_CHOOSE}. tract.configure_llm(client) uses your own "
+                "object with chat(messages, **options)"
             )
         return found
 
@@ -449,11 +447,11 @@ class Models(Mapping[str, ModelConnection]):
         _check_name(name, "model")
         if name in self._connections and not replace:
             raise LLMConfigError(
-                f"the model {name!r} exists already, at {self[name].place}; give another name, or replace=True"
+                f"the model {name!r} exists already, at {self[name].place}; use another name, or replace=True"
             )
         if client is None and not any([base_url, model, key_env, key_ring, dialect, options]):
             raise LLMConfigError(
-                f"nothing says what the model {name!r} is: give its client, its base_url, or a model such as "
+                f"the model {name!r} is not defined: pass its client, its base_url, or a model such as "
                 f"{EXAMPLE!r}"
             )
         key = KeySource.of(key_env, key_ring)
@@ -463,7 +461,7 @@ class Models(Mapping[str, ModelConnection]):
         else:
             if "api_key" in options:
                 raise LLMConfigError(
-                    "a key is never passed as a value, so that it cannot be stored: give key_env or key_ring"
+                    "do not pass a key as a value, because it could be stored: use key_env or key_ring"
                 )
             address = self._of_address(client, base_url, model, key)
             made = _checked(address, name=name, options=options, dialect=dialect or address.dialect)
@@ -479,7 +477,7 @@ class Models(Mapping[str, ModelConnection]):
         """Return the connection for the arguments of `add`, without its name."""
         if written is not None and model is not None:
             raise LLMConfigError(
-                f"both {brief_repr(written)} and model={brief_repr(model)} say which model it is; give one"
+                f"both {brief_repr(written)} and model={brief_repr(model)} name the model; pass only one"
             )
         if written is None and base_url is None and isinstance(model, str) and provider_of(model):
             written = model
@@ -507,16 +505,14 @@ class Models(Mapping[str, ModelConnection]):
         """
         _check_name(name, "credential")
         if name in self._credentials and not replace:
-            raise LLMConfigError(
-                f"the credential {name!r} exists already; give another name, or replace=True"
-            )
+            raise LLMConfigError(f"the credential {name!r} exists already; use another name, or replace=True")
         if self._known(of).base_url is None:
             raise LLMConfigError(
-                f"{of!r} is an object of yours, which has its own key: add another object with the other key"
+                f"{of!r} is your own object, which has its own key: add another object with the other key"
             )
         key = KeySource.of(key_env, key_ring)
         if key is None:
-            raise LLMConfigError(f"the credential {name!r} has no key: give key_env or key_ring")
+            raise LLMConfigError(f"the credential {name!r} has no key: pass key_env or key_ring")
         self.clients.forget(of, name)
         made = self._credentials[name] = Credential(name, of, key)
         return made
@@ -535,7 +531,7 @@ class Models(Mapping[str, ModelConnection]):
             there = [*self, *sorted(self._credentials)]
             raise LLMConfigError(
                 f"no model or credential is registered as {name!r}, so nothing was removed.{nearest(str(name), there)} "
-                f"There are: {', '.join(map(repr, there)) or 'none'}"
+                f"Registered: {', '.join(map(repr, there)) or 'none'}"
             )
         self.clients.forget(name)
         self._forget_credentials(name)
@@ -554,7 +550,7 @@ class Models(Mapping[str, ModelConnection]):
         found = self._credentials.get(credential)
         if found is None:
             raise LLMConfigError(
-                f"the credential {credential!r} is unknown, and no request was sent."
+                f"the credential {credential!r} is unknown, so no request was sent."
                 f"{nearest(credential, self._credentials)} "
                 f"Type tract.models.add_credential({credential!r}, of={name or 'NAME'!r}, key_env='VARIABLE')"
             )
@@ -562,7 +558,7 @@ class Models(Mapping[str, ModelConnection]):
             self._known(name)
             raise LLMConfigError(
                 f"the credential {credential!r} is a key of {found.connection!r}, and is not sent to {name!r}; "
-                f"name one of {name!r}, or none"
+                f"use a credential of {name!r}, or none"
             )
         return self._known(found.connection), found
 
@@ -580,7 +576,7 @@ class Models(Mapping[str, ModelConnection]):
         if found is None:
             there = ", ".join(map(repr, self)) or "none"
             raise LLMConfigError(
-                f"the model {name!r} is unknown, and no request was sent; known models: {there}."
+                f"the model {name!r} is unknown, so no request was sent; known models: {there}."
                 f"{nearest(str(name), self)} "
                 f"Type tract.models.add({name!r}, base_url='https://...', model='...', key_env='VARIABLE')"
             )
@@ -605,14 +601,14 @@ class Models(Mapping[str, ModelConnection]):
         return "\n".join(["Models:", *(f"  {line}" for line in lines)])
 
     def __reduce__(self) -> Any:
-        raise LLMConfigError("models hold keys while they are in use, and cannot be pickled or copied")
+        raise LLMConfigError("models hold keys, so they cannot be pickled or copied")
 
 
 def _of_object(name: str, client: object, model: str | None, others: list[object]) -> ModelConnection:
     if any(one is not None for one in others):
         raise LLMConfigError(
-            f"{repr(name) if name else 'it'} is an object of yours, which knows its address and key itself: give "
-            "either that or base_url"
+            f"{repr(name) if name else 'it'} is your own object, which has its own address and key: pass "
+            "either the object or base_url"
         )
     return ModelConnection.of_client(name, client, model)
 
@@ -629,7 +625,7 @@ def _checked(made: ModelConnection, **changes: Any) -> ModelConnection:
     except TypeError:
         given = ", ".join(made.options)
         raise LLMConfigError(
-            f"a client of the dialect {made.dialect!r} does not take all of these options: {given}; it takes timeout, "
+            f"a client of the dialect {made.dialect!r} does not accept all of these options: {given}; it has timeout, "
             "max_retries, backoff, headers and transport"
         ) from None
     return made
@@ -638,5 +634,5 @@ def _checked(made: ModelConnection, **changes: Any) -> ModelConnection:
 def _check_name(name: object, what: str) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise LLMConfigError(
-            f"the name of a {what} has letters, digits, '.', '_', ':', '/' and '-', at most 100"
+            f"the name of a {what} must have 1 to 100 letters, digits, '.', '_', ':', '/' and '-'"
         )

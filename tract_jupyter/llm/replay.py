@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _MOST_DIFFERENCES: Final = 5
 _AROUND: Final = 30  # characters to show around a difference in a long text
 _LONGEST: Final = 90
-_REMEDY: Final = "Make it what it was, or record again"
+_REMEDY: Final = "Restore the earlier state, or record again"
 _NOTHING: Final = object()
 
 
@@ -176,7 +176,7 @@ class Player:
         if not left:
             kind = "requests" if left is self._requests else "calls"
             self._failure = CassetteError(
-                f"{name} is not on the cassette {self.path.name}: all its {kind} were served. {_REMEDY}"
+                f"{name} is not on the cassette {self.path.name}: all its {kind} were used. {_REMEDY}"
             )
             return self._failure
 

@@ -77,7 +77,7 @@ class RawCall(NamedTuple):
         except (ValueError, RecursionError) as error:
             raise SpecError(f"the arguments are not JSON: {error}") from None
         if not isinstance(value, dict):
-            raise SpecError(f"the arguments are a JSON object, not {type(value).__name__}")
+            raise SpecError(f"the arguments must be a JSON object, not {type(value).__name__}")
         return value
 
     def read(self) -> ToolCall:
@@ -140,9 +140,7 @@ class Reply:
         message = _message(response)
         calls = message.get("tool_calls") or ()
         if not isinstance(calls, list | tuple) or not all(isinstance(call, dict) for call in calls):
-            raise LLMResponseError(
-                f"the reply's tool_calls are {brief_repr(calls)}, and should be a list of dicts"
-            )
+            raise LLMResponseError(f"the reply's tool_calls must be a list of dicts, not {brief_repr(calls)}")
         model, usage = response.get("model"), response.get("usage")
         known = next((message[name] for name in REASONING_FIELDS if _is_text(message.get(name))), "")
         thought, text = split_thought(_text(message), known)
@@ -226,14 +224,14 @@ class Reply:
             return tuple(call.read() for call in self.raw_calls)
         except ContentError as error:
             raise LLMResponseError(
-                f"the model called a tool in a way that cannot be read, so nothing was committed: {error}. Ask again"
+                f"a tool call of the model cannot be read, so nothing was committed: {error}. Try again"
             ) from None
 
 
 _NOTHING_SAID = {
-    "content_filter": "the provider's content filter ended the reply before it said anything; put it in other words",
-    "refusal": "the model declined to answer; put it in other words, or ask another model",
-    "length": "the reply reached its limit before it said anything; give a larger max_tokens",
+    "content_filter": "the provider's content filter ended the reply before any text; rephrase the message",
+    "refusal": "the model declined to answer; rephrase the message, or use another model",
+    "length": "the reply reached its limit before any text; set a larger max_tokens",
 }
 
 
@@ -246,7 +244,7 @@ _CUT = {
 }
 
 
-_EMPTY = "the reply is empty: it has no text and calls nothing; ask again"
+_EMPTY = "the reply is empty: it has no text and no tool call; try again"
 
 
 def _as_text(arguments: Any) -> str:
@@ -259,8 +257,8 @@ def _as_text(arguments: Any) -> str:
 def _message(response: Any) -> Mapping[str, Any]:
     if not isinstance(response, dict):
         raise LLMResponseError(
-            f"a client's chat() returns a dict in OpenAI's shape, not {type(response).__name__}; "
-            "from an object of OpenAI's library, return response.model_dump()"
+            f"a client's chat() must return a dict in OpenAI's shape, not {type(response).__name__}; "
+            "for an object of OpenAI's library, return response.model_dump()"
         )
     choices = response.get("choices")
     first = choices[0] if isinstance(choices, list | tuple) and choices else None
@@ -268,15 +266,15 @@ def _message(response: Any) -> Mapping[str, Any]:
     if not isinstance(message, dict):
         told = response.get("error")
         why = (
-            f"it says {brief_repr(told)}"
+            f"its error is {brief_repr(told)}"
             if told
             else f"its choices are {brief_repr(choices)}"
             if "choices" in response
             else f"it has {', '.join(map(str, response)) or 'nothing'}"
         )
         raise LLMResponseError(
-            f"the reply has no choices[0].message: {why}; nothing was committed. A client returns "
-            "{'choices': [{'message': {'content': 'Hello.'}}]}, as OpenAI's chat completions have it"
+            f"the reply has no choices[0].message: {why}; nothing was committed. A client must return "
+            "{'choices': [{'message': {'content': 'Hello.'}}]}, like OpenAI's chat completions"
         )
     return message
 
@@ -312,5 +310,5 @@ def _text(message: Mapping[str, Any]) -> str:
         content = "".join(part for part in parts if isinstance(part, str))
     said = [one for one in (content, message.get("refusal")) if one]
     if not all(isinstance(one, str) for one in said):
-        raise LLMResponseError(f"the reply's content is {brief_repr(content)}, and should be a text")
+        raise LLMResponseError(f"the reply's content must be a text, not {brief_repr(content)}")
     return "\n\n".join(said)

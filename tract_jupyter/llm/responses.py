@@ -65,8 +65,8 @@ class ResponsesClient(HTTPClient):
     key_variable: ClassVar[str] = OPENAI_KEY
     about_url: ClassVar[str] = "base_url, which ends with the version (/v1)"
     hints: ClassVar[Mapping[str, str]] = {
-        r"[Ee]ncrypted content is not supported": "Give include=[], since this model does not reason",
-        r"reasoning summar": "Give reasoning={'effort': ...} without a summary instead of reasoning_effort",
+        r"[Ee]ncrypted content is not supported": "Set include=[], because this model does not reason",
+        r"reasoning summar": "Use reasoning={'effort': ...} without a summary instead of reasoning_effort",
     }
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class ResponsesClient(HTTPClient):
         """Return a reply whose output can be read."""
         output = reply["output"]
         if len(dicts(output)) != len(output):
-            raise self._failures.error(f"the output of its reply is damaged, {brief_repr(output)}")
+            raise self._failures.error(f"the output of its reply is damaged: {brief_repr(output)}")
         return _written(reply, model).to_dict()
 
     def _assembly(self, model: str) -> Assembly:
@@ -242,7 +242,7 @@ def _part(part: Any) -> dict[str, Any]:
         return {"type": "input_file", **part["file"]}
     if kind in {"input_text", "input_image", "input_file"}:
         return dict(part)
-    raise cannot_send(f"a part of type {brief_repr(kind)}", _NAME, "give text, images or files")
+    raise cannot_send(f"a part of type {brief_repr(kind)}", _NAME, "use text, images or files")
 
 
 # --- reading

@@ -529,8 +529,8 @@ def why_not_sent(text: str, *, send_anyway: bool = False) -> str:
     """
     certain, doubtful = key_lines(text), key_lines(text, Grade.DOUBTFUL)
     if certain:
-        return f"holds something like a key in line {certain[0]}"
-    return f"may hold a secret in line {doubtful[0]}" if doubtful and not send_anyway else ""
+        return f"contains a likely key in line {certain[0]}"
+    return f"may contain a secret in line {doubtful[0]}" if doubtful and not send_anyway else ""
 
 
 def mask_secrets(text: str, mask: str) -> str:

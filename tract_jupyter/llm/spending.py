@@ -144,7 +144,7 @@ class CostReport:
 
     def __str__(self) -> str:
         if not self.lines:
-            return "nothing was asked yet"
+            return "no requests yet"
         unpriced = sum(line.requests for line in self.unknown)
         told = [] if unpriced == self.requests else [str(self.known)]
         if unpriced:
@@ -255,34 +255,34 @@ class Account:
         what = (
             f"{line.input_tokens:,} tokens of input and "
             + (
-                f"{line.output_tokens:,} of output, as the request has no max_tokens"
+                f"{line.output_tokens:,} of output, because the request has no max_tokens"
                 if is_assumed
                 else f"at most {line.output_tokens:,} of output"
             )
         )  # fmt: skip
         if budget.tokens is not None and so_far.tokens + line.tokens > budget.tokens:
             raise LLMBudgetError(
-                f"the request was not sent, as it could exceed the budget of {counted(budget.tokens, 'token')}: this "
-                f"session has used {so_far.tokens:,}, and it would take about {line.tokens:,} ({what}). To go on, type "
-                f"%tract budget {_rounded(so_far.tokens + 2 * line.tokens)} tokens, or %tract budget off"
+                f"the request was not sent, because it could exceed the budget of {counted(budget.tokens, 'token')}: "
+                f"this session has used {so_far.tokens:,}, and the request needs about {line.tokens:,} ({what}). Type "
+                f"%tract budget {_rounded(so_far.tokens + 2 * line.tokens)} tokens to continue, or %tract budget off"
             )
         if budget.usd is None:
             return
         if line.cost is None:
             raise LLMBudgetError(
-                f"the request was not sent, as the price of {line.model} is unknown, and the budget is in US dollars: "
-                f"give one in tokens, as %tract budget 50000 tokens, or the price in US dollars for a million tokens, "
-                f"as tract.models.price({line.model!r}, input=1, output=5)"
+                f"the request was not sent, because the budget is in US dollars and the price of {line.model} is "
+                f"unknown: set a budget in tokens, as in %tract budget 50000 tokens, or the price of a million tokens in "
+                f"US dollars, as in tract.models.price({line.model!r}, input=1, output=5)"
             )
         most = Decimal(str(budget.usd))
         if so_far.known.usd + line.cost.usd > most:
             unknown = sum(one.requests for one in so_far.unknown)
-            besides = f" besides {counted(unknown, 'request')} at an unknown price" if unknown else ""
+            others = f" plus {counted(unknown, 'request')} at an unknown price" if unknown else ""
             more = so_far.known.usd + 2 * line.cost.usd
             raise LLMBudgetError(
-                f"the request was not sent, as it could exceed the budget of {usd_text(most)}: this session has "
-                f"spent {so_far.known}{besides}, and it would cost up to {usd_text(line.cost.usd)} ({what}). To go on, "
-                f"type %tract budget {max(more, most * 2):.2f} USD, or %tract budget off"
+                f"the request was not sent, because it could exceed the budget of {usd_text(most)}: this session has "
+                f"spent {so_far.known}{others}, and the request could cost {usd_text(line.cost.usd)} ({what}). Type "
+                f"%tract budget {max(more, most * 2):.2f} USD to continue, or %tract budget off"
             )
 
 
@@ -432,8 +432,8 @@ class Spending:
         from tract_jupyter.models import warn
 
         warn(
-            f"{model} has read {read:,} tokens of a prompt of about {sent:,}: Ollama leaves out the beginning of what "
-            "is longer than its context, without a word. Start it with a larger one, as OLLAMA_CONTEXT_LENGTH=32768 "
+            f"{model} has read {read:,} tokens of a prompt of about {sent:,}: Ollama silently drops the beginning of a "
+            "prompt that is longer than its context. Start it with a larger one, as in OLLAMA_CONTEXT_LENGTH=32768 "
             "ollama serve, or send less: compress the context",
             PromptCutWarning,
         )

@@ -161,7 +161,7 @@ class ReplyStream:
         for _ in self:
             pass
         if self._reply is None:
-            raise LLMRequestError("the stream was not read to its end, so there is no whole reply; ask again")
+            raise LLMRequestError("the stream was not read to its end, so the reply is incomplete; try again")
         return self._reply
 
     def close(self) -> None:

@@ -76,7 +76,7 @@ def ask_from_worker(_number: str, request: Sealed) -> Sealed:
     try:
         return _sealed("reply", reply)
     except Exception as error:  # noqa: BLE001 # its values may raise any error
-        return _sealed_error(LLMRequestError(f"the reply cannot be sent back by the worker: {_words(error)}"))
+        return _sealed_error(LLMRequestError(f"the worker cannot send the reply back: {_words(error)}"))
 
 
 def _client_of(connection: ModelConnection) -> LLMClient:
@@ -143,14 +143,14 @@ class RequestWorkers:
                 return self.executor.submit(ask_from_worker, uuid4().hex, request)
         except Exception as error:
             raise _NotSentError(
-                f"{type(self.executor).__name__} does not take it ({_words(error)})"
+                f"{type(self.executor).__name__} does not accept it ({_words(error)})"
             ) from error
 
     def lost(self, name: str, error: BaseException) -> LLMRequestError:
         """Return the error for a worker that was lost."""
         return LLMRequestError(
-            f"the worker that asked {name} was lost ({_words(error)}), so there is no reply. Ask again; {self._undo} "
-            "has requests made by this process",
+            f"the worker with the request to {name} was lost ({_words(error)}), so there is no reply. Try again; with "
+            f"{self._undo}, this process sends the requests",
             is_transient=True,
         )
 
@@ -161,7 +161,7 @@ class RequestWorkers:
                 return
             self._told.add((name, why))
         warn(
-            f"{name} is asked by this process, and not by a worker: {why}. {self._undo} has it always so",
+            f"this process sends the request to {name}, not a worker: {why}. {self._undo} makes this the default",
             AskedHereWarning,
         )
 
@@ -211,9 +211,9 @@ class _FromWorkers:
         """
         connection = self._connection
         if connection.key is not None and connection.key.given is not None:
-            raise _NotSentError("its key was given in this session, and no key leaves this process")
+            raise _NotSentError("its key was entered in this session, and no key leaves this process")
         if connection.options.get(_HEADERS) or getattr(connection.client, "secrets", ()):
-            raise _NotSentError("it has headers or a key of its own, which do not leave this process")
+            raise _NotSentError("it has its own headers or key, which do not leave this process")
         try:
             return Sealed(pickle.dumps(_Sent(connection, messages, options)))
         except Exception as error:
@@ -231,11 +231,11 @@ class _FromWorkers:
                 type(error).__name__,
                 getattr(error, "ename", ""),
             }:  # as ipyparallel says it
-                raise _NotSentError(f"a worker does not have what it takes ({_words(error)})") from error
+                raise _NotSentError(f"a worker lacks a needed module ({_words(error)})") from error
             raise self._workers.lost(name, error) from error
         kind, value = pickle.loads(answer.data)  # noqa: S301 # as the executor itself has done
         if kind == "not asked":
-            raise _NotSentError(f"a worker could not ask it ({value})")
+            raise _NotSentError(f"a worker could not use it ({value})")
         if kind == "error":
             raise value
         return value  # type: ignore[no-any-return] # as the client gave it

@@ -44,13 +44,13 @@ class Allowance:
             is_number = type(given) is int or (type(given) is float and not is_whole and math.isfinite(given))
             if is_number and name == "seconds" and given > MAX_TURN_SECONDS:
                 raise ContentError(
-                    f"the limit of seconds is at most {MAX_TURN_SECONDS:,} (a year), or None for any; not "
+                    f"the limit of seconds must be at most {MAX_TURN_SECONDS:,} (a year), or None for no limit, not "
                     f"{brief_repr(given)}"
                 )
             if not is_number or given <= 0:
                 kind = "a whole number" if is_whole else "a number"
                 raise ContentError(
-                    f"the limit of {name} is {kind} above 0, or None for any; not {brief_repr(given)}"
+                    f"the limit of {name} must be {kind} above 0, or None for no limit, not {brief_repr(given)}"
                 )
 
     def to_dict(self) -> dict[str, Any]:

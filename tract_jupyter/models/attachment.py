@@ -66,13 +66,13 @@ def kind_of(media_type: str) -> Kind:
 
 def _name(given: str) -> str:
     if one_line(given, LONGEST_NAME) != given or not given:
-        raise ValueError(f"a name is 1 to {LONGEST_NAME} characters that can be shown, in one line")
+        raise ValueError(f"a name must have 1 to {LONGEST_NAME} printable characters in one line")
     return given
 
 
 def _media_type(given: str) -> str:
     if given not in _MEDIA_TYPES:
-        raise ValueError(f"this type cannot be attached; there are {', '.join(sorted(_MEDIA_TYPES))}")
+        raise ValueError(f"this type cannot be attached; use one of {', '.join(sorted(_MEDIA_TYPES))}")
     return given
 
 
@@ -118,7 +118,7 @@ class AttachedFile:
         """
         told = repr(printable(name, LONGEST_NAME))
         if not data:
-            raise AttachmentError(f"{told} is empty, so there is nothing to attach; give a file with content")
+            raise AttachmentError(f"{told} is empty, so there is nothing to attach; use a file with content")
         media_type = _type_of(name, data, told)
         _check_size(media_type, data, told)
         shown = one_line(name, LONGEST_NAME) or "file"
@@ -148,14 +148,13 @@ def check_together(files: Sequence[AttachedFile]) -> None:
     """
     if len(files) > MOST_FILES:
         raise AttachmentError(
-            f"a message has at most {MOST_FILES} attachments, and these are {len(files):,}; give them in several "
-            "messages"
+            f"a message can have at most {MOST_FILES} attachments, not {len(files):,}; send them in several messages"
         )
     size = sum(len(one.data) for one in files)
     if size > MOST_TOGETHER:
         raise AttachmentError(
-            f"the attachments of a message have at most {MOST_TOGETHER:,} bytes together, and these have {size:,}; "
-            "give them in several messages"
+            f"the attachments of a message can have at most {MOST_TOGETHER:,} bytes in total, not {size:,}; send them "
+            "in several messages"
         )
 
 
@@ -173,11 +172,10 @@ def _type_of(name: str, data: bytes, told: str) -> str:
     named = _NAMED.get(suffix)
     if found is None:
         what = f"no {named}" if named not in {None, "text"} else "neither text in UTF-8 nor an image or a PDF"
-        raise AttachmentError(f"{told} is {what}, so it cannot be attached; these can: {_ALLOWED}")
+        raise AttachmentError(f"{told} is {what}, so it cannot be attached; allowed: {_ALLOWED}")
     if named not in {None, kind_of(found)}:
         raise AttachmentError(
-            f"{told} is named like {_a(named)}, and its content is {found}, so it was not attached; name it as what it "
-            "is"
+            f"{told} has the name of {_a(named)}, but its content is {found}, so it was not attached; rename it"
         )
     return found
 
@@ -222,7 +220,7 @@ def _check_size(media_type: str, data: bytes, told: str) -> None:
         )
     if max(pixels) > MOST_PIXELS:
         raise AttachmentError(
-            f"{told} has {pixels[0]:,} x {pixels[1]:,} pixels, and providers take at most {MOST_PIXELS:,} each way; "
+            f"{told} has {pixels[0]:,} x {pixels[1]:,} pixels, but providers accept at most {MOST_PIXELS:,} each way; "
             "make it smaller"
         )
 
@@ -231,12 +229,12 @@ def too_large(told: str, size: int, kind: Kind | None = None) -> AttachmentError
     """Return the error for a file with at least this many bytes."""
     if kind == "text":
         return AttachmentError(
-            f"{told} has {size:,} bytes, and a text has at most {MOST_TEXT:,}, so it was not attached; attach the part "
-            "that matters"
+            f"{told} has {size:,} bytes, but a text can have at most {MOST_TEXT:,}, so it was not attached; attach "
+            "the part that matters"
         )
     return AttachmentError(
-        f"{told} has {size:,} bytes, and an image or a PDF has at most {MOST_BYTES:,}, so it was not attached; make it "
-        "smaller, or attach the part that matters"
+        f"{told} has {size:,} bytes, but an image or a PDF can have at most {MOST_BYTES:,}, so it was not attached; "
+        "make it smaller, or attach the part that matters"
     )
 
 
@@ -344,7 +342,7 @@ def no_reader(sha256: str) -> bytes:
         ContentError: always.
     """
     raise ContentError(
-        f"the bytes of attachment {sha256[:12]} are not at hand; compile() of their tract gives them"
+        f"the bytes of attachment {sha256[:12]} are not loaded; compile() of their tract loads them"
     )
 
 

@@ -21,7 +21,7 @@ def check_limit(limit: object, *, error: type[TractError] = ContentError) -> int
         TractError: the limit is not a whole number. The type is `error`.
     """
     if type(limit) is not int:
-        raise error(f"limit is a whole number, such as 20, not {brief_repr(limit)}")
+        raise error(f"limit must be a whole number, such as 20, not {brief_repr(limit)}")
     return max(limit, 0)
 
 
@@ -32,7 +32,7 @@ def check_text(text: object, what: str, *, error: type[TractError] = ContentErro
         TractError: the value is not a text. The type is `error`.
     """
     if not isinstance(text, str):
-        raise error(f"{what} is a text, not {brief_repr(text)}")
+        raise error(f"{what} must be a string, not {brief_repr(text)}")
     return text
 
 
@@ -43,7 +43,7 @@ def check_dict(value: object, what: str) -> None:
         ContentError: the value is not a dict.
     """
     if not isinstance(value, dict):
-        raise ContentError(f'{what} is a dict such as {{"key": "value"}}, not {brief_repr(value)}')
+        raise ContentError(f'{what} must be a dict such as {{"key": "value"}}, not {brief_repr(value)}')
 
 
 def check_budget(budget: object) -> None:
@@ -54,7 +54,7 @@ def check_budget(budget: object) -> None:
     """
     if not (budget is None or isinstance(budget, TokenBudget)):
         raise ContentError(
-            f"a budget is made with TokenBudget(max_tokens), or None for no limit; not {brief_repr(budget)}"
+            f"budget must be TokenBudget(max_tokens), or None for no limit, not {brief_repr(budget)}"
         )
 
 
@@ -65,7 +65,7 @@ def check_choice(given: object, choices: Collection[str], what: str) -> None:
         ContentError: the value is not allowed.
     """
     if not isinstance(given, str) or given not in choices:
-        raise ContentError(f"{what} is {' or '.join(map(repr, choices))}, not {brief_repr(given)}")
+        raise ContentError(f"{what} must be {' or '.join(map(repr, choices))}, not {brief_repr(given)}")
 
 
 def several(given: object, what: str, *, error: type[TractError] = ContentError) -> list[Any]:
@@ -77,7 +77,7 @@ def several(given: object, what: str, *, error: type[TractError] = ContentError)
     if isinstance(given, str):
         return [given]
     if not isinstance(given, Iterable):
-        raise error(f"{what} is a list of texts, not {brief_repr(given)}")
+        raise error(f"{what} must be a list of strings, not {brief_repr(given)}")
     return list(given)
 
 
@@ -90,7 +90,7 @@ def listed(given: object, what: str, *, error: type[TractError] = ContentError) 
     texts = several(given, what, error=error)
     for text in texts:
         if not isinstance(text, str):
-            raise error(f"{what} is a list of texts, but it contains {brief_repr(text)}")
+            raise error(f"{what} must be a list of strings, but it contains {brief_repr(text)}")
     return texts
 
 
@@ -111,12 +111,12 @@ def diagnosis_of(said: object) -> str:
     if said is None or isinstance(said, str):
         return said or ""
     raise ContentError(
-        "a validator returns None or True if all is good, else a text that tells what is wrong, False, or "
-        f"(False, text); not {brief_repr(said)}"
+        "a validator must return None or True if the text is valid, or else an error text, False, or "
+        f"(False, text), not {brief_repr(said)}"
     )
 
 
-_NO_REASON = "the validator turned it down, and did not say why"
+_NO_REASON = "the validator rejected it without a reason"
 
 
 def check_tag(tag: object) -> None:
@@ -126,7 +126,7 @@ def check_tag(tag: object) -> None:
         ContentError: the value is not a text, is empty, or is longer than 255 characters.
     """
     if not isinstance(tag, str) or not tag.strip() or len(tag) > 255:  # noqa: PLR2004 # the column's width
-        raise ContentError(f"{tag!r} is no tag; use a text of 1 to 255 characters")
+        raise ContentError(f"{tag!r} is not a valid tag; use a text of 1 to 255 characters")
     check_words(tag)
 
 
@@ -138,7 +138,7 @@ def check_words(text: str) -> None:
     """
     canonical_json(text)
     if "\0" in text:
-        raise ContentError(f"{text[:60]!r} has a NUL, which not every database can keep; leave it out")
+        raise ContentError(f"{text[:60]!r} has a NUL character, which some databases cannot store; remove it")
 
 
 LONGEST_YAML: Final = 32_000

@@ -87,7 +87,7 @@ class Price:
         parts = [
             saved,
             f"breaks the cache at message {self.broken_index} ({self.broken_commit[:8]})",
-            f"{shown(self.read_anew)} tokens are read anew once",
+            f"{shown(self.read_anew)} tokens are read again once",
         ]
         if self.summarizer_input:
             parts.append(

@@ -80,7 +80,7 @@ class DialogueContent(Content):
     @classmethod
     def _of_the_user(cls, given: tuple[Attachment, ...], info: ValidationInfo) -> tuple[Attachment, ...]:
         if given and info.data.get("role", "user") != "user":
-            raise ValueError("only a message of the user has attachments")
+            raise ValueError("only a user message can have attachments")
         return given
 
 
@@ -98,7 +98,7 @@ class ToolIOContent(Content):
     @classmethod
     def _of_a_result(cls, given: tuple[Attachment, ...], info: ValidationInfo) -> tuple[Attachment, ...]:
         if given and info.data.get("direction", "result") != "result":
-            raise ValueError("only the result of a tool has attachments, and not the call")
+            raise ValueError("only a tool result can have attachments, not a tool call")
         return given
 
 
@@ -177,7 +177,7 @@ class ContentTypes:
         if name in _BUILT_IN or name in _INTERNAL:
             raise ContentError(f"the content type {name!r} is built in; choose another name")
         if not (isinstance(model, type) and issubclass(model, BaseModel)):
-            raise ContentError(f"a content type is a pydantic model class, not {model!r}")
+            raise ContentError(f"a content type must be a pydantic model class, not {model!r}")
         self._custom[name] = model
 
     def validated(self, content: BaseModel | dict[str, Any]) -> dict[str, Any]:
@@ -226,7 +226,7 @@ def validate_content(content: Content | dict[str, Any]) -> Content:
     """
     if not isinstance(content, (dict, Content)):  # a union would be made each time
         raise ContentError(
-            f"content is a dict with a 'content_type', or a content model; got {type(content).__name__}"
+            f"content must be a dict with a 'content_type', or a content model, not {type(content).__name__}"
         )
     name = content.get("content_type") if isinstance(content, dict) else content.content_type
     model = _BUILT_IN.get(name) if isinstance(name, str) else None

@@ -134,17 +134,19 @@ class Curation:
         for name in ("keep_tags", "drop", "reorder"):
             given = getattr(self, name)
             if isinstance(given, str):
-                raise SessionError(f"{name} of a curation is a list of texts, not {brief_repr(given)}")
+                raise SessionError(f"{name} of a curation must be a list of strings, not {brief_repr(given)}")
             texts = listed(given, f"{name} of a curation", error=SessionError)
             object.__setattr__(self, name, tuple(texts))  # the original may change, or be an iterator
         if self.compact_before is not None:
             check_text(self.compact_before, "compact_before of a curation", error=SessionError)
         if not (self.summary is None or isinstance(self.summary, str) or callable(self.summary)):
             raise SessionError(
-                f"summary of a curation is a text, or a function that writes it, not {brief_repr(self.summary)}"
+                f"summary of a curation must be a string, or a function that writes it, not {brief_repr(self.summary)}"
             )
         if (self.compact_before is None) != (self.summary is None):
-            raise SessionError("compact_before and summary go together: say what is replaced, and by what")
+            raise SessionError(
+                "compact_before and summary must be set together: the replaced commits and the summary"
+            )
 
     @staticmethod
     def of(given: Curation | Mapping[str, Any] | None) -> Curation:
@@ -157,7 +159,7 @@ class Curation:
             return given or Curation()
         if not isinstance(given, Mapping):
             raise SessionError(
-                f'a curation is a dict such as {{"keep_tags": ["fact"]}}, or a Curation, not {brief_repr(given)}'
+                f'a curation must be a dict such as {{"keep_tags": ["fact"]}}, or a Curation, not {brief_repr(given)}'
             )
         known = [field.name for field in fields(Curation)]
         unknown = [str(name) for name in given if name not in known]

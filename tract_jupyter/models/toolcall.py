@@ -58,7 +58,7 @@ class ToolCall:
 
 def _text(given: Any) -> str:
     if not isinstance(given, str):
-        raise TypeError(f"ids and names are text, not {type(given).__name__}")
+        raise TypeError(f"ids and names must be strings, not {type(given).__name__}")
     return given
 
 
@@ -67,5 +67,5 @@ def _arguments(given: Any) -> dict[str, Any]:
         return {}
     value = json.loads(given) if isinstance(given, str) else given
     if not isinstance(value, dict):
-        raise TypeError(f"arguments are an object, not {type(value).__name__}")
+        raise TypeError(f"arguments must be an object, not {type(value).__name__}")
     return value

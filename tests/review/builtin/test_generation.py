@@ -85,7 +85,7 @@ def test_without_a_client_nothing_is_committed_and_the_error_says_what_to_do(tra
     tract.configure_llm(None)
     with pytest.raises(LLMError):
         tract.generate()
-    with pytest.raises(LLMConfigError, match="names no model"):
+    with pytest.raises(LLMConfigError, match="does not name a model"):
         tract.configure_llm("gpt-6-luna")
 
 

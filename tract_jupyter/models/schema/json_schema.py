@@ -167,13 +167,13 @@ def read_schema(schema: Any) -> dict[str, Any]:
     except ContentError as error:
         raise SpecError(f"the schema cannot be read: {error}") from None
     if size > LARGEST:
-        raise SpecError(f"the schema has {size:,} characters; {LARGEST:,} is the most")
+        raise SpecError(f"the schema has {size:,} characters; the maximum is {LARGEST:,}")
     levels = list(_levels(schema))
     parts = sum(map(len, levels))
     if parts > MOST_PARTS:
-        raise SpecError(f"the schema has {parts:,} parts; {MOST_PARTS:,} is the most")
+        raise SpecError(f"the schema has {parts:,} parts; the maximum is {MOST_PARTS:,}")
     if len(levels) > _DEEPEST:
-        raise SpecError(f"the schema is nested {len(levels)} levels deep; {_DEEPEST} is the most")
+        raise SpecError(f"the schema is nested {len(levels)} levels deep; the maximum is {_DEEPEST}")
     return json.loads(json.dumps(schema))  # type: ignore[no-any-return] # an object, like the schema
 
 
@@ -221,11 +221,9 @@ def _check_keywords(root: SchemaNode) -> None:
     """
     keywords = set(chain.from_iterable(place.schema for place in _places(root)))
     if "$schema" in keywords:
-        raise SpecError("a schema within the schema has a `$schema` of its own; only the whole may have one")
+        raise SpecError("an inner schema has `$schema`; only the outer schema may have it")
     if {"unevaluatedProperties", "patternProperties"} <= keywords:
-        raise SpecError(
-            "`unevaluatedProperties` beside `patternProperties` cannot be checked in bounded time"
-        )
+        raise SpecError("`unevaluatedProperties` with `patternProperties` cannot be checked in bounded time")
 
 
 def _check_ends(root: SchemaNode) -> None:
@@ -244,7 +242,7 @@ def _check_ends(root: SchemaNode) -> None:
             parts = place.of_the_same_value() if isinstance(place.schema, dict) else ()
             lengths[key] = 1 + max((length(part, above | {key}) for part in parts), default=0)
         if len(above) + lengths[key] > _LONGEST_CHAIN:
-            raise SpecError(f"more than {_LONGEST_CHAIN} schemas lead from one to the other")
+            raise SpecError(f"more than {_LONGEST_CHAIN} schemas refer to each other in a chain")
         return lengths[key]
 
     for place in _places(root):

@@ -369,7 +369,7 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
         return typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError, SyntaxError, AttributeError) as error:
         raise SpecError(
-            f"{function.__name__}: a type hint means nothing here ({error}); types that it names must be defined in "
+            f"{function.__name__}: a type hint cannot be resolved ({error}); define its types in "
             "the module or cell of the function"
         ) from None
 

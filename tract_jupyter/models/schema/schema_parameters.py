@@ -108,7 +108,7 @@ class SchemaParameters(ParameterSet):
         for argument, value in super().bind(args, kwargs).items():
             name = self.arguments[argument].name if argument in self.arguments else argument
             if name in named:
-                self._refuse([f"got {name!r} twice, as {argument!r} too"])
+                self._refuse([f"got {name!r} twice, also as {argument!r}"])
             named[name] = value
         return named
 
@@ -141,10 +141,10 @@ class SchemaParameters(ParameterSet):
 
     def _members(self, reader: TypeReader) -> dict[str, Member]:
         if any(error.validator == "type" and not error.absolute_path for error in self._checked.errors({})):
-            raise SpecError("the schema of a tool's arguments describes an object, and this one does not")
+            raise SpecError("the schema of a tool's arguments must describe an object, but this one does not")
         members = reader.members()
         if len(members) > _MOST:
-            raise SpecError(f"the schema has {len(members):,} properties; {_MOST} is the most")
+            raise SpecError(f"the schema has {len(members):,} properties; the maximum is {_MOST}")
         return members
 
     def _parameter(self, name: str, member: Member, reader: TypeReader) -> Parameter:
@@ -232,7 +232,7 @@ def _problems(error: Any) -> Iterator[str]:
     elif keyword == "additionalProperties":
         yield f"{place} is unknown there"
     elif keyword in {"unevaluatedProperties", "unevaluatedItems", None}:
-        yield f"{place} holds something that is not allowed there"
+        yield f"{place} contains a value that is not allowed there"
     elif keyword in {"anyOf", "oneOf"} and error.context:
         yield from _no_branch(error, place)
     else:
@@ -262,7 +262,7 @@ def _wanted(error: Any) -> str:
         return f"one of {brief_repr(value)}"
     if keyword in _WANTED:
         return _WANTED[keyword].format(brief_repr(value))
-    return f"what {keyword!r} of its schema says ({brief_repr(value)})"
+    return f"valid for {keyword!r} of its schema ({brief_repr(value)})"
 
 
 def _place(path: Iterable[str | int]) -> str:

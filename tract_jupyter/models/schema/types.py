@@ -83,9 +83,9 @@ def parse_type(text: str) -> Any:
         SpecError: the name is unknown or is not a type expression.
     """
     if not isinstance(text, str):
-        raise SpecError(f"a type is named by a string such as 'list[str]', not by {type(text).__name__}")
+        raise SpecError(f"a type name must be a string such as 'list[str]', not {type(text).__name__}")
     if len(text) > _MAX_LENGTH:
-        raise SpecError(f"the type name is {len(text)} characters long; {_MAX_LENGTH} is the most")
+        raise SpecError(f"the type name is {len(text)} characters long; {_MAX_LENGTH} is the maximum")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
