@@ -416,7 +416,7 @@ def test_in_the_store_of_the_recording_its_children_exist_already(cassette, tmp_
             work(session, other)
         other.cassette.stop()
         for options, words in [
-            ({"record": cassette}, "both"),
+            ({"record": cassette}, "at once"),
             ({"tract_id": "x"}, "of the tract 'boss', not of 'x'"),
         ]:
             with pytest.raises(CassetteError, match=words):

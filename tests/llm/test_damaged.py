@@ -107,7 +107,7 @@ def test_a_limit_of_output_is_sent_with_each_request(tract):
     client = ScriptedClient("Hello.")
     tract.models.use(client)
     assert tract.models.configure(max_tokens=77) == {"max_tokens": 77}
-    with pytest.raises(LLMConfigError, match="from 1 on"):
+    with pytest.raises(LLMConfigError, match="of at least 1"):
         tract.models.configure(max_tokens=0)
     tract.costs.set_budget(tokens=70)
     with pytest.raises(LLMBudgetError, match="at most 77"):

@@ -177,7 +177,11 @@ def test_the_keyring_is_used_if_it_is_installed(asked, monkeypatch):
             "c",
             "Check the key of credential 'c', which comes from the environment variable OTHER",
         ),
-        ({}, None, "Model 'm' sends no key: tract.models.add('m', ..., key_env='VARIABLE', replace=True)"),
+        (
+            {},
+            None,
+            "Model 'm' sends no key: set one with tract.models.add('m', ..., key_env='VARIABLE', replace=True)",
+        ),
     ],
 )
 def test_a_key_that_is_not_taken_is_looked_for_where_its_model_has_it_from(
@@ -361,7 +365,7 @@ async def asynchronous(messages, **options):
 @pytest.mark.parametrize(
     ("function", "told"),
     [
-        (lambda: "x", "f\\(messages, \\*\\*options\\), and this one cannot"),
+        (lambda: "x", "\\(messages, \\*\\*options\\), but this one does not"),
         (asynchronous, "an async function cannot be a client"),
     ],
 )

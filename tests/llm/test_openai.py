@@ -435,14 +435,14 @@ def test_an_abort_around_it_ends_a_call():
         asking = threads.submit(asked)
         assert there.asked.wait(20)
         abort.set()
-        with pytest.raises(LLMRequestError, match="was ended"):
+        with pytest.raises(LLMRequestError, match="was cancelled"):
             asking.result(20)
 
 
 def test_an_abort_that_is_set_already_sends_nothing():
     abort = StopSignal()
     abort.set()
-    with provider(Answer()) as there, pytest.raises(LLMRequestError, match="was ended"):
+    with provider(Answer()) as there, pytest.raises(LLMRequestError, match="was cancelled"):
         client(there).chat(HELLO, abort=abort)
     assert not there.requests
 
@@ -454,18 +454,18 @@ def test_a_pause_is_ended_too():
         asked = threads.submit(made.chat, HELLO, abort=abort)
         assert there.asked.wait(20)
         abort.set()
-        with pytest.raises(LLMRequestError, match="was ended"):
+        with pytest.raises(LLMRequestError, match="was cancelled"):
             asked.result(20)
 
 
 def test_a_closed_client_asks_no_more():
     with provider(Answer(b"", hangs=True)) as there:
         made = cancelled_by(there, OpenAIClient.close)
-        with pytest.raises(LLMConfigError, match="was closed"):
+        with pytest.raises(LLMConfigError, match="is closed"):
             made.chat(HELLO)
     with client("http://127.0.0.1:1") as made:
         pass
-    with pytest.raises(LLMConfigError, match="was closed"):
+    with pytest.raises(LLMConfigError, match="is closed"):
         list(made.stream(HELLO))
 
 

@@ -300,7 +300,7 @@ def test_a_request_that_could_exceed_it_is_not_sent(priced):
         "could exceed the budget of 10.00 USD: this session has spent 2.00 USD, and the request could cost 9.00 USD"
         in told
     )
-    assert "at most 9 of output). To go on, type %tract budget 20.00 USD, or %tract budget off" in told
+    assert "at most 9 of output). Type %tract budget 20.00 USD to continue, or %tract budget off" in told
     assert len(client.asked) == 1
     assert tract.chat("Two", max_tokens=8).text == "Hello."  # the estimate of 8 became 2
     tract.costs.remove_budget()
@@ -316,7 +316,7 @@ def test_a_budget_in_tokens_needs_no_price(tract):
         LLMBudgetError, match=r"budget of 100 tokens: this session has used 12, and the request needs about"
     ):
         tract.chat("Two", max_tokens=80)
-    with pytest.raises(LLMBudgetError, match=r"4,096 of output, as the request has no max_tokens"):
+    with pytest.raises(LLMBudgetError, match=r"4,096 of output, because the request has no max_tokens"):
         tract.chat("Two")
     assert len(client.asked) == 1
 

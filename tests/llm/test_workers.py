@@ -285,7 +285,7 @@ def test_a_process_that_is_killed_in_the_middle_of_a_request(tract):
         there = executor.submit(elsewhere.process).result()
         agents = agent(tract, executor, server.url)
         with (  # noqa: PT031 # it warns on the thread
-            pytest.warns(AskedHereWarning, match="does not take it"),
+            pytest.warns(AskedHereWarning, match="does not accept it"),
             in_background(lambda: agents.call("helper", "hello")) as found,
         ):
             assert server.asked.wait(60)

@@ -271,8 +271,8 @@ class Account:
         if line.cost is None:
             raise LLMBudgetError(
                 f"the request was not sent, because the budget is in US dollars and the price of {line.model} is "
-                f"unknown: set a budget in tokens, as in %tract budget 50000 tokens, or the price of a million tokens in "
-                f"US dollars, as in tract.models.price({line.model!r}, input=1, output=5)"
+                f"unknown: set a budget in tokens, as in %tract budget 50000 tokens, or the price of a million tokens "
+                f"in US dollars, as in tract.models.price({line.model!r}, input=1, output=5)"
             )
         most = Decimal(str(budget.usd))
         if so_far.known.usd + line.cost.usd > most:

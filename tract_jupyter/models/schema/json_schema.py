@@ -221,9 +221,11 @@ def _check_keywords(root: SchemaNode) -> None:
     """
     keywords = set(chain.from_iterable(place.schema for place in _places(root)))
     if "$schema" in keywords:
-        raise SpecError("an inner schema has `$schema`; only the outer schema may have it")
+        raise SpecError("an inner schema has a `$schema` of its own; only the outer schema may have it")
     if {"unevaluatedProperties", "patternProperties"} <= keywords:
-        raise SpecError("`unevaluatedProperties` with `patternProperties` cannot be checked in bounded time")
+        raise SpecError(
+            "`unevaluatedProperties` beside `patternProperties` cannot be checked in bounded time"
+        )
 
 
 def _check_ends(root: SchemaNode) -> None:

@@ -141,7 +141,7 @@ class SchemaParameters(ParameterSet):
 
     def _members(self, reader: TypeReader) -> dict[str, Member]:
         if any(error.validator == "type" and not error.absolute_path for error in self._checked.errors({})):
-            raise SpecError("the schema of a tool's arguments must describe an object, but this one does not")
+            raise SpecError("the schema of a tool's arguments describes an object, and this one does not")
         members = reader.members()
         if len(members) > _MOST:
             raise SpecError(f"the schema has {len(members):,} properties; the maximum is {_MOST}")
@@ -262,7 +262,7 @@ def _wanted(error: Any) -> str:
         return f"one of {brief_repr(value)}"
     if keyword in _WANTED:
         return _WANTED[keyword].format(brief_repr(value))
-    return f"valid for {keyword!r} of its schema ({brief_repr(value)})"
+    return f"what {keyword!r} of its schema says ({brief_repr(value)})"
 
 
 def _place(path: Iterable[str | int]) -> str:
