@@ -126,7 +126,7 @@ def test_too_many_and_too_large_together():
     check_together([large] * 4)
     with pytest.raises(AttachmentError, match="at most 20 attachments, not 21"):
         check_together([small] * (MOST_FILES + 1))
-    with pytest.raises(AttachmentError, match="at most 15,000,000 bytes together, and these have 18,500,000"):
+    with pytest.raises(AttachmentError, match="at most 15,000,000 bytes in total, not 18,500,000"):
         check_together([large] * 5)
 
 

@@ -443,7 +443,7 @@ class Agents:
         if current is None or current.definition.task_hash != call.task_hash:
             raise AgentError(
                 "file_changed",
-                f"{name!r} changed after {call.branch}, so that call cannot be resumed; call the agent again",
+                f"{name!r} changed after {call.branch}, so the call cannot be resumed; call the agent again",
             )
         if current.state is AgentState.RETIRED:
             raise AgentError(
