@@ -117,7 +117,7 @@ LIMITED = {
 @pytest.mark.parametrize("limit", ["a", 0.5, True, [1]])
 @pytest.mark.parametrize("call", LIMITED.values(), ids=LIMITED)
 def test_a_limit_is_a_whole_number(talk, call, limit):
-    is_refused(talk, ContentError, "limit is a whole number", lambda t: call(t, limit))
+    is_refused(talk, ContentError, "limit must be a whole number", lambda t: call(t, limit))
 
 
 @pytest.mark.parametrize("limit", [0, -1])

@@ -158,7 +158,7 @@ def check_after_restart(tract):
     assert tract.agents.names == []
     past = {agent.name: agent for agent in tract.agents.past()}
     assert {agent.state for agent in past.values()} == {AgentState.PAST}
-    with pytest.raises(AgentError, match=r"made in an earlier session: tract\.agents\.past\(\) shows it"):
+    with pytest.raises(AgentError, match=r"created in an earlier session\. tract\.agents\.past\(\) lists it"):
         tract.agents.get("w")
     return past
 

@@ -112,7 +112,7 @@ def test_where_no_key_is_typed_a_sentence_says_so(shell, monkeypatch, answer, to
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("gpt-6-luna", "a model is written as PROVIDER/NAME"),
+        ("gpt-6-luna", "write PROVIDER/NAME"),
         ("a b", "usage: %tract model"),
         ("--for compress", "usage: %tract model"),
         ("openai/x --for", "--for needs a purpose"),

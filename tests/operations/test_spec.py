@@ -174,7 +174,7 @@ WRONG = [
     (fields(""), "not a type name"),
     (fields("s\0tr"), "not a type name"),
     pytest.param(fields("x" * 501), "500 is the most", id="long type"),
-    (fields(3), "named by a string"),
+    (fields(3), "a type name must be a string"),
     (fields("int", default=True), "default True of 'a' is not of type int"),
     (fields("list[str]", default=["a", 1]), "is not of type list"),
     (fields("str", default=3), "default 3 of 'a' is not of type str"),

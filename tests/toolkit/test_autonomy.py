@@ -128,7 +128,7 @@ def test_by_default_a_person_is_asked(tract):
 @pytest.mark.parametrize("level", ["total", None, 3, ""])
 def test_there_are_no_other_levels(t, level):
     with pytest.raises(
-        ContentError, match="is no level of autonomy; there are manual, collaborative, autonomous"
+        ContentError, match="is not a level of autonomy; use one of manual, collaborative, autonomous"
     ):
         t.autonomy.ceiling = level
     with pytest.raises(ContentError, match="is no level"):

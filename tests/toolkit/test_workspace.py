@@ -100,7 +100,7 @@ def test_what_lies_outside_is_refused_whether_it_is_there_or_not(t, folder, name
         ("empty.txt", "is empty"),
         ("photo.png", "named like an image, and its content is text/plain"),
         ("program.txt", "neither text in UTF-8"),
-        ("large.pdf", "3,700,001 bytes, and an image or a PDF has at most 3,700,000"),
+        ("large.pdf", "3,700,001 bytes, but an image or a PDF can have at most 3,700,000"),
         ("key.txt", "something like a key in line 2, so it was not attached"),
         (7, "an attachment is a path"),
     ],

@@ -259,7 +259,7 @@ def test_when_no_reply_is_good_the_error_tells_all_that_was_wrong(ask, retries):
 @pytest.mark.parametrize("said", [3, (False,), (0, "x"), [False, "x"]])
 def test_a_validator_says_nothing_else(ask, said):
     tract, _ = ask("x")
-    with pytest.raises(ContentError, match="returns None or True if all is good"):
+    with pytest.raises(ContentError, match="must return None or True if the text is valid"):
         tract.generate(validator=lambda _: said)
 
 
