@@ -67,7 +67,7 @@ def test_the_first_variable_that_is_set_counts(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token")
     assert (source.read("m"), str(source)) == ("token", "ANTHROPIC_AUTH_TOKEN")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
-    assert (source.read("m"), source.found_in()) == ("key", "the environment variable ANTHROPIC_API_KEY")
+    assert (source.read("m"), source.location()) == ("key", "the environment variable ANTHROPIC_API_KEY")
 
 
 def test_without_a_key_nothing_is_sent_and_the_ways_to_give_one_are_told(tract):

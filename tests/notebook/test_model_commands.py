@@ -116,7 +116,7 @@ def test_where_no_key_is_typed_a_sentence_says_so(shell, monkeypatch, answer, to
         ("a b", "usage: %tract model"),
         ("--for compress", "usage: %tract model"),
         ("openai/x --for", "--for needs a purpose"),
-        ("openai/x --for paint", "operation is 'chat'"),
+        ("openai/x --for paint", "operation must be 'chat'"),
         ("openai/x --base-url --key", "--base-url needs an address"),
         ("openai/x --base-url nonsense", "base_url must be an address such as"),
         ("openai/x --loud", "has no option '--loud'"),

@@ -173,7 +173,7 @@ WRONG = [
     (fields("lambda: 1"), "not a type name"),
     (fields(""), "not a type name"),
     (fields("s\0tr"), "not a type name"),
-    pytest.param(fields("x" * 501), "500 is the most", id="long type"),
+    pytest.param(fields("x" * 501), "500 is the maximum", id="long type"),
     (fields(3), "a type name must be a string"),
     (fields("int", default=True), "default True of 'a' is not of type int"),
     (fields("list[str]", default=["a", 1]), "is not of type list"),

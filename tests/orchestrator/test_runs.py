@@ -370,7 +370,7 @@ def test_without_a_model_it_says_the_line(full):
         ({"profile": "sefl"}, "there is no profile 'sefl'"),
         ({"system_prompt": 3}, "system_prompt must be text, not 3"),
         ({"task_context": b""}, "task_context must be text"),
-        ({"model": ""}, "a model is the name"),
+        ({"model": ""}, "model must be a model name"),
         ({"temperature": -1}, "temperature must be a number"),
         ({"on_proposal": "yes"}, "on_proposal must be a function"),
         ({"on_step": 3}, "on_step must be a function"),

@@ -131,7 +131,7 @@ def test_there_are_no_other_levels(t, level):
         ContentError, match="is not a level of autonomy; use one of manual, collaborative, autonomous"
     ):
         t.autonomy.ceiling = level
-    with pytest.raises(ContentError, match="is no level"):
+    with pytest.raises(ContentError, match="is not a level"):
         t.autonomy.effective(level)
     with pytest.raises(ContentError, match="is True or False, not 'yes'"):
         t.autonomy.allows_destructive = "yes"

@@ -68,15 +68,15 @@ class CassetteReport:
 
     def __str__(self) -> str:
         done = "recorded" if self.is_recording else "replayed"
-        told = f"{counted(self.requests, 'request')} and {counted(self.calls, 'tool call')} {done}: {self.path.name}"
+        text = f"{counted(self.requests, 'request')} and {counted(self.calls, 'tool call')} {done}: {self.path.name}"
         if self.unused:
             rest = ", ".join(self.unused[:3]) + (", …" if len(self.unused) > 3 else "")  # noqa: PLR2004 # a few
-            told += f"; {len(self.unused)} not used: {rest}"
+            text += f"; {len(self.unused)} not used: {rest}"
         if self.is_recording:
-            return f"{told}; root hash {self.head}"
+            return f"{text}; root hash {self.head}"
         if self.head == self.recorded_head:
-            return f"{told}; the same root hash, {self.head}"
-        return f"{told}; the root hash is {self.head}, and the recording has {self.recorded_head}"
+            return f"{text}; the same root hash, {self.head}"
+        return f"{text}; the root hash is {self.head}, and the recording has {self.recorded_head}"
 
 
 class CassetteDeck:
@@ -105,8 +105,8 @@ class CassetteDeck:
 
     def redaction(self) -> Redaction:
         """Return the filter for all secrets that are known now, or were known before."""
-        own = [text.strip() for member in list(self._members) for text in member.secrets()]
-        known = self._redaction.known.union(own, _secrets_of_environment())
+        secrets = [text.strip() for member in list(self._members) for text in member.secrets()]
+        known = self._redaction.known.union(secrets, _secrets_of_environment())
         if known != self._redaction.known:
             self._redaction = Redaction(known)
         return self._redaction
@@ -320,12 +320,12 @@ class Cassette:
         tape = self._tape
         if tape is None:
             return make()
-        asked: dict[str, Any] = {"tool": tool, "actor": actor, "arguments": json_data(dict(arguments))}
+        fields: dict[str, Any] = {"tool": tool, "actor": actor, "arguments": json_data(dict(arguments))}
         if self._asker:
-            asked["tract"] = self._asker
+            fields["tract"] = self._asker
         if isinstance(tape, Player):
-            return tape.call(asked, make, write, read, again=again)
-        return tape.call(asked, make, write, again=again)
+            return tape.call(fields, make, write, read, again=again)
+        return tape.call(fields, make, write, again=again)
 
     def draw(self, kind: str, make: Callable[[], Any]) -> Any:
         """Return a value that another run would not repeat: from `make`, or the recorded one in a replay.
@@ -414,8 +414,8 @@ class _RecordedClient:
             return send_to(self._client, messages, options, on_delta)
 
         def sent() -> SentRequest:
-            kept = {name: value for name, value in options.items() if name not in {"abort", "model"}}
-            return SentRequest("chat", "", messages, kept)
+            recorded = {name: value for name, value in options.items() if name not in {"abort", "model"}}
+            return SentRequest("chat", "", messages, recorded)
 
         return self._cassette.request(sent, send, on_delta)
 
@@ -433,12 +433,12 @@ def recorded_tract_id(replay: str | Path, tract_id: str | None, record: str | Pa
     """
     if record is not None:
         raise CassetteError("a tract cannot record and replay at once; pass record or replay")
-    found = read_place(_path(replay)).tract_id
-    if tract_id not in {None, found}:
+    recorded = read_place(_path(replay)).tract_id
+    if tract_id not in {None, recorded}:
         raise CassetteError(
-            f"{replay} is a recording of the tract {found!r}, not of {tract_id!r}; leave tract_id out"
+            f"{replay} is a recording of the tract {recorded!r}, not of {tract_id!r}; leave tract_id out"
         )
-    return found
+    return recorded
 
 
 def _secrets_of_environment() -> list[str]:

@@ -51,8 +51,8 @@ def settings_of(
         not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1
     ):
         raise LLMConfigError(f"max_tokens must be a whole number of at least 1, not {brief_repr(max_tokens)}")
-    given = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
-    return {name: value for name, value in given.items() if value is not None}
+    settings = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _is_temperature(value: object) -> bool:
@@ -85,7 +85,7 @@ class ConfiguredClient:
         self._options = options
         self._client = connection.client or client
 
-    def _asked(self) -> LLMClient:
+    def _metered_client(self) -> LLMClient:
         return self._client or self._models.clients.of(self._connection)
 
     def chat(
@@ -103,10 +103,10 @@ class ConfiguredClient:
             LLMConfigError: the key is missing.
         """
         sent = {**self._options, **options}
-        asked = self._connection.asked(sent.get("model"))
+        requested = self._connection.asked(sent.get("model"))
 
         def send(on_delta: Callable[..., object] | None) -> Any:
-            client = self._asked()
+            client = self._metered_client()
             if self._models.workers is not None:
                 client = self._models.workers.client(self._connection, client)
             streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(client) else {}
@@ -116,15 +116,15 @@ class ConfiguredClient:
                     client,
                     with_parts(messages, self._models.read, with_results=with_results),
                     {**sent, **streamed},
-                    asked=asked,
+                    asked=requested,
                     operation=self._operation,
                 )
 
-            return self._with_images(asked.shown, messages, ask)
+            return self._with_images(requested.shown, messages, ask)
 
         def described() -> SentRequest:
-            kept = {name: value for name, value in sent.items() if name not in {"abort", "model"}}
-            return SentRequest(self._operation, asked.model, messages, kept)
+            recorded = {name: value for name, value in sent.items() if name not in {"abort", "model"}}
+            return SentRequest(self._operation, requested.model, messages, recorded)
 
         cassette = self._models.cassette
         if cassette is None:
@@ -152,9 +152,9 @@ class ConfiguredClient:
 
         None if a user's client cannot say. Arguments and errors are the same as for `chat`. No request is sent.
         """
-        ask = getattr(self._asked(), "replies_with_blocks", None)
-        whole = {**self._options, **options}
-        return None if ask is None else tuple(ask(with_parts(messages, self._models.read), **whole))
+        ask = getattr(self._metered_client(), "replies_with_blocks", None)
+        merged = {**self._options, **options}
+        return None if ask is None else tuple(ask(with_parts(messages, self._models.read), **merged))
 
     def price(self, usage: Usage) -> Cost | None:
         """Return the cost of a request with these tokens; None if the price is unknown."""

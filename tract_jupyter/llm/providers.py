@@ -52,9 +52,9 @@ class Provider:
     def address(self) -> str:
         """Return the address from the environment, or else the default address."""
         for variable in self.url_variables:
-            found = os.environ.get(variable, "").strip()
-            if found:
-                return _ollama_url(found) if variable == "OLLAMA_HOST" else found
+            value = os.environ.get(variable, "").strip()
+            if value:
+                return _ollama_url(value) if variable == "OLLAMA_HOST" else value
         return self.base_url
 
     def key_source(self) -> KeySource:
@@ -110,8 +110,8 @@ HOW_TO_CHOOSE: Final = f"type %tract model {EXAMPLE}, or tract.models.use({EXAMP
 def provider_of(model: str) -> tuple[Provider, str] | None:
     """Return the provider that a model's name begins with, and the rest of the name; None if it begins with none."""
     name, slash, rest = model.partition("/")
-    found = PROVIDERS.get(name)
-    return (found, rest) if found is not None and slash and rest.strip() else None
+    provider = PROVIDERS.get(name)
+    return (provider, rest) if provider is not None and slash and rest.strip() else None
 
 
 def unknown_model(model: str, registered: Mapping[str, object]) -> LLMConfigError:
@@ -169,6 +169,6 @@ def served_models(base_url: str) -> list[str] | None:
 
     try:
         listed = httpx.get(f"{base_url}/models", timeout=_LOOK).json()["data"]
-        return [str(one["id"]) for one in listed]
+        return [str(entry["id"]) for entry in listed]
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
         return None

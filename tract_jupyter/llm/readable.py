@@ -146,15 +146,15 @@ def _arguments(call: dict[str, Any], raw: RawCall, finish: str, *, is_last: bool
         return _unread("", _CUT.format(reason=finish))  # even if the tool needs no arguments
     try:
         # RawCall.values ignores duplicate keys and accepts NaN, which has no JSON form
-        found = json.loads(raw.arguments, parse_constant=_no_constant)
+        arguments = json.loads(raw.arguments, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         cut = finish in CUT_REASONS and is_last
         why = _CUT.format(reason=finish) if cut else f"the arguments are not JSON: {_brief(error)}"
         return _unread(raw.arguments, why)
-    if not isinstance(found, dict):
-        return _unread(raw.arguments, f"the arguments must be a JSON object, not {type(found).__name__}")
+    if not isinstance(arguments, dict):
+        return _unread(raw.arguments, f"the arguments must be a JSON object, not {type(arguments).__name__}")
     try:
-        return _storable(found)
+        return _storable(arguments)
     except ContentError as error:
         return _unread(raw.arguments, f"the arguments cannot be stored: {error}")
 
@@ -180,8 +180,8 @@ def _storable(arguments: dict[str, Any]) -> dict[str, Any]:
     depth, level = 0, list[Any]([arguments])
     while level:
         depth += 1
-        parts = chain.from_iterable(one.values() if isinstance(one, dict) else one for one in level)
-        level = [one for one in parts if isinstance(one, dict | list)]
+        parts = chain.from_iterable(part.values() if isinstance(part, dict) else part for part in level)
+        level = [part for part in parts if isinstance(part, dict | list)]
     if depth > _DEEPEST:
         raise ContentError(f"they are nested {depth} levels deep; the maximum is {_DEEPEST}")
     text = json.dumps(arguments, ensure_ascii=False)
@@ -204,12 +204,12 @@ def _allowed_name(name: str, offered: Collection[str]) -> str:
     return allowed
 
 
-def _new_id(given: Any, ids: set[str]) -> str:
+def _new_id(requested: Any, ids: set[str]) -> str:
     """Return the original id. If it is not valid or not unique, return a new one."""
-    text = given if isinstance(given, str) and _ID.fullmatch(given) else "call"
-    found, number = text, len(ids) + 1
-    while found in ids or found == "call":
-        found = f"{text[:32]}_{number}"
+    text = requested if isinstance(requested, str) and _ID.fullmatch(requested) else "call"
+    candidate, number = text, len(ids) + 1
+    while candidate in ids or candidate == "call":
+        candidate = f"{text[:32]}_{number}"
         number += 1
-    ids.add(found)
-    return found
+    ids.add(candidate)
+    return candidate

@@ -147,7 +147,9 @@ class Reply:
         finish = finish_of_reply(response)
         # a refused reply does nothing
         raw_calls = (
-            () if finish in REFUSED else tuple(RawCall.of(given, place) for place, given in enumerate(calls))
+            ()
+            if finish in REFUSED
+            else tuple(RawCall.of(raw_call, place) for place, raw_call in enumerate(calls))
         )
         return cls(
             text,
@@ -166,13 +168,13 @@ class Reply:
 
     def to_message(self) -> dict[str, Any]:
         """Return the reply as a message to send back: its text, its calls, and its provider blocks."""
-        said: dict[str, Any] = {"role": "assistant", "content": self.text}
+        message: dict[str, Any] = {"role": "assistant", "content": self.text}
         if self.raw_calls:
             calls = [call.to_openai() for call in self.raw_calls]
-            said = {**said, "content": self.text or None, "tool_calls": calls}
+            message = {**message, "content": self.text or None, "tool_calls": calls}
         if self.provider_blocks is not None:
-            said["provider_blocks"] = self.provider_blocks.to_dict()
-        return said
+            message["provider_blocks"] = self.provider_blocks.to_dict()
+        return message
 
     @property
     def tokens(self) -> Usage:
@@ -182,8 +184,8 @@ class Reply:
     @property
     def limit(self) -> int | None:
         """The token limit of a cut reply, also if it was the client's default; None if unknown."""
-        given = self.response.get("max_tokens")
-        return given if isinstance(given, int) else None
+        limit = self.response.get("max_tokens")
+        return limit if isinstance(limit, int) else None
 
     @property
     def why_cut(self) -> str:
@@ -196,15 +198,15 @@ class Reply:
     def ending(self) -> dict[str, str]:
         """How the reply ended, as its commit's metadata keep it."""
         provider = "" if self._word == self.finish_reason else self._word
-        found = {FINISH: self.finish_reason or "", "provider_finish_reason": provider, CUT: self.why_cut}
-        return {name: value for name, value in found.items() if value}
+        fields = {FINISH: self.finish_reason or "", "provider_finish_reason": provider, CUT: self.why_cut}
+        return {name: value for name, value in fields.items() if value}
 
     @property
     def _word(self) -> str:
         """The provider's word for the end; empty if it has none."""
         first = next(iter(dicts(self.response.get("choices"))), {})
-        said = first.get("provider_finish_reason") or first.get("finish_reason")
-        return said.encode(errors="replace").decode() if isinstance(said, str) else ""
+        word = first.get("provider_finish_reason") or first.get("finish_reason")
+        return word.encode(errors="replace").decode() if isinstance(word, str) else ""
 
     @property
     def nothing_said(self) -> str:
@@ -264,10 +266,10 @@ def _message(response: Any) -> Mapping[str, Any]:
     first = choices[0] if isinstance(choices, list | tuple) and choices else None
     message = first.get("message") if isinstance(first, dict) else None
     if not isinstance(message, dict):
-        told = response.get("error")
+        error = response.get("error")
         why = (
-            f"its error is {brief_repr(told)}"
-            if told
+            f"its error is {brief_repr(error)}"
+            if error
             else f"its choices are {brief_repr(choices)}"
             if "choices" in response
             else f"it has {', '.join(map(str, response)) or 'nothing'}"
@@ -282,20 +284,22 @@ def _message(response: Any) -> Mapping[str, Any]:
 def finish_of_reply(response: dict[str, Any]) -> str:
     """Return why a reply ended; empty if the client does not say."""
     first = next(iter(dicts(response.get("choices"))), {})
-    said, message = first.get("finish_reason"), first.get("message")
+    reason, message = first.get("finish_reason"), first.get("message")
     message = message if isinstance(message, dict) else {}
-    if not isinstance(said, str) or not said:
+    if not isinstance(reason, str) or not reason:
         return "refusal" if message.get("refusal") and not message.get("tool_calls") else ""
-    return finish_of(said, calls=bool(message.get("tool_calls")), refusal=bool(message.get("refusal"))) or ""
+    return (
+        finish_of(reason, calls=bool(message.get("tool_calls")), refusal=bool(message.get("refusal"))) or ""
+    )
 
 
 def counts_of(usage: dict[Any, Any]) -> dict[str, Any]:
     """Return the provider's counts, without values that have no JSON form. A bad count must not lose the reply."""
-    found: dict[str, Any] = {}
+    counts: dict[str, Any] = {}
     for name, number in usage.items():
         with suppress(ContentError):
-            found.update(plain({name: number}))
-    return found
+            counts.update(plain({name: number}))
+    return counts
 
 
 def _is_text(value: object) -> bool:
@@ -308,7 +312,7 @@ def _text(message: Mapping[str, Any]) -> str:
     if isinstance(content, list):
         parts = (part.get("text") for part in content if isinstance(part, dict))
         content = "".join(part for part in parts if isinstance(part, str))
-    said = [one for one in (content, message.get("refusal")) if one]
-    if not all(isinstance(one, str) for one in said):
+    texts = [text for text in (content, message.get("refusal")) if text]
+    if not all(isinstance(text, str) for text in texts):
         raise LLMResponseError(f"the reply's content must be a text, not {brief_repr(content)}")
-    return "\n\n".join(said)
+    return "\n\n".join(texts)

@@ -63,14 +63,14 @@ class ModelRequest:
                     f"tool_choice={brief_repr(choice)} needs tools, but the request has none"
                 )
         limits = [options.pop(name, None) for name in _LIMITS]
-        given = {limit for limit in limits if limit is not None}
-        if len(given) > 1:
+        distinct = {limit for limit in limits if limit is not None}
+        if len(distinct) > 1:
             raise LLMConfigError(
                 f"max_tokens and max_completion_tokens mean the same, but are {brief_repr(limits)}; pass only one"
             )
         resend = options.pop("resend_reasoning", None)
         return cls(
-            messages, model, stream, options, blocks, tools, next(iter(given), None), limits[1] is not None,
+            messages, model, stream, options, blocks, tools, next(iter(distinct), None), limits[1] is not None,
             None if resend is None else bool(resend),
         )  # fmt: skip
 

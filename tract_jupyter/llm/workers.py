@@ -93,11 +93,11 @@ def _sealed(kind: str, value: object) -> Sealed:
 
 def _sealed_error(error: Exception) -> Sealed:
     try:
-        found = _sealed("error", error.with_traceback(None))
-        pickle.loads(found.data)  # noqa: S301 # our own bytes: some errors can be written, and not read
+        sealed = _sealed("error", error.with_traceback(None))
+        pickle.loads(sealed.data)  # noqa: S301 # our own bytes: some errors can be written, and not read
     except Exception:  # noqa: BLE001 # any error counts
         return _sealed("error", LLMRequestError(f"a client raised {_words(error)}"))
-    return found
+    return sealed
 
 
 def _words(error: BaseException) -> str:
@@ -120,7 +120,7 @@ class RequestWorkers:
         self.executor = executor
         self._undo = undo
         self._lock = threading.Lock()
-        self._told: set[tuple[str, str]] = set()
+        self._warned: set[tuple[str, str]] = set()
 
     def client(self, connection: ModelConnection, here: LLMClient) -> LLMClient:
         """Return a client whose requests are sent from workers.
@@ -154,12 +154,12 @@ class RequestWorkers:
             is_transient=True,
         )
 
-    def tell_asked_here(self, name: str, why: str) -> None:
+    def warn_not_sent(self, name: str, why: str) -> None:
         """Warn that this process makes a request, once for each model and reason."""
         with self._lock:
-            if (name, why) in self._told:
+            if (name, why) in self._warned:
                 return
-            self._told.add((name, why))
+            self._warned.add((name, why))
         warn(
             f"this process sends the request to {name}, not a worker: {why}. {self._undo} makes this the default",
             AskedHereWarning,
@@ -195,12 +195,12 @@ class _FromWorkers:
                     max_retries=getattr(self._here, "max_retries", 0),
                     backoff=getattr(self._here, "backoff", 0),
                 )
-                return tries.told(reply)
+                return tries.with_failed(reply)
         except _NotSentError as error:
-            self._workers.tell_asked_here(name, str(error))
-        own = {"abort": abort, "before_retry": before_retry}
+            self._workers.warn_not_sent(name, str(error))
+        extra = {"abort": abort, "before_retry": before_retry}
         return self._here.chat(
-            messages, **options, **{key: one for key, one in own.items() if one is not None}
+            messages, **options, **{key: value for key, value in extra.items() if value is not None}
         )
 
     def _sealed(self, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> Sealed:

@@ -63,14 +63,14 @@ class TokenBudget:
         """
         if tokens <= self.max_tokens:
             return
-        told = f"the context would have {show_tokens(tokens, source)} tokens, but its budget is {self.max_tokens:,}"
+        problem = f"the context would have {show_tokens(tokens, source)} tokens, but its budget is {self.max_tokens:,}"
         if self.action is BudgetAction.REJECT:
             raise BudgetExceededError(
-                f"{told}; nothing was committed. Compress or skip earlier commits first."
+                f"{problem}; nothing was committed. Compress or skip earlier commits first."
             )
         if self.action is BudgetAction.WARN:
             from tract_jupyter.models.warning import warn
 
-            warn(f"{told}; consider compress()", BudgetWarning)
+            warn(f"{problem}; consider compress()", BudgetWarning)
         elif self.callback is not None:
             self.callback(tokens, self.max_tokens)

@@ -58,43 +58,43 @@ def check_budget(budget: object) -> None:
         )
 
 
-def check_choice(given: object, choices: Collection[str], what: str) -> None:
+def check_choice(value: object, choices: Collection[str], what: str) -> None:
     """Check that a value is one of a few words.
 
     Raises:
         ContentError: the value is not allowed.
     """
-    if not isinstance(given, str) or given not in choices:
-        raise ContentError(f"{what} must be {' or '.join(map(repr, choices))}, not {brief_repr(given)}")
+    if not isinstance(value, str) or value not in choices:
+        raise ContentError(f"{what} must be {' or '.join(map(repr, choices))}, not {brief_repr(value)}")
 
 
-def several(given: object, what: str, *, error: type[TractError] = ContentError) -> list[Any]:
+def several(values: object, what: str, *, error: type[TractError] = ContentError) -> list[Any]:
     """Return the items as a list. A single text counts as a list of one.
 
     Raises:
         TractError: the value is not iterable. The type is `error`.
     """
-    if isinstance(given, str):
-        return [given]
-    if not isinstance(given, Iterable):
-        raise error(f"{what} must be a list of strings, not {brief_repr(given)}")
-    return list(given)
+    if isinstance(values, str):
+        return [values]
+    if not isinstance(values, Iterable):
+        raise error(f"{what} must be a list of strings, not {brief_repr(values)}")
+    return list(values)
 
 
-def listed(given: object, what: str, *, error: type[TractError] = ContentError) -> list[str]:
+def listed(values: object, what: str, *, error: type[TractError] = ContentError) -> list[str]:
     """Return the texts as a list. A single text counts as a list of one.
 
     Raises:
         TractError: the value is not a list of texts. The type is `error`.
     """
-    texts = several(given, what, error=error)
+    texts = several(values, what, error=error)
     for text in texts:
         if not isinstance(text, str):
             raise error(f"{what} must be a list of strings, but it contains {brief_repr(text)}")
     return texts
 
 
-def diagnosis_of(said: object) -> str:
+def diagnosis_of(result: object) -> str:
     """Return a validator's diagnosis; empty if the reply is valid.
 
     A validator returns None, a text, True, False, or both as a pair: `(False, "the date is missing")`.
@@ -102,17 +102,17 @@ def diagnosis_of(said: object) -> str:
     Raises:
         ContentError: the value is not allowed.
     """
-    if isinstance(said, tuple) and len(said) == 2:  # noqa: PLR2004 # a pair
-        passed, why = said
+    if isinstance(result, tuple) and len(result) == 2:  # noqa: PLR2004 # a pair
+        passed, why = result
         if isinstance(passed, bool) and (why is None or isinstance(why, str)):
             return "" if passed else why or _NO_REASON
-    if isinstance(said, bool):
-        return "" if said else _NO_REASON
-    if said is None or isinstance(said, str):
-        return said or ""
+    if isinstance(result, bool):
+        return "" if result else _NO_REASON
+    if result is None or isinstance(result, str):
+        return result or ""
     raise ContentError(
         "a validator must return None or True if the text is valid, or else an error text, False, or "
-        f"(False, text), not {brief_repr(said)}"
+        f"(False, text), not {brief_repr(result)}"
     )
 
 
@@ -145,11 +145,11 @@ LONGEST_YAML: Final = 32_000
 """The most characters of a YAML text. Reading takes about 10 microseconds for each."""
 
 
-def twice_in(given: Iterable[Any]) -> Any | None:
+def twice_in(values: Iterable[Any]) -> Any | None:
     """Return the first duplicate item; None without duplicates."""
     seen: set[Any] = set()
-    for one in given:
-        if one in seen:
-            return one
-        seen.add(one)
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
     return None

@@ -72,14 +72,14 @@ class Retention:
                 unknown.
         """
         check_choice(mode, _MODES, "retain_match_mode")
-        given = [] if patterns is None else listed(patterns, "retain_match")
-        for pattern in given:
+        pattern_list = [] if patterns is None else listed(patterns, "retain_match")
+        for pattern in pattern_list:
             _check(pattern, mode)
-        if instructions is None and not given:
+        if instructions is None and not pattern_list:
             return None
         if instructions is not None:
             check_text(instructions, "retain")
-        return {"instructions": instructions or "", "match_patterns": given, "match_mode": mode}
+        return {"instructions": instructions or "", "match_patterns": pattern_list, "match_mode": mode}
 
     @staticmethod
     def missing(criteria: dict[str, Any], summary: str) -> list[str]:

@@ -97,7 +97,7 @@ def test_without_a_client_nothing_is_committed_and_the_error_says_what_to_do(tra
         ({"error": {"message": "quota"}}, "quota"),
         ("text" * 3, "12 metres"),
         (None, "not NoneType"),
-        ({"choices": [{"message": {"content": 3}}]}, "content is 3"),
+        ({"choices": [{"message": {"content": 3}}]}, "content must be a text, not 3"),
         ({"choices": [{"message": {"content": None, "tool_calls": ["x"]}}]}, "list of dicts"),
         (reply(None, call("search", "{not json")), "cannot be read"),
         (reply(None, call("search", "[1]")), "cannot be read"),
@@ -265,7 +265,7 @@ def test_a_validator_says_nothing_else(ask, said):
 
 @pytest.mark.parametrize(
     ("said", "words"),
-    [(False, "did not say why"), ((False, "no unit"), "no unit"), ((False, None), "say why")],
+    [(False, "without a reason"), ((False, "no unit"), "no unit"), ((False, None), "without a reason")],
 )
 def test_a_validator_may_say_no_with_or_without_a_reason(ask, said, words):
     tract, client = ask("5", "5 m")

@@ -68,14 +68,14 @@ class SchemaNode(NamedTuple):
 
         reference = self.schema[keyword]
         try:
-            found = self.resolver.lookup(reference)
+            resolved = self.resolver.lookup(reference)
         except (Unresolvable, ValueError, TypeError) as error:
             raise SpecError(
                 f"{keyword} {brief_repr(reference)} leads nowhere; only what the schema holds itself is looked up"
             ) from error
-        if not isinstance(found.contents, dict | bool):
+        if not isinstance(resolved.contents, dict | bool):
             raise SpecError(f"{keyword} {brief_repr(reference)} leads to what is no schema")
-        return self._replace(schema=found.contents, resolver=found.resolver)
+        return self._replace(schema=resolved.contents, resolver=resolved.resolver)
 
     def targets(self) -> Iterator[SchemaNode]:
         """Yield the schemas that this schema references."""
@@ -259,10 +259,10 @@ def _places(root: SchemaNode) -> Iterator[SchemaNode]:
         if not isinstance(place.schema, dict):
             continue
         yield place
-        for found in chain(place.targets(), place.subschemas()):
-            if id(found.schema) not in seen:
-                seen.add(id(found.schema))
-                waiting.append(found)
+        for target in chain(place.targets(), place.subschemas()):
+            if id(target.schema) not in seen:
+                seen.add(id(target.schema))
+                waiting.append(target)
 
 
 DRAFTS: Final = {
