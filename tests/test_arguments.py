@@ -117,7 +117,7 @@ LIMITED = {
 @pytest.mark.parametrize("limit", ["a", 0.5, True, [1]])
 @pytest.mark.parametrize("call", LIMITED.values(), ids=LIMITED)
 def test_a_limit_is_a_whole_number(talk, call, limit):
-    is_refused(talk, ContentError, "limit is a whole number", lambda t: call(t, limit))
+    is_refused(talk, ContentError, "limit must be a whole number", lambda t: call(t, limit))
 
 
 @pytest.mark.parametrize("limit", [0, -1])
@@ -129,7 +129,7 @@ def test_a_limit_below_one_gives_nothing(talk, call, limit):
 
 
 def test_an_order_is_of_names(talk):
-    is_refused(talk, ContentError, "a list of texts", lambda t: t.compile(order=5))
+    is_refused(talk, ContentError, "a list of strings", lambda t: t.compile(order=5))
     is_refused(talk, CommitNotFoundError, "give its commit_hash", lambda t: t.compile(order=t.log()))
 
 
@@ -205,19 +205,19 @@ def test_calls_reach_the_message_in_either_shape():
     [
         ("Unicode", lambda t: t.generate(profile="\ud800")),
         ("Unicode", lambda t: t.events("\ud800")),
-        ("triggered_by is a text, not 5", lambda t: t.propose_rebase("main", triggered_by=5)),
-        ("triggered_by is a text, not 5", lambda t: t.propose_gc(triggered_by=5)),
-        ("triggered_by is a text, not 5", lambda t: t.propose_compress(content="a", triggered_by=5)),
-        ("overrides is a dict", lambda t: t.toolset(overrides=5)),
-        ("overrides is a dict", lambda t: t.as_tools(overrides=" ")),
+        ("triggered_by must be a string, not 5", lambda t: t.propose_rebase("main", triggered_by=5)),
+        ("triggered_by must be a string, not 5", lambda t: t.propose_gc(triggered_by=5)),
+        ("triggered_by must be a string, not 5", lambda t: t.propose_compress(content="a", triggered_by=5)),
+        ("overrides must be a dict", lambda t: t.toolset(overrides=5)),
+        ("overrides must be a dict", lambda t: t.as_tools(overrides=" ")),
         ("use ScriptLimits", lambda t: t.scripts.run("1", limits="x")),
         ("whole number", lambda t: t.scripts.get_system_instructions(max_tokens=None)),
-        ("the name of an operation is a text", lambda t: t.fire([])),
-        ("the name of an operation is a text", lambda t: t.on([], print)),
-        ("the name of an operation is a text", lambda t: t.off([])),
-        ("the name of an operation is a text", lambda t: t.operations.revoke([])),
-        ("the name of an operation is a text", lambda t: t.unregister_operation([])),
-        ("the name of a server is a text", lambda t: t.mcp.remove([])),
+        ("the name of an operation must be a string", lambda t: t.fire([])),
+        ("the name of an operation must be a string", lambda t: t.on([], print)),
+        ("the name of an operation must be a string", lambda t: t.off([])),
+        ("the name of an operation must be a string", lambda t: t.operations.revoke([])),
+        ("the name of an operation must be a string", lambda t: t.unregister_operation([])),
+        ("the name of a server must be a string", lambda t: t.mcp.remove([])),
         ("takes an entry of profiles.list.., not 'guide'", lambda t: t.profiles.adopt("guide")),
     ],
 )

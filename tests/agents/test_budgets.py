@@ -318,7 +318,7 @@ def test_going_on_gives_what_is_left_and_counts_what_was_taken(stage, cast):
     assert w.calls[0].used["steps"] > taken
     assert w.calls[0].limits.steps == 6 - taken
     assert stage.agents.resume("w") == "over"
-    with pytest.raises(AgentError, match="no call of 'w' was left"):
+    with pytest.raises(AgentError, match="'w' has no open call"):
         stage.agents.resume("w")
     assert w.calls[0].used["steps"] == stage.agents.meter_of(w).spent["steps"] <= 6
 
@@ -355,5 +355,5 @@ def test_limits_are_checked(stage):
     for wrong in ({"depth": 0}, {"count": True}, {"budget": 5}, {"agent": {"steps": 5}}):
         with pytest.raises(AgentError):
             TreeLimits(**wrong)
-    with pytest.raises(AgentError, match="made with TreeLimits"):
+    with pytest.raises(AgentError, match="limits must be a TreeLimits"):
         stage.agents.limits = {"depth": 2}

@@ -119,9 +119,9 @@ BOMB = "a: &a [x, x]\n" + "\n".join(
     f"{chr(98 + n)}: &{chr(98 + n)} [*{chr(97 + n)}, *{chr(97 + n)}]" for n in range(20)
 )
 REFUSED = {
-    "an alias bomb": (BOMB, "no aliases"),
-    "an alias": ("description: &d x\nmodel: *d", "no aliases"),
-    "a merge": ("base: &b {model: m}\n<<: *b", "no aliases"),
+    "an alias bomb": (BOMB, "cannot use YAML aliases"),
+    "an alias": ("description: &d x\nmodel: *d", "cannot use YAML aliases"),
+    "a merge": ("base: &b {model: m}\n<<: *b", "cannot use YAML aliases"),
     "a key twice": ("description: a\ndescription: b", "'description' twice"),
     "a key twice, deep": ("budget: {steps: 1, steps: 2}", "'steps' twice"),
     "an object": ("description: !!python/object/apply:os.system [ls]", "not valid YAML"),
@@ -132,16 +132,16 @@ REFUSED = {
     "a key of a list": ("? [a, b]\n: c", "not valid YAML"),
     "an unknown key": ("instruction: x", "no key 'instruction'"),
     "another's key": ("schema_in_ref: x", "must not declare 'schema_in_ref'"),
-    "a number for a text": ("description: 5", "description is a text, not 5"),
-    "nothing for a text": ("description:", "description is a text"),
-    "a date for a model": ("model: 2026-11-25", "model is a text"),
-    "a list for a budget": ("budget: [5]", "budget is"),
+    "a number for a text": ("description: 5", "description must be a string, not 5"),
+    "nothing for a text": ("description:", "description must be a string"),
+    "a date for a model": ("model: 2026-11-25", "model must be a string"),
+    "a list for a budget": ("budget: [5]", "budget must be a dict"),
     "an infinite budget": ("budget: {steps: .inf}", "budget: the limit of steps"),
     "no number": ("budget: {usd: .nan}", "budget: the limit of usd"),
     "a text for a number": ("budget: {steps: '5'}", "budget: the limit of steps"),
     "yes for a number": ("budget: {steps: yes}", "budget: the limit of steps"),
     "a number of many digits": (f"budget: {{steps: {'9' * 5_000}}}", "not valid YAML|at most"),
-    "both models": ("model: a\ncompatible_models: [b]", "either a model or compatible_models"),
+    "both models": ("model: a\ncompatible_models: [b]", "both model and compatible_models"),
     "deep lists": (f"description: {'[' * 3_000}", "not valid YAML"),
 }
 
@@ -197,7 +197,7 @@ def test_a_fifo_is_refused_at_once(refused, workspace, written):
         writer = os.open(path, os.O_WRONLY)
         os.write(writer, written)
     try:
-        assert "no regular file" in refused()
+        assert "not a regular file" in refused()
     finally:
         if writer is not None:
             os.close(writer)
@@ -207,13 +207,13 @@ def test_a_fifo_is_refused_at_once(refused, workspace, written):
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there are no devices here")
 def test_a_device_is_refused_at_once(refused, workspace):
     (workspace / "w.agent").symlink_to("/dev/zero")
-    assert "no regular file" in refused()
+    assert "not a regular file" in refused()
 
 
 @pytest.mark.parametrize(
     ("data", "words"),
-    [(GOOD + b"x" * 300_000, "more than 256,000 bytes"), (b"\x89PNG\r\n\x1a\n\0\xff", "no text in UTF-8"), (GOOD + b"\xff", "no text in UTF-8"),
-     (GOOD.decode().encode("utf-16"), "no text in UTF-8"), (GOOD + b"\0", "NUL"), (b"", "missing frontmatter")],
+    [(GOOD + b"x" * 300_000, "the maximum of 256,000 bytes"), (b"\x89PNG\r\n\x1a\n\0\xff", "not UTF-8 text"), (GOOD + b"\xff", "not UTF-8 text"),
+     (GOOD.decode().encode("utf-16"), "not UTF-8 text"), (GOOD + b"\0", "NUL"), (b"", "missing frontmatter")],
     ids=["large", "binary", "no UTF-8", "UTF-16", "NUL", "empty"],
 )  # fmt: skip
 def test_what_is_no_text_is_refused(refused, workspace, data, words):
@@ -240,9 +240,9 @@ def test_a_file_that_grants_what_there_is_not_or_is_called_like_a_tool_is_refuse
 def test_a_key_that_there_is_not_is_refused_in_the_same_words_wherever_it_stands(key, shown):
     with pytest.raises(AgentError) as in_file:
         parse_file(f"---\nname: w\n{key}: 1\n---\nGo.")
-    assert f"an .agent file has no key {shown} It has: name, " in str(in_file.value)
+    assert f"an .agent file has no key {shown} Allowed: name, " in str(in_file.value)
     with pytest.raises(
-        AgentError, match="budget has no key 'step'. Did you mean 'steps'. It has: steps, "
+        AgentError, match="budget has no key 'step'. Did you mean 'steps'. Allowed: steps, "
     ) as in_budget:
         parse_file("---\nname: w\nbudget: {step: 1}\n---\nGo.")
     assert (in_file.value.code, in_budget.value.code) == ("unknown_key", "bad_budget")
@@ -265,7 +265,7 @@ def test_a_blocked_agent_says_so_wherever_agents_are_listed_and_what_to_do(stage
     assert agent.path.read_text() == agent.text
     agent.path.unlink()
     (told,) = [one for one in stage.tools.agent_list() if one["agent"] == "w"]
-    assert "a person can put the file back" in told["why"]
+    assert "the user can restore the file" in told["why"]
     stage.agents.retire("w")
     assert agent.why_blocked == ""
 
@@ -278,19 +278,19 @@ def test_an_adopted_file_is_read_through_links_and_blocked_when_it_changes(stage
     cast(w=["one", "two"])
     assert stage.agents.call("w", "go") == "one"
     real.write_bytes(GOOD + b" More.")
-    with pytest.raises(AgentError, match="is not what was approved"):
+    with pytest.raises(AgentError, match="differs from the approved version"):
         stage.agents.call("w", "go")
     stage.agents.adopt(link)
     assert stage.agents.call("w", "go") == "two"
     real.unlink()
-    with pytest.raises(AgentError, match="can put the file back"):
+    with pytest.raises(AgentError, match="can restore the file"):
         stage.agents.call("w", "go")
 
 
 def test_what_is_adopted_takes_no_others_name_and_not_too_many(stage, workspace, files):
     first = stage.agents.create("w", "Other instructions.", "d")
     (workspace / "w.agent").write_bytes(GOOD)
-    with pytest.raises(AgentError, match="its name is taken; retire it first"):
+    with pytest.raises(AgentError, match="exists; retire it first"):
         stage.agents.adopt(workspace / "w.agent")
     (workspace / "x.agent").write_text("---\nname: x\n---\nx")
     stage.agents.limits = TreeLimits(count=1)
@@ -346,7 +346,7 @@ def test_who_looks_on_and_fails_disturbs_no_agent(stage, cast):
         raise KeyError("me")
 
     stage.agents.on_change.append(broken)
-    with pytest.warns(RuntimeWarning, match="looks on at agents no more, as it raised KeyError"):
+    with pytest.warns(RuntimeWarning, match="of agents, because it raised KeyError"):
         agent = stage.agents.create("w", "w works.", "d")
     assert agent.path.exists()
     assert stage.agents.on_change == []
@@ -367,13 +367,13 @@ def test_who_looks_on_and_fails_disturbs_no_agent(stage, cast):
 )
 def test_a_long_front_matter_is_refused_before_it_is_read(front):
     began = time.process_time()
-    with pytest.raises(AgentError, match=r"the front matter has \d+,\d+ characters, and may have 32,000"):
+    with pytest.raises(AgentError, match=r"the front matter has \d+,\d+ characters; the maximum is 32,000"):
         parse_file(f"---\n{front}\n---\nhello")
     assert time.process_time() - began < 0.2
 
 
 def test_a_definition_whose_front_matter_is_too_long_writes_nothing(stage):
-    with pytest.raises(AgentError, match="may have 32,000"):
+    with pytest.raises(AgentError, match="the maximum is 32,000"):
         file_text(
             AgentDefinition(name="w", instructions="w works.", tools=tuple(f"tool_{n}" for n in range(5_000)))
         )
@@ -396,7 +396,7 @@ def test_another_folder_for_the_files(stage, tmp_path, monkeypatch):
     agent.check_file()
     (tmp_path / "file").write_text("")
     stage.agents.directory = tmp_path / "file"
-    with pytest.raises(AgentError, match="the folder for agents' files cannot be made"):
+    with pytest.raises(AgentError, match="the folder for agents' files cannot be created"):
         stage.agents.create("x", "x works.", "d")
 
 

@@ -95,7 +95,7 @@ def test_the_same_name_in_the_next_session_leaves_the_earlier_agent_as_it_was(re
     )
     assert [one.input for one in second.agents.calls_of("k")] == ["three"]
     assert second.agents.resume(earlier, 2) == "second answer"
-    with pytest.raises(AgentError, match="no call of 'k' was left"):
+    with pytest.raises(AgentError, match="'k' has no open call"):
         second.agents.resume("k")
 
 
@@ -136,7 +136,7 @@ def test_an_agent_passes_on_only_files_that_it_was_given(stage, cast, workspace)
     )
     stage.agents.call("lead", "go", ["given.txt"])
     refused, done = model.told("lead")[:2]
-    assert "was not given 'private.txt'" in refused
+    assert "has no attachment 'private.txt'" in refused
     assert "the public plan" in done
 
 
@@ -147,7 +147,7 @@ def test_where_the_maker_was_narrowed_what_it_made_is_refused(stage, cast, perso
     cast(lead=[calls(call("agent_create", kid, "c1")), "made"])
     stage.agents.call("lead", "make one")
     stage.agents.update("lead", tools=["add"])
-    with pytest.raises(AgentError, match="'lead', which made it, may not any more"):
+    with pytest.raises(AgentError, match="its creator 'lead' no longer can"):
         stage.agents.call("kid", "write")
 
 
@@ -230,7 +230,7 @@ def test_what_is_adopted_is_the_text_that_was_shown(stage, workspace, monkeypatc
     question.approve()
     agent = stage.agents.get("y")
     assert (agent.definition.instructions, agent.definition.tools) == ("Good.", ())
-    with pytest.raises(AgentError, match="is not what was approved"):
+    with pytest.raises(AgentError, match="differs from the approved version"):
         stage.agents.call("y", "go")
 
 
@@ -287,7 +287,7 @@ def test_an_update_tells_what_somebody_wrote_into_the_file_before_it_is_lost(sta
     cast(boss=[change(description="other"), "over"])
     stage.chat("Go.")
     request, _ = there.shown[0]
-    assert "was edited since" in str(request.tables)
+    assert "edited after approval" in str(request.tables)
     (block,) = [one for one in request.code if one.title == "Changes"]
     assert "-x works A line of my own." in block.code
 
@@ -300,7 +300,7 @@ def test_a_tag_that_does_not_fit_is_a_mistake_in_the_file(tag):
 
 @pytest.mark.parametrize("end", ["\x85", "\u2028", "\u2029", "\r"])
 def test_front_matter_has_no_line_that_an_editor_hides(end):
-    with pytest.raises(AgentError, match="hides a line"):
+    with pytest.raises(AgentError, match="can hide a line"):
         parse_file(f"---\nname: x # a checker{end}tools: [erase]\n---\nx{end}works")
     assert parse_file(f"---\r\nname: x\r\n---\nx{end}works").instructions == f"x{end}works"
 
@@ -347,7 +347,7 @@ def test_who_is_retired_gives_nobody_back_what_it_had_lost(stage, cast, person):
     stage.agents.call("lead", "make one")
     stage.agents.update("lead", tools=["add"])
     stage.agents.retire("lead")
-    with pytest.raises(AgentError, match="'lead', which made it, may not any more"):
+    with pytest.raises(AgentError, match="its creator 'lead' no longer can"):
         stage.agents.call("kid", "write")
 
 
@@ -362,7 +362,7 @@ def test_what_waits_speaks_of_no_chat(stage, cast):
 
 @pytest.mark.parametrize("name", ["a\0.agent", "\u202exe.agent", "a\n.agent"])
 def test_a_promoted_file_has_a_name_that_can_be_read(stage, workspace, x, name):
-    with pytest.raises(AgentError, match="not visible"):
+    with pytest.raises(AgentError, match="contains invisible characters"):
         stage.agents.promote("x", name)
     assert list(workspace.iterdir()) == []
 
@@ -376,7 +376,7 @@ def test_help_on_an_agent_moves_no_cursor_and_turns_no_text_around(stage):
 
 def test_where_the_folder_of_files_was_removed_it_is_made_anew(stage, cast, x):
     shutil.rmtree(stage.agents.directory)
-    assert "agent_update makes another version, with a file anew" in x.why_blocked
+    assert "agent_update creates a new version with a new file" in x.why_blocked
     stage.agents.update("x", instructions="x works well")
     assert x.path.is_file()
     shutil.rmtree(stage.agents.directory)

@@ -67,7 +67,7 @@ def test_it_changes_nobody_but_those_that_it_made(stage, evil):
             call("agent_retire", {"agent": "evil"}, "u5"),
         )
     )  # fmt: skip
-    assert all("did not make" in told for told in model.told("evil"))
+    assert all("did not create" in told for told in model.told("evil"))
     assert (stage.agents.get("sibling").hash, stage.agents.names) == (before, ["evil", "sibling"])
     assert not model.questions
 
@@ -75,7 +75,7 @@ def test_it_changes_nobody_but_those_that_it_made(stage, evil):
 def test_it_calls_nobody_who_may_more(stage, evil, done):
     stage.agents.create("strong", "strong works.", "d", tools=["write"])
     model = evil(calls(ask("strong", "c1")), strong=[calls(WRITE), "done"])
-    assert "nobody gets more by calling an agent" in model.told("evil")[0]
+    assert "calling an agent never adds rights" in model.told("evil")[0]
     assert (done, stage.agents.get("strong").calls) == ([], [])
 
 
@@ -84,7 +84,7 @@ def test_a_grant_of_a_function_is_no_grant_of_what_it_may(stage, evil, done):
     model = evil(
         calls(call("agents_strong", {"input": "go"}, "c1")), tools=("agents.strong",), strong=[calls(WRITE)]
     )
-    assert "nobody gets more by calling an agent" in model.told("evil")[0]
+    assert "calling an agent never adds rights" in model.told("evil")[0]
     assert done == []
 
 
@@ -104,7 +104,7 @@ def test_a_child_that_was_spawned_with_a_grant_has_no_more_through_agents(stage,
     assert child.chat("Go.", tools="full").text == "over"
     told = model.told("#")
     assert "must be a subset" in told[0]
-    assert "nobody gets more by calling an agent" in told[2]
+    assert "calling an agent never adds rights" in told[2]
     assert json.loads(told[3])["answer"] == "done"
     assert done == [("add", 1, 2)]
     (called,) = stage.agents.get("y").calls
@@ -154,7 +154,7 @@ def test_its_own_file_is_no_way_to_more(stage, cast, person):
     agent.path.write_text(file_text(more))
     model = cast(w=["over"], boss=[calls(ask("w", "c1")), "over"])
     stage.chat("Go.")
-    assert "blocked until a person has read and approved it" in model.told("boss")[0]
+    assert "blocked until the user reads and adopts the file" in model.told("boss")[0]
     assert not agent.definition.tools
     agent.path.unlink()
     agent.path.symlink_to(stage.agents.directory / "elsewhere")
@@ -276,7 +276,7 @@ def test_it_goes_no_deeper_than_it_may(stage, cast, person):
         low=[calls(create("x", "c4"), ask("top", "c5")), "over"],
     )  # fmt: skip
     stage.agents.call("top", "go")
-    assert "an agent this deep may make no agents" in model.told("top")[0]
+    assert "an agent at this depth cannot create agents" in model.told("top")[0]
     assert model.offered("low") <= {"read_result"}
     assert all("no tool" in told for told in model.told("low"))
 
@@ -314,7 +314,7 @@ SIGNS = "\x1b[2J\u202eapproved\u200b\x9b31m"
 def test_what_it_says_in_an_error_moves_no_cursor_and_turns_nothing_around(stage, cast, ending):
     stage.agents.create("w", "w works.", "d", tools=["add"], budget={"steps": 1})
     cast(w=[ending])
-    with pytest.raises(AgentError, match=r"came to no answer, failed: .*approved") as raised:
+    with pytest.raises(AgentError, match=r"gave no answer, failed: .*approved") as raised:
         stage.agents.call("w", "go")
     assert not set(SIGNS) & set(str(raised.value)) & set("\x1b\u202e\u200b\x9b")
     assert "\ufffd[2J\ufffdapproved\ufffd\ufffd31m" in str(raised.value)
@@ -372,7 +372,7 @@ def test_a_place_that_is_taken_while_a_person_thinks_is_not_written_over(stage, 
     stage.agents.create("w", "w works.", "d")
     model = cast(boss=[calls(call("agent_promote", {"agent": "w", "path": "w.agent"}, "c1")), "over"])
     stage.chat("Go.")
-    assert "there is a file w.agent already" in model.told("boss")[0]
+    assert "the file w.agent exists already" in model.told("boss")[0]
     assert (workspace / "w.agent").read_text() == "mine"
     assert stage.agents.get("w").promoted == {}
 
@@ -388,7 +388,7 @@ def test_what_changes_while_a_person_thinks_is_looked_at_again(stage, person, ca
     person(rule)
     model = cast(boss=[calls(create("x", "c1")), "over"])
     stage.chat("Go.")
-    assert "there is an agent 'x' already" in model.told("boss")[0]
+    assert "an agent named 'x' exists already" in model.told("boss")[0]
     assert stage.agents.get("x").definition.instructions == "mine."
 
 

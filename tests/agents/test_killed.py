@@ -158,7 +158,7 @@ def check_after_restart(tract):
     assert tract.agents.names == []
     past = {agent.name: agent for agent in tract.agents.past()}
     assert {agent.state for agent in past.values()} == {AgentState.PAST}
-    with pytest.raises(AgentError, match=r"made in an earlier session: tract\.agents\.past\(\) shows it"):
+    with pytest.raises(AgentError, match=r"created in an earlier session\. tract\.agents\.past\(\) lists it"):
         tract.agents.get("w")
     return past
 
@@ -215,7 +215,7 @@ def test_a_person_goes_on_with_the_agent_alone(killed, end_at, when):
         with tract.agents.transcript("w") as read:
             roles = [one["role"] for one in read.compile().to_dicts()]
         assert roles == ["system", "user", *["assistant", "tool"] * 3, "assistant"]
-        with pytest.raises(AgentError, match="no call of 'w' was left"):
+        with pytest.raises(AgentError, match="'w' has no open call"):
             tract.agents.resume("w")
         assert tract.agents.names == []
     assert strays(folder) == []
@@ -237,7 +237,7 @@ def test_a_model_cannot_call_what_is_past(killed):
         cast = Cast(boss=[calls(ask("w", "n1", TASK)), "over"])
         tract.models.use(cast)
         tract.chat("Something else.")
-        assert any("made in an earlier session" in told for told in cast.told("boss"))
+        assert any("created in an earlier session" in told for told in cast.told("boss"))
         assert "two" not in texts(folder)
 
 
@@ -321,7 +321,7 @@ def test_what_another_process_is_at_is_not_left(tmp_path):
                 (w,) = tract.agents.past()
                 assert w.calls[0].state is CallState.RUNNING
                 assert w.calls[0].elsewhere
-                with pytest.raises(AgentError, match="call-1 of 'w' is under way in another process"):
+                with pytest.raises(AgentError, match="call-1 of 'w' is running in another process"):
                     tract.agents.resume("w")
                 shown = drawn_tree(AgentWatch(tract))
                 assert "working in another process" in shown.text()
@@ -329,7 +329,7 @@ def test_what_another_process_is_at_is_not_left(tmp_path):
                 other.kill()
                 other.wait()
                 assert tract.agents.past()[0].calls[0].state is CallState.LEFT
-                assert "w was not done" in drawn_tree(AgentWatch(tract)).told
+                assert "w was unfinished" in drawn_tree(AgentWatch(tract)).told
                 assert tract.agents.resume("w") == "over"
         finally:
             other.kill()

@@ -144,7 +144,7 @@ def test_one_that_fails_leaves_the_others_alone(stage, cast):
     model = cast(boss=in_one_step(), **(parts() | {"bee": [RuntimeError("the model broke")]}))
     assert staffed(stage).chat("Go.").text == "over"
     told = model.told(BOSS)
-    assert "came to no answer, failed" in told[1]
+    assert "gave no answer, failed" in told[1]
     assert [json.loads(told[place])["answer"] for place in (0, 2, 3)] == [
         "ant found 1",
         "cat found 3",
@@ -219,7 +219,7 @@ def test_a_stop_reaches_down_to_who_was_called_by_who_was_called(stage, cast):
 
 
 LATE = {
-    "a text": ("low over", "its reply could not be ended", 24, 0),
+    "a text": ("low over", "its reply could not be interrupted", 24, 0),
     "calls": (calls(add(1)), "stopped", 24, 1),
     "an error": (RuntimeError("broken"), "after that: RuntimeError: broken", 12, 1),
 }

@@ -183,7 +183,7 @@ def test_rule_11_there_is_a_loop_of_refinement(stage, cast, person, w):
     told = model.told("boss")
     assert [json.loads(told[place])["answer"] for place in (0, 2)] == ["bad", "good"]
     assert json.loads(told[3])[0]["calls"] == 2
-    assert "was retired; its old calls can be read" in told[5]
+    assert "is retired; only its earlier calls can be read" in told[5]
     assert [one.answer for one in stage.agents.calls_of("w")] == ["bad", "good"]
     with stage.agents.transcript("w", 1) as read:
         assert [one["content"] for one in read.compile().to_dicts()] == ["w works.", "go", "bad"]
@@ -262,7 +262,7 @@ def test_rule_15_the_question_shows_all_that_a_person_should_know(stage, cast, p
     shown = {row.name: row.value for table in request.tables for row in table.rows}
     assert "Ignore all previous" in "".join(one.code for one in request.code)
     assert (shown["calls freely"], shown["asks before"], shown["budget"]) == ("add", "write", "3 requests")
-    assert (shown["called by"], shown["model"]) == ("you → w", "that of whoever calls it")
+    assert (shown["called by"], shown["model"]) == ("you → w", "the caller's model")
     found = "\n".join(str(row) for table in request.tables for row in table.rows) + "".join(
         map(str, request.code)
     )
@@ -302,7 +302,7 @@ def test_bypass_03_a_padded_name_skips_nothing(stage, cast, person, w):
     person()
     model = cast(boss=[calls(ask(" w ", "c1"), ask("W", "c2"), ask("w\u200b", "c3")), "over"])
     stage.chat("Go.")
-    assert all("Nothing was changed to fit" in one or "no agent 'W'" in one for one in model.told("boss"))
+    assert all("The name was not changed" in one or "no agent 'W'" in one for one in model.told("boss"))
     assert not w.calls
 
 
@@ -353,7 +353,7 @@ PERSONS_OWN = {
     "models": lambda agents: setattr(agents, "models", []),
     "directory": lambda agents: setattr(agents, "directory", "."),
     "resume": lambda agents: agents.resume("w"),
-    "go_on": lambda agents: agents.go_on("w", 1, AgentCaller(agents.tract)),
+    "resume_call": lambda agents: agents.resume_call("w", 1, AgentCaller(agents.tract)),
     "adopt": lambda agents: agents.adopt("x.agent"),
 }
 
@@ -375,4 +375,4 @@ def test_what_a_person_says_no_model_says(stage, cast, person, w, what, where):
     script = call("notebook_execute", {"code": "tools.helpful()", "backend": "kernel"}, "c1")
     cast(boss=[calls(call("helpful", {}, "c1") if where == "tool" else script), "over"])
     assert stage.chat("Go.").text == "over"
-    assert "is a person's to say" in said[0]
+    assert "only the user can " in said[0]

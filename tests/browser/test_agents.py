@@ -30,7 +30,7 @@ def test_a_creation_is_approved_with_edited_instructions_and_its_model_is_told_t
     question = out.locator("section.q")
     question.wait_for()
     lab.unfold(1)
-    assert "It speaks of who decides" in question.inner_text()
+    assert "It mentions approval." in question.inner_text()
     text = question.locator(".code[data-name=instructions]")
     assert [line.strip() for line in text.locator(".c").all_inner_texts()] == INSTRUCTIONS.split("\n")
     question.get_by_role("button", name="Create agent bird_counter").and_(
@@ -92,7 +92,7 @@ def test_a_file_is_read_before_it_is_adopted(open_lab, model, screenshot):
     text = question.inner_text()
     assert "Adopt agent" in text
     assert "asks before delete_file" in text
-    assert "It speaks of who decides" in text
+    assert "It mentions approval." in text
     assert "<img src=x onerror=alert(1)>" in text
     assert "\u202e" not in text
     assert lab.execute("print(tract.agents.names)").strip() == "[]"

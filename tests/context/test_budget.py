@@ -74,8 +74,8 @@ def test_a_callback_hears_of_it_and_may_refuse(tract):
     assert tract.head == info.commit_hash
 
 
-NO_NUMBER = "max_tokens is a whole number of tokens from 1 on, got "
-NOT_TOGETHER = "a callback goes with action='callback', and only with it"
+NO_NUMBER = "max_tokens must be a whole number of at least 1, not "
+NOT_TOGETHER = "a callback and action='callback' must be used together"
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_a_summary_of_everything():
 
 
 def test_a_difference_of_nothing_is_refused():
-    with pytest.raises(ContentError, match="at least one side"):
+    with pytest.raises(ContentError, match="at least one message"):
         MessageDiff("changed", None, None).message  # noqa: B018
 
 

@@ -82,7 +82,7 @@ def test_its_own_address_is_the_default():
 def test_sampling_is_refused_before_it_is_sent(option):
     with (
         provider(FINE) as there,
-        pytest.raises(LLMConfigError, match=f"no place for {option} since version 2026-10-21"),
+        pytest.raises(LLMConfigError, match=f"does not accept {option} since version 2026-10-21"),
     ):
         made(Messages, there).chat(HELLO, **{option: 1})
     assert not there.requests
@@ -104,7 +104,7 @@ def test_sampling_is_sent_with_an_older_version():
 
 @pytest.mark.parametrize("option", ["seed", "n", "frequency_penalty", "logprobs"])
 def test_options_that_it_does_not_have_are_refused(option):
-    with provider(FINE) as there, pytest.raises(LLMConfigError, match=f"no place for the option {option}"):
+    with provider(FINE) as there, pytest.raises(LLMConfigError, match=f"does not accept the option {option}"):
         made(Messages, there).chat(HELLO, **{option: 1})
 
 
@@ -113,7 +113,7 @@ def test_options_that_it_does_not_have_are_refused(option):
 )
 def test_the_newest_models_cannot_be_forced_to_call_a_tool(choice):
     with provider(FINE) as there:
-        with pytest.raises(LLMConfigError, match="say in the messages which tool to call"):
+        with pytest.raises(LLMConfigError, match="name the tool in the messages"):
             made(Messages, there).chat(HELLO, model=NEWEST, tools=[TOOL], tool_choice=choice)
         made(Messages, there).chat(HELLO, model=OLDER, tools=[TOOL], tool_choice=choice)
         made(Messages, there).chat(HELLO, model=NEWEST, tools=[TOOL], tool_choice="auto")
@@ -251,7 +251,10 @@ def test_an_instruction_right_behind_a_reply_stands_behind_a_turn_of_the_user(be
 @pytest.mark.parametrize("model", ["claude-opus-4-6", "claude-sonnet-5", NEWEST])
 def test_what_the_assistant_said_is_not_gone_on_with_where_the_model_refuses_it(model):
     began = [*HELLO, assistant("Sure:")]
-    with provider(FINE) as there, pytest.raises(LLMConfigError, match=r"say something first, such as chat\("):
+    with (
+        provider(FINE) as there,
+        pytest.raises(LLMConfigError, match=r"send a user message first, such as chat\("),
+    ):
         made(Messages, there).chat(began, model=model)
     assert not there.requests
 
@@ -262,7 +265,7 @@ def test_older_models_go_on_with_it(model):
 
 
 def test_the_system_alone_is_no_conversation():
-    with provider(FINE) as there, pytest.raises(LLMConfigError, match="only the system says something"):
+    with provider(FINE) as there, pytest.raises(LLMConfigError, match="has only system messages"):
         made(Messages, there).chat([{"role": "system", "content": "Be brief."}])
     assert not there.requests
 
@@ -454,6 +457,6 @@ def test_ends_have_the_words_of_chat_completions(word, reason):
 
 def test_a_prefix_that_was_changed_says_what_to_leave_out():
     said = "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation"
-    known = pytest.raises(LLMRequestError, match="Leave provider_blocks out of the messages behind")
+    known = pytest.raises(LLMRequestError, match="Remove provider_blocks from the messages after")
     with provider(Answer(Messages.error("invalid_request_error", said), 400)) as there, known:
         made(Messages, there).chat(HELLO)

@@ -81,7 +81,8 @@ def test_a_model_without_eyes_is_told_of(dialect, said):
     with provider(Answer(dialect.error("invalid_request_error", said), 400)) as there, Tract.open() as t:
         t.models.use(made(dialect, there))
         with pytest.raises(
-            LLMRequestError, match="does not take such attachments: ask one that does, as tract.models.use"
+            LLMRequestError,
+            match="does not accept such attachments: use one that does, as in tract.models.use",
         ):
             t.chat("Look", attachments=[DOT])
         assert len(t.compile()) == 0  # it is set aside, so that later requests do not fail as well

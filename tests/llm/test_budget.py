@@ -158,7 +158,7 @@ def test_a_function_of_ones_own_is_refused_until_it_has_the_price_that_the_error
     tract.costs.set_budget(usd=1)
     with pytest.raises(LLMBudgetError, match="the price of your function is unknown") as caught:
         tract.chat("Hi")
-    line = str(caught.value).rpartition("as ")[2]
+    line = str(caught.value).rpartition("as in ")[2]
     assert line == "tract.models.price('your function', input=1, output=5)"
     tract.models.price("your function", input=1, output=5)
     assert tract.chat("Hi").text == "Hello."

@@ -266,7 +266,7 @@ def test_any_tract_of_the_session_ends_it(cassette, replayed):
         boss.chat("Hi")
         child = session.spawn(boss, purpose="a")
         for use in (child.cassette.record, child.cassette.replay):
-            with pytest.raises(CassetteError, match="a session has one cassette at a time"):
+            with pytest.raises(CassetteError, match="a session has only one cassette"):
                 use(cassette.with_name("other"))
         child.chat("Hi")
         assert (child.cassette.is_recording, child.cassette.is_replaying) == (
@@ -416,7 +416,7 @@ def test_in_the_store_of_the_recording_its_children_exist_already(cassette, tmp_
             work(session, other)
         other.cassette.stop()
         for options, words in [
-            ({"record": cassette}, "both"),
+            ({"record": cassette}, "at once"),
             ({"tract_id": "x"}, "of the tract 'boss', not of 'x'"),
         ]:
             with pytest.raises(CassetteError, match=words):

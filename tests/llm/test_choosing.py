@@ -131,19 +131,19 @@ def test_a_function_is_a_model():
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"model": "gpt-6-luna"}, "a model is written as PROVIDER/NAME with one of openai/"),
+        ({"model": "gpt-6-luna"}, "write PROVIDER/NAME with one of openai/"),
         ({"model": "opnai/gpt-6-luna"}, "Did you mean 'openai'"),
-        ({"model": "anthropic/"}, "names no model"),
-        ({"model": ""}, "the name that the provider knows it by"),
-        ({"model": 3}, "a model is an object with chat"),
-        ({"model": ScriptedClient}, "a model is an object with chat"),
-        ({"model": ScriptedClient(), "api_key": "k"}, "knows its address and key itself"),
-        ({"model": "openai/x", "api_key": " "}, "a text that is not empty"),
-        ({"model": "openai/x", "api_key": 3}, "a text that is not empty"),
-        ({"model": "openai/x", "base_url": "nonsense"}, "base_url is a text such as"),
+        ({"model": "anthropic/"}, "does not name a model"),
+        ({"model": ""}, "a model name that the provider knows"),
+        ({"model": 3}, "a model must be an object with chat"),
+        ({"model": ScriptedClient}, "a model must be an object with chat"),
+        ({"model": ScriptedClient(), "api_key": "k"}, "has its own address and key"),
+        ({"model": "openai/x", "api_key": " "}, "a string that is not empty"),
+        ({"model": "openai/x", "api_key": 3}, "a string that is not empty"),
+        ({"model": "openai/x", "base_url": "nonsense"}, "base_url must be an address such as"),
         ({"model": "openai/x", "base_url": "http://me:pass@host/v1"}, "user, password"),
-        ({"model": None, "api_key": "k"}, "belong to a model"),
-        ({"model": None, "base_url": "http://127.0.0.1:9"}, "belong to a model"),
+        ({"model": None, "api_key": "k"}, "need a model"),
+        ({"model": None, "base_url": "http://127.0.0.1:9"}, "need a model"),
     ],
 )
 def test_what_names_no_model_changes_nothing(tract, given, told):
@@ -272,7 +272,7 @@ def test_only_a_client_that_can_stream_is_asked_to(tract):
 
 
 def test_a_model_that_nothing_is_said_of_is_refused(tract):
-    with pytest.raises(LLMConfigError, match="nothing says what the model 'local' is"):
+    with pytest.raises(LLMConfigError, match="the model 'local' is not defined"):
         tract.models.add("local")
     assert "local" not in tract.models
 

@@ -47,10 +47,10 @@ def test_each_operation_has_its_own(tract, asked):
     ("settings", "error", "told"),
     [
         ({"operation": "paint"}, ContentError, "operation is 'chat' or 'compress'"),
-        ({"model": " "}, LLMConfigError, "the name that the client knows it by"),
-        ({"temperature": -1}, LLMConfigError, "a number from 0 on"),
-        ({"temperature": float("nan")}, LLMConfigError, "a number from 0 on"),
-        ({"temperature": True}, LLMConfigError, "a number from 0 on"),
+        ({"model": " "}, LLMConfigError, "a model name that the client knows"),
+        ({"temperature": -1}, LLMConfigError, "a number of at least 0"),
+        ({"temperature": float("nan")}, LLMConfigError, "a number of at least 0"),
+        ({"temperature": True}, LLMConfigError, "a number of at least 0"),
     ],
 )
 def test_what_cannot_be_set_changes_nothing(tract, settings, error, told):

@@ -69,7 +69,7 @@ END = [{"type": "message_delta", "delta": {"stop_reason": "end_turn"}}, {"type":
 @pytest.mark.parametrize(
     ("make", "answer", "why"),
     [
-        (OpenAIClient, {"choices": [{"message": {"content": 5}}]}, "damaged, 5"),
+        (OpenAIClient, {"choices": [{"message": {"content": 5}}]}, "damaged: 5"),
         (OpenAIClient, {"choices": []}, r"its choices are \[\]"),
         (OpenAIClient, {"choices": None}, "its choices are None"),
         (OpenAIClient, httpx.Response(307, text="moved"), "Check base_url"),
@@ -107,7 +107,7 @@ def test_a_limit_of_output_is_sent_with_each_request(tract):
     client = ScriptedClient("Hello.")
     tract.models.use(client)
     assert tract.models.configure(max_tokens=77) == {"max_tokens": 77}
-    with pytest.raises(LLMConfigError, match="from 1 on"):
+    with pytest.raises(LLMConfigError, match="of at least 1"):
         tract.models.configure(max_tokens=0)
     tract.costs.set_budget(tokens=70)
     with pytest.raises(LLMBudgetError, match="at most 77"):

@@ -451,7 +451,7 @@ def test_padding_of_chunks_is_switched_off_where_that_is_known():
         ),
         (
             "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
-            "Give max_completion_tokens",
+            "Use max_completion_tokens",
         ),
         ("Missing `reasoning_content` field in the assistant message", "resend_reasoning=True"),
         ("Unknown field: stream_options", "stream_options=None"),

@@ -328,7 +328,7 @@ def test_a_reply_that_the_filter_ended_says_so(dialect, word, reason, streamed):
     with provider(answer(dialect, Said(finish=word), streamed=streamed)) as there:
         reply = Reply.of(asked(made(dialect, there), streamed=streamed))
     assert (reply.text, reply.finish_reason) == ("", reason)
-    assert "in other words" in reply.nothing_said
+    assert "rephrase the message" in reply.nothing_said
 
 
 @all_dialects
@@ -399,7 +399,7 @@ def test_text_and_images_are_sent(dialect):
     with provider(answer(dialect, Said("Hello"), streamed=False)) as there:
         made(dialect, there).chat([{"role": "user", "content": parts}])
         if dialect is not Chat:
-            with pytest.raises(LLMConfigError, match="no place for a part of type 'input_audio'"):
+            with pytest.raises(LLMConfigError, match="does not accept a part of type 'input_audio'"):
                 made(dialect, there).chat([{"role": "user", "content": [{"type": "input_audio"}]}])
     body = json.dumps(there.bodies[0])
     assert "aGk=" in body
@@ -438,7 +438,7 @@ def test_a_character_in_two_pieces_is_one():
 def test_a_reply_without_a_reply_in_it(dialect, wrong):
     with (
         provider(Answer(wrong)) as there,
-        pytest.raises(LLMRequestError, match=r"its (reply has no|choices are) .*Ask again"),
+        pytest.raises(LLMRequestError, match=r"its (reply has no|choices are) .*Try again"),
     ):
         made(dialect, there).chat(HELLO)
     assert len(there.requests) == 1

@@ -38,17 +38,24 @@ def refused(dialect, there, *, streamed=False, **options):
 @pytest.mark.parametrize(
     ("status", "kind", "code", "reason", "again", "advice"),
     [
-        (429, "rate_limit_error", "rate_limited", None, True, "Ask again later, or less often"),
+        (429, "rate_limit_error", "rate_limited", None, True, "Try again later, or send fewer requests"),
         (500, "api_error", "provider_error", None, True, "Ask again later"),
         (529, "overloaded_error", "provider_error", "overloaded", True, "Ask again later"),
         (504, "timeout_error", "timeout", None, True, "Ask again later"),
         (408, "", "timeout", None, True, "Ask again later"),
         (409, "", "provider_error", None, True, "Ask again later"),
         (401, "authentication_error", "provider_error", "authentication", False, "Check the key"),
-        (403, "permission_error", "provider_error", "authentication", False, "Check what the key"),
+        (
+            403,
+            "permission_error",
+            "provider_error",
+            "authentication",
+            False,
+            "Check the permissions of the key",
+        ),
         (402, "billing_error", "provider_error", "out_of_credit", False, "account"),
         (404, "not_found_error", "provider_error", "not_found", False, "name of the model"),
-        (400, "invalid_request_error", "provider_error", "invalid_request", False, "Look at the options"),
+        (400, "invalid_request_error", "provider_error", "invalid_request", False, "Check the options"),
         (413, "request_too_large", "provider_error", "context_too_long", False, "shorter context"),
         (429, "insufficient_quota", "rate_limited", "out_of_credit", False, "account"),
     ],
@@ -175,7 +182,7 @@ def test_a_stream_that_is_cut_is_the_whole_reply_or_an_error(dialect, share):
             reply = made(dialect, there, max_retries=0).chat(HELLO, on_delta=told.append)
         except LLMRequestError as error:
             assert error.is_transient
-            assert "Ask again" in str(error)
+            assert "Try again" in str(error)
             reply = error.partial
             assert reply is None or reply["choices"][0]["finish_reason"] is None
     seen = "".join(delta.text for delta in told if delta.kind == "text")
@@ -214,7 +221,7 @@ def test_garbage_is_told(dialect, body, streamed):
 def test_a_stream_of_garbage_is_no_reply(dialect, body):
     with provider(Answer(body, kind="text/event-stream")) as there:
         error = refused(dialect, there, streamed=True)
-    assert "ended before the reply did" in str(error)
+    assert "ended before the reply was complete" in str(error)
     assert error.partial is None
 
 

@@ -67,7 +67,7 @@ def test_the_first_variable_that_is_set_counts(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token")
     assert (source.read("m"), str(source)) == ("token", "ANTHROPIC_AUTH_TOKEN")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
-    assert (source.read("m"), source.found_in()) == ("key", "the environment variable ANTHROPIC_API_KEY")
+    assert (source.read("m"), source.location()) == ("key", "the environment variable ANTHROPIC_API_KEY")
 
 
 def test_without_a_key_nothing_is_sent_and_the_ways_to_give_one_are_told(tract):
@@ -255,7 +255,7 @@ def test_a_given_key_is_in_no_repr_pickle_store_or_log(tmp_path, caplog):
                     with pytest.raises(LLMConfigError, match="cannot be pickled"):
                         use(one)
     assert KEY not in caplog.text + "".join(f"{one!r}{one!s}" for one in told)
-    assert "%tract model openai/gpt-6-luna --key asks for another one" in str(caught.value)
+    assert "enter another key with %tract model openai/gpt-6-luna --key" in str(caught.value)
     files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     assert files
     assert not any(KEY.encode() in content for content in files)

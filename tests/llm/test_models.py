@@ -53,7 +53,7 @@ def test_what_names_nothing_is_refused_before_any_call(asked, named):
     asked.models.add("own", own)
     profile = OperationProfile.of("p", [aux(**named)])
     with pytest.raises(
-        ProfileError, match=r"the (model|credential) '.*is unknown, and no request was sent.*t\.models\.add"
+        ProfileError, match=r"the (model|credential) '.*is unknown, so no request was sent.*t\.models\.add"
     ):
         asked.generate(profile=profile)
     assert (asked.llm.asked, own.asked, asked.runs()) == ([], [], [])
@@ -177,7 +177,11 @@ def test_the_keyring_is_used_if_it_is_installed(asked, monkeypatch):
             "c",
             "Check the key of credential 'c', which comes from the environment variable OTHER",
         ),
-        ({}, None, "Model 'm' sends no key: tract.models.add('m', ..., key_env='VARIABLE', replace=True)"),
+        (
+            {},
+            None,
+            "Model 'm' sends no key: set one with tract.models.add('m', ..., key_env='VARIABLE', replace=True)",
+        ),
     ],
 )
 def test_a_key_that_is_not_taken_is_looked_for_where_its_model_has_it_from(
@@ -343,10 +347,10 @@ def test_an_added_model_is_asked_in_its_dialect(tract):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"client": "anthropic/x", "model": "y"}, "give one"),
+        ({"client": "anthropic/x", "model": "y"}, "pass only one"),
         ({"client": "claude"}, "PROVIDER/NAME"),
-        ({"client": "anthropic/x", "temprature": 1}, "dialect 'anthropic' does not take all of these options: temprature"),
-        ({"client": "anthropic/x", "dialect": "soap"}, "dialect is"),
+        ({"client": "anthropic/x", "temprature": 1}, "dialect 'anthropic' does not accept all of these options: temprature"),
+        ({"client": "anthropic/x", "dialect": "soap"}, "dialect must be"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_added_says_why(tract, given, told):
@@ -361,8 +365,8 @@ async def asynchronous(messages, **options):
 @pytest.mark.parametrize(
     ("function", "told"),
     [
-        (lambda: "x", "f\\(messages, \\*\\*options\\), and this one cannot"),
-        (asynchronous, "an async function cannot be asked"),
+        (lambda: "x", "\\(messages, \\*\\*options\\), but this one does not"),
+        (asynchronous, "an async function cannot be a client"),
     ],
 )
 def test_a_function_that_cannot_be_asked_is_refused_when_it_is_chosen(tract, function, told):
@@ -373,7 +377,7 @@ def test_a_function_that_cannot_be_asked_is_refused_when_it_is_chosen(tract, fun
 @pytest.mark.parametrize("given", [None, 3, [1], object()])
 def test_a_function_that_returns_nonsense_is_told_what_it_returns(tract, given):
     tract.models.use(lambda messages, **options: given)
-    with pytest.raises(LLMResponseError, match="your function returned .* it returns the text of the reply"):
+    with pytest.raises(LLMResponseError, match="your function returned .* Return the text of the reply"):
         tract.chat("Hi")
     assert tract.compile().messages == ()
 
@@ -381,7 +385,7 @@ def test_a_function_that_returns_nonsense_is_told_what_it_returns(tract, given):
 @pytest.mark.parametrize("given", [{}, {"choices": []}, {"error": "spent"}])
 def test_a_response_without_a_message_is_told_its_shape(tract, given):
     tract.models.use(lambda messages, **options: given)
-    with pytest.raises(LLMResponseError, match="A client returns {'choices': \\[{'message'"):
+    with pytest.raises(LLMResponseError, match="A client must return {'choices': \\[{'message'"):
         tract.chat("Hi")
 
 

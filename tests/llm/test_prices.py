@@ -153,9 +153,9 @@ def test_a_registered_models_price(tract):
 
 @pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf"), "much", None, True, [1]])
 def test_what_is_no_price(tract, wrong):
-    with pytest.raises(LLMConfigError, match="input is the price of a million tokens in US dollars"):
+    with pytest.raises(LLMConfigError, match="input must be the price of a million tokens in US dollars"):
         tract.models.price("m", input=wrong, output=1)
-    with pytest.raises(LLMConfigError, match="a price belongs to the name of a model"):
+    with pytest.raises(LLMConfigError, match="a price needs the name of a model"):
         tract.models.price(" ", input=1, output=1)
 
 

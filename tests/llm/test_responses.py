@@ -82,7 +82,7 @@ def test_options_are_translated(given, there):
 
 @pytest.mark.parametrize("option", ["seed", "stop", "n", "logit_bias"])
 def test_options_that_it_does_not_have_are_refused(option):
-    with provider(FINE) as there, pytest.raises(LLMConfigError, match=f"no place for the option {option}"):
+    with provider(FINE) as there, pytest.raises(LLMConfigError, match=f"does not accept the option {option}"):
         made(Responses, there).chat(HELLO, **{option: 1})
     assert not there.requests
 
@@ -179,7 +179,7 @@ def test_reasoning_that_was_dropped_is_told():
 def test_a_model_that_does_not_reason_says_what_to_do():
     said = "Encrypted content is not supported with this model."
     refusal = Answer(Responses.error("invalid_request_error", said), 400)
-    with provider(refusal) as there, pytest.raises(LLMRequestError, match=r"Give include=\[\]"):
+    with provider(refusal) as there, pytest.raises(LLMRequestError, match=r"Set include=\[\]"):
         made(Responses, there).chat(HELLO)
 
 

@@ -40,7 +40,7 @@ def priced(tract):
 def test_a_session_by_model_and_purpose(tract):
     tract.models.use(answering("claude-haiku-4-5", base_url=ANTHROPIC, usage=tokens(1_000, 100, cached=500)))
     tract.models.use(ScriptedClient("Short."), operation="compress")
-    assert str(tract.costs()) == "nothing was asked yet"
+    assert str(tract.costs()) == "no requests yet"
     tract.chat("A long question, at some length. " * 9)
     tract.chat("Again")
     tract.compress()
@@ -297,10 +297,10 @@ def test_a_request_that_could_exceed_it_is_not_sent(priced):
         tract.chat("Two", max_tokens=9)
     told = str(caught.value)
     assert (
-        "could exceed the budget of 10.00 USD: this session has spent 2.00 USD, and it would cost up to 9.00 USD"
+        "could exceed the budget of 10.00 USD: this session has spent 2.00 USD, and the request could cost 9.00 USD"
         in told
     )
-    assert "at most 9 of output). To go on, type %tract budget 20.00 USD, or %tract budget off" in told
+    assert "at most 9 of output). Type %tract budget 20.00 USD to continue, or %tract budget off" in told
     assert len(client.asked) == 1
     assert tract.chat("Two", max_tokens=8).text == "Hello."  # the estimate of 8 became 2
     tract.costs.remove_budget()
@@ -313,10 +313,10 @@ def test_a_budget_in_tokens_needs_no_price(tract):
     tract.costs.set_budget(tokens=100)
     tract.chat("One", max_tokens=20)
     with pytest.raises(
-        LLMBudgetError, match=r"budget of 100 tokens: this session has used 12, and it would take about"
+        LLMBudgetError, match=r"budget of 100 tokens: this session has used 12, and the request needs about"
     ):
         tract.chat("Two", max_tokens=80)
-    with pytest.raises(LLMBudgetError, match=r"4,096 of output, as the request has no max_tokens"):
+    with pytest.raises(LLMBudgetError, match=r"4,096 of output, because the request has no max_tokens"):
         tract.chat("Two")
     assert len(client.asked) == 1
 
@@ -338,7 +338,7 @@ def test_without_a_price_a_budget_in_dollars_cannot_be_held(tract):
     told = str(caught.value)
     assert "the price of your ScriptedClient is unknown" in told
     assert "%tract budget 50000 tokens" in told
-    line = told.rpartition("as ")[2]
+    line = told.rpartition("as in ")[2]
     assert line == "tract.models.price('your ScriptedClient', input=1, output=5)"
     eval(line, {"tract": tract})
     assert tract.chat("One").text == "Hello."

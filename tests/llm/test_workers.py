@@ -157,12 +157,12 @@ def test_what_is_recorded_with_workers_is_replayed_without(tmp_path, threads):
 
 @pytest.mark.parametrize(
     ("model", "why"),
-    [(elsewhere.Local(), "it cannot be pickled"), (elsewhere.Unknown(), "a worker could not ask it")],
+    [(elsewhere.Local(), "it cannot be pickled"), (elsewhere.Unknown(), "a worker could not use it")],
     ids=["not_pickled", "not_read"],
 )
 def test_what_cannot_be_sent_is_asked_here(tract, threads, model, why):
     agents = agent(tract, threads, model)
-    with pytest.warns(AskedHereWarning, match=f"not by a worker: {why}"):
+    with pytest.warns(AskedHereWarning, match=f"not a worker: {why}"):
         assert agents.call("helper", "hello") == "from here"
 
 
@@ -203,7 +203,7 @@ def test_an_executor_that_is_shut_down(tract):
     executor = ThreadPoolExecutor(1)
     executor.shutdown()
     agents = agent(tract, executor, elsewhere.Where())
-    with pytest.warns(AskedHereWarning, match="ThreadPoolExecutor does not take it"):
+    with pytest.warns(AskedHereWarning, match="ThreadPoolExecutor does not accept it"):
         assert agents.call("helper", "where?") == str(os.getpid())
 
 
@@ -216,7 +216,7 @@ def test_a_worker_without_this_package(tract):
 
     with Elsewhere(1) as executor:
         agents = agent(tract, executor, elsewhere.Where())
-        with pytest.warns(AskedHereWarning, match="a worker does not have what it takes"):
+        with pytest.warns(AskedHereWarning, match="a worker lacks a needed module"):
             assert agents.call("helper", "where?") == str(os.getpid())
 
 
@@ -253,7 +253,7 @@ def test_a_budget_refuses_before_anything_is_sent(tract, threads):
     [
         (elsewhere.Raising("no luck"), ValueError, "no luck"),
         (elsewhere.Raising("odd"), AgentError, "a client raised OddError: odd"),
-        (elsewhere.Untold(), AgentError, "the reply cannot be sent back"),
+        (elsewhere.Untold(), AgentError, "the worker cannot send the reply back"),
     ],
     ids=["its_own", "unreadable", "reply"],
 )
@@ -269,10 +269,12 @@ def test_a_process_that_dies_is_a_failed_call_and_the_next_one_is_asked_here(tra
     """A client of one's own says nothing of tries: the call has failed, and goes on by a person's word."""
     with pool() as executor:
         agents = agent(tract, executor, elsewhere.Dying())
-        with pytest.raises(AgentError, match="the worker that asked .* was lost .*BrokenProcessPool"):
+        with pytest.raises(
+            AgentError, match="the worker with the request to .* was lost .*BrokenProcessPool"
+        ):
             agents.call("helper", "hello")
         assert [made.state for made in agents.calls_of("helper")] == [CallState.FAILED]
-        with pytest.warns(AskedHereWarning, match="ProcessPoolExecutor does not take it"):
+        with pytest.warns(AskedHereWarning, match="ProcessPoolExecutor does not accept it"):
             assert agents.resume("helper") == "from here"
     assert [(made.state, made.number) for made in agents.calls_of("helper")] == [(CallState.DONE, 1)]
 
@@ -283,7 +285,7 @@ def test_a_process_that_is_killed_in_the_middle_of_a_request(tract):
         there = executor.submit(elsewhere.process).result()
         agents = agent(tract, executor, server.url)
         with (  # noqa: PT031 # it warns on the thread
-            pytest.warns(AskedHereWarning, match="does not take it"),
+            pytest.warns(AskedHereWarning, match="does not accept it"),
             in_background(lambda: agents.call("helper", "hello")) as found,
         ):
             assert server.asked.wait(60)
@@ -331,7 +333,7 @@ def test_stop_takes_back_what_no_worker_has_begun(tract):
 
 
 def test_only_an_executor_will_do(tract):
-    with pytest.raises(AgentError, match="workers is an executor"):
+    with pytest.raises(AgentError, match="workers must be an executor"):
         tract.agents.workers = "dask"
     assert tract.agents.workers is None
 
@@ -345,7 +347,7 @@ def test_a_model_cannot_say_where_its_requests_are_made(tract, threads):
 
     tract.models.use(ScriptedClient(reply(None, call("escape")), "I could not."))
     tract.chat("go", tools="full")
-    assert "a person's to say" in str(tract.compile().to_dicts())
+    assert "only the user can " in str(tract.compile().to_dicts())
     assert tract.agents.workers is None
 
 

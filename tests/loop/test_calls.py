@@ -171,7 +171,7 @@ def test_an_approval_does_not_count_for_a_tool_that_another_call_put_in_its_plac
 
 
 DEEP = {
-    149: "'city' should be a valid string", 150: "nested 151 levels deep, and 150 is the most", 199: "nested 200 levels deep",
+    149: "'city' should be a valid string", 150: "nested 151 levels deep; the maximum is 150", 199: "nested 200 levels deep",
     201: "nested 202 levels deep", 400: "nested 401 levels deep", 100_000: "nested too deeply",
 }  # fmt: skip
 """A part of the answer, by the depth of the arguments."""

@@ -53,7 +53,7 @@ FAULTS = {
     "401": (refused(401, "authentication_error", f"wrong key {KEY}"), "Check the key"),
     "404": (refused(404, "not_found_error"), "name of the model"),
     "too long": (refused(400, "invalid_request_error", TOO_LONG), "compress it"),
-    "refused": (refused(400, "invalid_request_error"), "Look at the options"),
+    "refused": (refused(400, "invalid_request_error"), "Check the options"),
     "garbage": (lambda dialect, streamed: Answer(b"<html>Sign in</html>", kind="text/html"), "base_url"),
     "cut within a call": (cut, "Ask again"),
     "ended early": (ended_early, "Ask again|base_url|has no|Check"),

@@ -503,5 +503,5 @@ def test_tools_of_a_profile_that_another_process_does_not_know_are_asked_for(tmp
 
 
 def test_a_limit_of_seconds_has_an_end():
-    with pytest.raises(ContentError, match=r"the limit of seconds is at most 31,622,400 \(a year\)"):
+    with pytest.raises(ContentError, match=r"the limit of seconds must be at most 31,622,400 \(a year\)"):
         Allowance(seconds=1e300)

@@ -67,20 +67,20 @@ def test_a_mark_of_the_byte_order_is_no_part_of_a_text():
         ("a.txt", b"", "'a.txt' is empty"),
         ("a.txt", b"\xff\xfea", "neither text in UTF-8 nor an image or a PDF"),
         ("a.txt", b"\x7fELF\0\0", "neither text in UTF-8"),
-        ("a.txt", png(1, 1), "named like a text, and its content is image/png"),
-        ("a.png", b"hello", "named like an image, and its content is text/plain"),
-        ("a.png", pdf(), "named like an image, and its content is application/pdf"),
-        ("a.pdf", png(1, 1), "named like a PDF, and its content is image/png"),
+        ("a.txt", png(1, 1), "the name of a text, but its content is image/png"),
+        ("a.png", b"hello", "the name of an image, but its content is text/plain"),
+        ("a.png", pdf(), "the name of an image, but its content is application/pdf"),
+        ("a.pdf", png(1, 1), "the name of a PDF, but its content is image/png"),
         ("a.png", b"\0\1\2", "'a.png' is no image"),
-        ("a.bmp", b"BM\0\0", "these can: PNG, JPEG, GIF and WebP images, PDF, and text in UTF-8"),
+        ("a.bmp", b"BM\0\0", "allowed: PNG, JPEG, GIF and WebP images, PDF, and text in UTF-8"),
         ("a.png", b"\x89PNG\r\n\x1a\n", "is damaged"),
         ("a.jpg", b"\xff\xd8\xff\xe0\0", "is damaged"),
         ("a.jpg", b"\xff\xd8\xff" + b"\xff" * 100, "is damaged"),
         ("a.gif", b"GIF89a\0\0\0\0", "is damaged"),
         ("a.webp", b"RIFF\0\0\0\0WEBPVP8?" + b"\0" * 30, "is damaged"),
-        ("a.png", png(8_001, 1), "8,001 x 1 pixels, and providers take at most 8,000"),
-        ("a.txt", b"x" * (MOST_TEXT + 1), "100,001 bytes, and a text has at most 100,000"),
-        ("a.pdf", pdf(size=MOST_BYTES + 1), "an image or a PDF has at most 3,700,000"),
+        ("a.png", png(8_001, 1), "8,001 x 1 pixels, but providers accept at most 8,000"),
+        ("a.txt", b"x" * (MOST_TEXT + 1), "100,001 bytes, but a text can have at most 100,000"),
+        ("a.pdf", pdf(size=MOST_BYTES + 1), "an image or a PDF can have at most 3,700,000"),
         ("\x1b[31m\u202ea.txt", b"", r"'\\ufffd\[31m\\ufffda.txt'|'\ufffd\[31m\ufffda.txt' is empty"),
     ],
 )  # fmt: skip
@@ -98,7 +98,7 @@ def test_a_name_is_one_line_that_can_be_shown():
     assert file.attachment.name == "a\ufffd[31m\ufffd <b>.txt"
     about = file.attachment.model_dump()
     for name in ("", "a\nb", "a\x1b", "a\u202eb", "a" * 201, " a"):
-        with pytest.raises(ContentError, match="can be shown, in one line"):
+        with pytest.raises(ContentError, match="printable characters in one line"):
             said_with(attachments=[{**about, "name": name}])
 
 
@@ -111,7 +111,7 @@ def test_only_a_message_of_the_user_has_attachments():
     content = said_with(attachments=[about])
     assert isinstance(content, DialogueContent)
     assert content.attachments == (Attachment(**about),)
-    with pytest.raises(ContentError, match="only a message of the user"):
+    with pytest.raises(ContentError, match="only a user message"):
         said_with(role="assistant", attachments=[about])
     for wrong in ({"media_type": "image/svg+xml"}, {"sha256": "x"}, {"size": 0}, {"data": "aGk="}):
         with pytest.raises(ContentError):
@@ -124,9 +124,9 @@ def test_too_many_and_too_large_together():
     small, large = AttachedFile.of("a.txt", b"x"), AttachedFile.of("a.pdf", pdf(size=MOST_BYTES))
     check_together([small] * MOST_FILES)
     check_together([large] * 4)
-    with pytest.raises(AttachmentError, match="at most 20 attachments, and these are 21"):
+    with pytest.raises(AttachmentError, match="at most 20 attachments, not 21"):
         check_together([small] * (MOST_FILES + 1))
-    with pytest.raises(AttachmentError, match="at most 15,000,000 bytes together, and these have 18,500,000"):
+    with pytest.raises(AttachmentError, match="at most 15,000,000 bytes in total, not 18,500,000"):
         check_together([large] * 5)
 
 

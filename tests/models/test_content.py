@@ -90,9 +90,9 @@ INVALID: list[tuple[Any, str]] = [
     ({"content_type": "output", "text": "x", "format": "pdf"}, "format"),
     ({"content_type": "session", "session_type": "pause", "summary": ""}, "session_type"),
     ({"content_type": "session", "session_type": "end", "summary": "", "decisions": "one"}, "decisions"),
-    ("just text", "got str"),
-    (None, "got NoneType"),
-    ([("content_type", "output")], "got list"),
+    ("just text", "not str"),
+    (None, "not NoneType"),
+    ([("content_type", "output")], "not list"),
 ]
 
 

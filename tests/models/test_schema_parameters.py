@@ -200,7 +200,7 @@ def test_what_must_be_given_can_be_given_by_position():
     [
         ((1, 2, 3), {}, "takes at most 2 by position (a, from_), got 3"),
         ((1,), {"a": 2}, "got 'a' twice, by position and by name"),
-        ((), {"from": 1, "from_": 2}, "got 'from' twice, as 'from_' too"),
+        ((), {"from": 1, "from_": 2}, "got 'from' twice, also as 'from_'"),
         ((1, 2), {"from": 2}, "got 'from' twice"),
     ],
 )
@@ -319,11 +319,11 @@ def nested(levels):
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
-        ({"description": "x" * 5_000_000}, "the schema has 5,000,018 characters; 1,000,000 is the most"),
-        (schema_of({f"p{n}": {} for n in range(1_000)}), "has 1,000 properties; 500 is the most"),
-        (schema_of({f"p{n}": {"type": "string"} for n in range(10_000)}), "the schema has 20,004 parts; 5,000 is the most"),
-        (nested(40), "nested 81 levels deep; 60 is the most"), (nested(120), "nested more than 200 levels deep"),
-        ({"allOf": [{"$ref": "#/$defs/d0"}], "$defs": {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(60)} | {"d60": {}}}, "more than 50 schemas lead from one to the other"),
+        ({"description": "x" * 5_000_000}, "the schema has 5,000,018 characters; the maximum is 1,000,000"),
+        (schema_of({f"p{n}": {} for n in range(1_000)}), "has 1,000 properties; the maximum is 500"),
+        (schema_of({f"p{n}": {"type": "string"} for n in range(10_000)}), "the schema has 20,004 parts; the maximum is 5,000"),
+        (nested(40), "nested 81 levels deep; the maximum is 60"), (nested(120), "nested more than 200 levels deep"),
+        ({"allOf": [{"$ref": "#/$defs/d0"}], "$defs": {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(60)} | {"d60": {}}}, "more than 50 schemas refer to each other in a chain"),
         ({"properties": {"a": {"if": {}, "then": {"not": {"$ref": "#/properties/a"}}}}}, "refers to itself without end"),
         ({"title": "\ud800"}, "the text has a lone surrogate"), ({"default": float("inf")}, "has no JSON form"), (None, "a JSON Schema is an object, got NoneType"),
     ],

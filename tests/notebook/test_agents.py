@@ -124,7 +124,7 @@ def test_one_whose_file_was_changed_is_blocked_and_it_says_what_to_do(shell, tea
     agent = shell.namespace["tract"].agents.get("one")
     agent.path.write_text(agent.text + " Otherwise.")
     shown = shell.run("%tract agents")
-    assert "one v1  blocked: the file one.agent is not what was approved" in shown.text
+    assert "one v1  blocked: the file one.agent differs from the approved version" in shown.text
     for text in (shown.html, shell.run("%tract agents one").text):
         assert "tract.agents.adopt(" in text
     assert "blocked" in shell.run("tract.agents").text
@@ -221,7 +221,7 @@ MISTAKES = {
     "retire": "usage: %tract agents retire NAME",
     "retire nobody": "there is no agent 'nobody'",
     "promote one": "usage: %tract agents promote NAME PATH",
-    "promote one one.txt": "has to end with '.agent'",
+    "promote one one.txt": "must end with '.agent'",
     "adopt": "usage: %tract agents adopt PATH",
     "adopt nothing.agent": "nothing.agent cannot be read",
 }
@@ -376,7 +376,7 @@ def test_a_file_is_shown_with_what_it_may_do_before_it_is_adopted(shell, team, t
     assert shown.ok, shown.error
     assert "No approval is needed." in shown.text
     assert "asks before write" in shown.text
-    assert "It speaks of who decides" in shown.text
+    assert "It mentions approval." in shown.text
     assert shell.namespace["tract"].agents.names == []  # nobody has decided
     (waiting,) = shell.namespace["tract"].review.inbox()
     assert waiting.title == "Adopt agent one"

@@ -31,11 +31,11 @@ def test_an_orchestrator_with_lower_settings_is_told(shell):
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        ("total", "'total' is no level of autonomy; there are manual, collaborative, autonomous"),
+        ("total", "'total' is not a level of autonomy; use one of manual, collaborative, autonomous"),
         ("manual autonomous", "usage: %tract autonomy"),
         ("autonomous --destructive --no-destructive", "got both options"),
         ("--all", "%tract autonomy has no option '--all'"),
-        ("sky --destructive", "is no level"),
+        ("sky --destructive", "is not a level"),
     ],
 )
 def test_what_is_typed_wrong_is_told_and_changes_nothing(shell, typed, told):

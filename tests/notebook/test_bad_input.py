@@ -60,7 +60,7 @@ def test_an_option_that_there_is_not(refused, magic, value):
 def test_a_model_of_an_unknown_provider(refused, model):
     cells = ("%%tract_chat --model {}\nhi", "%%tract_run --model {}\nhi", "%tract_orchestrate --model {}")
     chat, *others = [refused(cell.format(model)) for cell in cells]
-    assert f"'{model}' names no model, and no request was sent: a model is written as PROVIDER/NAME" in chat
+    assert f"'{model}' does not name a model, so no request was sent: write PROVIDER/NAME" in chat
     assert others == [chat, chat]
 
 

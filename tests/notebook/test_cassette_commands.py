@@ -52,7 +52,7 @@ def test_it_says_what_differs(opened):
     shell = opened()
     shell.run("%tract cassette replay talk.jsonl")
     assert "messages[0].content: recorded 'Hi', now 'Ho'" in shell.run("tract.chat('Ho')").error
-    assert "1 on it were not asked for: request 1 (chat)" in shell.run("%tract cassette stop").text
+    assert "1 not used: request 1 (chat)" in shell.run("%tract cassette stop").text
 
 
 @pytest.mark.parametrize("words", ["play x", "record", "replay a b", "stop now", "replay a --replace"])

@@ -112,13 +112,13 @@ def test_where_no_key_is_typed_a_sentence_says_so(shell, monkeypatch, answer, to
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("gpt-6-luna", "a model is written as PROVIDER/NAME"),
+        ("gpt-6-luna", "write PROVIDER/NAME"),
         ("a b", "usage: %tract model"),
         ("--for compress", "usage: %tract model"),
         ("openai/x --for", "--for needs a purpose"),
-        ("openai/x --for paint", "operation is 'chat'"),
+        ("openai/x --for paint", "operation must be 'chat'"),
         ("openai/x --base-url --key", "--base-url needs an address"),
-        ("openai/x --base-url nonsense", "base_url is a text such as"),
+        ("openai/x --base-url nonsense", "base_url must be an address such as"),
         ("openai/x --loud", "has no option '--loud'"),
     ],
 )
@@ -170,7 +170,7 @@ def test_an_address_that_is_none_leaves_the_rest_to_be_used(shell, monkeypatch):
     shell.run("%config TractJupyter.model = 'openai/gpt-6-luna'")
     shell.run("%reload_ext tract_jupyter")
     text = shell.run("print(tract.llm)").text
-    assert "TractJupyter.model: base_url is a text such as" in text
+    assert "TractJupyter.model: base_url must be an address such as" in text
     assert text.endswith("None\n")
 
 
@@ -208,7 +208,7 @@ def test_a_turn_is_named_by_the_words_of_the_person(asked):
 
 
 def test_nothing_was_spent(shell):
-    assert "nothing was asked yet" in shell.run("%tract cost").text
+    assert "no requests yet" in shell.run("%tract cost").text
     assert "much" in shell.run("%tract cost much").error
     assert "usage: %tract cost COMMIT" in shell.run("%tract cost HEAD much").error
 

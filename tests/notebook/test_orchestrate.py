@@ -34,7 +34,7 @@ def model(shell):
 MISTAKES = {
     "--autonomie manual": "no option '--autonomie'. Did you mean '--autonomy'? It takes --autonomy, --steps",
     "--autonomy": "--autonomy needs a value",
-    "--autonomy total": "'total' is no level of autonomy; there are manual, collaborative, autonomous",
+    "--autonomy total": "'total' is not a level of autonomy; use one of manual, collaborative, autonomous",
     "--steps 0": "--steps takes a number of calls from 1 to 1,000, not '0'",
     "--steps many": "--steps takes a number of calls from 1 to 1,000, not 'many'",
     "--profile ful": "no tool profile 'ful'",

@@ -15,7 +15,7 @@ def test_it_tells_where_the_context_stands(full, orchestrator):
     assert f"tokens: {status.token_count:,} of 200" in text
     assert "7 messages, 7 commits" in text
     assert "branches: aside, main" in text
-    assert "requests to models in this session: nothing was asked yet" in text
+    assert "requests to models in this session: no requests yet" in text
     assert "collaborative: the user decides" in text
     assert "You were called because: a policy found 300 %" in text
     assert "Purpose of the context: A study of a lake." in text

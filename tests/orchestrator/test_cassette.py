@@ -102,6 +102,6 @@ def test_another_context_than_the_recorded_one_is_told(played):
 
     with (
         pytest.raises(CassetteError, match="is not request 1"),
-        pytest.warns(UserWarning, match="were not asked for"),
+        pytest.warns(UserWarning, match="not used"),
     ):
         played("replay", otherwise)

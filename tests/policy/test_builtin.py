@@ -329,7 +329,7 @@ def test_all_of_them_together_let_a_conversation_be(t):
         ("pin", {"patterns": ["("]}, "cannot be read"),
         ("merge", {"target_branch": ""}, "merge.target_branch must not be empty"),
         ("gc", {"max_dead_commits": 1.5}, "whole number"),
-        ("rebase", {"autonomy": "full"}, "no level of autonomy"),
+        ("rebase", {"autonomy": "full"}, "not a level of autonomy"),
         (
             "archive",
             {"cooldown": float("nan"), "keep": 3},

@@ -47,7 +47,7 @@ MISTAKES = {
         {"moment": "comit"},
         "fires_on.moment must be 'commit', 'compile' or 'turn', not 'comit'. Did you mean 'commit'?",
     ),
-    "zero": ({"tokens": 0}, "fires_on: tokens is a whole number from 1 on, not 0"),
+    "zero": ({"tokens": 0}, "fires_on: tokens must be a whole number of at least 1, not 0"),
     "text": ({"commits": "5"}, "fires_on.commits must be a whole number, not '5'"),
     "bool": ({"commits": True}, "fires_on.commits must be a whole number, not True"),
     "type": ({"content_type": 5}, "fires_on.content_type must be text, not 5"),

@@ -97,7 +97,7 @@ def test_another_model_answers_the_same(talk, script, done):
 
 def test_a_model_of_an_unknown_provider_makes_no_fork(talk, script):
     client = script("Never.")
-    with pytest.raises(LLMConfigError, match="'nope/x' names no model, and no request was sent"):
+    with pytest.raises(LLMConfigError, match="'nope/x' does not name a model, so no request was sent"):
         talk.fork(commit_of(talk, "Sunny."), model="nope/x")
     assert (client.asked, [one.name for one in talk.list_branches()]) == ([], ["main"])
 
@@ -214,6 +214,6 @@ def test_a_fork_is_recorded_and_replayed(tmp_path):
         recorded = talk(t)
     with Tract.open(replay=cassette) as t:
         assert talk(t) == recorded
-        with pytest.raises(CassetteError, match="all its requests were served"):
+        with pytest.raises(CassetteError, match="all its requests were used"):
             t.fork(prompt="What else?")
         assert t.current_branch == "main"

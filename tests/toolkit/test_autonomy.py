@@ -128,10 +128,10 @@ def test_by_default_a_person_is_asked(tract):
 @pytest.mark.parametrize("level", ["total", None, 3, ""])
 def test_there_are_no_other_levels(t, level):
     with pytest.raises(
-        ContentError, match="is no level of autonomy; there are manual, collaborative, autonomous"
+        ContentError, match="is not a level of autonomy; use one of manual, collaborative, autonomous"
     ):
         t.autonomy.ceiling = level
-    with pytest.raises(ContentError, match="is no level"):
+    with pytest.raises(ContentError, match="is not a level"):
         t.autonomy.effective(level)
     with pytest.raises(ContentError, match="is True or False, not 'yes'"):
         t.autonomy.allows_destructive = "yes"

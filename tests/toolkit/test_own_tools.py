@@ -279,7 +279,7 @@ def test_a_type_hint_that_means_nothing(tract):
     def f(x: Nowhere) -> None:  # noqa: F821
         pass
 
-    with pytest.raises(SpecError, match="f: a type hint means nothing here .*'Nowhere'"):
+    with pytest.raises(SpecError, match="f: a type hint cannot be resolved .*'Nowhere'"):
         tract.tool(f)
 
 

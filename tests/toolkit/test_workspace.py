@@ -98,10 +98,10 @@ def test_what_lies_outside_is_refused_whether_it_is_there_or_not(t, folder, name
         ("pipe", "is no file, but a pipe, a socket or a device"),
         ("socket", "is no file, but a pipe, a socket or a device"),
         ("empty.txt", "is empty"),
-        ("photo.png", "named like an image, and its content is text/plain"),
+        ("photo.png", "the name of an image, but its content is text/plain"),
         ("program.txt", "neither text in UTF-8"),
-        ("large.pdf", "3,700,001 bytes, and an image or a PDF has at most 3,700,000"),
-        ("key.txt", "something like a key in line 2, so it was not attached"),
+        ("large.pdf", "3,700,001 bytes, but an image or a PDF can have at most 3,700,000"),
+        ("key.txt", "a likely key in line 2, so it was not attached"),
         (7, "an attachment is a path"),
     ],
 )
@@ -120,11 +120,13 @@ def test_what_cannot_be_attached(t, folder, name, told):
 
 def test_the_user_decides_about_a_text_that_may_hold_a_secret(t, folder):
     (folder / "settings.ini").write_text("[db]\nuser = me\npassword = hunter22\n")
-    with pytest.raises(AttachmentError, match=r"may hold a secret in line 3.*read\(PATH, send_anyway=True\)"):
+    with pytest.raises(
+        AttachmentError, match=r"may contain a secret in line 3.*read\(PATH, send_anyway=True\)"
+    ):
         t.user("Look", attachments=["settings.ini"])
     t.user("Look", attachments=t.workspace.read("settings.ini", send_anyway=True))
     (folder / "key.txt").write_text("sk-" + "a1B2" * 12)
-    with pytest.raises(AttachmentError, match="something like a key in line 1"):
+    with pytest.raises(AttachmentError, match="a likely key in line 1"):
         t.workspace.read("key.txt", send_anyway=True)
 
 
@@ -138,7 +140,7 @@ def test_code_that_runs_for_a_model_cannot_decide_it(t, folder):
         return len(t.workspace.read(name, send_anyway=anyway))
 
     for name, anyway, told in [
-        ("plain.txt", False, "1"), ("settings.ini", False, "may hold a secret"),
+        ("plain.txt", False, "1"), ("settings.ini", False, "may contain a secret"),
         ("plain.txt", True, "is the user's decision"), ("settings.ini", True, "is the user's decision"),
     ]:  # fmt: skip
         code = (

@@ -55,7 +55,7 @@ class PendingAdoption(Pending):
 
     def summary(self) -> str:
         """Return the agent's description, or a default text."""
-        return self._definition.description or "Take an agent's file over as it is now."
+        return self._definition.description or "Adopt an agent file in its current version."
 
     def binding(self) -> Subject:
         """Bind the approval to the whole file."""
@@ -73,12 +73,12 @@ class PendingAdoption(Pending):
             raise FingerprintError(str(error)) from None
         if now != self.fields["file"]:
             raise FingerprintError(
-                f"{self._path.name} was changed since it was shown; adopt it anew, to read it"
+                f"{self._path.name} changed after you saw it; adopt it again to read the new text"
             )
 
     def why(self) -> str:
         """Return the effect of an approval."""
-        return "It can be called from then on, in later sessions too; once changed, not before it is adopted anew."
+        return "You can then call the agent, also in later sessions. After a change, adopt the file again."
 
     def tables(self) -> tuple[ValueTable, ...]:
         """Return the agent's rights."""
@@ -87,9 +87,9 @@ class PendingAdoption(Pending):
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """Return the file. If the agent was adopted before, return the changes first."""
         text = self.fields["file"]
-        former = next((one for one in self._agents if one.name == self._definition.name), None)
+        former = next((agent for agent in self._agents if agent.name == self._definition.name), None)
         blocks = self._details(former).blocks if former else ()
-        changes = [one for one in blocks if one.language == "diff"]
+        changes = [block for block in blocks if block.language == "diff"]
         return (*changes, CodeBlock("File", text, text_findings(text), language="text"))
 
     def _details(self, former: Agent | None) -> CallDetails:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.agents.budgets import TreeLimits
 from tract_jupyter.agents.definition import (
     AgentDefinition,
-    as_given,
+    budget_data,
     check_name,
     key_of,
     listed_names,
@@ -94,8 +94,8 @@ class Agents:
     @repr_of_whole
     def __repr__(self) -> str:
         active = [agent for agent in self if agent.state is AgentState.ACTIVE]
-        told = (f"{one.name} (blocked)" if one.why_blocked else one.name for one in active)
-        return f"<Agents: {', '.join(told) or 'none'}>"
+        names = (f"{agent.name} (blocked)" if agent.why_blocked else agent.name for agent in active)
+        return f"<Agents: {', '.join(names) or 'none'}>"
 
     def __iter__(self) -> Iterator[Agent]:
         with self.lock:
@@ -119,10 +119,11 @@ class Agents:
             AgentError: the value is not a `TreeLimits`.
             CodeDecisionError: code that runs for a model tries to set the limits.
         """
-        self.check_person("what agents may take")
+        self.check_user("set the limits of agents")
         if not isinstance(limits, TreeLimits):
             raise AgentError(
-                "bad_limit", f"limits is made with TreeLimits(depth=2, ...), not {brief_repr(limits)}"
+                "bad_limit",
+                f"limits must be a TreeLimits, such as TreeLimits(depth=2), not {brief_repr(limits)}",
             )
         self._limits = limits
         self.meter.limits = limits.budget
@@ -143,15 +144,15 @@ class Agents:
             AgentError: `t.models` has no such name.
             CodeDecisionError: code that runs for a model tries to set the menu.
         """
-        self.check_person("which models agents may ask")
-        given = None if names is None else tuple(names)
-        strange = [name for name in given or () if name not in self.tract.models]
+        self.check_user("choose the models of agents")
+        allowed = None if names is None else tuple(names)
+        strange = [name for name in allowed or () if name not in self.tract.models]
         if strange:
             raise AgentError(
                 "unknown_model",
-                f"tract.models has no {', '.join(map(repr, strange))}; tract.models.add(NAME, ...) adds one",
+                f"tract.models has no {', '.join(map(repr, strange))}; add a model with tract.models.add(NAME, ...)",
             )
-        self._models = given
+        self._models = allowed
 
     @property
     def workers(self) -> Executor | None:
@@ -171,11 +172,11 @@ class Agents:
             AgentError: the value is not an executor.
             CodeDecisionError: code that runs for a model tries to set the executor.
         """
-        self.check_person("where agents' models are asked from")
+        self.check_user("choose the workers of agents")
         if executor is not None and not callable(getattr(executor, "submit", None)):
             raise AgentError(
                 "bad_workers",
-                "workers is an executor, such as client.get_executor() of Dask, or None, not "
+                "workers must be an executor, such as Dask's client.get_executor(), or None, not "
                 f"{brief_repr(executor)}",
             )
         self.request_workers = (
@@ -193,7 +194,7 @@ class Agents:
     @directory.setter
     def directory(self, directory: str | Path | None) -> None:
         """Set the folder for the files of new agents. None means the default."""
-        self.check_person("where the files of agents are")
+        self.check_user("choose the folder of agent files")
         self._folder.move(None if directory is None else Path(directory))
 
     @property
@@ -230,7 +231,7 @@ class Agents:
         """
         self._tool(
             "agent_create", name=name, instructions=instructions, description=description, model=model,
-            tools=listed_names(tools), toolsets=listed_names(toolsets), budget=as_given(budget),
+            tools=listed_names(tools), toolsets=listed_names(toolsets), budget=budget_data(budget),
         )  # fmt: skip
         return self.get(name)
 
@@ -253,8 +254,10 @@ class Agents:
         Raises:
             AgentError: the change is invalid.
         """
-        given = {name: as_given(value) if name == "budget" else value for name, value in changes.items()}
-        self._tool("agent_update", agent=agent, **given)
+        arguments = {
+            name: budget_data(value) if name == "budget" else value for name, value in changes.items()
+        }
+        self._tool("agent_update", agent=agent, **arguments)
         return self.get(agent)
 
     def retire(self, agent: str) -> None:
@@ -278,7 +281,7 @@ class Agents:
             AgentError: the file is not a valid `.agent` file, or it grants unknown tools.
             CodeDecisionError: code that runs for a model tries to adopt the file.
         """
-        self.check_person("which agents are taken over from files")
+        self.check_user("adopt an agent file")
         place = Path(path).expanduser().absolute()
         return self.maker.adopt(place, read_file(place))
 
@@ -307,18 +310,18 @@ class Agents:
             AgentError: no agent has exactly this name.
         """
         check_name(name)
-        found = self.find(name)
-        if found is None or found.name != name:
-            past = any(agent.name == name for agent in self.records.agents())
+        agent = self.find(name)
+        if agent is None or agent.name != name:
+            past = any(stored.name == name for stored in self.records.agents())
             earlier = (
-                f". {name!r} was made in an earlier session: tract.agents.past() shows it, and "
-                f"tract.agents.resume({name!r}) goes on with a call that it was left in"
-                if past and found is None
+                f". {name!r} was created in an earlier session. tract.agents.past() lists it, and "
+                f"tract.agents.resume({name!r}) resumes its open call"
+                if past and agent is None
                 else ""
             )
             error = unknown("agent", [name], self.names, "unknown_agent")
             raise AgentError(error.code, f"{error}{earlier}", error.allowed)
-        return found
+        return agent
 
     def find(self, name: str) -> Agent | None:
         """Return the agent with a name, ignoring case and the agent's state. Return None if it does not exist."""
@@ -327,29 +330,31 @@ class Agents:
 
     def active(self, name: str) -> Agent | None:
         """Return the active agent with a name, or None."""
-        found = self.find(name)
-        return found if found is not None and found.state is AgentState.ACTIVE else None
+        agent = self.find(name)
+        return agent if agent is not None and agent.state is AgentState.ACTIVE else None
 
     def past(self) -> list[Agent]:
         """Return the agents of earlier sessions with their stored calls. These agents cannot be called."""
-        found = self.records.agents(without={agent.kept_as for agent in self})
-        earlier = [agent for agent in found if agent.session != self.session]
-        kept = self.records.calls() if earlier else []
+        stored = self.records.agents(without={agent.storage_key for agent in self})
+        earlier = [agent for agent in stored if agent.session != self.session]
+        calls = self.records.calls() if earlier else []
         for agent in earlier:
             agent.state = AgentState.PAST if agent.state is AgentState.ACTIVE else agent.state
-            agent.calls = [call for call in kept if (call.agent, call.session) == (agent.name, agent.session)]
+            agent.calls = [
+                call for call in calls if (call.agent, call.session) == (agent.name, agent.session)
+            ]
         return earlier
 
     def known(self, name: str) -> Agent | None:
         """Return the agent with exactly this name, also from an earlier session, or None."""
         with self.lock:
-            found = self._agents.get(key_of(name)) or self._past.get(key_of(name))
-            if found is None:
-                kept = [one for one in self.records.agents() if one.name == name]
-                found = max(kept, key=lambda one: one.session, default=None)
-                if found is not None:
-                    self._past[key_of(name)] = found
-        return found if found is not None and found.name == name else None
+            agent = self._agents.get(key_of(name)) or self._past.get(key_of(name))
+            if agent is None:
+                versions = [stored for stored in self.records.agents() if stored.name == name]
+                agent = max(versions, key=lambda stored: stored.session, default=None)
+                if agent is not None:
+                    self._past[key_of(name)] = agent
+        return agent if agent is not None and agent.name == name else None
 
     def calls_of(self, agent: str | Agent) -> list[AgentCall]:
         """Return the calls of an agent, oldest first. Leave out calls of other agents that used the same name.
@@ -360,11 +365,11 @@ class Agents:
         found = agent if isinstance(agent, Agent) else self.known(agent)
         if found is None:
             return []
-        here = list(found.calls)
+        calls = list(found.calls)
         if found.session == self.session:
-            return here
-        numbers = {call.number for call in here}
-        return [*(call for call in self.records.calls_of(found) if call.number not in numbers), *here]
+            return calls
+        numbers = {call.number for call in calls}
+        return [*(call for call in self.records.calls_of(found) if call.number not in numbers), *calls]
 
     def transcript(self, agent: str | Agent, call: int | None = None) -> Any:
         """Return the tract with the conversation of a call: `.compile()`, `.loop.turns()`. Close the tract after use.
@@ -373,8 +378,10 @@ class Agents:
             agent: name of the agent, or an agent from `past`.
             call: number of the call; by default, the newest.
         """
-        found = self._call(agent, call)
-        return self.tract.beside(found.tract_id, found.branch, f"Conversations of the agent {found.agent}")
+        selected = self._call(agent, call)
+        return self.tract.beside(
+            selected.tract_id, selected.branch, f"Conversations of the agent {selected.agent}"
+        )
 
     def collapse(self, agent: str | Agent, call: int | None = None, **options: Any) -> CollapseResult:
         """Commit an agent's result to the tract.
@@ -384,11 +391,11 @@ class Agents:
             call: number of the call; by default, the newest.
             options: options of `Session.collapse`. Without options, the result is the agent's answer.
         """
-        found = self._call(agent, call)
+        selected = self._call(agent, call)
         session = self.tract.session
-        child = session.get_tract(found.conversation)
-        given = options or {"content": found.answer}
-        result: CollapseResult = session.collapse(child, self.tract, **given)
+        child = session.get_tract(selected.conversation)
+        arguments = options or {"content": selected.answer}
+        result: CollapseResult = session.collapse(child, self.tract, **arguments)
         return result
 
     # --- resuming and stopping
@@ -410,37 +417,40 @@ class Agents:
             AgentError: no call is open, or the call ended without an answer.
             CodeDecisionError: code that runs for a model tries to resume the call.
         """
-        return str(outcome_of(self.go_on(agent, call, AgentCaller(self.tract)))["answer"])
+        return str(outcome_of(self.resume_call(agent, call, AgentCaller(self.tract)))["answer"])
 
-    def go_on(self, agent: str | Agent, number: int | None, caller: AgentCaller) -> AgentCall:
+    def resume_call(self, agent: str | Agent, number: int | None, caller: AgentCaller) -> AgentCall:
         """Resume a call; see `resume`. Only a repeated call resumes without the user."""
         if not caller.is_again:
-            self.check_person("which calls of agents go on")
+            self.check_user("resume an agent call")
         name = agent.name if isinstance(agent, Agent) else agent
-        open_ones = [
-            one for one in self.calls_of(agent) if one.state.is_open and number in (None, one.number)
+        open_calls = [
+            call for call in self.calls_of(agent) if call.state.is_open and number in (None, call.number)
         ]
-        if not open_ones:
+        if not open_calls:
             raise AgentError(
-                "nothing_left", f"no call of {name!r} was left; tract.agents.calls_of({name!r}) lists them"
+                "nothing_left", f"{name!r} has no open call; tract.agents.calls_of({name!r}) lists its calls"
             )
-        call = open_ones[-1]
+        call = open_calls[-1]
         if call.state is CallState.RUNNING:
-            at = f"{call.branch} of {name!r} is under way"
-            where = f" in another process ({call.elsewhere}): there" if call.elsewhere else ";"
-            raise AgentError("running", f"{at}{where} tract.agents.stop({name!r}) stops it")
-        found = agent if isinstance(agent, Agent) else self.known(name)
-        if found is None or found.definition.task_hash != call.task_hash:
+            where = (
+                f" in another process ({call.elsewhere}); stop it there" if call.elsewhere else "; stop it"
+            )
+            raise AgentError(
+                "running", f"{call.branch} of {name!r} is running{where} with tract.agents.stop({name!r})"
+            )
+        current = agent if isinstance(agent, Agent) else self.known(name)
+        if current is None or current.definition.task_hash != call.task_hash:
             raise AgentError(
                 "file_changed",
-                f"{name!r} is another version than the one that {call.branch} was of; call it anew",
+                f"{name!r} changed after {call.branch}, so the call cannot be resumed; call the agent again",
             )
-        if found.state is AgentState.RETIRED:
+        if current.state is AgentState.RETIRED:
             raise AgentError(
-                "retired", f"the agent {name!r} was retired; its calls can be read: tract.agents.transcript"
+                "retired", f"the agent {name!r} is retired; read its calls with tract.agents.transcript"
             )
-        self._take_up(found, call)
-        done = self._runner.resume(found, call, caller)
+        self._take_up(current, call)
+        done = self._runner.resume(current, call, caller)
         if done.state is CallState.DONE and not caller.is_again:  # the first caller is gone
             done.is_unheard = True
             self.records.save_call(done)
@@ -452,61 +462,61 @@ class Agents:
             return
         if call.state is CallState.LEFT:
             call.used = self._runner.taken_before(call)
-        if all(one.session != call.session for one in agent.calls):
+        if all(other.session != call.session for other in agent.calls):
             meter = self.meter_of(agent)
-            for one in self.records.calls(agent.name):
-                if one.session == call.session:
-                    meter.charge(call.used if one.number == call.number else one.used)
+            for other in self.records.calls(agent.name):
+                if other.session == call.session:
+                    meter.charge(call.used if other.number == call.number else other.used)
         agent.calls.append(call)
 
     def stop(self, agent: str | None = None) -> None:
         """Stop the calls of an agent and of all agents below it, or stop all calls. Works from any thread."""
-        for call, own in self._under_way():
+        for call, tract in self._under_way():
             if agent is None or agent in call.chain:
-                own.loop.stop()
+                tract.loop.stop()
 
     def close(self) -> None:
         """Stop all calls and close their resources."""
-        for _, own in self._under_way():
-            own.loop.close()
+        for _, tract in self._under_way():
+            tract.loop.close()
         self._runner.wait()
         for agent in [*self, *self._past.values()]:
             for call in agent.calls:
-                own, call.own = call.own, None
-                if own is not None:
-                    own.close()
+                tract, call.own = call.own, None
+                if tract is not None:
+                    tract.close()
         self._folder.close()
 
     # --- for the tools
 
-    def called_by(self, caller: AgentCaller, name: str, text: str, attachments: Sequence[str]) -> AgentCall:
+    def call_for(self, caller: AgentCaller, name: str, text: str, attachments: Sequence[str]) -> AgentCall:
         """Call an agent. If the caller repeats a call after its process ended, resume the first attempt."""
         if not text.strip():
-            raise AgentError("no_input", f"say what {name!r} is to do: the input is empty")
+            raise AgentError("no_input", f"the input for {name!r} is empty; describe the task")
         if caller.is_again:
             of = (text, (*caller.chain, name))
-            same = [one for one in self.calls_of(name) if (one.input, one.chain) == of]
-            left = next((one for one in reversed(same) if one.state.is_open or one.is_unheard), None)
-            if left is not None and left.state.is_open:
-                return self.go_on(name, left.number, caller)
-            if left is not None:  # the user resumed it, and it finished
-                left.is_unheard = False
-                self.records.save_call(left)
-                return left
+            same = [call for call in self.calls_of(name) if (call.input, call.chain) == of]
+            unfinished = next(
+                (call for call in reversed(same) if call.state.is_open or call.is_unheard), None
+            )
+            if unfinished is not None and unfinished.state.is_open:
+                return self.resume_call(name, unfinished.number, caller)
+            if unfinished is not None:  # the user resumed it, and it finished
+                unfinished.is_unheard = False
+                self.records.save_call(unfinished)
+                return unfinished
         return self._runner.call(self.get(name), text, attachments, caller)
 
-    def check_person(self, what: str) -> None:
-        """Check that the user makes this setting, in a cell that the user runs.
+    def check_user(self, action: str) -> None:
+        """Check that the user does this, in a cell that the user runs.
 
         Raises:
-            CodeDecisionError: code that runs for a model makes it.
+            CodeDecisionError: code that runs for a model does it.
         """
         if runs_for_model(self.executor):
-            raise CodeDecisionError(
-                f"{what} is a person's to say, and not that of what runs on behalf of a model"
-            )
+            raise CodeDecisionError(f"only the user can {action}; code that runs for a model cannot")
 
-    def keep(self, agent: Agent, what: str, actor: str) -> None:
+    def save(self, agent: Agent, what: str, actor: str) -> None:
         """Store the record of an agent after an action on it.
 
         Raises:
@@ -543,7 +553,7 @@ class Agents:
         return tools_of(definition, self.toolsets)
 
     @contextmanager
-    def following(self, call: AgentCall, caller: AgentCaller) -> Iterator[None]:
+    def stops_with(self, call: AgentCall, caller: AgentCaller) -> Iterator[None]:
         """Stop a call when the turn that made it stops."""
         self.changed()
         forget = None if caller.stop is None else caller.stop.on_set(call.own.loop.stop)
@@ -553,28 +563,32 @@ class Agents:
             if forget is not None:
                 forget()
 
-    def told(self, call: AgentCall, event: TurnEvent) -> None:
+    def notify_turn(self, call: AgentCall, event: TurnEvent) -> None:
         """Notify the listeners of an event in an agent's conversation."""
-        self._tell(self.on_turn, call, event)
+        self._notify(self.on_turn, call, event)
         self.changed()
 
     def changed(self) -> None:
         """Notify the listeners of a change."""
         self.revision += 1
-        self._tell(self.on_change)
+        self._notify(self.on_change)
 
     # ---
 
-    def _tell(self, looks: list[Any], *about: Any) -> None:
+    def _notify(self, listeners: list[Any], *arguments: Any) -> None:
         """Call the listeners. A listener that raises an error is removed and does not affect the agents."""
-        for look in list(looks):
+        for listener in list(listeners):
             try:
-                look(*about)
+                listener(*arguments)
             except Exception as error:  # noqa: BLE001 # a listener may raise any error
                 with suppress(ValueError):
-                    looks.remove(look)
-                told = f"{brief_repr(look)} looks on at agents no more, as it raised {type(error).__name__}: {error}"
-                warnings.warn(told, RuntimeWarning, stacklevel=3)
+                    listeners.remove(listener)
+                reason = f"it raised {type(error).__name__}: {error}"
+                warnings.warn(
+                    f"removed the listener {brief_repr(listener)} of agents, because {reason}",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
 
     def _tool(self, tool: str, /, **arguments: Any) -> Any:
         """Call a tool as the current actor: the user's cell, or a script that needs approval."""
@@ -587,13 +601,16 @@ class Agents:
 
     def _call(self, agent: str | Agent, number: int | None) -> AgentCall:
         name = agent.name if isinstance(agent, Agent) else agent
-        found = [one for one in self.calls_of(agent) if number in (None, one.number)]
-        if not found:
-            raise AgentError("no_call", f"{name!r} was not called yet, or has no call {number}")
-        return found[-1]
+        calls = [call for call in self.calls_of(agent) if number in (None, call.number)]
+        if not calls:
+            raise AgentError(
+                "no_call",
+                f"{name!r} has no calls yet" if number is None else f"{name!r} has no call {number}",
+            )
+        return calls[-1]
 
     def _under_way(self) -> list[tuple[AgentCall, Any]]:
         """Return the running calls, each with its tract."""
         calls = [call for agent in [*self, *self._past.values()] for call in list(agent.calls)]
-        found = [(call, call.own) for call in calls if call.state is CallState.RUNNING]
-        return [(call, own) for call, own in found if own is not None]
+        running = [(call, call.own) for call in calls if call.state is CallState.RUNNING]
+        return [(call, tract) for call, tract in running if tract is not None]

@@ -33,21 +33,22 @@ class TreeLimits:
         for name in ("depth", "count"):
             if type(getattr(self, name)) is not int or getattr(self, name) < 1:
                 raise AgentError(
-                    "bad_limit", f"{name} is a whole number from 1 on, not {brief_repr(getattr(self, name))}"
+                    "bad_limit",
+                    f"{name} must be a whole number of at least 1, not {brief_repr(getattr(self, name))}",
                 )
         for name in ("budget", "agent"):
             if not isinstance(getattr(self, name), Allowance):
                 raise AgentError(
                     "bad_limit",
-                    f"{name} is made with Allowance(steps=100, ...), not {brief_repr(getattr(self, name))}",
+                    f"{name} must be an Allowance, such as Allowance(steps=100), not {brief_repr(getattr(self, name))}",
                 )
 
 
 def used_text(used: dict[str, float]) -> str:
     """Return a call's usage in words. The text leaves out the time, because it differs in each run."""
-    told = [
+    parts = [
         counted(int(used.get("steps", 0)), "request"),
         counted(int(used.get("calls", 0)), "tool call"),
         counted(int(used.get("tokens", 0)), "token"),
     ]
-    return ", ".join([*told, *([f"{used['usd']:.4f} USD"] if used.get("usd") else [])])
+    return ", ".join([*parts, *([f"{used['usd']:.4f} USD"] if used.get("usd") else [])])

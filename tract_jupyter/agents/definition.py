@@ -77,7 +77,9 @@ class AgentDefinition:
         check_name(self.name)
         _check_text("instructions", self.instructions, _LONGEST_INSTRUCTIONS)
         if not self.instructions.strip():
-            raise AgentError("no_instructions", f"the agent {self.name!r} needs instructions: they are empty")
+            raise AgentError(
+                "no_instructions", f"the agent {self.name!r} has no instructions; give it a text"
+            )
         _check_text("description", self.description, _LONGEST_DESCRIPTION)
         if self.model is not None:
             _check_text("model", self.model, 200)
@@ -87,7 +89,7 @@ class AgentDefinition:
             object.__setattr__(self, name, checked_names(name, getattr(self, name)))
         if self.model is not None and self.compatible_models:
             raise AgentError(
-                "two_models", "an agent has either a model or compatible_models; leave one of the two out"
+                "two_models", "an agent cannot have both model and compatible_models; leave one out"
             )
 
     @property
@@ -97,7 +99,7 @@ class AgentDefinition:
 
     def front_matter(self) -> dict[str, Any]:
         """Return the front matter of the file: everything except the instructions, without empty values."""
-        given: dict[str, Any] = {
+        values: dict[str, Any] = {
             "name": self.name,
             "description": self.description,
             "model": self.model,
@@ -107,7 +109,7 @@ class AgentDefinition:
             "budget": {} if self.budget is None else self.budget.to_dict(),
         }
         return {
-            key: value for key, value in given.items() if key == "name" or value not in (None, "", [], {})
+            key: value for key, value in values.items() if key == "name" or value not in (None, "", [], {})
         }
 
 
@@ -118,15 +120,15 @@ def check_name(name: object) -> None:
         AgentError: the name is invalid or reserved.
     """
     if not isinstance(name, str):
-        raise AgentError("bad_name", f"the name of an agent is a text, not {brief_repr(name)}")
+        raise AgentError("bad_name", f"an agent name must be a string, not {brief_repr(name)}")
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
         wished = (
             re.sub(r"[^A-Za-z0-9_-]+", "_", name.strip()).strip("_-").lstrip("0123456789_-")[:_LONGEST_NAME]
         )
-        hint = f" Nothing was changed to fit; give {wished!r}, for instance" if wished else ""
+        hint = f" The name was not changed; use {wished!r}, for example" if wished else ""
         raise AgentError(
             "bad_name",
-            f"{brief_repr(name)} is no name of an agent: that is 1 to {_LONGEST_NAME} characters, a letter first, then "
+            f"invalid agent name {brief_repr(name)}. Use 1 to {_LONGEST_NAME} characters: a letter first, then "
             f"letters, digits, '_' and '-'.{hint}",
         )
     if key_of(name) in _DEVICES | _ROLES:
@@ -138,60 +140,62 @@ def key_of(name: str) -> str:
     return name.casefold().replace("-", "_")
 
 
-def checked_names(what: str, given: object) -> tuple[str, ...]:
+def checked_names(what: str, value: object) -> tuple[str, ...]:
     """Return a list of unique names as a tuple.
 
     Raises:
         AgentError: the value is not a list of unique, non-empty strings.
     """
-    if not isinstance(given, list | tuple):
-        raise AgentError(
-            "bad_list", f"{what}: expected YAML list, or a list in Python, and not {brief_repr(given)}"
-        )
-    for one in given:
-        if not isinstance(one, str) or not one.strip():
-            raise AgentError("bad_list", f"{what}: expected non-empty string, and not {brief_repr(one)}")
-        _check_text(what, one, 300)
-    twice = twice_in(given)
+    if not isinstance(value, list | tuple):
+        raise AgentError("bad_list", f"{what}: expected YAML list, or a Python list, not {brief_repr(value)}")
+    for name in value:
+        if not isinstance(name, str) or not name.strip():
+            raise AgentError("bad_list", f"{what}: expected non-empty string, not {brief_repr(name)}")
+        _check_text(what, name, 300)
+    twice = twice_in(value)
     if twice is not None:
         noun = {"tools": "tool", "toolsets": "toolset"}.get(what, what)
-        raise AgentError("twice", f"Duplicate {noun} entry {twice!r}: each is named once")
-    return tuple(given)
+        raise AgentError("twice", f"Duplicate {noun} entry {twice!r}; list each name once")
+    return tuple(value)
 
 
-def check_keys(what: str, given: Iterable[object], keys: Sequence[str], code: str) -> None:
+def check_keys(what: str, keys: Iterable[object], allowed: Sequence[str], code: str) -> None:
     """Check that all keys are known.
 
     Raises:
         AgentError: a key is unknown.
     """
-    for key in given:
-        if key not in keys:
-            told = f"{what} has no key {brief_repr(key)}.{nearest(str(key), keys)} It has: {', '.join(keys)}"
-            raise AgentError(code, told, keys)
+    for key in keys:
+        if key not in allowed:
+            message = f"{what} has no key {brief_repr(key)}.{nearest(str(key), allowed)} Allowed: {', '.join(allowed)}"
+            raise AgentError(code, message, allowed)
 
 
-def read_budget(given: object) -> Allowance | None:
+def read_budget(budget: object) -> Allowance | None:
     """Return a budget from `{steps, calls, tokens, usd, seconds}` or an `Allowance`.
 
     Raises:
         AgentError: the value is not a valid budget.
     """
-    if given is None or isinstance(given, Allowance):
-        return given
-    if not isinstance(given, Mapping):
+    if budget is None or isinstance(budget, Allowance):
+        return budget
+    if not isinstance(budget, Mapping):
         raise AgentError(
-            "bad_budget", f"budget is {{'steps': 20, ...}}, not {brief_repr(given)}", BUDGET_KEYS
+            "bad_budget",
+            f"budget must be a dict such as {{'steps': 20}}, not {brief_repr(budget)}",
+            BUDGET_KEYS,
         )
-    check_keys("budget", given, BUDGET_KEYS, "bad_budget")
+    check_keys("budget", budget, BUDGET_KEYS, "bad_budget")
     try:
-        limits = Allowance(**given)
+        limits = Allowance(**budget)
     except ContentError as error:
         raise AgentError("bad_budget", f"budget: {error}", BUDGET_KEYS) from None
     large = next((name for name, value in limits.to_dict().items() if value > _LARGEST), None)
     if large is not None:
         raise AgentError(
-            "bad_budget", f"budget: {large} is at most {_LARGEST:,}; leave it out for any number", BUDGET_KEYS
+            "bad_budget",
+            f"budget: {large} must be at most {_LARGEST:,}; leave it out for no limit",
+            BUDGET_KEYS,
         )
     return limits
 
@@ -202,12 +206,12 @@ def changed_definition(definition: AgentDefinition, changes: dict[str, Any]) -> 
     Raises:
         AgentError: the new definition is invalid.
     """
-    given = {name: value for name, value in changes.items() if value is not None}
-    if "budget" in given:
-        given["budget"] = read_budget(given["budget"])
-    if "model" in given and definition.compatible_models:
-        given["compatible_models"] = ()
-    return replace(definition, **given)
+    values = {name: value for name, value in changes.items() if value is not None}
+    if "budget" in values:
+        values["budget"] = read_budget(values["budget"])
+    if "model" in values and definition.compatible_models:
+        values["compatible_models"] = ()
+    return replace(definition, **values)
 
 
 def listed_names(names: Any) -> Any:
@@ -215,7 +219,7 @@ def listed_names(names: Any) -> Any:
     return names if isinstance(names, str) else list(names)
 
 
-def as_given(budget: Any) -> Any:
+def budget_data(budget: Any) -> Any:
     """Return a budget in the form that the tools accept."""
     return budget.to_dict() if isinstance(budget, Allowance) else budget
 
@@ -223,21 +227,23 @@ def as_given(budget: Any) -> Any:
 def unknown(what: str, wrong: Iterable[str], allowed: Iterable[str], code: str) -> AgentError:
     """Return the error for unknown names. It lists the allowed names."""
     names, there = list(wrong), sorted(allowed)
-    told = f"Allowed: {', '.join(there)}" if there else "There are none"
+    listing = f"Allowed: {', '.join(there)}" if there else f"No {what}s exist"
     near = nearest(names[0], there)
-    return AgentError(code, f"there is no {what} {', '.join(map(repr, names))} here.{near} {told}", there)
+    return AgentError(code, f"there is no {what} {', '.join(map(repr, names))} here.{near} {listing}", there)
 
 
 def _check_text(what: str, text: object, longest: int) -> None:
     if not isinstance(text, str):
-        raise AgentError("bad_text", f"{what} is a text, not {brief_repr(text)}")
+        raise AgentError("bad_text", f"{what} must be a string, not {brief_repr(text)}")
     if len(text) > longest:
-        raise AgentError("too_long", f"{what} has {len(text):,} characters; {longest:,} is the most")
+        raise AgentError("too_long", f"{what} has {len(text):,} characters; the maximum is {longest:,}")
     try:
         text.encode()
     except UnicodeEncodeError:
         raise AgentError(
-            "bad_text", f"{what} has half of a character (a lone surrogate), which no file can hold"
+            "bad_text", f"{what} contains a lone surrogate, which a file cannot store; remove it"
         ) from None
     if "\0" in text:
-        raise AgentError("bad_text", f"{what} has a NUL character, which no store can hold")
+        raise AgentError(
+            "bad_text", f"{what} contains a NUL character, which the store cannot save; remove it"
+        )

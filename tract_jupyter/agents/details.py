@@ -34,26 +34,26 @@ def details_of(
         is_of_file: True if the definition comes from the agent's file, so the file is not rewritten.
     """
     rows = tuple(_rights(agents, definition, actor))
-    tables = [ValueTable("What it may do", rows, "nothing", summary=_in_a_sentence(agents, definition))]
+    tables = [ValueTable("Permissions", rows, "nothing", summary=_in_a_sentence(agents, definition))]
     noticed = findings_rows(text_findings(definition.description))
     if noticed:
         heads = ("What", "Where", "Why")
-        tables.append(ValueTable("Notice in its description", noticed, "nothing", heads=heads))
+        tables.append(ValueTable("Warnings about its description", noticed, "nothing", heads=heads))
     blocks = []
     edited = "" if former is None or is_of_file else former.edited
     if edited:
         rows = (
             ValueRow(
-                "its file", "", "was edited since", "That is lost, unless you reject this and adopt it."
+                "its file", "", "edited after approval", "To keep the edits, reject this and adopt the file."
             ),
         )
-        tables.append(ValueTable("Takes the place of an edited file", rows, "nothing"))
+        tables.append(ValueTable("Replaces an edited file", rows, "nothing"))
     if former is not None and (changed := _difference(edited or former.text, file_text(definition))):
         blocks.append(CodeBlock("Changes", changed, language="diff", binds="nothing"))
     if former is None or former.definition.instructions != definition.instructions:
-        text, found = definition.instructions, text_findings(definition.instructions)
-        note = "" if found else "Nothing in it stands out. That is no proof that it is harmless."
-        blocks.append(CodeBlock("Instructions", text, found, language="text", analysis_note=note))
+        text, findings = definition.instructions, text_findings(definition.instructions)
+        note = "" if findings else "No findings. This does not prove that the text is safe."
+        blocks.append(CodeBlock("Instructions", text, findings, language="text", analysis_note=note))
     return CallDetails(tuple(tables), tuple(blocks))
 
 
@@ -69,14 +69,14 @@ def _in_a_sentence(agents: Agents, definition: AgentDefinition) -> str:
     reads, writes = _tools(agents, definition)
     limits = definition.budget or agents.limits.agent
     makes = "agent_create" in writes
-    told = [
+    parts = [
         f"reads with {_few(reads)}" if reads else "",
         f"asks before {_few(writes)}" if writes else "",
-        "may make agents" if makes else "makes no agents",
+        "can create agents" if makes else "creates no agents",
     ]
-    does = " · ".join(filter(None, told)) if reads or writes else "calls no tools"
-    model = definition.model or "the model of its caller"
-    return f"{model} · {does} · {limits} in all"
+    does = " · ".join(filter(None, parts)) if reads or writes else "calls no tools"
+    model = definition.model or "the caller's model"
+    return f"{model} · {does} · {limits} in total"
 
 
 def _few(names: Sequence[str]) -> str:
@@ -85,19 +85,24 @@ def _few(names: Sequence[str]) -> str:
 
 def _rights(agents: Agents, definition: AgentDefinition, actor: str) -> Iterator[ValueRow]:
     reads, writes = _tools(agents, definition)
-    yield ValueRow("calls freely", "", ", ".join(reads) or "nothing", "They only read.")
+    yield ValueRow("calls freely", "", ", ".join(reads) or "nothing", "They only read data.")
     yield ValueRow(
-        "asks before", "", ", ".join(writes) or "nothing", "You are asked each time, unless you allow it."
+        "asks before",
+        "",
+        ", ".join(writes) or "nothing",
+        "You decide about each call, unless you allow the tool.",
     )
     running = call_context().agent
     above = " → ".join(("you", *(() if running is None else running.call.chain), definition.name))
-    yield ValueRow("called by", "", above, f"{actor} makes it.")
-    yield ValueRow("model", "", definition.model or "that of whoever calls it")
+    yield ValueRow("called by", "", above, f"{actor} creates it.")
+    yield ValueRow("model", "", definition.model or "the caller's model")
     limits = definition.budget or agents.limits.agent
     yield ValueRow(
-        "budget", "", str(limits), "For all its calls together. Its use also counts for the agents above."
+        "budget", "", str(limits), "For all its calls together. Usage also counts for the agents above."
     )
-    yield ValueRow("begins with", "", "an empty context", "It sees its instructions, and what it is told.")
+    yield ValueRow(
+        "begins with", "", "an empty context", "It sees only its instructions and the input of the call."
+    )
 
 
 def _difference(before: str, after: str) -> str:

@@ -60,13 +60,13 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            raise AgentError("bad_file", "an .agent file has no aliases (*name); write the value out")
+            raise AgentError("bad_file", "an .agent file cannot use YAML aliases (*name); write the value")
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 # as yaml has it
         twice = twice_in(self.construct_object(key, deep=True) for key, _ in node.value)
         if twice is not None:
-            raise AgentError("bad_file", f"the front matter has {brief_repr(twice)} twice")
+            raise AgentError("bad_file", f"the front matter has {brief_repr(twice)} twice; keep one")
         return super().construct_mapping(node, deep)
 
 
@@ -87,8 +87,8 @@ def _check_length(front: str) -> None:
     if len(front) > LONGEST_YAML:
         raise AgentError(
             "too_long",
-            f"the front matter has {len(front):,} characters, and may have {LONGEST_YAML:,}; name fewer tools, for "
-            "instance by a toolset",
+            f"the front matter has {len(front):,} characters; the maximum is {LONGEST_YAML:,}. List fewer tools, for "
+            "example with a toolset",
         )
 
 
@@ -109,7 +109,7 @@ def parse_file(text: str) -> AgentDefinition:
     if hidden is not None:
         raise AgentError(
             "bad_file",
-            f"the front matter has the line end {hidden.group()!r}, which hides a line from you; write it as an escape",
+            f"the front matter has the line end {hidden.group()!r}, which can hide a line; write it as an escape",
         )
     try:
         data = yaml.load(front, Loader=_Loader)  # noqa: S506 # derives from SafeLoader
@@ -175,13 +175,13 @@ def read_file(path: Path) -> str:
         why = error.strerror or type(error).__name__
         raise AgentError("no_file", f"{path.name} cannot be read: {why}") from None
     if not is_file:
-        raise AgentError("no_file", f"{path.name} cannot be read: it is no regular file")
+        raise AgentError("no_file", f"{path.name} cannot be read: it is not a regular file")
     if len(data) > _MOST_BYTES:
-        raise AgentError("too_long", f"{path.name} has more than {_MOST_BYTES:,} bytes, which is the most")
+        raise AgentError("too_long", f"{path.name} is larger than the maximum of {_MOST_BYTES:,} bytes")
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise AgentError("bad_file", f"{path.name} is no text in UTF-8") from None
+        raise AgentError("bad_file", f"{path.name} is not UTF-8 text") from None
 
 
 def new_file(path: Path, roots: Sequence[Path]) -> Path:
@@ -196,24 +196,22 @@ def new_file(path: Path, roots: Sequence[Path]) -> Path:
     """
     if not roots:
         raise AgentError(
-            "bad_path", "the workspace has no folder for it; tract.workspace.roots = ['PLACE'] sets one"
+            "bad_path", "the workspace has no folder; set one with tract.workspace.roots = ['PLACE']"
         )
     if not str(path).isprintable():
-        raise AgentError(
-            "bad_path", f"{brief_repr(str(path))} has characters that are not visible; leave them out"
-        )
-    given = Path(path).expanduser()
-    target = (given if given.is_absolute() else roots[0] / given).resolve()
+        raise AgentError("bad_path", f"{brief_repr(str(path))} contains invisible characters; remove them")
+    requested = Path(path).expanduser()
+    target = (requested if requested.is_absolute() else roots[0] / requested).resolve()
     if target.suffix != ENDING:
-        raise AgentError("bad_path", f"{given} has to end with {ENDING!r}: agents/NAME{ENDING}, for instance")
+        raise AgentError("bad_path", f"{requested} must end with {ENDING!r}, such as agents/NAME{ENDING}")
     if not any(target.is_relative_to(root) for root in roots):
         raise AgentError(
-            "bad_path", f"{given} is outside of the workspace {roots[0].name!r}; choose a place within"
+            "bad_path", f"{requested} is outside the workspace {roots[0].name!r}; choose a path inside it"
         )
     if not target.parent.is_dir():
-        raise AgentError("bad_path", f"there is no folder {target.parent.name}; make it first")
+        raise AgentError("bad_path", f"the folder {target.parent.name} does not exist; create it first")
     if os.path.lexists(target):
-        raise AgentError("file_exists", f"there is a file {given} already; nothing was written")
+        raise AgentError("file_exists", f"the file {requested} exists already; nothing was written")
     return target
 
 
@@ -228,7 +226,7 @@ class AgentFolder:
     def __init__(self, usual: Path | None, session: str) -> None:
         self._usual = self._parent = usual
         self._session = session
-        self._made: Path | None = None
+        self._current: Path | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     @property
@@ -243,15 +241,15 @@ class AgentFolder:
     def move(self, parent: Path | None) -> None:
         """Set the parent folder for new files. None means the default."""
         self._parent = self._usual if parent is None else parent.expanduser().absolute()
-        self._made = None
+        self._current = None
 
-    def made(self) -> Path:
+    def ensure(self) -> Path:
         """Return the folder of the session. Create it if it does not exist yet, or no longer exists.
 
         Raises:
             AgentError: the folder cannot be created.
         """
-        if self._made is None or not self._made.exists():
+        if self._current is None or not self._current.exists():
             folder = self.parent / self._session
             try:
                 make_private_folder(self.parent)
@@ -260,17 +258,17 @@ class AgentFolder:
                 why = error.strerror or type(error).__name__
                 raise AgentError(
                     "no_folder",
-                    f"the folder for agents' files cannot be made beside the store: {why}. Set another one: "
+                    f"the folder for agents' files cannot be created next to the store: {why}. Set another folder: "
                     "tract.agents.directory = 'PLACE'",
                 ) from None
-            self._made = folder
-        return self._made
+            self._current = folder
+        return self._current
 
     def close(self) -> None:
         """Remove temporary files, and the session folder if it is empty."""
-        if self._made is not None:
+        if self._current is not None:
             with suppress(OSError):  # the folder is not empty
-                self._made.rmdir()
+                self._current.rmdir()
         if self._temporary is not None:
             self._temporary.cleanup()
 
@@ -301,7 +299,7 @@ def write_file(path: Path, text: str, *, is_new: bool) -> None:
             with suppress(FileNotFoundError):
                 aside.unlink()
     except FileExistsError:
-        raise AgentError("file_exists", f"there is a file {path.name} already; nothing was written") from None
+        raise AgentError("file_exists", f"the file {path.name} exists already; nothing was written") from None
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise AgentError("no_file", f"{path.name} cannot be written: {why}. Nothing was kept of it") from None
+        raise AgentError("no_file", f"{path.name} cannot be written: {why}. Nothing was saved") from None

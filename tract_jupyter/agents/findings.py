@@ -18,18 +18,18 @@ _LONGEST_QUOTE: Final = 80
 _LONG: Final = 8_000
 _MOST: Final = 50
 """Most places per kind of finding, because a text may contain very many."""
-_FOUND: Final = (
+_PATTERNS: Final = (
     (
         "hidden characters",
         RiskLevel.HIGH,
         hidden_characters,
-        "They are not visible, or turn the direction of text: a model may read what you do not.",
+        "They are invisible or reverse the text direction. A model may read a different text than you.",
     ),
     (
         "control characters",
         RiskLevel.HIGH,
         re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]").finditer,
-        "A terminal may obey them.",
+        "A terminal may execute them.",
     ),
     (
         "about approval",
@@ -38,7 +38,7 @@ _FOUND: Final = (
             r"\b(?:approv\w+|permission\w*|without (?:asking|approval)|do(?: not|n't) ask|auto.?approve|consent)\b",
             re.IGNORECASE,
         ).finditer,
-        "It speaks of who decides. That is you: nothing that it says changes what is asked.",
+        "It mentions approval. The text cannot change which calls need your approval.",
     ),
     (
         "about instructions",
@@ -47,7 +47,7 @@ _FOUND: Final = (
             r"\b(?:ignore|disregard|override|forget)\b[^.\n]{0,40}\b(?:instruction|rule|prompt|above|previous)\w*",
             re.IGNORECASE,
         ).finditer,
-        "It tells a model to pass over what it was told.",
+        "It tells a model to ignore earlier instructions.",
     ),
     (
         "secrets",
@@ -56,25 +56,25 @@ _FOUND: Final = (
             r"\b(?:passwords?|api.?keys?|credentials?|private keys?|access tokens?|secrets?|\.env|\.ssh|id_rsa)\b",
             re.IGNORECASE,
         ).finditer,
-        "It speaks of secrets.",
+        "It mentions secrets.",
     ),
     (
         "addresses",
         RiskLevel.LOW,
         re.compile(r"\b(?:https?|ftp|file|wss?)://[^\s)>\"']+", re.IGNORECASE).finditer,
-        "What it calls may be sent there.",
+        "The agent's tools may send data there.",
     ),
     (
         "markup",
         RiskLevel.LOW,
         re.compile(r"<\s*(?:script|iframe|img|svg|object|embed)\b|!\[[^\]]*\]\(", re.IGNORECASE).finditer,
-        "It is shown as text here.",
+        "This review displays it as plain text.",
     ),
     (
         "encoded text",
         RiskLevel.MEDIUM,
         re.compile(r"\b[A-Za-z0-9+/]{120,}={0,2}").finditer,
-        "Long runs without spaces may hide text.",
+        "Long strings without spaces may hide text.",
     ),
 )
 
@@ -82,15 +82,17 @@ _FOUND: Final = (
 def text_findings(text: str) -> tuple[Finding, ...]:
     """Return the findings in a text, most severe first. Each kind lists at most the first 50 places."""
     starts = _line_starts(text)
-    found = [
+    findings = [
         Finding(name, Category.UNKNOWN, level, _span(starts, match), _quoted(match.group()), why, "", 1.0)
-        for name, level, find, why in _FOUND
+        for name, level, find, why in _PATTERNS
         for match in islice(find(text), _MOST)
     ]
     if len(text) > _LONG:
-        why = f"It has {len(text):,} characters. Read all of it: nothing is approved unread."
-        found.append(Finding("length", Category.UNKNOWN, RiskLevel.LOW, Span(1, 0, 1, 0), "", why, "", 1.0))
-    return tuple(sorted(found, key=lambda one: (-one.level.rank, one.span)))
+        why = f"It has {len(text):,} characters. Read the whole text before you approve it."
+        findings.append(
+            Finding("length", Category.UNKNOWN, RiskLevel.LOW, Span(1, 0, 1, 0), "", why, "", 1.0)
+        )
+    return tuple(sorted(findings, key=lambda finding: (-finding.level.rank, finding.span)))
 
 
 def findings_rows(findings: Iterable[Finding]) -> tuple[ValueRow, ...]:

@@ -44,7 +44,7 @@ class AgentMaker:
         """
         with self._agents.lock:
             self.check_new(definition, caller)
-            path = self._folder.made() / f"{definition.name}{ENDING}"
+            path = self._folder.ensure() / f"{definition.name}{ENDING}"
             creator = actor if caller.running is None else caller.running.call.actor
             agent = Agent(
                 definition, file_text(definition), path, creator, caller.chain, self._agents.session
@@ -53,7 +53,7 @@ class AgentMaker:
             self._agents.records.check_version(agent)
             write_file(path, agent.text, is_new=True)
             try:
-                self._agents.keep(agent, "created", actor)
+                self._agents.save(agent, "created", actor)
             except BaseException:
                 path.unlink(missing_ok=True)
                 raise
@@ -74,9 +74,9 @@ class AgentMaker:
             try:
                 self._agents.records.check_version(agent)
                 if agent.path is not None:
-                    self._folder.made()
+                    self._folder.ensure()
                     write_file(agent.path, agent.text, is_new=False)
-                self._agents.keep(agent, "updated", actor)
+                self._agents.save(agent, "updated", actor)
             except BaseException:
                 agent.definition, agent.text, agent.making, agent.earlier, agent.version = before
                 if agent.path is not None:
@@ -96,7 +96,7 @@ class AgentMaker:
             path, was = agent.path, agent.state
             agent.state = AgentState.RETIRED
             try:
-                self._agents.keep(agent, "retired", actor)
+                self._agents.save(agent, "retired", actor)
             except BaseException:
                 agent.state = was
                 raise
@@ -117,7 +117,7 @@ class AgentMaker:
             write_file(target, agent.text, is_new=True)
             before, agent.promoted = agent.promoted, agent.provenance(target, actor)
             try:
-                self._agents.keep(agent, "promoted", actor)
+                self._agents.save(agent, "promoted", actor)
             except BaseException:
                 agent.promoted = before
                 target.unlink(missing_ok=True)
@@ -129,7 +129,7 @@ class AgentMaker:
 
         If the file has a different text, the agent is blocked.
         """
-        self._agents.check_person("which agents are taken over from files")
+        self._agents.check_user("adopt an agent file")
         definition = parse_file(text)
         with self._agents.lock:
             former = self._agents.find(definition.name)
@@ -138,9 +138,9 @@ class AgentMaker:
             if former is not None and is_active and not is_same and former.text != text:
                 raise AgentError(
                     "name_taken",
-                    f"there is another agent {former.name!r}, and its name is taken; retire it first",
+                    f"another agent named {former.name!r} exists; retire it first",
                 )
-            check_free(definition.name, self._agents.executor, [one.name for one in self._agents])
+            check_free(definition.name, self._agents.executor, [agent.name for agent in self._agents])
             self.check_definition(definition, AgentCaller(self._agents.tract))
             if not is_active:
                 self.check_count()
@@ -157,7 +157,7 @@ class AgentMaker:
                 agent.promoted, agent.making = earlier.promoted, earlier.making
             if agent.meter is not None:
                 agent.meter.limits = definition.budget or self._agents.limits.agent
-            self._agents.keep(agent, "adopted", "user")
+            self._agents.save(agent, "adopted", "user")
             if former is not None and is_active and not is_same and not former.is_adopted and former.path:
                 with suppress(OSError):
                     former.path.unlink()  # the file that this session created
@@ -177,16 +177,16 @@ class AgentMaker:
             same = (
                 "" if former.name == name else f" as {former.name!r} (names are compared case-insensitively)"
             )
-            how = "it was retired" if former.state is AgentState.RETIRED else "agent_update changes it"
+            how = "it is retired" if former.state is AgentState.RETIRED else "agent_update changes it"
             raise AgentError(
-                "name_taken", f"there is an agent {name!r} already{same}: {how}; choose another name"
+                "name_taken", f"an agent named {name!r} exists already{same}: {how}; choose another name"
             )
-        check_free(name, self._agents.executor, [one.name for one in self._agents])
+        check_free(name, self._agents.executor, [agent.name for agent in self._agents])
         self.check_definition(definition, caller)
         if CREATING in definition.toolsets and caller.depth + 1 >= self._agents.limits.depth:
             raise AgentError(
                 "limit",
-                f"an agent this deep may make no agents: {self._agents.limits.depth} is the depth here",
+                f"an agent at this depth cannot create agents; the depth limit is {self._agents.limits.depth}",
             )
         self.check_count()
 
@@ -198,14 +198,14 @@ class AgentMaker:
         """
         self.check_owned(agent, caller, "change")
         if agent.state is not AgentState.ACTIVE:
-            raise AgentError("retired", f"the agent {agent.name!r} was retired; create another one")
+            raise AgentError("retired", f"the agent {agent.name!r} is retired; create another agent")
         if agent.is_adopted:
             raise AgentError(
                 "adopted",
-                f"{agent.name!r} is a file that a person keeps; it is changed there, and adopted again",
+                f"{agent.name!r} comes from a file of the user; edit the file and adopt it again",
             )
         if definition == agent.definition:
-            raise AgentError("no_change", f"that is what {agent.name!r} is already; nothing was changed")
+            raise AgentError("no_change", f"{agent.name!r} has these values already; nothing was changed")
         self.check_definition(definition, caller)
 
     def check_promoted(self, agent: Agent, caller: AgentCaller) -> None:
@@ -216,12 +216,10 @@ class AgentMaker:
         """
         self.check_owned(agent, caller, "promote")
         if agent.state is not AgentState.ACTIVE:
-            raise AgentError(
-                "retired", f"the agent {agent.name!r} was retired; there is no file of it any more"
-            )
+            raise AgentError("retired", f"the agent {agent.name!r} is retired, and its file was deleted")
         agent.check_file()
 
-    def check_owned(self, agent: Agent, caller: AgentCaller, doing: str) -> None:
+    def check_owned(self, agent: Agent, caller: AgentCaller, action: str) -> None:
         """Check that the caller may change an agent. An agent may change only the agents that it created.
 
         Raises:
@@ -230,7 +228,9 @@ class AgentMaker:
         if caller.running is None:
             return
         if agent.maker != caller.chain:
-            raise AgentError("not_yours", f"{caller.name} did not make {agent.name!r}, and cannot {doing} it")
+            raise AgentError(
+                "not_yours", f"{caller.name} did not create {agent.name!r} and cannot {action} it"
+            )
 
     def check_definition(self, definition: AgentDefinition, caller: AgentCaller) -> None:
         """Check a definition's grants and its model.
@@ -262,6 +262,6 @@ class AgentMaker:
         ):
             raise AgentError(
                 "limit",
-                f"limit reached: {self._agents.limits.count} agents are active, which is the most here. Retire one "
-                "that is not needed, with agent_retire",
+                f"limit reached: {self._agents.limits.count} agents are active, the maximum. Retire an agent with "
+                "agent_retire",
             )

@@ -212,22 +212,22 @@ class Agent:
     @property
     def hash(self) -> str:
         """The SHA-256 of the approved file, as 64 hex digits. Approvals refer to it."""
-        text, made = self._hashed
+        text, version_hash = self._hashed
         if text is not self.text:  # cached, because each listing of the tools reads it
-            text, made = self._hashed = (self.text, file_hash(self.text))
-        return made
+            text, version_hash = self._hashed = (self.text, file_hash(self.text))
+        return version_hash
 
     @property
     def id(self) -> str:
         """Name and version for actors. A standing approval for one version does not apply to another version."""
         return self.id_with(self.hash)
 
-    def id_with(self, made: str) -> str:
+    def id_with(self, version_hash: str) -> str:
         """Return the id for the version with a hash."""
-        return f"{self.name[:_LONGEST_SHOWN]}@{made[:_DIGITS]}"
+        return f"{self.name[:_LONGEST_SHOWN]}@{version_hash[:_DIGITS]}"
 
     @property
-    def kept_as(self) -> str:
+    def storage_key(self) -> str:
         """The key in the store. It differs between agents with the same name in different sessions."""
         return f"{key_of(self.name)}:{self.session}"
 
@@ -248,19 +248,19 @@ class Agent:
         """Why an active agent cannot be called: its file differs from the approved text. Empty if it can be called."""
         if self.path is None or self.state is not AgentState.ACTIVE:
             return ""
-        again = "" if self.is_adopted else ", or agent_update makes another version, with a file anew"
+        again = "" if self.is_adopted else ", or agent_update creates a new version with a new file"
         try:
             text = read_file(self.path)
         except AgentError as error:
             return (
-                f"{error}. The agent {self.name!r} is blocked: a person can put the file back, or retire the agent"
+                f"{error}. The agent {self.name!r} is blocked: the user can restore the file, or retire the agent"
                 f"{again}"
             )
         if file_hash(text) == self.hash:
             return ""
         return (
-            f"the file {self.path.name} is not what was approved (its hash differs), so the agent {self.name!r} is "
-            f"blocked until a person has read and approved it: tract.agents.adopt({str(self.path)!r}){again}"
+            f"the file {self.path.name} differs from the approved version (by its hash), so the agent {self.name!r} is "
+            f"blocked until the user reads and adopts the file: tract.agents.adopt({str(self.path)!r}){again}"
         )
 
     @property
@@ -304,7 +304,7 @@ class Agent:
                 data["making"], data["promoted"], tuple(data["earlier"]),
             )  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
-            raise AgentError("bad_file", f"what the store has of an agent cannot be read: {error}") from error
+            raise AgentError("bad_file", f"the stored record of an agent cannot be read: {error}") from error
 
 
 class AgentRecords:
@@ -327,13 +327,13 @@ class AgentRecords:
         Raises:
             AgentError: two versions have the same id. A standing approval for one would then apply to both.
         """
-        for one in self._read(_RECORD + key_of(agent.name)[:_LONGEST_SHOWN], Agent.from_dict):
-            for made in (*one.earlier, one.hash):
-                if made != agent.hash and one.id_with(made) == agent.id:
+        for other in self._read(_RECORD + key_of(agent.name)[:_LONGEST_SHOWN], Agent.from_dict):
+            for version_hash in (*other.earlier, other.hash):
+                if version_hash != agent.hash and other.id_with(version_hash) == agent.id:
                     raise AgentError(
                         "same_digits",
-                        f"this version of {agent.name!r} has the same {_DIGITS} digits as another one, {agent.id}, so "
-                        "what was allowed to that one could not be told from what is allowed to this; change a word",
+                        f"two versions of {agent.name!r} have the same {_DIGITS} digits, {agent.id}, so an approval "
+                        "of one would apply to both; change a word in the instructions",
                     )
 
     def save(self, agent: Agent, what: str, actor: str) -> None:
@@ -349,7 +349,7 @@ class AgentRecords:
             TrustError: the record cannot be signed.
         """
         about = {"agent": agent.name, "what": what, "version": agent.version, "hash": agent.hash}
-        self._settings.save(_RECORD + agent.kept_as, agent.to_dict(), about, actor)
+        self._settings.save(_RECORD + agent.storage_key, agent.to_dict(), about, actor)
 
     def save_call(self, call: AgentCall) -> None:
         """Store the current state of a call."""
@@ -359,7 +359,7 @@ class AgentRecords:
         )
 
     def agents(self, without: Container[str] = ()) -> list[Agent]:
-        """Return the stored agents by name and session, except agents whose `kept_as` is in `without`."""
+        """Return the stored agents by name and session, except agents whose `storage_key` is in `without`."""
         return list(self._read(_RECORD, Agent.from_dict, without))
 
     def calls(self, name: str | None = None) -> list[AgentCall]:
@@ -372,20 +372,20 @@ class AgentRecords:
 
         Leave out calls of agents that had the same name in other sessions.
         """
-        kept = self.calls(agent.name)
+        calls = self.calls(agent.name)
         if not agent.is_adopted:
-            return [call for call in kept if call.session == agent.session]
+            return [call for call in calls if call.session == agent.session]
         others = {one.session for one in self.agents() if one.name == agent.name and not one.is_adopted}
         others.discard(agent.promoted.get("session"))  # the session that promoted it
-        return [call for call in kept if call.session not in others]
+        return [call for call in calls if call.session not in others]
 
     def _read(self, prefix: str, read: Any, without: Container[str] = ()) -> Iterator[Any]:
         for row in self._settings.all():
             if row.name.removeprefix(prefix) in without:
                 continue
-            if row.name.startswith(prefix) and (found := self._settings.find(row.name)) and found.is_own:
+            if row.name.startswith(prefix) and (setting := self._settings.find(row.name)) and setting.is_own:
                 try:
-                    yield read(found.values)
+                    yield read(setting.values)
                 except (AgentError, SpecError, TractError, KeyError, TypeError, ValueError):
                     continue  # skip unreadable records
 

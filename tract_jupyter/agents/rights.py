@@ -29,22 +29,22 @@ def toolsets_of(executor: ToolExecutor) -> dict[str, frozenset[str]]:
     that create agents. Each MCP server is also a toolset. A server cannot have one of these three names.
     """
     tools = executor.tools()
-    found: dict[str, set[str]] = {
+    toolsets: dict[str, set[str]] = {
         OWN_CONTEXT: {name for name in SELF if name in tools},
         CODE: set(CODE_MODE),
         CREATING: set(AGENT_TOOLS),
     }
     for tool in tools.values():
         if tool.namespace and tool.namespace not in TOOL_GROUPS:
-            found.setdefault(tool.namespace, set()).add(tool.name)
-    return {name: frozenset(names) for name, names in found.items()}
+            toolsets.setdefault(tool.namespace, set()).add(tool.name)
+    return {name: frozenset(names) for name, names in toolsets.items()}
 
 
 def reserved_names(executor: ToolExecutor) -> list[str]:
     """Return the names of tools and tool groups. No agent can have one of them."""
     tools = executor.tools().values()
-    own = [one.name for one in tools if one.namespace != NAMESPACE]
-    return own + [one.namespace for one in tools if one.namespace]
+    names = [tool.name for tool in tools if tool.namespace != NAMESPACE]
+    return names + [tool.namespace for tool in tools if tool.namespace]
 
 
 def check_free(name: str, executor: ToolExecutor, others: Iterable[str]) -> None:
@@ -59,11 +59,14 @@ def check_free(name: str, executor: ToolExecutor, others: Iterable[str]) -> None
         AgentError: the name exists.
     """
     key = key_of(python_name(name))
-    taken = next((one for one in reserved_names(executor) if key_of(python_name(one)) == key_of(name)), None)
+    taken = next(
+        (other for other in reserved_names(executor) if key_of(python_name(other)) == key_of(name)), None
+    )
     if taken is not None:
         raise AgentError("reserved_name", f"{name!r} is reserved: {taken!r} is a tool; choose another name")
     same = next(
-        (one for one in others if key_of(one) != key_of(name) and key_of(python_name(one)) == key), None
+        (other for other in others if key_of(other) != key_of(name) and key_of(python_name(other)) == key),
+        None,
     )
     if same is not None:
         raise AgentError(
@@ -117,8 +120,8 @@ def check_rights(definition: AgentDefinition, executor: ToolExecutor, allowed: f
     if more:
         raise AgentError(
             "rights",
-            "an agent's capabilities must be a subset of its maker's, and you cannot call "
-            f"{', '.join(map(repr, more[:10]))}. Leave them out, or ask the person to make the agent",
+            "an agent's tools must be a subset of its creator's tools, and you cannot call "
+            f"{', '.join(map(repr, more[:10]))}. Leave them out, or ask the user to create the agent",
             sorted(allowed),
         )
 

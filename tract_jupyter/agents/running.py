@@ -191,8 +191,8 @@ class CallRunner:
             else:  # it waited for a decision, and its tract holds the pending call
                 call.own.executor.granted = granted_profile(profile_for(agent.definition, names))
             self._agents.records.save_call(call)
-            said = any(message.role == "user" for message in call.own.compile().messages)
-            self._carry_out(agent, call, caller, names, None if said else call.input, reserved.meters)
+            has_input = any(message.role == "user" for message in call.own.compile().messages)
+            self._carry_out(agent, call, caller, names, None if has_input else call.input, reserved.meters)
         return call
 
     def taken_before(self, call: AgentCall) -> dict[str, float]:
@@ -200,29 +200,29 @@ class CallRunner:
 
         The usage comes from the stored conversation, plus the usage of the agents that it called. The time is unknown.
         """
-        own = self._agents.tract.beside(
+        tract = self._agents.tract.beside(
             call.tract_id, call.branch, f"Conversations of the agent {call.agent}"
         )
         try:
             meter = TurnMeter(Allowance(), self._agents.tract.loop.price)
-            counted = {info.commit_hash: info.token_count for info in own.log(None)}
-            said = [one for turn in own.loop.turns() for one in turn.messages]
+            counted = {info.commit_hash: info.token_count for info in tract.log(None)}
+            entries = [one for turn in tract.loop.turns() for one in turn.messages]
         finally:
-            own.close()
-        for one in said:
+            tract.close()
+        for one in entries:
             if one.message.role == "assistant":
                 model, usage = (
                     str(one.message.generation_config.get("model") or ""),
                     one.metadata.get("usage"),
                 )
                 meter.add_request(model, usage, counted.get(one.message.commit_hash, 0))
-        meter.add_calls(sum(one.message.role == "tool" for one in said))
-        taken = {name: float(getattr(meter, name)) for name in ("steps", "calls", "tokens", "usd")}
+        meter.add_calls(sum(one.message.role == "tool" for one in entries))
+        totals = {name: float(getattr(meter, name)) for name in ("steps", "calls", "tokens", "usd")}
         for one in self._agents.records.calls():
             if one.chain[:-1] == call.chain and one.session == call.session and one.began >= call.began:
                 below = self.taken_before(one) if one.state is CallState.LEFT else one.used
-                taken = {name: number + below.get(name, 0) for name, number in taken.items()}
-        return taken
+                totals = {name: number + below.get(name, 0) for name, number in totals.items()}
+        return totals
 
     @contextmanager
     def _settled(self, call: AgentCall, reserved: Reservation, above: RunningAgent | None) -> Iterator[None]:
@@ -255,8 +255,8 @@ class CallRunner:
                 late.append(above.call)
                 above = above.above
         self._end(call)
-        for one in late:
-            self._agents.records.save_call(one)
+        for late_call in late:
+            self._agents.records.save_call(late_call)
 
     # ---
 
@@ -264,7 +264,7 @@ class CallRunner:
         if agent.state is not AgentState.ACTIVE:
             raise AgentError(
                 "retired",
-                f"the agent {agent.name!r} was retired; its old calls can be read",
+                f"the agent {agent.name!r} is retired; only its earlier calls can be read",
                 self._agents.names,
             )
         if agent.name in caller.chain:
@@ -274,7 +274,7 @@ class CallRunner:
         if caller.depth >= most:
             raise AgentError(
                 "limit",
-                f"agents call agents {most} deep at most here, and {caller.name} is {caller.depth} deep",
+                f"the depth limit of agent calls is {most}, and {caller.name} is at depth {caller.depth}",
             )
         agent.check_file()
 
@@ -291,8 +291,8 @@ class CallRunner:
         if more:
             raise AgentError(
                 "rights",
-                f"the agent {agent.name!r} may call {', '.join(map(repr, more[:10]))}, which {caller.name} may not: "
-                "nobody gets more by calling an agent. Call one that has no more than you have",
+                f"the agent {agent.name!r} can call {', '.join(map(repr, more[:10]))}, but {caller.name} cannot: "
+                "calling an agent never adds rights. Call an agent that has no more tools than you",
             )
         # include retired creators: retirement does not restore lost rights
         for maker in (one for one in self._agents if one.name in agent.maker):
@@ -300,8 +300,8 @@ class CallRunner:
             if lost:
                 raise AgentError(
                     "rights",
-                    f"the agent {agent.name!r} may call {', '.join(map(repr, lost[:10]))}, and {maker.name!r}, which "
-                    "made it, may not any more; update it, with less",
+                    f"the agent {agent.name!r} can call {', '.join(map(repr, lost[:10]))}, but its creator "
+                    f"{maker.name!r} no longer can; update the agent with fewer tools",
                 )
         if caller.depth + 1 >= self._agents.limits.depth:
             names = frozenset(name for name in names if not name.startswith(f"{NAMESPACE}."))
@@ -322,8 +322,8 @@ class CallRunner:
             if more:
                 raise AgentError(
                     "rights",
-                    f"{caller.name} was not given {', '.join(map(repr, more[:5]))}, and may pass on only files that it "
-                    "was given, by the names that it was given them",
+                    f"{caller.name} has no attachment {', '.join(map(repr, more[:5]))}. An agent can pass on only its "
+                    "own attachments, with exactly the same names",
                     caller.running.call.attachments,
                 )
         caller.tract.workspace.read(*attachments)
@@ -339,21 +339,21 @@ class CallRunner:
     def _begin(self, agent: Agent, call: AgentCall, caller: AgentCaller, names: frozenset[str]) -> None:
         """Create the branch of a call with the instructions as its first commit, and store the call. This is atomic."""
         content = {"content_type": "instruction", "text": agent.definition.instructions}
-        number = agent.calls[-1].number if agent.calls else self._kept_calls(call)
+        number = agent.calls[-1].number if agent.calls else self._stored_calls(call)
         while call.own is None:
             number += 1
             call.number = number
             about = {"agent": agent.name, "hash": agent.hash, "actor": call.actor, "call": number}
             try:
                 with self._agents.records.together():
-                    own = self._open(agent, call, caller, names, is_new=True)
-                    own.commit(content, metadata={"agent_call": about})
+                    tract = self._open(agent, call, caller, names, is_new=True)
+                    tract.commit(content, metadata={"agent_call": about})
                     self._agents.records.save_call(call)
             except BranchExistsError:  # another process created the branch first
-                number = max(number, self._kept_calls(call))
+                number = max(number, self._stored_calls(call))
         agent.calls.append(call)
 
-    def _kept_calls(self, call: AgentCall) -> int:
+    def _stored_calls(self, call: AgentCall) -> int:
         """Return the number of stored calls of an agent."""
         return sum(name.startswith("call-") for name in self._agents.tract.branches_beside(call.tract_id))
 
@@ -377,22 +377,24 @@ class CallRunner:
         self, agent: Agent, call: AgentCall, caller: AgentCaller, names: frozenset[str], text: str | None,
         meters: tuple[Meter, ...],
     ) -> None:  # fmt: skip
-        own, profile = call.own, profile_for(agent.definition, names)
+        tract, profile = call.own, profile_for(agent.definition, names)
         stop: StopSignal | None = None
         try:
-            own.loop.price, own.loop.whole = caller.tract.loop.price, True
-            meter = call.meter = TurnMeter(call.limits, own.loop.price, agent=agent.name, caller=caller.meter)
-            own.loop.make_meter = lambda _limits, _price: meter
-            self._choose_model(agent, own)
-            own.models.workers = self._agents.request_workers
+            tract.loop.price, tract.loop.whole = caller.tract.loop.price, True
+            meter = call.meter = TurnMeter(
+                call.limits, tract.loop.price, agent=agent.name, caller=caller.meter
+            )
+            tract.loop.make_meter = lambda _limits, _price: meter
+            self._choose_model(agent, tract)
+            tract.models.workers = self._agents.request_workers
             # needed even without tools: it answers tool calls that the model invents
-            toolset = Toolset(own.executor, profile, actor=call.actor, permission=call_context().level)
+            toolset = Toolset(tract.executor, profile, actor=call.actor, permission=call_context().level)
             with (
-                changed_context(agent=RunningAgent(call, agent, own, profile, caller.running, meters)),
-                own.loop.signal() as stop,  # before `following`, because an earlier stop counts
-                self._agents.following(call, caller),
+                changed_context(agent=RunningAgent(call, agent, tract, profile, caller.running, meters)),
+                tract.loop.signal() as stop,  # before `stops_with`, because an earlier stop counts
+                self._agents.stops_with(call, caller),
             ):
-                self._note(call, self._chat(own, text, call, toolset))
+                self._note(call, self._chat(tract, text, call, toolset))
         except StoppedEarlyError as early:
             self._note(call, early.response)
         except CassetteError as error:  # the whole replay failed
@@ -408,16 +410,16 @@ class CallRunner:
         if stop is not None and stop.is_set():
             _end_stopped(call)
 
-    def _chat(self, own: Any, text: str | None, call: AgentCall, toolset: Toolset) -> ChatResponse:
+    def _chat(self, tract: Any, text: str | None, call: AgentCall, toolset: Toolset) -> ChatResponse:
         options: dict[str, Any] = {}
         if text is not None and call.attachments:
             options["attachments"] = list(call.attachments)
         if self._agents.on_turn or self._agents.on_change:  # no cost without listeners
-            options["on_turn"] = partial(self._agents.told, call)
-        response: ChatResponse = own.chat(text, tools=toolset, limits=call.limits, **options)
+            options["on_turn"] = partial(self._agents.notify_turn, call)
+        response: ChatResponse = tract.chat(text, tools=toolset, limits=call.limits, **options)
         return response
 
-    def _choose_model(self, agent: Agent, own: Any) -> None:
+    def _choose_model(self, agent: Agent, tract: Any) -> None:
         """Select the model that the agent's definition names, if any.
 
         Raises:
@@ -426,15 +428,15 @@ class CallRunner:
         definition = agent.definition
         if definition.model is not None:
             self._agents.maker.check_model(definition)
-            own.models.use(self._agents.connection(definition.model), operation="chat")
+            tract.models.use(self._agents.connection(definition.model), operation="chat")
         elif definition.compatible_models:
-            found = own.models.connection("chat")
-            name = "" if found is None else found.asked().shown
+            connection = tract.models.connection("chat")
+            name = "" if connection is None else connection.asked().shown
             if not any(fnmatchcase(name, pattern) for pattern in definition.compatible_models):
                 raise AgentError(
                     "unknown_model",
-                    f"the agent {agent.name!r} works with {', '.join(definition.compatible_models)}, and the model "
-                    f"here is {name or 'none'}",
+                    f"the agent {agent.name!r} works only with {', '.join(definition.compatible_models)}, and the "
+                    f"current model is {name or 'none'}",
                     definition.compatible_models,
                 )
 
@@ -451,17 +453,17 @@ class CallRunner:
             if call.number:
                 self._agents.records.save_call(call)
         finally:
-            own = call.own
-            if own is not None and call.state is not CallState.WAITING:
+            tract = call.own
+            if tract is not None and call.state is not CallState.WAITING:
                 call.own = None
-                own.close()
+                tract.close()
         self._agents.changed()
 
 
 def _end_stopped(call: AgentCall) -> None:
     """Set a stopped call's state to STOPPED, even if its model could not be interrupted and finished normally."""
     if call.state is CallState.DONE:
-        call.note = "its reply could not be ended on its way, and is kept"
+        call.note = "its reply could not be interrupted, and is saved"
     elif call.state is CallState.FAILED:
         call.note = f"after that: {call.note}"
     if call.state is not CallState.WAITING:
@@ -481,13 +483,13 @@ def outcome_of(call: AgentCall) -> dict[str, Any]:
     used = used_text(call.used)
     if call.state is CallState.DONE:
         return {"agent": call.agent, "answer": call.answer, "call": call.branch, "used": used}
-    on = f"tract.agents.resume({call.agent!r}) goes on"
+    how = f"with tract.agents.resume({call.agent!r})"
     if call.state is CallState.WAITING:
-        on = f"'%tract inbox' shows what it waits for; then {on}"
-    so_far = f" It said so far: {call.answer[:500]}" if call.answer else ""
+        how = f"after the open decision in '%tract inbox', {how}"
+    so_far = f" Its text so far: {call.answer[:500]}" if call.answer else ""
     raise AgentError(
         call.state.value,
-        f"the agent {call.agent!r} ({call.branch}) came to no answer, {call.state.value}: "
-        f"{call.note or 'it said nothing'}. It used "
-        f"{used}.{so_far} A person can have it go on: {on}",
+        f"the agent {call.agent!r} ({call.branch}) gave no answer, {call.state.value}: "
+        f"{call.note or 'its reply has no text'}. It used "
+        f"{used}. The user can resume it {how}.{so_far}",
     )

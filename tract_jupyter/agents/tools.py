@@ -89,13 +89,13 @@ class AgentFunctions:
         self._agents = agents
         self._edition = -1
         self._versions: dict[str, ToolDefinition] = {}
-        self._made: dict[str, ToolDefinition] = {}
+        self._tools: dict[str, ToolDefinition] = {}
 
     def __call__(self) -> dict[str, ToolDefinition]:
         """Return all tools by name."""
         agents = self._agents()
         if agents is None:
-            return self._made
+            return self._tools
         edition = agents.edition
         if edition != self._edition:
             names, known = set(agents.names), self._versions
@@ -103,9 +103,9 @@ class AgentFunctions:
             self._versions = {
                 version: known.get(version) or _function(agents, agent) for version, agent in active.items()
             }
-            self._made = {tool.name: tool for tool in self._versions.values()}
+            self._tools = {tool.name: tool for tool in self._versions.values()}
             self._edition = edition
-        return self._made
+        return self._tools
 
 
 def _function(agents: Agents, agent: Agent) -> ToolDefinition:
@@ -128,8 +128,8 @@ def _any_agent() -> ToolDefinition:
     def call(
         actor: str,
         /,
-        input: Annotated[str, "What it is to do, with all that it needs to know."],  # noqa: A002 # the tool's name
-        attachments: Annotated[list[str] | None, "Paths of files that it is given."] = None,
+        input: Annotated[str, "The task, with all needed information."],  # noqa: A002 # the tool's name
+        attachments: Annotated[list[str] | None, "Paths of files to attach."] = None,
     ) -> Any:
         raise NotImplementedError
 
@@ -142,7 +142,7 @@ def _any_agent() -> ToolDefinition:
 def _answered(agents: Agents, _actor: str, name: str, text: str, attachments: list[str] | None) -> Any:
     from tract_jupyter.agents.running import AgentCaller, outcome_of
 
-    return outcome_of(agents.called_by(AgentCaller(agents.tract), name, text, attachments or []))
+    return outcome_of(agents.call_for(AgentCaller(agents.tract), name, text, attachments or []))
 
 
 class _Tools:
@@ -153,27 +153,25 @@ class _Tools:
         self,
         actor: str,
         /,
-        name: Annotated[str, "A new name: letters, digits, _ and -, a letter first. It is used as it is."],
-        instructions: Annotated[
-            str, "What the agent is told first: its task, its rules, the form of its answer."
-        ],
-        description: Annotated[str, "What it is for, in a sentence, for those who may call it."],
-        model: Annotated[str | None, "A model of the host's menu; left out for your own."] = None,
+        name: Annotated[str, "A new, exact name: letters, digits, _ and -, starting with a letter."],
+        instructions: Annotated[str, "The agent's first message: its task, rules and answer format."],
+        description: Annotated[str, "Its purpose in one sentence, for its callers."],
+        model: Annotated[str | None, "A model from the host's menu. Default: your model."] = None,
         tools: Annotated[
-            list[str] | None, "Names of tools that it may call; only those that you may call."
+            list[str] | None, "Names of tools that it may call, from the tools that you may call."
         ] = None,
         toolsets: Annotated[
             list[str] | None, "Sets of tools: 'self', 'code', 'dynamic_agents', or an MCP server."
         ] = None,
         budget: Annotated[
             Budget | None,
-            "What all its calls may take: {steps, calls, tokens, usd, seconds}, as far as you want limits.",
+            "Limits for all its calls: {steps, calls, tokens, usd, seconds}. Each is optional.",
         ] = None,
     ) -> Any:
-        """Create an agent: a helper with instructions, tools and a budget of its own, for a part of the task.
+        """Create an agent: a helper with its own instructions, tools and budget, for a part of the task.
 
-        A person reads and approves it first. It has a context of its own, which begins empty, and can be called as
-        soon as it is made, in the same answer too. Not for an agent that exists: agent_update.
+        The user reads and approves it first. Its context is separate and starts empty. You can call it immediately,
+        even in the same answer. To change an existing agent, use agent_update.
         """
         from tract_jupyter.agents.running import AgentCaller
 
@@ -185,14 +183,14 @@ class _Tools:
         self,
         actor: str,
         /,
-        agent: Annotated[str, "The agent's name, exactly."],
-        input: Annotated[str, "What it is to do, with all that it needs to know: it sees nothing else."],  # noqa: A002
-        attachments: Annotated[list[str] | None, "Paths of files in the workspace that it is given."] = None,
+        agent: Annotated[str, "The agent's exact name."],
+        input: Annotated[str, "The task, with all needed information: the agent sees nothing else."],  # noqa: A002
+        attachments: Annotated[list[str] | None, "Paths of workspace files to attach."] = None,
     ) -> Any:
-        """Give a task to an agent that exists, wait until it has done it, and get its answer.
+        """Give a task to an existing agent, wait for it, and get its answer.
 
-        Several different agents work side by side. What an agent calls is asked about as what you call is. Not for
-        making one: agent_create.
+        Different agents work in parallel. An agent's tool calls need the same approvals as yours. To create an agent,
+        use agent_create.
         """
         return _answered(self._agents(), actor, agent, input, attachments)
 
@@ -200,56 +198,58 @@ class _Tools:
         self,
         actor: str,
         /,
-        agent: Annotated[str, "The agent's name, exactly."],
-        instructions: Annotated[str | None, "Other instructions, whole; left out to keep them."] = None,
-        description: Annotated[str | None, "Another description."] = None,
-        model: Annotated[str | None, "Another model of the host's menu."] = None,
-        tools: Annotated[list[str] | None, "All tools that it may call from now on."] = None,
-        toolsets: Annotated[list[str] | None, "All toolsets that it has from now on."] = None,
-        budget: Annotated[Budget | None, "Another budget."] = None,
+        agent: Annotated[str, "The agent's exact name."],
+        instructions: Annotated[str | None, "The complete new instructions."] = None,
+        description: Annotated[str | None, "The new description."] = None,
+        model: Annotated[str | None, "A new model from the host's menu."] = None,
+        tools: Annotated[list[str] | None, "The complete new list of tools."] = None,
+        toolsets: Annotated[list[str] | None, "The complete new list of toolsets."] = None,
+        budget: Annotated[Budget | None, "The new budget."] = None,
     ) -> Any:
-        """Change an agent whose answers should be better: its instructions, tools, model or budget.
+        """Change an agent to improve its answers: its instructions, tools, model or budget.
 
-        A person approves the new version; what was allowed to the old one is asked again. Not for a new agent:
-        agent_create.
+        Omitted values stay the same. The user approves the new version, and the old version's permissions end. For a
+        new agent, use agent_create.
         """
         from tract_jupyter.agents.running import AgentCaller
 
         agents = self._agents()
-        found = agents.get(agent)
+        current = agents.get(agent)
         changes = {
             "instructions": instructions, "description": description, "model": model, "tools": tools,
             "toolsets": toolsets, "budget": budget,
         }  # fmt: skip
-        changed = agents.maker.change(AgentCaller(agents.tract), found, self._changed(found, changes), actor)
+        changed = agents.maker.change(
+            AgentCaller(agents.tract), current, self._changed(current, changes), actor
+        )
         return {"agent": changed.name, "version": changed.hash[:8], "number": changed.version}
 
     def agent_list(self, actor: str, /) -> Any:  # noqa: ARG002 # as the others
-        """List the agents that there are: which exist, what each is for, what it may call, what its budget has left.
+        """List the existing agents, each with its purpose, its tools and its remaining budget.
 
-        Not for asking one of them something: agent_call.
+        To give an agent a task, use agent_call.
         """
         from tract_jupyter.agents.registry import AgentState
 
-        agents, found = self._agents(), []
+        agents, rows = self._agents(), []
         for agent in agents:
             meter, why = agents.meter_of(agent), agent.why_blocked
-            left = {one: meter.left(one) for one in meter.limits.to_dict()}
+            remaining = {limit: meter.left(limit) for limit in meter.limits.to_dict()}
             state = {"state": "blocked", "why": why} if why else {"state": agent.state.value}
-            found.append(
+            rows.append(
                 {
                     "agent": agent.name, "description": agent.definition.description, **state,
-                    "calls": len(agent.calls), "tools": sorted(agents.granted(agent.definition)), "left": left,
+                    "calls": len(agent.calls), "tools": sorted(agents.granted(agent.definition)), "left": remaining,
                 }
                 if agent.state is AgentState.ACTIVE
                 else {"agent": agent.name, **state, "calls": len(agent.calls)}
             )  # fmt: skip
-        return found
+        return rows
 
-    def agent_retire(self, actor: str, /, agent: Annotated[str, "The agent's name, exactly."]) -> Any:
-        """Remove an agent from use that is not needed any more: retire it. Its earlier answers stay readable.
+    def agent_retire(self, actor: str, /, agent: Annotated[str, "The agent's exact name."]) -> Any:
+        """Retire an agent: remove it from use when it is no longer needed. Its answers stay readable.
 
-        Nobody can call it then, and its name stays taken. Not to change it: agent_update.
+        It cannot be called then, and its name stays reserved. To change it, use agent_update.
         """
         from tract_jupyter.agents.running import AgentCaller
 
@@ -261,19 +261,18 @@ class _Tools:
         self,
         actor: str,
         /,
-        agent: Annotated[str, "The agent's name, exactly."],
+        agent: Annotated[str, "The agent's exact name."],
         path: Annotated[str, "A new file in the workspace, such as agents/checker.agent."],
     ) -> Any:
-        """Copy an agent that has proved itself to a file, to keep it beyond this session: promote it.
+        """Promote an agent: copy it to a file to keep it after this session.
 
-        It can be used in later sessions once a person has adopted that file. Not for one that should still be better:
-        agent_update.
+        Later sessions can use it after the user adopts the file. To improve the agent first, use agent_update.
         """
         from tract_jupyter.agents.running import AgentCaller
 
         agents = self._agents()
         target = agents.maker.promote(AgentCaller(agents.tract), agents.get(agent), Path(path), actor)
-        return {"agent": agent, "path": str(target), "next": "a person adopts it: tract.agents.adopt(path)"}
+        return {"agent": agent, "path": str(target), "next": "the user adopts it: tract.agents.adopt(path)"}
 
     # --- checks before the user decides
 
@@ -295,9 +294,9 @@ class _Tools:
         from tract_jupyter.agents.running import AgentCaller
 
         agents = self._agents()
-        found = agents.get(values["agent"])
+        current = agents.get(values["agent"])
         agents.maker.check_changed(
-            found, self._changed(found, _without(values, "agent")), AgentCaller(agents.tract)
+            current, self._changed(current, _without(values, "agent")), AgentCaller(agents.tract)
         )
 
     def check_retire(self, values: Mapping[str, Any]) -> None:
@@ -313,8 +312,8 @@ class _Tools:
         from tract_jupyter.agents.running import AgentCaller
 
         agents = self._agents()
-        found = agents.get(values["agent"])
-        agents.maker.check_promoted(found, AgentCaller(agents.tract))
+        current = agents.get(values["agent"])
+        agents.maker.check_promoted(current, AgentCaller(agents.tract))
         new_file(Path(values["path"]), agents.tract.workspace.roots)
 
     def details(self, what: str, values: Mapping[str, Any], actor: str) -> CallDetails:
@@ -324,10 +323,10 @@ class _Tools:
         agents = self._agents()
         if what == "create":
             return details_of(agents, self._definition(**values), None, actor)
-        found = agents.get(values["agent"])
+        current = agents.get(values["agent"])
         if what == "promote":
-            return details_of(agents, found.definition, found, actor)
-        return details_of(agents, self._changed(found, _without(values, "agent")), found, actor)
+            return details_of(agents, current.definition, current, actor)
+        return details_of(agents, self._changed(current, _without(values, "agent")), current, actor)
 
     # ---
 

@@ -53,7 +53,7 @@ ANTHROPIC_VERSION: Final = "2026-10-21"
 MAX_TOKENS: Final = 16_000
 """The default token limit of a reply. The Messages API requires a limit."""
 _NAME: Final = "Anthropic's Messages"
-_INSTRUCTED: Final = "(Nothing was said. The instructions change.)"
+_INSTRUCTED: Final = "(No user message. The instructions change.)"
 """The user turn that goes before an instruction directly after a reply."""
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 _SYSTEM: Final = frozenset({"system", "developer"})
@@ -97,8 +97,8 @@ class AnthropicClient(HTTPClient):
     about_url: ClassVar[str] = "base_url, which ends before /v1"
     hints: ClassVar[Mapping[str, str]] = {
         r"bound to a different conversation|[Ii]nvalid `?signature`?":
-            "Leave provider_blocks out of the messages behind the first one that was changed",
-        r"Forced tool|tool_choice": "Leave tool_choice out, or give 'auto' or 'none'",
+            "Remove provider_blocks from the messages after the first changed message",
+        r"Forced tool|tool_choice": "Leave tool_choice out, or use 'auto' or 'none'",
     }  # fmt: skip
 
     def _own_headers(self, key: str) -> dict[str, str]:
@@ -136,12 +136,12 @@ class AnthropicClient(HTTPClient):
             LLMConfigError: an option cannot be sent.
         """
         version = next(value for name, value in self._headers.items() if name.lower() == "anthropic-version")
-        given = [name for name in _SAMPLING if options.get(name) is not None]
-        if given and version >= ANTHROPIC_VERSION:
+        sampling = [name for name in _SAMPLING if options.get(name) is not None]
+        if sampling and version >= ANTHROPIC_VERSION:
             raise cannot_send(
-                f"{given[0]} since version {ANTHROPIC_VERSION}", _NAME,
-                "leave it out, or give AnthropicClient(headers={'anthropic-version': '2023-06-01'}) for a model that "
-                "takes it",
+                f"{sampling[0]} since version {ANTHROPIC_VERSION}", _NAME,
+                "leave it out, or use AnthropicClient(headers={'anthropic-version': '2023-06-01'}) for a model that "
+                "accepts it",
             )  # fmt: skip
         choice = options.get("tool_choice")
         is_forced = choice not in (None, "auto", "none") and not (
@@ -150,38 +150,38 @@ class AnthropicClient(HTTPClient):
         if is_forced and _NEWEST.search(model):
             raise cannot_send(
                 f"tool_choice={brief_repr(choice)} with {model}", _NAME,
-                "say in the messages which tool to call, and leave tool_choice out",
+                "leave tool_choice out, and name the tool in the messages",
             )  # fmt: skip
 
     def _check_end(self, body: Mapping[str, Any]) -> None:
         turns, model = body["messages"], body["model"]
         if not turns:
             raise cannot_send(
-                "a conversation in which only the system says something", _NAME,
-                "say something first, such as chat('Go ahead.')",
+                "a conversation that has only system messages", _NAME,
+                "send a user message first, such as chat('Go ahead.')",
             )  # fmt: skip
         # a turn that the provider paused during a server tool is sent back unchanged
         is_paused = any(
-            one.get("type") in {"server_tool_use", "mcp_tool_use"} for one in turns[-1]["content"]
+            block.get("type") in {"server_tool_use", "mcp_tool_use"} for block in turns[-1]["content"]
         )
         if turns[-1]["role"] == "assistant" and not is_paused and _NO_PREFILL.search(model):
             raise cannot_send(
-                f"going on with what the assistant has said, with {model}", _NAME,
-                "say something first, such as chat('Go on.'); generate(trigger='regenerate') replaces a reply",
+                f"a last message of the assistant with {model}", _NAME,
+                "send a user message first, such as chat('Continue.'); generate(trigger='regenerate') replaces a reply",
             )  # fmt: skip
 
     def _read(self, reply: dict[str, Any], model: str) -> dict[str, Any]:
         if reply.get("type") == "error" or (reply.get("error") and "content" not in reply):
-            raise self._failures.told(reply.get("error") or reply)
+            raise self._failures.reported(reply.get("error") or reply)
         if not isinstance(reply.get("content"), list):
             there = ", ".join(map(str, reply)) or "nothing"
             raise self._failures.error(f"its reply has no content (it has {there})")
         if len(dicts(reply["content"])) != len(reply["content"]):
-            raise self._failures.error(f"the content of its reply is damaged, {brief_repr(reply['content'])}")
+            raise self._failures.error(f"the content of its reply is damaged: {brief_repr(reply['content'])}")
         return _written(reply, model).to_dict()
 
     def _assembly(self, model: str) -> Assembly:
-        return _MessagesAssembly(model, self._failures.told, self._failures.error)
+        return _MessagesAssembly(model, self._failures.reported, self._failures.error)
 
 
 # --- options
@@ -219,7 +219,7 @@ def _effort(effort: object, options: dict[str, Any]) -> dict[str, Any]:
         return {"thinking": {"type": "disabled"}}
     if effort not in _EFFORTS:
         raise cannot_send(
-            f"reasoning_effort={brief_repr(effort)}", _NAME, f"give one of {', '.join(_EFFORTS)}"
+            f"reasoning_effort={brief_repr(effort)}", _NAME, f"use one of {', '.join(_EFFORTS)}"
         )
     config = {"effort": _EFFORTS[str(effort)], **(options.get("output_config") or {})}
     return {"thinking": options.get("thinking") or {"type": "adaptive"}, "output_config": config}
@@ -233,25 +233,23 @@ def _output_format(form: object) -> dict[str, Any]:
         }
     if kind == "text":
         return {}
-    raise cannot_send(
-        f"response_format={brief_repr(form)}", _NAME, "give one of type json_schema, with a schema"
-    )
+    raise cannot_send(f"response_format={brief_repr(form)}", _NAME, "use the type json_schema with a schema")
 
 
 def _tool_choice(request: ModelRequest) -> dict[str, Any] | None:
     named, options = request.named_choice(), request.options
-    given, at_once = (options.pop(name, None) for name in ("tool_choice", "parallel_tool_calls"))
+    value, at_once = (options.pop(name, None) for name in ("tool_choice", "parallel_tool_calls"))
     if named is not None:
         choice: dict[str, Any] | None = {"type": "tool", "name": named}
-    elif isinstance(given, dict):
-        choice = dict(given)  # Anthropic's own
-    elif given is None:
+    elif isinstance(value, dict):
+        choice = dict(value)  # Anthropic's own
+    elif value is None:
         choice = {"type": "auto"} if at_once is False and request.tools else None
-    elif given in ("auto", "none", "required"):
-        choice = {"type": "any" if given == "required" else given}
+    elif value in ("auto", "none", "required"):
+        choice = {"type": "any" if value == "required" else value}
     else:
         raise LLMConfigError(
-            f"a tool_choice is 'auto', 'none', 'required' or a tool, not {brief_repr(given)}"
+            f"tool_choice must be 'auto', 'none', 'required' or a tool, not {brief_repr(value)}"
         )
     if choice is not None and at_once is False and choice["type"] != "none":
         choice["disable_parallel_tool_use"] = True
@@ -281,12 +279,12 @@ def _translated(messages: Sequence[dict[str, Any]], model: str, blocks: SentBloc
     reply, a placeholder user turn is added. Each request therefore only extends the previous one at its end.
     """
     takes_system = bool(_SYSTEM_ANYWHERE.search(model))
-    texts = (text_of(one.get("content")) for one in messages if one.get("role") in _SYSTEM)
+    texts = (text_of(entry.get("content")) for entry in messages if entry.get("role") in _SYSTEM)
     system = [] if takes_system else [text for text in texts if text.strip()]
     blocks.add(*system)
     later: list[str] = []
     turns: list[dict[str, Any]] = []
-    noted = _Noted(turns, blocks)
+    noted = _PrefixHasher(turns, blocks)
     for message in with_own_ids(messages):
         if message.get("role") in _SYSTEM:
             text = text_of(message.get("content"))
@@ -296,21 +294,21 @@ def _translated(messages: Sequence[dict[str, Any]], model: str, blocks: SentBloc
                 system.append(text)
                 blocks.add(text)
         elif message.get("role") == "assistant":
-            if _says_something(message):
-                _tell(turns, later)
+            if _has_content(message):
+                _append_instructions(turns, later)
                 noted.catch_up()
-            _append(turns, "assistant", _said(message, blocks))
+            _append(turns, "assistant", _assistant_blocks(message, blocks))
         else:
-            given = _result(message) if message.get("role") == "tool" else None
-            _append(turns, "user", list(_parts(message.get("content"))) if given is None else [given])
-    _tell(turns, later)
+            result = _result(message) if message.get("role") == "tool" else None
+            _append(turns, "user", list(_parts(message.get("content"))) if result is None else [result])
+    _append_instructions(turns, later)
     noted.catch_up()
     if turns and turns[0]["role"] == "assistant":
         turns.insert(0, {"role": "user", "content": [{"type": "text", "text": OPENING}]})
     return {**({"system": "\n\n".join(system)} if system else {}), "messages": turns}
 
 
-class _Noted:
+class _PrefixHasher:
     """Adds the turns to the prefix hash for the blocks that are bound to it. The turns only grow at their end."""
 
     def __init__(self, turns: list[dict[str, Any]], blocks: SentBlocks) -> None:
@@ -322,14 +320,14 @@ class _Noted:
     def catch_up(self) -> None:
         while self._place < len(self._turns):
             turn = self._turns[self._place]
-            self._blocks.add(*([turn["role"], one] for one in turn["content"][self._inner :]))
+            self._blocks.add(*([turn["role"], block] for block in turn["content"][self._inner :]))
             self._inner = len(turn["content"])
             if self._place == len(self._turns) - 1:
                 return
             self._place, self._inner = self._place + 1, 0
 
 
-def _tell(turns: list[dict[str, Any]], later: list[str]) -> None:
+def _append_instructions(turns: list[dict[str, Any]], later: list[str]) -> None:
     if later:
         if turns[-1]["role"] != "user":  # behind anything else an instruction is refused
             turns.append({"role": "user", "content": [{"type": "text", "text": _INSTRUCTED}]})
@@ -352,22 +350,22 @@ def _append(turns: list[dict[str, Any]], role: str, blocks: list[dict[str, Any]]
     content[place:place] = blocks
 
 
-def _says_something(message: Mapping[str, Any]) -> bool:
+def _has_content(message: Mapping[str, Any]) -> bool:
     return bool(text_of(message.get("content")).strip()) or any(
         message.get(name) for name in ("refusal", "tool_calls", "provider_blocks")
     )
 
 
-def _said(message: Mapping[str, Any], blocks: SentBlocks) -> list[dict[str, Any]]:
+def _assistant_blocks(message: Mapping[str, Any], blocks: SentBlocks) -> list[dict[str, Any]]:
     """Return an assistant message as blocks. Use the original blocks if they may be sent here."""
     calls = [RawCall.of(call, place) for place, call in enumerate(dicts(message.get("tool_calls")))]
     uses = [_use(call, blocks.property_names) for call in calls]
-    came = blocks.of(message, lambda found: _says_same(found, message, uses))
-    if came:
-        return _as_sent(came, uses)
+    original = blocks.of(message, lambda candidate: _is_unchanged(candidate, message, uses))
+    if original:
+        return _as_sent(original, uses)
     text = text_of(message.get("content")) or str(message.get("refusal") or "")
-    said: list[dict[str, Any]] = [{"type": "text", "text": text}] if text.strip() else []
-    return [*said, *uses]
+    content: list[dict[str, Any]] = [{"type": "text", "text": text}] if text.strip() else []
+    return [*content, *uses]
 
 
 def _use(call: RawCall, names: PropertyNames) -> dict[str, Any]:
@@ -375,17 +373,17 @@ def _use(call: RawCall, names: PropertyNames) -> dict[str, Any]:
     return {"type": "tool_use", "id": call.id, "name": name, "input": names.sent(name, call.sent_values())}
 
 
-def _says_same(
+def _is_unchanged(
     blocks: Sequence[dict[str, Any]], message: Mapping[str, Any], uses: list[dict[str, Any]]
 ) -> bool:
     """Return True if a message is unchanged since its blocks arrived, except for ids that no thought is bound to."""
-    came = [_made(one) for one in blocks if one.get("type") == "tool_use"]
-    same_calls = came == [_made(one) for one in uses]
+    received = [_call_key(use) for use in blocks if use.get("type") == "tool_use"]
+    same_calls = received == [_call_key(use) for use in uses]
     same_text = _text(blocks).strip() == text_of(message.get("content")).strip()
     return same_calls and same_text and thought_before(blocks, _as_sent(blocks, uses), _THOUGHTS)
 
 
-def _made(use: Mapping[str, Any]) -> tuple[str, Any]:
+def _call_key(use: Mapping[str, Any]) -> tuple[str, Any]:
     return provider_name(str(use.get("name") or "")), use.get("input")
 
 
@@ -393,9 +391,9 @@ def _as_sent(blocks: Sequence[dict[str, Any]], uses: list[dict[str, Any]]) -> li
     """Return the blocks of a reply with the current ids of its calls."""
     of_message = iter(uses)
     return [
-        _named(one, next(of_message)) if one.get("type") == "tool_use" else one
-        for one in blocks
-        if _can_go(one)
+        _named(block, next(of_message)) if block.get("type") == "tool_use" else block
+        for block in blocks
+        if _can_go(block)
     ]
 
 
@@ -410,10 +408,10 @@ def _can_go(block: Mapping[str, Any]) -> bool:
 
 def _result(message: Mapping[str, Any]) -> dict[str, Any]:
     content = message.get("content")
-    given = content if isinstance(content, str) else list(_parts(content))
+    parts = content if isinstance(content, str) else list(_parts(content))
     result = {"type": "tool_result", "tool_use_id": message["tool_call_id"]}
-    if given if isinstance(given, list) else given.strip():
-        result["content"] = given
+    if parts if isinstance(parts, list) else parts.strip():
+        result["content"] = parts
     if message.get("is_error"):
         result = {"content": NO_TEXT, **result, "is_error": True}
     return result
@@ -425,10 +423,10 @@ def _parts(content: object) -> Iterator[dict[str, Any]]:
     Raises:
         LLMConfigError: a part cannot be sent.
     """
-    given: Iterable[Any] = (
+    parts: Iterable[Any] = (
         content if isinstance(content, list | tuple) else [{"type": "text", "text": content or ""}]
     )
-    for part in given:
+    for part in parts:
         kind = part.get("type") if isinstance(part, dict) else None
         if kind == "text":
             if str(part.get("text") or "").strip():
@@ -440,16 +438,19 @@ def _parts(content: object) -> Iterator[dict[str, Any]]:
         elif kind in {"image", "document", "search_result"}:
             yield part
         else:
-            raise cannot_send(f"a part of type {brief_repr(kind)}", _NAME, "give text, images or PDFs")
+            raise cannot_send(f"a part of type {brief_repr(kind)}", _NAME, "use text, images or PDFs")
 
 
-def _url(given: object) -> str:
-    return str(given.get("url") if isinstance(given, dict) else given)
+def _url(image: object) -> str:
+    return str(image.get("url") if isinstance(image, dict) else image)
 
 
 def _used_tools(messages: Sequence[Mapping[str, Any]]) -> list[str]:
     calls = (
-        call for one in messages if one.get("role") == "assistant" for call in dicts(one.get("tool_calls"))
+        call
+        for message in messages
+        if message.get("role") == "assistant"
+        for call in dicts(message.get("tool_calls"))
     )
     return list(dict.fromkeys(provider_name(RawCall.of(call, 0).name) for call in calls))
 
@@ -476,16 +477,16 @@ def _written(reply: Mapping[str, Any], model: str, *, unended: Collection[int] |
     """Return the reply of a message. `unended` has the places of blocks that were cut before their end."""
     blocks = dicts(reply["content"])
     usage, declined = reply.get("usage"), reply.get("stop_details")
-    said = reply["stop_reason"] if isinstance(reply.get("stop_reason"), str) else None
+    stop_reason = reply["stop_reason"] if isinstance(reply.get("stop_reason"), str) else None
     usage = usage if isinstance(usage, dict) else {}
-    is_short = finish_of(said, calls=False) in CUT_REASONS
+    is_short = finish_of(stop_reason, calls=False) in CUT_REASONS
     calls = [
         _call(block, is_cut=place in (unended or ()) or (is_short and block is blocks[-1]))
         for place, block in enumerate(blocks)
         if block.get("type") == "tool_use"
     ]
     thoughts = [str(block.get("thinking") or "") for block in blocks if block.get("type") == "thinking"]
-    refusal = declined.get("explanation") if isinstance(declined, dict) and said == "refusal" else None
+    refusal = declined.get("explanation") if isinstance(declined, dict) and stop_reason == "refusal" else None
     outer = {
         "id": reply.get("id"),
         "model": reply.get("model"),
@@ -497,8 +498,8 @@ def _written(reply: Mapping[str, Any], model: str, *, unended: Collection[int] |
     return WrittenReply(
         text=_text(blocks) or None,
         calls=calls,
-        finish_reason=finish_of(said, calls=bool(calls)) if unended is None else None,
-        provider_finish_reason=said,
+        finish_reason=finish_of(stop_reason, calls=bool(calls)) if unended is None else None,
+        provider_finish_reason=stop_reason,
         reasoning=sound("\n\n".join(filter(None, thoughts))),
         reasoning_field="thinking",
         refusal=str(refusal or ""),
@@ -508,9 +509,13 @@ def _written(reply: Mapping[str, Any], model: str, *, unended: Collection[int] |
 
 
 def _call(block: Mapping[str, Any], *, is_cut: bool) -> WrittenCall:
-    given = block.get("input")
-    given = given if isinstance(given, dict) else {}
-    text = given[INVALID_JSON] if set(given) == {INVALID_JSON} else json.dumps(given, ensure_ascii=False)
+    arguments = block.get("input")
+    arguments = arguments if isinstance(arguments, dict) else {}
+    text = (
+        arguments[INVALID_JSON]
+        if set(arguments) == {INVALID_JSON}
+        else json.dumps(arguments, ensure_ascii=False)
+    )
     text = sound(str(text))
     return WrittenCall(
         str(block.get("id") or ""), str(block.get("name") or ""), text, is_cut or is_unfinished(text)
@@ -526,11 +531,11 @@ class _MessagesAssembly:
     def __init__(
         self,
         model: str,
-        told: Callable[[object], LLMRequestError],
+        failure: Callable[[object], LLMRequestError],
         error: Callable[[str], LLMRequestError],
     ) -> None:
         self._model = model
-        self._told = told
+        self._failure = failure
         self._error = error
         self._message: dict[str, Any] = {}
         self._blocks: dict[int, dict[str, Any]] = {}
@@ -544,7 +549,7 @@ class _MessagesAssembly:
         """Add an event."""
         kind = event.get("type")
         if kind == "error" or (event.get("error") and kind is None):
-            raise self._told(event.get("error") or event)
+            raise self._failure(event.get("error") or event)
         if kind == "message_start":
             message = event.get("message")
             self._message |= message if isinstance(message, dict) else {}
@@ -574,7 +579,9 @@ class _MessagesAssembly:
         index, delta = _index(event), event.get("delta")
         delta = delta if isinstance(delta, dict) else {}
         if index not in self._blocks:
-            raise self._error(f"a piece of its reply is damaged, as nothing has begun at its place ({index})")
+            raise self._error(
+                f"its reply is damaged: a piece belongs to block {index}, which has not started"
+            )
         kind, block = str(delta.get("type")), self._blocks[index]
         if kind == "input_json_delta":
             text = str(delta.get("partial_json") or "")
@@ -591,9 +598,9 @@ class _MessagesAssembly:
             elif name != "type" and value is not None:
                 block[name] = value
         if kind in _KINDS:
-            shown, name = _KINDS[kind]
+            channel, name = _KINDS[kind]
             if delta.get(name):
-                yield Delta(shown, str(delta[name]))  # type: ignore[arg-type] # a literal, in a table
+                yield Delta(channel, str(delta[name]))  # type: ignore[arg-type] # a literal, in a table
 
     def _end(self, event: dict[str, Any]) -> None:
         delta, usage = event.get("delta"), event.get("usage")
@@ -607,7 +614,7 @@ class _MessagesAssembly:
         uses = [place for place, block in self._blocks.items() if block.get("type") == "tool_use"]
         return uses.index(index)
 
-    def _whole(self) -> dict[str, Any]:
+    def _assembled(self) -> dict[str, Any]:
         blocks = [self._block(index) for index in sorted(self._blocks)]
         return {**self._message, "content": blocks, "provider_events": self._events}
 
@@ -624,7 +631,7 @@ class _MessagesAssembly:
 
     def reply(self) -> dict[str, Any]:
         """Return the whole reply."""
-        return _written(self._whole(), self._model).to_dict()
+        return _written(self._assembled(), self._model).to_dict()
 
     def usage(self) -> object:
         """Return the provider's token usage so far."""
@@ -635,7 +642,7 @@ class _MessagesAssembly:
         if not self._blocks:
             return None
         unended = {place for place, index in enumerate(sorted(self._blocks)) if index not in self._stopped}
-        return _written(self._whole(), self._model, unended=unended).to_dict()
+        return _written(self._assembled(), self._model, unended=unended).to_dict()
 
 
 def _index(event: Mapping[str, Any]) -> int:

@@ -53,15 +53,15 @@ class ProviderBlocks:
     @classmethod
     def of(cls, message: Mapping[str, Any]) -> ProviderBlocks | None:
         """Return the blocks of a message, as a client gives them or a commit keeps them; None if none can be read."""
-        given = message.get("provider_blocks")
-        if not isinstance(given, dict) or given.get("dialect") not in DIALECTS:
+        fields = message.get("provider_blocks")
+        if not isinstance(fields, dict) or fields.get("dialect") not in DIALECTS:
             return None
-        model, blocks, prefix = given.get("model"), _read(given.get("blocks")), given.get("prefix", "")
+        model, blocks, prefix = fields.get("model"), _read(fields.get("blocks")), fields.get("prefix", "")
         if not isinstance(model, str) or not isinstance(prefix, str) or not blocks:
             return None
         if not all(isinstance(block, dict) for block in blocks):
             return None
-        return cls(given["dialect"], model, tuple(blocks), prefix, given.get("is_first") is True)
+        return cls(fields["dialect"], model, tuple(blocks), prefix, fields.get("is_first") is True)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the value of a message's `provider_blocks`."""
@@ -92,20 +92,22 @@ def provider_fields(message: Mapping[str, Any]) -> dict[str, Any]:
         for name in names
         if isinstance(message.get(name), str) and message[name]
     }
-    kept: dict[str, Any] = thought if len(thought.get("reasoning", "")) <= MOST_KEPT else {}
-    found = ProviderBlocks.of(message)
-    if found is None:
-        return kept
+    fields: dict[str, Any] = thought if len(thought.get("reasoning", "")) <= MOST_KEPT else {}
+    provider_blocks = ProviderBlocks.of(message)
+    if provider_blocks is None:
+        return fields
     try:
-        blocks = json.dumps(found.blocks, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        blocks = json.dumps(
+            provider_blocks.blocks, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+        )
         if _storable(blocks) != blocks:
-            blocks = json.dumps(found.blocks, separators=(",", ":"))  # half a character, unchanged
+            blocks = json.dumps(provider_blocks.blocks, separators=(",", ":"))  # half a character, unchanged
     except (TypeError, ValueError, RecursionError):  # the blocks of a user's client
-        return kept
+        return fields
     return (
-        {**kept, "provider_blocks": {**found.to_dict(), "blocks": blocks}}
+        {**fields, "provider_blocks": {**provider_blocks.to_dict(), "blocks": blocks}}
         if len(blocks) <= MOST_KEPT
-        else kept
+        else fields
     )
 
 
@@ -132,8 +134,8 @@ class SentBlocks:
         self._noted: list[Any] = []
         self._hash = hashlib.sha256()  # hash of the prefix so far
         self._number = -1  # number of the current reply
-        replies = [one for one in messages if one.get("role") == "assistant"]
-        firsts = [number for number, one in enumerate(replies) if _is_first(one, dialect, model)]
+        replies = [message for message in messages if message.get("role") == "assistant"]
+        firsts = [number for number, message in enumerate(replies) if _is_first(message, dialect, model)]
         self._first = firsts[-1] if firsts else 0
         self.sent: list[int] = []
         """The numbers of the replies whose blocks are sent."""
@@ -145,22 +147,22 @@ class SentBlocks:
         self._noted += parts
 
     def of(
-        self, message: Mapping[str, Any], says_same: Callable[[tuple[dict[str, Any], ...]], bool]
+        self, message: Mapping[str, Any], is_unchanged: Callable[[tuple[dict[str, Any], ...]], bool]
     ) -> tuple[dict[str, Any], ...]:
         """Return the blocks to send for the next reply; empty if none can be sent.
 
         Args:
             message: the reply. Call this once for each reply, in order.
-            says_same: returns True if blocks match the message, which may have been edited.
+            is_unchanged: returns True if blocks match the message, which may have been edited.
         """
         self._number += 1
-        found = None if self._leaves_out or self._number < self._first else ProviderBlocks.of(message)
-        if found is None or (found.dialect, found.model) != (self._dialect, self._model):
+        blocks = None if self._leaves_out or self._number < self._first else ProviderBlocks.of(message)
+        if blocks is None or (blocks.dialect, blocks.model) != (self._dialect, self._model):
             return ()
-        if found.prefix not in {"", self.prefix} or not says_same(found.blocks):
+        if blocks.prefix not in {"", self.prefix} or not is_unchanged(blocks.blocks):
             return ()
         self.sent.append(self._number)
-        return found.blocks
+        return blocks.blocks
 
     @property
     def prefix(self) -> str:
@@ -182,34 +184,34 @@ class SentBlocks:
             for call in choice["message"].get("tool_calls", ()):
                 function = call["function"]
                 function["arguments"] = self.property_names.restored(function["name"], function["arguments"])
-            found = ProviderBlocks.of(choice["message"])
-            if found is not None:
-                bound = replace(found, prefix=self.prefix, is_first=self._leaves_out)
+            blocks = ProviderBlocks.of(choice["message"])
+            if blocks is not None:
+                bound = replace(blocks, prefix=self.prefix, is_first=self._leaves_out)
                 choice["message"]["provider_blocks"] = bound.to_dict()
         return reply
 
 
 def _is_first(message: Mapping[str, Any], dialect: Dialect, model: str) -> bool:
-    given = message.get("provider_blocks")
-    if not isinstance(given, dict) or given.get("is_first") is not True:
+    fields = message.get("provider_blocks")
+    if not isinstance(fields, dict) or fields.get("is_first") is not True:
         return False
-    return (given.get("dialect"), given.get("model")) == (dialect, model)
+    return (fields.get("dialect"), fields.get("model")) == (dialect, model)
 
 
 def thought_before(
-    came: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]], thoughts: Collection[str]
+    original: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]], thoughts: Collection[str]
 ) -> bool:
     """Return True if all reasoning comes before the first block that is sent with a change, such as another call id.
 
     Reasoning after that block is bound to its original form, so these blocks cannot be sent.
 
     Args:
-        came: the original blocks of a reply.
+        original: the original blocks of a reply.
         sent: the same blocks as they would be sent.
         thoughts: the types of blocks that are bound to their prefix.
     """
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(came, sent, strict=False)))
-    return not any(block.get("type") in thoughts for block in came[same:])
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(original, sent, strict=False)))
+    return not any(block.get("type") in thoughts for block in original[same:])
 
 
 def are_refused(error: Exception) -> bool:

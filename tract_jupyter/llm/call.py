@@ -61,15 +61,15 @@ class ModelCall:
         """Cancel the call. A thread that waits for the provider returns at once."""
         with self._lock:
             self._cancelled.set()
-            for one in self._sockets:
-                _shut(one)
+            for connection in self._sockets:
+                _shut(connection)
             for wait in self._waits:
                 wait.set()
 
     def check(self) -> None:
         """Raise `LLMRequestError` if the call was cancelled."""
         if self.is_cancelled:
-            raise LLMRequestError("the call was ended before the whole reply had come", code=CANCELLED)
+            raise LLMRequestError("the call was cancelled before the reply was complete", code=CANCELLED)
 
     def pause(self, seconds: float) -> None:
         """Wait, unless the call is cancelled."""
@@ -101,24 +101,24 @@ class ModelCall:
     def trace(self, event: str, info: dict[str, Any]) -> None:
         """Record a connection that httpx opened; see https://www.encode.io/httpcore/extensions/#trace."""
         about = getattr(info.get("return_value"), "get_extra_info", None)
-        found = about("socket") if about is not None and event.endswith(".complete") else None
-        if isinstance(found, socket.socket):
+        connection = about("socket") if about is not None and event.endswith(".complete") else None
+        if isinstance(connection, socket.socket):
             with self._lock:
-                self._sockets.append(found)
+                self._sockets.append(connection)
                 if self._cancelled.is_set():
-                    _shut(found)
+                    _shut(connection)
 
 
-def _shut(one: socket.socket) -> None:
+def _shut(connection: socket.socket) -> None:
     # closing it would leave a reader in another thread waiting; shutting the plain socket down keeps TLS intact
     with suppress(OSError):
-        socket.socket.shutdown(one, socket.SHUT_RDWR)
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 def sent_of(context: CompiledContext) -> list[dict[str, Any]]:
     """Return the messages of a context as they are sent to a model, without blank system messages."""
-    said = sent_messages(context.messages)
-    return [one for one in said if one["role"] != "system" or one["content"].strip()]
+    messages = sent_messages(context.messages)
+    return [message for message in messages if message["role"] != "system" or message["content"].strip()]
 
 
 def ask_model(
@@ -140,14 +140,16 @@ def ask_model(
         LLMRequestError: the signal of this code was set; `code` is `cancelled`.
     """
     ModelCall().check()  # do not call a client again that cannot be cancelled
-    messages = [*sent, *openai_messages(_said_since(fields["retry_history"]))]
+    messages = [*sent, *openai_messages(_rejected_replies(fields["retry_history"]))]
     offered = {"tools": fields["tools"]} if fields["tools"] else {}
     options = {**offered, **fields["options"]}
     if on_delta is None or not can_stream(client):
         response = client.chat(messages, **options)
     else:
         thoughts = ThoughtStream()
-        response = client.chat(messages, on_delta=lambda one: _give(on_delta, thoughts.of(one)), **options)
+        response = client.chat(
+            messages, on_delta=lambda delta: _give(on_delta, thoughts.of(delta)), **options
+        )
         _give(on_delta, thoughts.rest())
     reply = Reply.of(response)
     if reply.nothing_said:
@@ -234,7 +236,7 @@ class WholeReplies(ClientThrough):
             if len(tries) == _MOST_TRIES:
                 raise LLMResponseError(
                     f"{reply.why_cut} in {_MOST_TRIES} tries, the last with {_limit_text(options)}, so nothing was "
-                    "committed; give a larger max_tokens, or ask for less"
+                    "committed; set a larger max_tokens, or request a shorter reply"
                 )
             ModelCall().check()
             options = {**options, **_larger_limit(options, reply)}
@@ -243,12 +245,12 @@ class WholeReplies(ClientThrough):
 _MOST_TRIES: Final = 3
 _LEAST_LIMIT: Final = 1_024  # tokens; a second try with a few tokens more would be cut as well
 _LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-_OTHER_WORDS: Final = "say it in other words, or ask another model"
+_OTHER_WORDS: Final = "rephrase the message, or use another model"
 
 
 def _with_tries(response: dict[str, Any], reply: Reply, tries: list[dict[str, Any]]) -> dict[str, Any]:
     """Return a response whose usage includes the earlier tries."""
-    used = [one for one in tries if one]
+    used = [usage for usage in tries if usage]
     if not used:
         return response
     failed = [*used, *reply.usage.get("failed_tries", ())]
@@ -256,10 +258,10 @@ def _with_tries(response: dict[str, Any], reply: Reply, tries: list[dict[str, An
 
 
 def _larger_limit(options: Mapping[str, Any], reply: Reply) -> dict[str, int]:
-    name = next((one for one in _LIMITS if options.get(one) is not None), _LIMITS[0])
+    name = next((option for option in _LIMITS if options.get(option) is not None), _LIMITS[0])
     characters = len(reply.text) + len(reply.reasoning)
     written = reply.tokens.output_tokens or characters  # a token has at least one character
-    limits = [one for one in (options.get(name), reply.limit) if isinstance(one, int)]
+    limits = [option for option in (options.get(name), reply.limit) if isinstance(option, int)]
     return {name: max(2 * max([written, *limits]), _LEAST_LIMIT)}
 
 
@@ -291,13 +293,13 @@ def can_stream(client: LLMClient) -> bool:
         return False
 
 
-def _said_since(retry_history: list[dict[str, Any]]) -> list[Message]:
+def _rejected_replies(retry_history: list[dict[str, Any]]) -> list[Message]:
     """Return the rejected replies, each with the message to the model about it."""
-    said = []
+    messages = []
     for failed in retry_history:
         calls = tuple(ToolCall.from_dict(call) for call in failed["tool_calls"])
-        said += [
+        messages += [
             Message("assistant", failed["response_text"], tool_calls=calls),
             Message("user", failed["prompt"]),
         ]
-    return said
+    return messages

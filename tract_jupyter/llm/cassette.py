@@ -68,15 +68,15 @@ class CassetteReport:
 
     def __str__(self) -> str:
         done = "recorded" if self.is_recording else "replayed"
-        told = f"{counted(self.requests, 'request')} and {counted(self.calls, 'tool call')} {done}: {self.path.name}"
+        text = f"{counted(self.requests, 'request')} and {counted(self.calls, 'tool call')} {done}: {self.path.name}"
         if self.unused:
             rest = ", ".join(self.unused[:3]) + (", …" if len(self.unused) > 3 else "")  # noqa: PLR2004 # a few
-            told += f"; {len(self.unused)} on it were not asked for: {rest}"
+            text += f"; {len(self.unused)} not used: {rest}"
         if self.is_recording:
-            return f"{told}; root hash {self.head}"
+            return f"{text}; root hash {self.head}"
         if self.head == self.recorded_head:
-            return f"{told}; the same root hash, {self.head}"
-        return f"{told}; the root hash is {self.head}, and the recording has {self.recorded_head}"
+            return f"{text}; the same root hash, {self.head}"
+        return f"{text}; the root hash is {self.head}, and the recording has {self.recorded_head}"
 
 
 class CassetteDeck:
@@ -105,8 +105,8 @@ class CassetteDeck:
 
     def redaction(self) -> Redaction:
         """Return the filter for all secrets that are known now, or were known before."""
-        own = [text.strip() for member in list(self._members) for text in member.secrets()]
-        known = self._redaction.known.union(own, _secrets_of_environment())
+        secrets = [text.strip() for member in list(self._members) for text in member.secrets()]
+        known = self._redaction.known.union(secrets, _secrets_of_environment())
         if known != self._redaction.known:
             self._redaction = Redaction(known)
         return self._redaction
@@ -165,7 +165,7 @@ class Cassette:
         file = _path(path)
         if file.exists() and not replace:
             raise CassetteError(
-                f"{file} exists, and nothing is recorded; replay() replays it, record(..., replace=True) overwrites it"
+                f"{file} exists, so nothing is recorded; use replay() to replay it, or record(..., replace=True)"
             )
         self._begin(
             Recorder(file, self.place(), self.deck.redaction, by=self._by, at=self._now(), replace=replace)
@@ -195,9 +195,9 @@ class Cassette:
         began, here = player.content.place, self.place()
         if began.tract_id == here.tract_id and began.head != here.head:
             where = f"commit {began.head[:8]}" if began.head else "an empty context"
-            stands = f"at commit {here.head[:8]}" if here.head else "empty"
+            position = f"at commit {here.head[:8]}" if here.head else "empty"
             raise CassetteError(
-                f"{player.path} was recorded from {where} on, and the context is {stands}. Make a branch there, or "
+                f"{player.path} starts at {where}, but the context is {position}. Create a branch there, or "
                 "replay it in another store: Tract.open(replay=...)"
             )
         self._begin(player)
@@ -252,7 +252,7 @@ class Cassette:
     ) -> None:
         report = self.stop()
         if kind is None and report is not None and report.unused:
-            raise CassetteError(f"{report}. Ask for them within the `with` block, or record again")
+            raise CassetteError(f"{report}. Use them within the `with` block, or record again")
 
     @repr_of_whole
     def __repr__(self) -> str:
@@ -320,12 +320,12 @@ class Cassette:
         tape = self._tape
         if tape is None:
             return make()
-        asked: dict[str, Any] = {"tool": tool, "actor": actor, "arguments": json_data(dict(arguments))}
+        fields: dict[str, Any] = {"tool": tool, "actor": actor, "arguments": json_data(dict(arguments))}
         if self._asker:
-            asked["tract"] = self._asker
+            fields["tract"] = self._asker
         if isinstance(tape, Player):
-            return tape.call(asked, make, write, read, again=again)
-        return tape.call(asked, make, write, again=again)
+            return tape.call(fields, make, write, read, again=again)
+        return tape.call(fields, make, write, again=again)
 
     def draw(self, kind: str, make: Callable[[], Any]) -> Any:
         """Return a value that another run would not repeat: from `make`, or the recorded one in a replay.
@@ -370,7 +370,7 @@ class Cassette:
         if tape is not None:
             does = "recorded" if isinstance(tape, Recorder) else "replayed"
             raise CassetteError(
-                f"{tape.path} is being {does}, and a session has one cassette at a time; tract.cassette.stop() ends it"
+                f"{tape.path} is being {does}, and a session has only one cassette; end it with tract.cassette.stop()"
             )
 
     def _begin(self, tape: Recorder | Player) -> None:
@@ -414,8 +414,8 @@ class _RecordedClient:
             return send_to(self._client, messages, options, on_delta)
 
         def sent() -> SentRequest:
-            kept = {name: value for name, value in options.items() if name not in {"abort", "model"}}
-            return SentRequest("chat", "", messages, kept)
+            recorded = {name: value for name, value in options.items() if name not in {"abort", "model"}}
+            return SentRequest("chat", "", messages, recorded)
 
         return self._cassette.request(sent, send, on_delta)
 
@@ -432,13 +432,13 @@ def recorded_tract_id(replay: str | Path, tract_id: str | None, record: str | Pa
         CassetteError: the file is not a cassette, or the other arguments contradict it.
     """
     if record is not None:
-        raise CassetteError("a tract records or replays, not both; give record or replay")
-    found = read_place(_path(replay)).tract_id
-    if tract_id not in {None, found}:
+        raise CassetteError("a tract cannot record and replay at once; pass record or replay")
+    recorded = read_place(_path(replay)).tract_id
+    if tract_id not in {None, recorded}:
         raise CassetteError(
-            f"{replay} was recorded of the tract {found!r}, not of {tract_id!r}; leave tract_id out"
+            f"{replay} is a recording of the tract {recorded!r}, not of {tract_id!r}; leave tract_id out"
         )
-    return found
+    return recorded
 
 
 def _secrets_of_environment() -> list[str]:
@@ -451,5 +451,7 @@ def _secrets_of_environment() -> list[str]:
 
 def _path(path: object) -> Path:
     if not isinstance(path, str | Path) or not str(path).strip():
-        raise CassetteError(f"a cassette is a file, such as 'talk.cassette.jsonl', not {brief_repr(path)}")
+        raise CassetteError(
+            f"a cassette must be a file, such as 'talk.cassette.jsonl', not {brief_repr(path)}"
+        )
     return Path(path).expanduser().absolute()

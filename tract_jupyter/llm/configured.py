@@ -30,7 +30,7 @@ _FOR_CALLERS: Final = frozenset({"orchestrate"})
 
 def purpose_text(operation: str) -> str:
     """Return a kind of request in words. The text marks a kind that only callers use."""
-    return f"{operation} (by your own code alone)" if operation in _FOR_CALLERS else operation
+    return f"{operation} (only from your own code)" if operation in _FOR_CALLERS else operation
 
 
 def settings_of(
@@ -44,15 +44,15 @@ def settings_of(
     """
     check_choice(operation, MODEL_OPERATIONS, "operation")
     if model is not None and (not isinstance(model, str) or not model.strip()):
-        raise LLMConfigError(f"a model is the name that the client knows it by, not {brief_repr(model)}")
+        raise LLMConfigError(f"model must be a model name that the client knows, not {brief_repr(model)}")
     if temperature is not None and not _is_temperature(temperature):
-        raise LLMConfigError(f"a temperature is a number from 0 on, not {brief_repr(temperature)}")
+        raise LLMConfigError(f"temperature must be a number of at least 0, not {brief_repr(temperature)}")
     if max_tokens is not None and (
         not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1
     ):
-        raise LLMConfigError(f"max_tokens is a whole number from 1 on, not {brief_repr(max_tokens)}")
-    given = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
-    return {name: value for name, value in given.items() if value is not None}
+        raise LLMConfigError(f"max_tokens must be a whole number of at least 1, not {brief_repr(max_tokens)}")
+    settings = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _is_temperature(value: object) -> bool:
@@ -85,7 +85,7 @@ class ConfiguredClient:
         self._options = options
         self._client = connection.client or client
 
-    def _asked(self) -> LLMClient:
+    def _metered_client(self) -> LLMClient:
         return self._client or self._models.clients.of(self._connection)
 
     def chat(
@@ -103,10 +103,10 @@ class ConfiguredClient:
             LLMConfigError: the key is missing.
         """
         sent = {**self._options, **options}
-        asked = self._connection.asked(sent.get("model"))
+        requested = self._connection.asked(sent.get("model"))
 
         def send(on_delta: Callable[..., object] | None) -> Any:
-            client = self._asked()
+            client = self._metered_client()
             if self._models.workers is not None:
                 client = self._models.workers.client(self._connection, client)
             streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(client) else {}
@@ -116,15 +116,15 @@ class ConfiguredClient:
                     client,
                     with_parts(messages, self._models.read, with_results=with_results),
                     {**sent, **streamed},
-                    asked=asked,
+                    asked=requested,
                     operation=self._operation,
                 )
 
-            return self._with_images(asked.shown, messages, ask)
+            return self._with_images(requested.shown, messages, ask)
 
         def described() -> SentRequest:
-            kept = {name: value for name, value in sent.items() if name not in {"abort", "model"}}
-            return SentRequest(self._operation, asked.model, messages, kept)
+            recorded = {name: value for name, value in sent.items() if name not in {"abort", "model"}}
+            return SentRequest(self._operation, requested.model, messages, recorded)
 
         cassette = self._models.cassette
         if cassette is None:
@@ -152,9 +152,9 @@ class ConfiguredClient:
 
         None if a user's client cannot say. Arguments and errors are the same as for `chat`. No request is sent.
         """
-        ask = getattr(self._asked(), "replies_with_blocks", None)
-        whole = {**self._options, **options}
-        return None if ask is None else tuple(ask(with_parts(messages, self._models.read), **whole))
+        ask = getattr(self._metered_client(), "replies_with_blocks", None)
+        merged = {**self._options, **options}
+        return None if ask is None else tuple(ask(with_parts(messages, self._models.read), **merged))
 
     def price(self, usage: Usage) -> Cost | None:
         """Return the cost of a request with these tokens; None if the price is unknown."""
@@ -167,4 +167,4 @@ class ConfiguredClient:
         return f"<{self._connection}>" if self._client is None else repr(self._client)
 
     def __reduce__(self) -> Any:
-        raise LLMConfigError("models hold keys while they are in use, and cannot be pickled or copied")
+        raise LLMConfigError("models hold keys, so they cannot be pickled or copied")

@@ -55,13 +55,13 @@ class ModelConnection:
         is_client = callable(getattr(client, "chat", None)) and not isinstance(client, type)
         if not is_client and (isinstance(client, type) or not callable(client)):
             raise LLMConfigError(
-                f"a model is an object with chat(messages, **options), or a function, not {type(client).__name__}; "
-                "an address is given as base_url="
+                f"a model must be an object with chat(messages, **options) or a function, not {type(client).__name__}; "
+                "pass an address as base_url="
             )
         if not is_client:
             _check_function(client)
-        given: Any = client
-        return cls(name, model=model, client=given if is_client else _Function(given))
+        target: Any = client
+        return cls(name, model=model, client=target if is_client else _Function(target))
 
     @classmethod
     def of_provider(
@@ -86,25 +86,32 @@ class ModelConnection:
         Args:
             model: the model that the request names, if any.
         """
-        own = getattr(self.client, "model", None)
-        found = next((one for one in (model, self.model, own) if isinstance(one, str) and one), "")
+        default = getattr(self.client, "model", None)
+        requested = next(
+            (
+                candidate
+                for candidate in (model, self.model, default)
+                if isinstance(candidate, str) and candidate
+            ),
+            "",
+        )
         base_url = self.base_url or getattr(self.client, "base_url", None)
         provider = PROVIDERS.get(self.provider)
-        full = f"{self.provider}/{found}" if self.provider else found
+        full = f"{self.provider}/{requested}" if self.provider else requested
         is_own = model is None or model == self.model
-        shown = (self.name if is_own else "") or full or self.place
-        names = tuple(dict.fromkeys(filter(None, [shown, full, found])))
+        label = (self.name if is_own else "") or full or self.place
+        names = tuple(dict.fromkeys(filter(None, [label, full, requested])))
         return AskedModel(
-            shown,
-            found,
+            label,
+            requested,
             names,
             provider.prices if provider is not None else "",
             None if provider is not None or not isinstance(base_url, str) else base_url,
         )
 
     def __str__(self) -> str:
-        told = f"{self.model or 'no model named'} at {self.place}, {key_text(self.key)}"
-        return told if not self.name or self.provider else f"{self.name}: {told}"
+        text = f"{self.model or 'no model named'} at {self.place}, {key_text(self.key)}"
+        return text if not self.name or self.provider else f"{self.name}: {text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +128,7 @@ def key_text(key: KeySource | None) -> str:
     if key is None:
         return "no key"
     if key.given is not None:
-        return "key given in this session"
+        return "key entered in this session"
     state = "set" if key.is_set else "not set" if key.needed else "none needed"
     return f"key from {key} ({state})"
 
@@ -134,16 +141,16 @@ def _check_function(function: Any) -> None:
     """
     if iscoroutinefunction(function):
         raise LLMConfigError(
-            "an async function cannot be asked: give a plain one, such as lambda messages, **options: "
+            "an async function cannot be a client: pass a plain one, such as lambda messages, **options: "
             "asyncio.run(ask(messages))"
         )
     with suppress(TypeError, ValueError):  # a function in C may have no signature
-        taken = signature(function)
+        parameters = signature(function)
         try:
-            taken.bind([])
+            parameters.bind([])
         except TypeError as error:
             raise LLMConfigError(
-                f"a function is asked as f(messages, **options), and this one cannot be called so: {error}"
+                f"a client function must accept (messages, **options), but this one does not: {error}"
             ) from None
 
 
@@ -160,7 +167,7 @@ class _Function:
             return reply
         if not isinstance(reply, str):
             raise LLMResponseError(
-                f"your function returned {brief_repr(reply)}, and nothing was committed: it returns the text of the "
+                f"your function returned {brief_repr(reply)}, so nothing was committed. Return the text of the "
                 "reply, or a response in OpenAI's shape, {'choices': [{'message': {'content': 'Hello.'}}]}"
             )
         return {"choices": [{"message": {"role": "assistant", "content": reply}}]}
@@ -171,11 +178,11 @@ class Clients:
 
     def __init__(self, cassette: Cassette | None = None) -> None:
         self._cassette = cassette
-        self._made: dict[tuple[str, str | None], tuple[ModelConnection, str, LLMClient]] = {}
+        self._cached: dict[tuple[str, str | None], tuple[ModelConnection, str, LLMClient]] = {}
 
     def keys(self) -> list[str]:
         """Return the keys of the clients."""
-        return [key for _, key, _ in self._made.values() if key]
+        return [key for _, key, _ in self._cached.values() if key]
 
     def of(self, connection: ModelConnection, credential: Credential | None = None) -> LLMClient:
         """Return the client of a connection, with its key. No request is sent yet. A replay needs no real client.
@@ -192,15 +199,15 @@ class Clients:
             "" if source is None else source.read(connection.name if credential is None else credential.name)
         )
         place = (connection.name, None if credential is None else credential.name)
-        made = self._made.get(place)
-        if made is None or made[0] is not connection or made[1] != key:
-            made = self._made[place] = (connection, key, http_client(connection, key, credential))
-        return made[2]
+        cached = self._cached.get(place)
+        if cached is None or cached[0] is not connection or cached[1] != key:
+            cached = self._cached[place] = (connection, key, http_client(connection, key, credential))
+        return cached[2]
 
     def forget(self, name: str, credential: str | None = None) -> None:
         """Remove the clients of a model, or the client of one of its credentials."""
-        for place in [place for place in self._made if place[0] == name and credential in {None, place[1]}]:
-            del self._made[place]
+        for place in [place for place in self._cached if place[0] == name and credential in {None, place[1]}]:
+            del self._cached[place]
 
 
 def http_client(connection: ModelConnection, key: str, credential: Credential | None = None) -> LLMClient:
@@ -213,24 +220,24 @@ def http_client(connection: ModelConnection, key: str, credential: Credential | 
     source = connection.key if credential is None else credential.key
     if source is None:
         about_key = (
-            f"Model {name!r} sends no key: tract.models.add({name!r}, ..., key_env='VARIABLE', replace=True) says "
-            "where one comes from"
+            f"Model {name!r} sends no key: set one with tract.models.add({name!r}, ..., key_env='VARIABLE', "
+            "replace=True)"
         )
     else:
         whose = f"model {name!r}" if credential is None else f"credential {credential.name!r}"
-        about_key = f"Check the key of {whose}, which comes from {source.found_in()}"
+        about_key = f"Check the key of {whose}, which comes from {source.location()}"
         if connection.provider:
-            about_key += f"; %tract model {name} --key asks for another one"
+            about_key += f"; enter another key with %tract model {name} --key"
     about_model = (
-        f"name one in the request, or for all as tract.models.add({name!r}, ..., model='...', replace=True)"
+        f"name one in the request, or for all in tract.models.add({name!r}, ..., model='...', replace=True)"
     )
-    told = {"about_key": about_key, "about_model": about_model}
+    advice = {"about_key": about_key, "about_model": about_model}
     # an empty key, not None: OpenAI's key must not go to another address
-    made: LLMClient = make_client(
+    client: LLMClient = make_client(
         connection.dialect, connection.model, base_url=connection.base_url or "", api_key=Secret(key),
-        **{**told, **connection.options},
+        **{**advice, **connection.options},
     )  # fmt: skip
-    return made
+    return client
 
 
 def checked_name(model: object) -> str:
@@ -240,5 +247,5 @@ def checked_name(model: object) -> str:
         LLMConfigError: the name is empty or not a string.
     """
     if not isinstance(model, str) or not model.strip():
-        raise LLMConfigError(f"a model is the name that the provider knows it by, not {brief_repr(model)}")
+        raise LLMConfigError(f"model must be a model name that the provider knows, not {brief_repr(model)}")
     return model.strip()

@@ -51,18 +51,20 @@ class _Kind:
     code: str = "provider_error"
     reason: str | None = None
     is_transient: bool = False
-    advice: str = "Look at the options and messages of this call"
+    advice: str = "Check the options and messages of this call"
 
 
-_BUSY: Final = _Kind("rate_limited", None, is_transient=True, advice="Ask again{pause}, or less often")
+_BUSY: Final = _Kind(
+    "rate_limited", None, is_transient=True, advice="Try again{pause}, or send fewer requests"
+)
 _OVERLOADED: Final = _Kind(reason="overloaded", is_transient=True, advice="Ask again{pause}")
 _TIMED_OUT: Final = _Kind("timeout", None, is_transient=True, advice="Ask again{pause}")
 _BROKEN: Final = _Kind(is_transient=True, advice="Ask again{pause}")
 _NO_KEY: Final = _Kind(reason="authentication", advice="{key}")
-_FORBIDDEN: Final = _Kind(reason="authentication", advice="Check what the key may be used for")
-_SPENT: Final = _Kind(reason="out_of_credit", advice="Look at your account with the provider")
+_FORBIDDEN: Final = _Kind(reason="authentication", advice="Check the permissions of the key")
+_SPENT: Final = _Kind(reason="out_of_credit", advice="Check your account with the provider")
 _NOT_FOUND: Final = _Kind(reason="not_found", advice="Check {url}, and the name of the model")
-_MOVED: Final = _Kind(reason="not_found", advice="Check {url}: the server is at another address")
+_MOVED: Final = _Kind(reason="not_found", advice="Check {url}: the server has another address")
 _TOO_LONG: Final = _Kind(
     reason="context_too_long", advice="Send a shorter context: compress it, or leave messages out"
 )
@@ -120,33 +122,33 @@ class Failures:
         self._place = place
         self._about = {"key": about_key, "url": about_url}
         self._hints = hints
-        found = {text for secret in secrets for text in _forms(secret) if len(text) >= _SHORTEST_SECRET}
+        forms = {text for secret in secrets for text in _forms(secret) if len(text) >= _SHORTEST_SECRET}
         # the longest first: one may be a part of another
-        self._secrets = sorted(found, key=len, reverse=True)
-        begins = {re.escape(text[:_BEGINNING]) for text in found if len(text) > _BEGINNING}
+        self._secrets = sorted(forms, key=len, reverse=True)
+        begins = {re.escape(text[:_BEGINNING]) for text in forms if len(text) > _BEGINNING}
         self._begun = re.compile(rf"(?:{'|'.join(sorted(begins))})\S*") if begins else None
 
-    def error(self, why: str, advice: str = "Ask again", **details: Any) -> LLMRequestError:
+    def error(self, why: str, advice: str = "Try again", **details: Any) -> LLMRequestError:
         """Return an error with problem, reason and remedy."""
         return LLMRequestError(self._masked(f"{self._place} gave no reply: {why}. {advice}"), **details)
 
     def refused(self, response: httpx.Response, body: bytes) -> LLMRequestError:
         """Return the error for a response that is not a success."""
-        status, said = response.status_code, json_of(body)
-        told = said.get("error") if isinstance(said, dict) else None
+        status, reply = response.status_code, json_of(body)
+        report = reply.get("error") if isinstance(reply, dict) else None
         after = retry_after(response.headers.get("retry-after"))
         exact = retry_after(response.headers.get("retry-after-ms"))
         after = after if exact is None else exact / 1000
-        asked = response.headers.get("x-should-retry")
+        should_retry = response.headers.get("x-should-retry")
         return self._classified(
-            told or body.decode("utf-8", "replace"),
+            report or body.decode("utf-8", "replace"),
             f"HTTP {status} {one_line(response.reason_phrase, 100)}: ",
             status=status,
             after=after,
-            again={"true": True, "false": False}.get(asked or ""),
+            again={"true": True, "false": False}.get(should_retry or ""),
         )
 
-    def told(self, error: object) -> LLMRequestError:
+    def reported(self, error: object) -> LLMRequestError:
         """Return the error for an error report with status 200, such as one within a stream."""
         return self._classified(error, "it says: ")
 
@@ -172,23 +174,23 @@ class Failures:
 
     def _classified(
         self,
-        told: object,
+        report: object,
         where: str,
         *,
         status: int | None = None,
         after: float | None = None,
         again: bool | None = None,
     ) -> LLMRequestError:
-        given: Mapping[str, Any] = told if isinstance(told, dict) else {"message": told}
-        text = one_line(self._masked(str(given.get("message") or told)), _LONGEST_ANSWER).rstrip(" .")
-        kind = _kind(given, text, status)
+        fields: Mapping[str, Any] = report if isinstance(report, dict) else {"message": report}
+        text = one_line(self._masked(str(fields.get("message") or report)), _LONGEST_ANSWER).rstrip(" .")
+        kind = _kind(fields, text, status)
         pause = "" if after is None else f" in {after:.0f} s"
         hint = next((hint for pattern, hint in self._hints.items() if re.search(pattern, text)), None)
         is_later = f"{pause or ' later'}"
         advice = hint or kind.advice.format(pause=is_later, **self._about)
         code = "rate_limited" if status == _TOO_MANY else kind.code
         return self.error(
-            f"{where}{text or 'without a text'}{pause and f' (try again{pause})'}", advice,
+            f"{where}{text or 'no text'}{pause and f' (try again{pause})'}", advice,
             code=code, status=status, retry_after=after, reason=kind.reason,
             is_transient=kind.is_transient if again is None else again,
         )  # fmt: skip
@@ -222,7 +224,7 @@ class Failures:
             )  # fmt: skip
         if isinstance(error, httpx.TimeoutException):
             # not sent again by itself: the provider may be at work on it, and be paid for it
-            return self.error("it was silent for too long", "Give a longer timeout", code="timeout")
+            return self.error("it did not answer in time", "Set a longer timeout", code="timeout")
         return self.error(
             f"the connection broke ({what})", is_transient=isinstance(error, httpx.TransportError)
         )
@@ -235,11 +237,11 @@ class Failures:
         return mask_secrets(text, "***")
 
 
-def _kind(told: Mapping[str, Any], text: str, status: int | None) -> _Kind:
+def _kind(report: Mapping[str, Any], text: str, status: int | None) -> _Kind:
     """Return the kind of failure: by the words of the error, or else by the status."""
-    words = [told.get(name) for name in ("code", "type")]
-    found = [_BY_WORD[word] for word in words if isinstance(word, str) and word in _BY_WORD]
-    kind = next((one for one in found if one is not _INVALID), None)
+    words = [report.get(name) for name in ("code", "type")]
+    kinds = [_BY_WORD[word] for word in words if isinstance(word, str) and word in _BY_WORD]
+    kind = next((candidate for candidate in kinds if candidate is not _INVALID), None)
     number = next((word for word in words if isinstance(word, int)), None) if status is None else status
     if kind is None and (number is None or number in {400, 413, 422}) and _IS_TOO_LONG.search(text):
         return _TOO_LONG
@@ -247,14 +249,14 @@ def _kind(told: Mapping[str, Any], text: str, status: int | None) -> _Kind:
         return _MOVED
     if kind is None and number is not None:
         kind = _BY_STATUS.get(number, _BROKEN if number >= _SERVER_ERROR else None)
-    return kind or (found[0] if found else _UNKNOWN if status is None else _INVALID)
+    return kind or (kinds[0] if kinds else _UNKNOWN if status is None else _INVALID)
 
 
 def _forms(secret: str) -> tuple[str, ...]:
     """Yield the forms of a secret that a provider may repeat: for `Bearer KEY` also the key, each also URL-encoded."""
     words = secret.split()
     plain = (secret.strip(), words[1]) if len(words) == 2 else (secret.strip(),)  # noqa: PLR2004 # a scheme and a key
-    return (*plain, *(quote(one, safe="") for one in plain))
+    return (*plain, *(quote(form, safe="") for form in plain))
 
 
 def retry_after(value: str | None) -> float | None:

@@ -52,8 +52,8 @@ _IS_STREAM: Final = re.compile(rb"\s*(?:data|event|id|retry)?:")
 
 _ATTACHMENTS: Final = {
     NO_ATTACHMENTS:
-        "This model does not take such attachments: ask one that does, as "
-        "tract.models.use('anthropic/claude-sonnet-5-5'), or say it again without them",
+        "This model does not accept such attachments: use one that does, as in "
+        "tract.models.use('anthropic/claude-sonnet-5-5'), or send the message without them",
 }  # fmt: skip
 """Remedies if a model takes no images or files, by a pattern of the provider's error."""
 
@@ -136,7 +136,7 @@ class HTTPClient(ABC):
         self.backoff = _checked_number(backoff, "backoff")
         key = masked(os.environ.get(self.key_variable, "")) if api_key is None else api_key
         if not isinstance(key, str):
-            raise LLMConfigError(f"api_key is a text, not of the type {type(key).__name__}")
+            raise LLMConfigError(f"api_key must be a string, not of the type {type(key).__name__}")
         self._headers = _checked_headers(self._own_headers(key.strip()), headers)
         self._failures = Failures(
             self.base_url,
@@ -147,7 +147,7 @@ class HTTPClient(ABC):
         )
         self._repeated = repeatable(self.secrets)
         self._about_model = (
-            about_model or f"give one to {type(self).__name__}(model), or as chat(messages, model=...)"
+            about_model or f"pass one to {type(self).__name__}(model), or to chat(messages, model=...)"
         )
         self._transport = transport
         self._lock = threading.Lock()
@@ -232,8 +232,10 @@ class HTTPClient(ABC):
             request = self._prepared(messages, options, stream=False)
             again = partial(self._prepared, messages, options, stream=False, leaves_out=True)
             with self._call(abort) as call, Tries(before_retry) as tries:
-                return tries.told(
-                    self._accepted(call, tries, request, again, lambda one: self._asked(call, one))
+                return tries.with_failed(
+                    self._accepted(
+                        call, tries, request, again, lambda prepared: self._complete(call, prepared)
+                    )
                 )
         with closing(self.stream(messages, abort=abort, before_retry=before_retry, **options)) as stream:
             for delta in stream:
@@ -316,7 +318,9 @@ class HTTPClient(ABC):
             # half a character, as in the output of a tool, is not worth the request
             text = sound(json.dumps(body, allow_nan=False, ensure_ascii=False))
         except (TypeError, ValueError, RecursionError) as error:
-            raise LLMConfigError(f"the request has no JSON form, so nothing was sent: {error}") from None
+            raise LLMConfigError(
+                f"the request cannot be written as JSON, so nothing was sent: {error}"
+            ) from None
         return _Prepared(request.model, text.encode(), request.blocks, body.get(self.limit_name))
 
     def _request(
@@ -338,7 +342,7 @@ class HTTPClient(ABC):
         with ModelCall(abort) as call:
             with self._lock:
                 if self._is_closed:
-                    raise LLMConfigError(f"{self!r} was closed; make another one")
+                    raise LLMConfigError(f"{self!r} is closed; create a new client")
                 self._calls.add(call)
             try:
                 yield call
@@ -370,33 +374,35 @@ class HTTPClient(ABC):
         without = again()
         return self._tried(call, tries.noting(lambda: ask(without)))
 
-    def _asked(self, call: ModelCall, request: _Prepared) -> dict[str, Any]:
-        came: list[bytes] = []
+    def _complete(self, call: ModelCall, request: _Prepared) -> dict[str, Any]:
+        received: list[bytes] = []
         try:
             with self._answer(call, request.body) as response:
-                return self._whole(response, request, came)
+                return self._read_complete(response, request, received)
         except LLMRequestError as error:
-            error.reported = error.reported or _usage_of_cut(came)
-            came.clear()  # as below
+            error.reported = error.reported or _usage_of_cut(received)
+            received.clear()  # as below
             raise
 
-    def _whole(self, response: httpx.Response, request: _Prepared, came: list[bytes]) -> dict[str, Any]:
+    def _read_complete(
+        self, response: httpx.Response, request: _Prepared, received: list[bytes]
+    ) -> dict[str, Any]:
         """Read a reply that is not streamed. If it breaks off, `came` has the received part."""
-        came.extend(self._bounded(response))
-        body = b"".join(came)
-        came.clear()
+        received.extend(self._bounded(response))
+        body = b"".join(received)
+        received.clear()
         try:
             if _IS_STREAM.match(body):  # some servers always stream
                 assembly = self._assembly(request.model)
                 for _ in self._deltas([body], assembly):
                     pass
                 return self._received(assembly.reply(), request)
-            said = self._failures.reply_of(body, response)
-            return self._received(self._read(said, request.model), request)
+            reply = self._failures.reply_of(body, response)
+            return self._received(self._read(reply, request.model), request)
         except LLMRequestError as error:
-            said = json_of(body)
-            error.reported = _usage_of(said.get("usage")) if isinstance(said, dict) else None
-            body, said = b"", None
+            reply = json_of(body)
+            error.reported = _usage_of(reply.get("usage")) if isinstance(reply, dict) else None
+            body, reply = b"", None
             raise error.with_traceback(
                 None
             ) from None  # the provider's text may repeat a key, so no variable holds it
@@ -412,22 +418,22 @@ class HTTPClient(ABC):
         with self._call(abort) as call, Tries(before_retry) as tries:
             # retry only before the first piece: the caller must not receive a piece twice
             first, rest = self._accepted(
-                call, tries, request, again, lambda one: _begun(self._pieces(call, one))
+                call, tries, request, again, lambda prepared: _begun(self._pieces(call, prepared))
             )
-            yield tries.told(first)
+            yield tries.with_failed(first)
             for piece in rest:
-                yield tries.told(piece)
+                yield tries.with_failed(piece)
 
     def _pieces(self, call: ModelCall, request: _Prepared) -> Iterator[Delta | dict[str, Any]]:
         assembly = self._assembly(request.model)
         characters, thoughts = WholeCharacters(self._repeated), ThoughtStream()
-        came: list[bytes] = []
+        received: list[bytes] = []
         try:
             with self._answer(call, request.body) as response:
                 kind = response.headers.get("content-type", "")
                 is_empty = response.status_code == _NO_CONTENT
                 if is_empty or "application/json" in kind or "text/html" in kind:  # the latter has no reply
-                    reply = self._whole(response, request, came)
+                    reply = self._read_complete(response, request, received)
                     yield from deltas_of(reply)
                     yield reply  # this provider streams nothing
                     return
@@ -435,7 +441,7 @@ class HTTPClient(ABC):
                     yield from thoughts.of(characters.of(delta))
         except LLMRequestError as error:
             error.partial = masked_in(assembly.partial(), self._repeated)
-            error.reported = error.reported or _usage_of(assembly.usage()) or _usage_of_cut(came)
+            error.reported = error.reported or _usage_of(assembly.usage()) or _usage_of_cut(received)
             raise error.with_traceback(None) from None  # as above
         for delta in characters.rest():
             yield from thoughts.of(delta)
@@ -447,8 +453,8 @@ class HTTPClient(ABC):
         reply = request.blocks.bind(masked_in(reply, self._repeated))
         limit, (choice, *_) = request.most_tokens, reply["choices"]
         if limit and choice["finish_reason"] in self.unsure_ends:
-            made = Usage.of(reply).output_tokens or 0
-            choice["finish_reason"] = "length" if made >= limit else choice["finish_reason"]
+            written = Usage.of(reply).output_tokens or 0
+            choice["finish_reason"] = "length" if written >= limit else choice["finish_reason"]
         if limit and choice["finish_reason"] in CUT_REASONS:
             reply["max_tokens"] = limit
         return reply
@@ -473,8 +479,10 @@ class HTTPClient(ABC):
             if not assembly.is_complete:  # else only the usage is missing
                 raise
         if not assembly.is_complete:
-            no_event = ", and has no event" if is_empty else ""
-            raise self._failures.error(f"the stream ended before the reply did{no_event}", is_transient=True)
+            no_event = ", without an event" if is_empty else ""
+            raise self._failures.error(
+                f"the stream ended before the reply was complete{no_event}", is_transient=True
+            )
 
     @contextmanager
     def _answer(self, call: ModelCall, body: bytes) -> Iterator[httpx.Response]:
@@ -515,22 +523,22 @@ class HTTPClient(ABC):
     def _about_key(self, api_key: str | None, headers: Mapping[str, str] | None) -> str:
         name = type(self).__name__
         if api_key:
-            return f"Check the key that {name} was given as api_key"
+            return f"Check the api_key of {name}"
         if any(each.lower() != "user-agent" for each in headers or {}):
-            return f"Check the headers that {name} was given"
+            return f"Check the headers of {name}"
         if api_key is None:
             return (
-                f"Check the key in the environment variable {self.key_variable}, or give {name}(api_key=...)"
+                f"Check the key in the environment variable {self.key_variable}, or pass {name}(api_key=...)"
             )
-        return f"It wants a key, and is sent none: give {name}(api_key=...)"
+        return f"It needs a key, but none was sent: pass {name}(api_key=...)"
 
 
 def _objects(data: bytes) -> Iterator[dict[str, Any] | None]:
     """Yield the JSON objects of an event, and None for a damaged object. Other data is ignored."""
-    whole = json_of(data)
+    parsed = json_of(data)
     # some servers leave out the empty line between two events
     for value, text in (
-        [(whole, data)] if whole is not None else ((json_of(one), one) for one in data.split(b"\n"))
+        [(parsed, data)] if parsed is not None else ((json_of(line), line) for line in data.split(b"\n"))
     ):
         if isinstance(value, dict) or text.startswith(b"{"):
             yield value
@@ -544,11 +552,11 @@ def with_retries(attempt: Callable[[], T], call: ModelCall, *, max_retries: int,
     """
     from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
-    own = wait_exponential(multiplier=backoff, max=_LONGEST_OWN_PAUSE)
+    exponential = wait_exponential(multiplier=backoff, max=_LONGEST_OWN_PAUSE)
 
     def pause(state: Any) -> float:
         named = state.outcome.exception().retry_after
-        return float(own(state)) if named is None else float(named)
+        return float(exponential(state)) if named is None else float(named)
 
     retrying = Retrying(
         stop=stop_after_attempt(max_retries + 1), retry=retry_if_exception(_may_pass), wait=pause,
@@ -575,26 +583,26 @@ class Tries:
     def __init__(self, before_retry: BeforeRetry | None) -> None:
         self._before_retry = before_retry
         self._failed: list[dict[str, Any]] = []
-        self._is_told = True  # of the last one
+        self._is_reported = True  # of the last one
 
     def noting(self, attempt: Callable[[], T]) -> Callable[[], T]:
         """Return `attempt`, wrapped to record its failure."""
 
         def noted() -> T:
-            if self._before_retry is not None and not self._is_told:
-                self._is_told = True
+            if self._before_retry is not None and not self._is_reported:
+                self._is_reported = True
                 self._before_retry(self._failed[-1])
             try:
                 return attempt()
             except LLMRequestError as error:
                 if error.reported is not None:
                     self._failed.append(error.reported)
-                    self._is_told = False
+                    self._is_reported = False
                 raise
 
         return noted
 
-    def told(self, piece: T) -> T:
+    def with_failed(self, piece: T) -> T:
         """Return a piece. Add the earlier tries to a whole reply."""
         if isinstance(piece, dict) and self._failed:
             return {**piece, "failed_tries": list(self._failed)}  # type: ignore[return-value] # a dict is one
@@ -607,23 +615,23 @@ class Tries:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         if isinstance(error, LLMRequestError):  # `reported` has the usage of its own try
-            error.failed_tries = [one for one in self._failed if one is not error.reported]
+            error.failed_tries = [attempt for attempt in self._failed if attempt is not error.reported]
         elif isinstance(error, LLMBudgetError):
             error.failed_tries = self._failed
 
 
-def _usage_of(said: object) -> dict[str, Any] | None:
+def _usage_of(report: object) -> dict[str, Any] | None:
     """Return the provider's token report as fields of a response; None without a report."""
-    usage = Usage.of({"usage": said})
+    usage = Usage.of({"usage": report})
     return {"usage": usage.to_dict(), "provider_usage": usage.raw} if usage.to_dict() else None
 
 
-def _usage_of_cut(came: list[bytes]) -> dict[str, Any] | None:
+def _usage_of_cut(received: list[bytes]) -> dict[str, Any] | None:
     """Return the tokens of a reply that broke off; None if nothing arrived.
 
     The estimate uses only the size, because the text may repeat a key.
     """
-    size = sum(map(len, came))
+    size = sum(map(len, received))
     return {"usage": {"completion_tokens": -(-size // CHARACTERS_PER_TOKEN)}} if size else None
 
 
@@ -634,15 +642,15 @@ def _begun(pieces: Iterator[Any]) -> tuple[Any, Iterator[Any]]:
 def _checked_url(url: object, example: str) -> str:
     """Return a valid address. It may hold a key, so errors do not repeat it, and no variable here has a part of it."""
     if not isinstance(url, str):
-        raise LLMConfigError(f"base_url is a text such as {example!r}, not {brief_repr(url)}")
+        raise LLMConfigError(f"base_url must be an address such as {example!r}, not {brief_repr(url)}")
     if is_address(url):
         return url.rstrip("/")
     if re.search(r"://.*[@?#]", url):
         raise LLMConfigError(
-            "base_url has a user, password, query or fragment, which would be shown with it; give keys as "
+            "base_url has a user, password, query or fragment, which messages would display; pass keys as "
             "api_key or headers"
         )
-    raise LLMConfigError(f"base_url is a text such as {example!r}; the given text is no such address")
+    raise LLMConfigError(f"base_url must be an address such as {example!r}; the passed text is not one")
 
 
 def _without_path(url: str, path: str) -> str:
@@ -661,15 +669,17 @@ def _checked_number(value: object, what: str, *, least: float = 0) -> float:
         or not math.isfinite(value)
         or value < least
     ):
-        raise LLMConfigError(f"{what} is a number from {least} on, not {brief_repr(value)}")
+        raise LLMConfigError(f"{what} must be a number of at least {least}, not {brief_repr(value)}")
     return value
 
 
-def _checked_headers(own: dict[str, str], more: Mapping[str, str] | None) -> dict[str, str]:
+def _checked_headers(defaults: dict[str, str], more: Mapping[str, str] | None) -> dict[str, str]:
     """Return all headers. Errors about them do not show their values."""
     names = {name.lower() for name in more or {}}
-    headers = {name: value for name, value in own.items() if name.lower() not in names} | dict(more or {})
+    headers = {name: value for name, value in defaults.items() if name.lower() not in names} | dict(
+        more or {}
+    )
     for name, value in headers.items():
         if not (isinstance(value, str) and value.isascii() and value.isprintable()):
-            raise LLMConfigError(f"the header {name!r} has characters that cannot be sent; look at the key")
+            raise LLMConfigError(f"the header {name!r} has characters that cannot be sent; check the key")
     return headers

@@ -59,10 +59,10 @@ def repeatable(secrets: Iterable[str]) -> tuple[str, ...]:
 
     A short word such as "lm-studio" is not a real key, and may occur in a reply.
     """
-    found = {one for one in secrets if len(one) >= _SHORTEST or
-             (len(one) >= _SHORTEST_WITH_DIGIT and any(map(str.isdigit, one)))}  # fmt: skip
-    forms = [*found, *(quote(one, safe="") for one in found)]
-    return tuple(masked(one) for one in sorted(set(forms), key=len, reverse=True))
+    known = {secret for secret in secrets if len(secret) >= _SHORTEST or
+             (len(secret) >= _SHORTEST_WITH_DIGIT and any(map(str.isdigit, secret)))}  # fmt: skip
+    forms = [*known, *(quote(secret, safe="") for secret in known)]
+    return tuple(masked(secret) for secret in sorted(set(forms), key=len, reverse=True))
 
 
 def masked_in(value: Any, secrets: Sequence[str]) -> Any:
@@ -73,8 +73,8 @@ def masked_in(value: Any, secrets: Sequence[str]) -> Any:
                 value = value.replace(secret, "***")
             return value
         if isinstance(value, dict):
-            return {masked_in(name, secrets): masked_in(one, secrets) for name, one in value.items()}
-        return [masked_in(one, secrets) for one in value] if isinstance(value, list) else value
+            return {masked_in(name, secrets): masked_in(item, secrets) for name, item in value.items()}
+        return [masked_in(item, secrets) for item in value] if isinstance(value, list) else value
     except RecursionError:  # nested too deeply to be stored
         return None
 
@@ -119,12 +119,12 @@ class KeySource:
             LLMConfigError: the argument is invalid. The message does not repeat it, because it may be the key itself.
         """
         if key_env is not None and key_ring is not None:
-            raise LLMConfigError("a key comes from one place: give key_env or key_ring, not both")
+            raise LLMConfigError("a key can have only one source: pass key_env or key_ring, not both")
         if key_env is not None:
             if not isinstance(key_env, str) or not _VARIABLE.fullmatch(key_env):
                 raise LLMConfigError(
-                    "key_env is the name of an environment variable in capitals, such as 'OPENAI_API_KEY', and never "
-                    "the key; nothing was kept"
+                    "key_env must be the name of an environment variable in capitals, such as 'OPENAI_API_KEY', and "
+                    "never the key; nothing was saved"
                 )
             return cls((key_env,))
         if key_ring is None:
@@ -132,8 +132,8 @@ class KeySource:
         service, slash, user = key_ring.partition("/") if isinstance(key_ring, str) else ("", "", "")
         if not (service and slash and user):
             raise LLMConfigError(
-                "key_ring is an entry of the system's keyring as 'service/user', such as 'openai/me', and never the "
-                "key; nothing was kept"
+                "key_ring must be an entry of the system's keyring as 'service/user', such as 'openai/me', and never "
+                "the key; nothing was saved"
             )
         return cls(service=service, user=user)
 
@@ -146,19 +146,19 @@ class KeySource:
         """
         if not isinstance(key, str) or not key.strip():
             raise LLMConfigError(
-                "api_key is the key, a text that is not empty; leave it out to have it from the environment"
+                "api_key must be a string that is not empty; leave it out to read the key from the environment"
             )
         return cls(given=Secret(key.strip()))
 
     @property
     def is_set(self) -> bool:
         """True if there is a key."""
-        return self._found() is not None
+        return self._find() is not None
 
-    def found_in(self) -> str:
+    def location(self) -> str:
         """Return the place of the key as part of a sentence; if there is none, its possible places."""
-        found = self._found()
-        return self.told if found is None else _told(found[1])
+        entry = self._find()
+        return self._sources_text if entry is None else _place_text(entry[1])
 
     def read(self, name: str) -> str:
         """Return the key of the model or credential `name`; empty if there is none, and none is needed.
@@ -166,9 +166,9 @@ class KeySource:
         Raises:
             LLMConfigError: the key is not set; with the line to type.
         """
-        found = self._found()
-        if found is not None or not self.needed:
-            return "" if found is None else found[0]
+        entry = self._find()
+        if entry is not None or not self.needed:
+            return "" if entry is None else entry[0]
         if len(self.variables) == 1 and not self.service:
             raise LLMConfigError(
                 f"the key of {name!r} comes from the environment variable {self.variables[0]}, which is not set; type "
@@ -176,13 +176,13 @@ class KeySource:
             )
         if self.variables:
             raise LLMConfigError(
-                f"there is no key for {name!r} in {self.told}, and no request was sent. Type "
-                f"%tract model {name} --key to be asked for it, or import getpass, os; "
+                f"there is no key for {name!r} in {self._sources_text}, so no request was sent. Type "
+                f"%tract model {name} --key to enter it, or import getpass, os; "
                 f"os.environ[{self.variables[0]!r}] = getpass.getpass()"
             )
         if keyring() is None:
             raise LLMConfigError(
-                f"the key of {name!r} comes from the system's keyring, and the package keyring is not installed; "
+                f"the key of {name!r} comes from the system's keyring, but the package keyring is not installed; "
                 "type %pip install keyring"
             )
         raise LLMConfigError(
@@ -190,10 +190,10 @@ class KeySource:
             f"import getpass, keyring; keyring.set_password({self.service!r}, {self.user!r}, getpass.getpass())"
         )
 
-    def _found(self) -> tuple[Secret, str] | None:
+    def _find(self) -> tuple[Secret, str] | None:
         """Return the key and the place that has it; None if no place has."""
         if self.given is not None:
-            return self.given, _GIVEN
+            return self.given, _ENTERED
         for variable in self.variables:
             value = Secret(os.environ.get(variable, "").strip())
             if value:
@@ -208,26 +208,26 @@ class KeySource:
     @property
     def _places(self) -> list[str]:
         if self.given is not None:
-            return [_GIVEN]
+            return [_ENTERED]
         return [*self.variables, *([self._entry_name] if self.service else [])]
 
     @property
-    def told(self) -> str:
+    def _sources_text(self) -> str:
         """The places of the key, within a sentence."""
-        return " or ".join(map(_told, self._places))
+        return " or ".join(map(_place_text, self._places))
 
     def __str__(self) -> str:
         """Return the place of the key, or all that it may come from."""
-        found = self._found()
-        return " or ".join(self._places) if found is None else found[1]
+        entry = self._find()
+        return " or ".join(self._places) if entry is None else entry[1]
 
 
-_GIVEN: Final = "this session"
+_ENTERED: Final = "this session"
 
 
-def _told(place: str) -> str:
-    if place == _GIVEN:
-        return "what was given in this session"
+def _place_text(place: str) -> str:
+    if place == _ENTERED:
+        return "the input in this session"
     if place.startswith("keyring "):
         return f"the entry {place.removeprefix('keyring ')} of the system's keyring"
     return f"the environment variable {place}"
@@ -243,23 +243,23 @@ def keyring() -> Any:
 
 def _entry(service: str, user: str) -> Secret:
     """Return an entry of the system's keyring; empty if there is none, or if the keyring does not answer in time."""
-    found: list[str] = []
+    parts: list[str] = []
 
     def look() -> None:
         ring = keyring()
         try:
-            found.append("" if ring is None else str(ring.get_password(service, user) or "").strip())
+            parts.append("" if ring is None else str(ring.get_password(service, user) or "").strip())
         except Exception:  # noqa: BLE001 # a locked or absent keyring raises its own errors
-            found.append("")
+            parts.append("")
 
     if time.monotonic() < _silent_until[0]:
         return Secret()
     thread = threading.Thread(target=look, name="tract-keyring", daemon=True)
     thread.start()
     thread.join(KEYRING_SECONDS)
-    if not found:
+    if not parts:
         _silent_until[0] = time.monotonic() + _KEYRING_REST
-    return Secret(found[0] if found else "")
+    return Secret(parts[0] if parts else "")
 
 
 _KEYRING_REST: Final = 60.0

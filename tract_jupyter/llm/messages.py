@@ -61,12 +61,12 @@ class Usage:
         Zeros are unknown: every request has tokens, and so has every reply with content. A server that reports zeros
         has not counted.
         """
-        found = cls._read(response)
-        is_counted = found.output_tokens or (found.input_tokens and not _says_something(response))
+        usage = cls._read(response)
+        is_counted = usage.output_tokens or (usage.input_tokens and not _says_something(response))
         return replace(
-            found,
-            input_tokens=found.input_tokens or None,
-            output_tokens=found.output_tokens if is_counted else None,
+            usage,
+            input_tokens=usage.input_tokens or None,
+            output_tokens=usage.output_tokens if is_counted else None,
         )
 
     @classmethod
@@ -78,14 +78,14 @@ class Usage:
             is_anthropic = any(name.startswith("cache_") for name in usage)
             return cls.of_anthropic(usage) if is_anthropic else cls.of_responses(usage)
         raw = raw if isinstance(raw, dict) else usage
-        given, made = _part(usage, "prompt_tokens_details"), _part(usage, "completion_tokens_details")
-        cached = _count(given, "cached_tokens")
+        prompt, completion = _part(usage, "prompt_tokens_details"), _part(usage, "completion_tokens_details")
+        cached = _count(prompt, "cached_tokens")
         return cls(
             _count(usage, "prompt_tokens"),
             _count(usage, "prompt_cache_hit_tokens") if cached is None else cached,  # as DeepSeek names it
-            _count(given, "cache_write_tokens"),
+            _count(prompt, "cache_write_tokens"),
             _count(usage, "completion_tokens"),
-            _count(made, "reasoning_tokens"),
+            _count(completion, "reasoning_tokens"),
             raw,
         )
 
@@ -109,29 +109,29 @@ class Usage:
     @classmethod
     def of_responses(cls, usage: Mapping[str, Any]) -> Usage:
         """Read the usage of OpenAI's Responses."""
-        given, made = _part(usage, "input_tokens_details"), _part(usage, "output_tokens_details")
+        prompt, completion = _part(usage, "input_tokens_details"), _part(usage, "output_tokens_details")
         return cls(
             _count(usage, "input_tokens"),
-            _count(given, "cached_tokens"),
-            _count(given, "cache_write_tokens"),
+            _count(prompt, "cached_tokens"),
+            _count(prompt, "cache_write_tokens"),
             _count(usage, "output_tokens"),
-            _count(made, "reasoning_tokens"),
+            _count(completion, "reasoning_tokens"),
             dict(usage),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the `usage` of a response: the known counts, with names of chat completions."""
-        given = {"cached_tokens": self.cached_tokens, "cache_write_tokens": self.cache_write_tokens}
-        made = {"reasoning_tokens": self.reasoning_tokens}
+        prompt = {"cached_tokens": self.cached_tokens, "cache_write_tokens": self.cache_write_tokens}
+        completion = {"reasoning_tokens": self.reasoning_tokens}
         both = (self.input_tokens, self.output_tokens)
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "prompt_tokens": self.input_tokens,
             "completion_tokens": self.output_tokens,
-            "total_tokens": None if None in both else sum(one or 0 for one in both),
-            "prompt_tokens_details": _known(given) or None,
-            "completion_tokens_details": _known(made) or None,
+            "total_tokens": None if None in both else sum(count or 0 for count in both),
+            "prompt_tokens_details": _known(prompt) or None,
+            "completion_tokens_details": _known(completion) or None,
         }
-        return _known(found)
+        return _known(fields)
 
 
 def _says_something(response: Mapping[str, Any]) -> bool:
@@ -146,18 +146,18 @@ def larger_usage(before: object, now: object) -> object:
     """Return the token counts of a stream so far: the maximum of each count, because some streams end with zeros."""
     if not isinstance(now, dict) or not isinstance(before, dict):
         return now if isinstance(now, dict) else before
-    found = dict(before)
+    merged = dict(before)
     for name, value in now.items():
         known = before.get(name)
         if isinstance(known, dict):
-            found[name] = larger_usage(known, value)
+            merged[name] = larger_usage(known, value)
         elif value is not None and not (is_count(known) and not (is_count(value) and value > known)):
-            found[name] = value
-    return found
+            merged[name] = value
+    return merged
 
 
-def _known(given: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if value is not None}
+def _known(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _part(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -306,19 +306,19 @@ _LONGEST_ID: Final = 40
 
 def _name_calls(calls: list[WrittenCall], reply_id: object) -> None:
     """Give each call an id that is unique in the reply, because the answers refer to it."""
-    taken: set[str] = set()
+    used: set[str] = set()
     for place, call in enumerate(calls):
         first = call.id or f"call_{_ID.sub('_', str(reply_id or ''))[: _LONGEST_ID - 10]}_{place}"
-        call.id = _another(first, taken)
-        taken.add(call.id)
+        call.id = _unused_id(first, used)
+        used.add(call.id)
 
 
-def _another(first: str, taken: set[str]) -> str:
-    found, number = first, 1
-    while found in taken:
+def _unused_id(first: str, used: set[str]) -> str:
+    candidate, number = first, 1
+    while candidate in used:
         number += 1
-        found = f"{first[: _LONGEST_ID - 5]}_{number}"
-    return found
+        candidate = f"{first[: _LONGEST_ID - 5]}_{number}"
+    return candidate
 
 
 # --- sending messages
@@ -329,34 +329,34 @@ def with_own_ids(messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, An
 
     The same messages always get the same ids, so a prefix that was sent before stays the same.
     """
-    taken: set[str] = set()
+    used: set[str] = set()
     open_calls: dict[str, list[str]] = {}  # sent ids by original id, the next one to answer first
     for message in messages:
         calls = message.get("tool_calls")
         if message.get("role") == "tool":
-            given = str(message.get("tool_call_id") or "")
-            sent = open_calls.get(given) or [_another(_clean(given), set())]
+            original = str(message.get("tool_call_id") or "")
+            sent = open_calls.get(original) or [_unused_id(_clean(original), set())]
             yield {**message, "tool_call_id": sent.pop(0)}
         elif isinstance(calls, list | tuple) and calls:
             named = []
             for place, call in enumerate(calls):
-                given = str(call.get("id") or f"call_{place}")
-                wire = _another(_clean(given), taken)
-                taken.add(wire)
-                open_calls.setdefault(given, []).append(wire)
+                original = str(call.get("id") or f"call_{place}")
+                wire = _unused_id(_clean(original), used)
+                used.add(wire)
+                open_calls.setdefault(original, []).append(wire)
                 named.append({**call, "id": wire})
             yield {**message, "tool_calls": named}
         else:
             yield dict(message)
 
 
-def _clean(given: str) -> str:
-    return _ID.sub("_", given)[:64] or "call"
+def _clean(text: str) -> str:
+    return _ID.sub("_", text)[:64] or "call"
 
 
-def dicts(given: object) -> list[dict[str, Any]]:
+def dicts(value: object) -> list[dict[str, Any]]:
     """Return the dicts in a list. A provider may send anything."""
-    return [one for one in given if isinstance(one, dict)] if isinstance(given, list | tuple) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list | tuple) else []
 
 
 def text_of(content: object) -> str:
@@ -370,8 +370,8 @@ def text_of(content: object) -> str:
 
 def tokens_of(usage: Mapping[str, Any]) -> int | None:
     """Return the tokens of a request and its reply, with the estimated part; None if they were not counted."""
-    found = Usage.of({"usage": dict(usage)})
-    known = [count for count in (found.input_tokens, found.output_tokens) if count is not None]
+    counts = Usage.of({"usage": dict(usage)})
+    known = [count for count in (counts.input_tokens, counts.output_tokens) if count is not None]
     total, estimated = usage.get("total_tokens"), usage.get("estimated_tokens")
     if is_count(estimated) and estimated:
         return sum(known) + estimated

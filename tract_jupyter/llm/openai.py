@@ -60,12 +60,12 @@ class OpenAIClient(HTTPClient):
     about_url: ClassVar[str] = "base_url, which ends with the version (/v1)"
     hints: ClassVar[Mapping[str, str]] = {
         r"reasoning_effort.*/v1/responses|/v1/responses.*reasoning_effort":
-            "Use ResponsesClient for this model, or leave reasoning_effort out where tools are given",
+            "Use ResponsesClient for this model, or leave reasoning_effort out if the request has tools",
         r"Use 'max_completion_tokens'|max_completion_tokens.*instead":
-            "Give max_completion_tokens instead of max_tokens",
+            "Use max_completion_tokens instead of max_tokens",
         r"reasoning_content.*(missing|must be passed|required)|[Mm]issing.*reasoning_content":
-            "Give resend_reasoning=True, since this server wants the reasoning back",
-        r"stream_options": "Give stream_options=None, since this server does not know it",
+            "Set resend_reasoning=True, because this server needs the reasoning",
+        r"stream_options": "Set stream_options=None, because this server does not know the option",
     }  # fmt: skip
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class OpenAIClient(HTTPClient):
         is_openai = self.base_url == OPENAI
         body = {
             "model": request.model,
-            "messages": [_sent(one, request.blocks, resends=resends) for one in request.messages],
+            "messages": [_sent(message, request.blocks, resends=resends) for message in request.messages],
             **options,
             "stream": request.stream,
         }
@@ -99,24 +99,24 @@ class OpenAIClient(HTTPClient):
     def _read(self, reply: dict[str, Any], model: str) -> dict[str, Any]:
         first = _first_choice(reply)
         if not first and reply.get("error"):
-            raise self._failures.told(reply["error"])
+            raise self._failures.reported(reply["error"])
         message = first.get("message")
         if not isinstance(message, dict):
             raise self._no_choice(reply)
         self._check_content(message)
         outer = {name: value for name, value in reply.items() if name != "choices"}
-        said = first.get("finish_reason")
-        return _written(message, said if isinstance(said, str) else None, outer, model).to_dict()
+        reason = first.get("finish_reason")
+        return _written(message, reason if isinstance(reason, str) else None, outer, model).to_dict()
 
     def _assembly(self, model: str) -> Assembly:
-        return _ChatAssembly(model, self._failures.told, self._no_choice, self._check_content)
+        return _ChatAssembly(model, self._failures.reported, self._no_choice, self._check_content)
 
     def _no_choice(self, reply: dict[str, Any]) -> LLMRequestError:
         there = ", ".join(map(str, reply)) or "nothing"
         why = f"its choices are {brief_repr(reply.get('choices'))}, without a message"
         return self._failures.error(
             why if "choices" in reply else f"its reply has no choices (it has {there})",
-            "Ask again, or another model",
+            "Try again, or use another model",
         )
 
     def _check_content(self, message: dict[str, Any]) -> None:
@@ -125,8 +125,8 @@ class OpenAIClient(HTTPClient):
             return
         if not isinstance(content, list) or len(dicts(content)) != len(content):
             raise self._failures.error(
-                f"the content of its reply is damaged, {brief_repr(content)} instead of a text",
-                "Ask again, or another model",
+                f"the content of its reply is {brief_repr(content)}, not a text",
+                "Try again, or use another model",
             )
 
 
@@ -135,7 +135,7 @@ class OpenAIClient(HTTPClient):
 
 def cache_key(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> str:
     """Return OpenAI's cache key for a conversation. All its requests have the same key, because it only grows."""
-    begins = list(takewhile(lambda one: one.get("role") != "assistant", messages))
+    begins = list(takewhile(lambda message: message.get("role") != "assistant", messages))
     text = json.dumps([tools, begins], sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
@@ -146,40 +146,42 @@ def _sent(message: dict[str, Any], blocks: SentBlocks, *, resends: bool) -> dict
         return {name: value for name, value in message.items() if name != "is_error"}
     if message.get("role") != "assistant":
         return message
-    kept: dict[str, Any] = {
+    sent: dict[str, Any] = {
         name: message[name] for name in ("role", "content", "name", "refusal", "audio") if name in message
     }
     calls = dicts(message.get("tool_calls"))
-    raw = next(iter(blocks.of(message, lambda found: _says_the_same(found[0], message, calls))), {})
+    raw = next(iter(blocks.of(message, lambda candidate: _is_unchanged(candidate[0], message, calls))), {})
     if calls:
-        came = dicts(raw.get("tool_calls"))
-        kept["tool_calls"] = [
-            _sent_call(call, place, came[place] if came else {}) for place, call in enumerate(calls)
+        received = dicts(raw.get("tool_calls"))
+        sent["tool_calls"] = [
+            _sent_call(call, place, received[place] if received else {}) for place, call in enumerate(calls)
         ]
-        kept["content"] = message.get("content") or None
+        sent["content"] = message.get("content") or None
     if raw.get(_DETAILS):
-        kept[_DETAILS] = raw[_DETAILS]
+        sent[_DETAILS] = raw[_DETAILS]
     field = next((name for name in REASONING_FIELDS if raw.get(name)), REASONING_FIELDS[0])
     if resends and (calls or raw.get(field)):
-        kept[field] = raw.get(field) or ""
-    return kept
+        sent[field] = raw.get(field) or ""
+    return sent
 
 
-def _says_the_same(raw: Mapping[str, Any], message: Mapping[str, Any], calls: list[dict[str, Any]]) -> bool:
+def _is_unchanged(raw: Mapping[str, Any], message: Mapping[str, Any], calls: list[dict[str, Any]]) -> bool:
     """Return True if a message is unchanged since it arrived."""
-    came = dicts(raw.get("tool_calls"))
-    made, said = ([RawCall.of(one, 0) for one in each] for each in (came, calls))
-    is_same = [(one.name, one.sent_values()) for one in made] == [
-        (one.name, one.sent_values()) for one in said
+    received = dicts(raw.get("tool_calls"))
+    before, now = ([RawCall.of(call, 0) for call in each] for each in (received, calls))
+    is_same = [(call.name, call.sent_values()) for call in before] == [
+        (call.name, call.sent_values()) for call in now
     ]
     thought = next((str(raw[name]) for name in REASONING_FIELDS if raw.get(name)), "")
     text = split_thought(sound(text_of(raw.get("content"))), thought).text
     return is_same and text == text_of(message.get("content"))
 
 
-def _sent_call(call: dict[str, Any], place: int, came: dict[str, Any]) -> dict[str, Any]:
+def _sent_call(call: dict[str, Any], place: int, original: dict[str, Any]) -> dict[str, Any]:
     """Return a call with the provider's extra fields, such as the signature of the preceding reasoning."""
-    more = {name: value for name, value in came.items() if name not in {"index", "id", "type", "function"}}
+    more = {
+        name: value for name, value in original.items() if name not in {"index", "id", "type", "function"}
+    }
     return {**more, **RawCall.of(call, place).to_openai()}
 
 
@@ -189,56 +191,58 @@ def _sent_call(call: dict[str, Any], place: int, came: dict[str, Any]) -> dict[s
 def _first_choice(reply: dict[str, Any]) -> dict[str, Any]:
     choices = reply.get("choices")
     # of several, the first; a chunk may have a piece of another one
-    return next((one for one in dicts(choices) if one.get("index") in (0, None)), {})
+    return next((choice for choice in dicts(choices) if choice.get("index") in (0, None)), {})
 
 
 def _written(
-    raw: dict[str, Any], said: str | None, outer: dict[str, Any], model: str, *, is_whole: bool = True
+    raw: dict[str, Any], reason: str | None, outer: dict[str, Any], model: str, *, is_whole: bool = True
 ) -> WrittenReply:
     """Return the reply of a provider's message, complete or assembled from a stream.
 
     Args:
         raw: the message.
-        said: the provider's reason for the end.
+        reason: the provider's reason for the end.
         outer: the response without its choices.
         model: the requested model.
         is_whole: True if the provider has sent the end.
     """
-    given = dicts(raw.get("tool_calls"))
-    calls = _calls(given, said if is_whole else None)
+    parts = dicts(raw.get("tool_calls"))
+    calls = _calls(parts, reason if is_whole else None)
     content, refusal = raw.get("content"), raw.get("refusal")
     refusal = sound(refusal) if isinstance(refusal, str) else ""
     field = next((name for name in REASONING_FIELDS if isinstance(raw.get(name), str) and raw[name]), "")
     return WrittenReply(
         text=None if content is None else sound(text_of(content)),
         calls=calls,
-        finish_reason=finish_of(said, calls=bool(calls), refusal=bool(refusal)) if is_whole else None,
-        provider_finish_reason=said,
+        finish_reason=finish_of(reason, calls=bool(calls), refusal=bool(refusal)) if is_whole else None,
+        provider_finish_reason=reason,
         reasoning=sound(raw[field]) if field else "",
         reasoning_field=field,
         refusal=refusal,
-        blocks=None if _says_all(raw, given) else ProviderBlocks("chat", model, (raw,)),
+        blocks=None if _says_all(raw, parts) else ProviderBlocks("chat", model, (raw,)),
         outer=outer,
     )
 
 
-def _calls(given: list[dict[str, Any]], said: str | None) -> list[WrittenCall]:
-    read = [RawCall.of(call, place) for place, call in enumerate(given)]
+def _calls(parts: list[dict[str, Any]], reason: str | None) -> list[WrittenCall]:
+    read = [RawCall.of(call, place) for place, call in enumerate(parts)]
     return [
         WrittenCall(
             str(call.given.get("id") or ""), call.name, sound(call.arguments),
-            is_cut=_is_cut(call, said, is_last=call is read[-1]),
+            is_cut=_is_cut(call, reason, is_last=call is read[-1]),
         )
         for call in read
     ]  # fmt: skip
 
 
-def _is_cut(call: RawCall, said: str | None, *, is_last: bool) -> bool:
+def _is_cut(call: RawCall, reason: str | None, *, is_last: bool) -> bool:
     """Return True if a call was cut before its arguments were complete, whether or not the provider reports it."""
     function = call.given.get("function")
     written = function.get("arguments") if isinstance(function, dict) else call.arguments
     if not (written.strip() if isinstance(written, str) else written):
-        return is_last and (said is None or finish_of(said, calls=False) in CUT_REASONS)  # else no arguments
+        return is_last and (
+            reason is None or finish_of(reason, calls=False) in CUT_REASONS
+        )  # else no arguments
     return is_unfinished(call.arguments)
 
 
@@ -277,12 +281,12 @@ class _ChatAssembly:
     def __init__(
         self,
         model: str,
-        told: Callable[[object], LLMRequestError],
+        failure: Callable[[object], LLMRequestError],
         no_choice: Callable[[dict[str, Any]], LLMRequestError],
         check: Callable[[dict[str, Any]], None],
     ) -> None:
         self._model = model
-        self._told = told
+        self._failure = failure
         self._no_choice = no_choice
         self._check = check
         self._outer: dict[str, Any] = {}
@@ -296,7 +300,7 @@ class _ChatAssembly:
     def add(self, chunk: dict[str, Any]) -> Iterator[Delta]:
         """Add a chunk."""
         if chunk.get("error") and not chunk.get("choices"):
-            raise self._told(chunk["error"])
+            raise self._failure(chunk["error"])
         known = {
             name: value for name, value in chunk.items() if name not in {"choices", "type", "obfuscation"}
         }
@@ -318,9 +322,9 @@ class _ChatAssembly:
     def _add_call(self, part: dict[str, Any]) -> Delta:
         function = part.get("function")
         function = function if isinstance(function, dict) else {}
-        given, name, arguments = part.get("id"), function.get("name"), function.get("arguments")
-        call = self._call_of(part.get("index"), str(given or ""), name if isinstance(name, str) else "")
-        call.id = call.id or str(given or "")
+        call_id, name, arguments = part.get("id"), function.get("name"), function.get("arguments")
+        call = self._call_of(part.get("index"), str(call_id or ""), name if isinstance(name, str) else "")
+        call.id = call.id or str(call_id or "")
         call.name = call.name or (name if isinstance(name, str) else "")
         call.more |= {
             key: value
@@ -331,21 +335,21 @@ class _ChatAssembly:
         call.arguments.append(text)
         return Delta("tool_call", text, self._calls.index(call), call.name)
 
-    def _call_of(self, index: object, given: str, name: str) -> _Call:
+    def _call_of(self, index: object, call_id: str, name: str) -> _Call:
         """Return the call of a part. Servers number the calls in different ways or not at all."""
         last = self._calls[-1] if self._calls else None
         # the newest first: a server may give each call the same index
-        same = [one for one in reversed(self._calls) if isinstance(index, int) and one.index == index]
-        found = next((one for one in same if given and one.id == given), None)
-        if found is None and given and not isinstance(index, int):
-            found = next((one for one in self._calls if one.id == given), None)
-        if found is not None:
-            return found
+        same = [call for call in reversed(self._calls) if isinstance(index, int) and call.index == index]
+        match = next((call for call in same if call_id and call.id == call_id), None)
+        if match is None and call_id and not isinstance(index, int):
+            match = next((call for call in self._calls if call.id == call_id), None)
+        if match is not None:
+            return match
         candidate = same[0] if same else None if isinstance(index, int) else last
-        if candidate is None and not given and not name:
+        if candidate is None and not call_id and not name:
             candidate = last  # the rest of a call, under a separate index
         begins = candidate is not None and (
-            bool(given and candidate.id and (name or candidate.is_complete))
+            bool(call_id and candidate.id and (name or candidate.is_complete))
             or bool(name and candidate.name and (candidate.is_complete or name != candidate.name))
         )
         if candidate is not None and not begins:
@@ -354,7 +358,7 @@ class _ChatAssembly:
         return self._calls[-1]
 
     def _raw(self) -> dict[str, Any]:
-        message = {"role": "assistant", "content": None, **self._message.whole()}
+        message = {"role": "assistant", "content": None, **self._message.assembled()}
         return {**message, "tool_calls": [call.raw() for call in self._calls]} if self._calls else message
 
     def reply(self) -> dict[str, Any]:
@@ -398,7 +402,7 @@ class _Pieces:
         if isinstance(delta.get("refusal"), str) and delta["refusal"]:
             yield Delta("text", delta["refusal"])
 
-    def whole(self) -> dict[str, Any]:
+    def assembled(self) -> dict[str, Any]:
         return {name: _joined(name, pieces) for name, pieces in self._pieces.items()}
 
 
@@ -409,20 +413,20 @@ def _joined(name: str, pieces: Collection[Any]) -> Any:
     if all(isinstance(piece, str) for piece in pieces):
         return "".join(pieces)
     if all(isinstance(piece, list) for piece in pieces):
-        return _merged([one for piece in pieces for one in piece])
+        return _merged([entry for piece in pieces for entry in piece])
     *_, last = pieces
     return last
 
 
 def _merged(entries: list[Any]) -> list[Any]:
     """Merge the streamed entries of a list. Consecutive entries with the same type and index form one entry."""
-    found: list[Any] = []
+    merged: list[Any] = []
     for entry in entries:
-        last = found[-1] if found else None
+        last = merged[-1] if merged else None
         if not (
             isinstance(entry, dict) and isinstance(last, dict) and isinstance(entry.get("index"), int)
         ) or ((entry.get("index"), entry.get("type")) != (last.get("index"), last.get("type"))):
-            found.append(dict(entry) if isinstance(entry, dict) else entry)
+            merged.append(dict(entry) if isinstance(entry, dict) else entry)
             continue
         for name, value in entry.items():
             if (
@@ -433,4 +437,4 @@ def _merged(entries: list[Any]) -> list[Any]:
                 last[name] += value
             elif value is not None:
                 last[name] = value
-    return found
+    return merged

@@ -103,7 +103,7 @@ class Prices:
             LLMConfigError: a price is not a number from 0 on.
         """
         if not isinstance(name, str) or not name.strip():
-            raise LLMConfigError(f"a price belongs to the name of a model, not to {brief_repr(name)}")
+            raise LLMConfigError(f"a price needs the name of a model, not {brief_repr(name)}")
         price = ModelPrice(
             _price(input, "input"),
             _price(output, "output"),
@@ -140,8 +140,8 @@ class Prices:
             return Cost(stated)
         if not is_known:
             return None
-        found = self._listed(asked, usage, replied, at)
-        return Cost(found.usd, found.is_estimate or tier not in _USUAL_TIERS) if found is not None else None
+        cost = self._listed(asked, usage, replied, at)
+        return Cost(cost.usd, cost.is_estimate or tier not in _USUAL_TIERS) if cost is not None else None
 
     def _listed(
         self, asked: AskedModel, usage: Usage, replied: str | None, at: datetime | None
@@ -187,9 +187,9 @@ def _priced(model: str, asked: AskedModel, usage: Usage, at: datetime | None) ->
     where: dict[str, Any] = (
         {"provider_id": asked.provider} if asked.provider else {"provider_api_url": asked.base_url}
     )
-    found = calc_price(counts, model, genai_request_timestamp=at, **where)
-    is_exact = _is_named(found.model, model)
-    return None if is_exact is None else Cost(found.total_price, is_estimate=not is_exact)
+    priced = calc_price(counts, model, genai_request_timestamp=at, **where)
+    is_exact = _is_named(priced.model, model)
+    return None if is_exact is None else Cost(priced.total_price, is_estimate=not is_exact)
 
 
 def _long_lived(usage: Usage) -> int:
@@ -199,16 +199,18 @@ def _long_lived(usage: Usage) -> int:
     return number if isinstance(number, int) else 0
 
 
-def _is_named(found: Any, name: str) -> bool | None:
+def _is_named(entry: Any, name: str) -> bool | None:
     """Return True if the tables name the model, and False if they name the undated version of it.
 
     None if they only have other names with the same beginning: these may be other models at other prices.
     """
-    known = {found.id, *_texts(found.match)}
+    known = {entry.id, *_texts(entry.match)}
     if name in known:
         return True
     return (
-        False if any(name.startswith(one) and _DATED.fullmatch(name[len(one) :]) for one in known) else None
+        False
+        if any(name.startswith(other) and _DATED.fullmatch(name[len(other) :]) for other in known)
+        else None
     )
 
 
@@ -223,21 +225,21 @@ def _texts(match: Any) -> Iterator[str]:
             yield from _texts(part)
 
 
-def dollars(given: object) -> Decimal | None:
+def dollars(value: object) -> Decimal | None:
     """Return an amount of US dollars; None if it is not a number from 0 on."""
-    if isinstance(given, bool) or not isinstance(given, int | float | str | Decimal):
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         return None
     try:
-        number = Decimal(str(given))
+        number = Decimal(str(value))
     except ArithmeticError:
         return None
     return number if number.is_finite() and number >= 0 else None
 
 
-def _price(given: object, what: str) -> Decimal:
-    found = dollars(given)
-    if found is None:
+def _price(value: object, what: str) -> Decimal:
+    amount = dollars(value)
+    if amount is None:
         raise LLMConfigError(
-            f"{what} is the price of a million tokens in US dollars, a number from 0 on, not {brief_repr(given)}"
+            f"{what} must be the price of a million tokens in US dollars, at least 0, not {brief_repr(value)}"
         )
-    return found
+    return amount

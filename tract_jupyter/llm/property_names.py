@@ -37,12 +37,12 @@ class PropertyNames:
 
     def schema(self, tool: str, schema: dict[str, Any]) -> dict[str, Any]:
         """Return the schema of a tool with names that the provider accepts. A new name has the old one as its title."""
-        given: dict[str, str] = {}
-        _renamed(schema, lambda name: given.setdefault(name, name), lambda _, value: value)
+        original: dict[str, str] = {}
+        _renamed(schema, lambda name: original.setdefault(name, name), lambda _, value: value)
         sent: dict[str, str] = {}
-        for name in given:
+        for name in original:
             if not _ALLOWED.fullmatch(name):
-                sent[name] = _free(_REFUSED.sub("_", name)[:_LONGEST] or "_", {*given, *sent.values()})
+                sent[name] = _free(_REFUSED.sub("_", name)[:_LONGEST] or "_", {*original, *sent.values()})
         if not sent:
             return schema
         try:
@@ -82,8 +82,8 @@ class _Renaming:
 
     def schema(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Return the schema with the new names."""
-        made: dict[str, Any] = _renamed(schema, self._rename, self._value_of)
-        return made
+        renamed: dict[str, Any] = _renamed(schema, self._rename, self._value_of)
+        return renamed
 
     def value(self, value: Any, *, restores: bool = False) -> Any:
         """Return a value with the new names, or with `restores`, with the tool's original names."""
@@ -99,40 +99,40 @@ class _Renaming:
         nodes = _of_the_same_value(nodes)
         if isinstance(value, list):
             return [
-                self._value(one, _items(nodes, place), restores=restores) for place, one in enumerate(value)
+                self._value(item, _items(nodes, place), restores=restores) for place, item in enumerate(value)
             ]
         if not isinstance(value, dict):
             return value
         names: set[str] = {name for node in nodes for name in _names_in(node.schema)}
         known = {self._rename(name): name for name in names}
-        made: dict[str, Any] = {}
-        for key, one in value.items():
+        renamed: dict[str, Any] = {}
+        for key, item in value.items():
             name = str(known.get(key, key) if restores else key)
             new = name if restores or key not in names else self._rename(key)
             if new != key and new in value:  # the value has both names
                 new = key
-            made[new] = self._value(one, _properties(nodes, name), restores=restores)
-        return made
+            renamed[new] = self._value(item, _properties(nodes, name), restores=restores)
+        return renamed
 
 
 def _of_the_same_value(nodes: Iterable[Any]) -> list[Any]:
     """Return the schemas, and all that apply to the same value as one of them."""
-    found: dict[int, Any] = {}
+    schemas: dict[int, Any] = {}
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()
-        if isinstance(node.schema, dict) and id(node.schema) not in found:
-            found[id(node.schema)] = node
+        if isinstance(node.schema, dict) and id(node.schema) not in schemas:
+            schemas[id(node.schema)] = node
             waiting += node.of_the_same_value()
-    return list(found.values())
+    return list(schemas.values())
 
 
 def _names_in(schema: Any) -> Iterator[str]:
     """Yield the names of properties in a schema."""
     yield from schema.get("required", ())
     for keyword in _BY_PROPERTY:
-        for name, one in schema.get(keyword, {}).items():
-            yield from (name, *(one if isinstance(one, list) else ()))
+        for name, part in schema.get(keyword, {}).items():
+            yield from (name, *(part if isinstance(part, list) else ()))
 
 
 def _properties(nodes: Iterable[Any], name: str) -> Iterator[Any]:
@@ -150,19 +150,19 @@ def _properties(nodes: Iterable[Any], name: str) -> Iterator[Any]:
 def _items(nodes: Iterable[Any], place: int) -> Iterator[Any]:
     """Yield the schemas of an item of a list."""
     for node in nodes:
-        given = [node.schema.get(keyword) for keyword in ("prefixItems", "items")]
-        first = next((one for one in given if isinstance(one, list)), [])
+        keywords = [node.schema.get(keyword) for keyword in ("prefixItems", "items")]
+        first = next((value for value in keywords if isinstance(value, list)), [])
         parts = [first[place]] if place < len(first) else [node.schema.get(keyword) for keyword in _ITEMS]
         yield from map(node.within, (part for part in parts if isinstance(part, dict)))
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _free(name: str, used: set[str]) -> str:
     """Return a name that is not taken."""
-    found, number = name, 1
-    while found in taken:
+    candidate, number = name, 1
+    while candidate in used:
         number += 1
-        found = f"{name[: _LONGEST - 4]}_{number}"
-    return found
+        candidate = f"{name[: _LONGEST - 4]}_{number}"
+    return candidate
 
 
 def _renamed(schema: Any, rename: Rename, rename_in: RenameIn) -> Any:
@@ -178,36 +178,40 @@ def _renamed(schema: Any, rename: Rename, rename_in: RenameIn) -> Any:
         return list(map(renamed, schema))
     if not isinstance(schema, dict):
         return schema
-    made: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for keyword, value in schema.items():
         if keyword in _VALUES:
             is_list = keyword in {"enum", "examples"} and isinstance(value, list)
-            made[keyword] = [rename_in(schema, one) for one in value] if is_list else rename_in(schema, value)
+            result[keyword] = (
+                [rename_in(schema, item) for item in value] if is_list else rename_in(schema, value)
+            )
         elif keyword == "required":
-            made[keyword] = _renamed_list(value, rename)
+            result[keyword] = _renamed_list(value, rename)
         elif keyword == "$ref" and isinstance(value, str):
-            made[keyword] = _renamed_reference(value, rename)
+            result[keyword] = _renamed_reference(value, rename)
         elif keyword in _BY_NAME and isinstance(value, dict):
-            made[keyword] = {name: renamed(one) for name, one in value.items()}
+            result[keyword] = {name: renamed(item) for name, item in value.items()}
         elif keyword in _BY_PROPERTY and isinstance(value, dict):
-            made[keyword] = {
-                rename(name): _renamed_list(one, rename)
-                if isinstance(one, list)
-                else _titled(name, rename, renamed(one))
-                for name, one in value.items()
+            result[keyword] = {
+                rename(name): _renamed_list(item, rename)
+                if isinstance(item, list)
+                else _titled(name, rename, renamed(item))
+                for name, item in value.items()
             }
         else:
-            made[keyword] = renamed(value)
-    return made
+            result[keyword] = renamed(value)
+    return result
 
 
-def _titled(name: str, rename: Rename, made: Any) -> Any:
-    return {"title": name, **made} if isinstance(made, dict) and rename(name) != name else made
+def _titled(name: str, rename: Rename, schema: Any) -> Any:
+    return {"title": name, **schema} if isinstance(schema, dict) and rename(name) != name else schema
 
 
 def _renamed_list(names: Any, rename: Rename) -> Any:
     return (
-        [rename(one) if isinstance(one, str) else one for one in names] if isinstance(names, list) else names
+        [rename(name) if isinstance(name, str) else name for name in names]
+        if isinstance(names, list)
+        else names
     )
 
 

@@ -52,9 +52,9 @@ class Provider:
     def address(self) -> str:
         """Return the address from the environment, or else the default address."""
         for variable in self.url_variables:
-            found = os.environ.get(variable, "").strip()
-            if found:
-                return _ollama_url(found) if variable == "OLLAMA_HOST" else found
+            value = os.environ.get(variable, "").strip()
+            if value:
+                return _ollama_url(value) if variable == "OLLAMA_HOST" else value
         return self.base_url
 
     def key_source(self) -> KeySource:
@@ -110,8 +110,8 @@ HOW_TO_CHOOSE: Final = f"type %tract model {EXAMPLE}, or tract.models.use({EXAMP
 def provider_of(model: str) -> tuple[Provider, str] | None:
     """Return the provider that a model's name begins with, and the rest of the name; None if it begins with none."""
     name, slash, rest = model.partition("/")
-    found = PROVIDERS.get(name)
-    return (found, rest) if found is not None and slash and rest.strip() else None
+    provider = PROVIDERS.get(name)
+    return (provider, rest) if provider is not None and slash and rest.strip() else None
 
 
 def unknown_model(model: str, registered: Mapping[str, object]) -> LLMConfigError:
@@ -121,8 +121,8 @@ def unknown_model(model: str, registered: Mapping[str, object]) -> LLMConfigErro
     known = f"; registered here: {', '.join(map(repr, registered))}" if registered else ""
     close = "" if model.partition("/")[0] in PROVIDERS else close
     return LLMConfigError(
-        f"{brief_repr(model)} names no model, and no request was sent: a model is written as PROVIDER/NAME with one of "
-        f"{prefixes}, such as {EXAMPLE}, or as a plain NAME with base_url{known}.{close}"
+        f"{brief_repr(model)} does not name a model, so no request was sent: write PROVIDER/NAME with one of "
+        f"{prefixes}, such as {EXAMPLE}, or a plain NAME with base_url{known}.{close}"
     )
 
 
@@ -133,7 +133,7 @@ def make_client(dialect: str, model: str | None, *, base_url: str, api_key: str,
         LLMConfigError: an argument is invalid, or the dialect is unknown.
     """
     if dialect not in DIALECTS:
-        raise LLMConfigError(f"dialect is {' or '.join(map(repr, DIALECTS))}, not {brief_repr(dialect)}")
+        raise LLMConfigError(f"dialect must be {' or '.join(map(repr, DIALECTS))}, not {brief_repr(dialect)}")
     module, name = _CLIENTS[dialect]
     client = getattr(import_module(f"tract_jupyter.llm.{module}"), name)
     return client(model, base_url=base_url, api_key=Secret(api_key), **options)
@@ -169,6 +169,6 @@ def served_models(base_url: str) -> list[str] | None:
 
     try:
         listed = httpx.get(f"{base_url}/models", timeout=_LOOK).json()["data"]
-        return [str(one["id"]) for one in listed]
+        return [str(entry["id"]) for entry in listed]
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
         return None

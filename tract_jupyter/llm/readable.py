@@ -117,13 +117,13 @@ def check_said_something(response: dict[str, Any]) -> None:
     finish = finish_of_reply(response)
     if finish in REFUSED:
         raise LLMResponseError(
-            f"the provider's content filter refused to answer (finish_reason {brief_repr(finish)}), and there is no "
-            "text; nothing was committed. Say it in other words, or ask another model"
+            f"the provider's content filter blocked the reply (finish_reason {brief_repr(finish)}), so there is no "
+            "text and nothing was committed. Rephrase the message, or use another model"
         )
-    cut = ": it used up its tokens; allow more with max_tokens" if finish == "length" else ""
+    cut = ": it reached its token limit; set a larger max_tokens" if finish == "length" else ""
     raise LLMResponseError(
-        f"the reply is empty: it has no text and calls nothing (finish_reason {brief_repr(finish)}){cut}; nothing was "
-        "committed. Ask again"
+        f"the reply is empty: it has no text and no tool call (finish_reason {brief_repr(finish)}){cut}; nothing was "
+        "committed. Try again"
     )
 
 
@@ -146,21 +146,21 @@ def _arguments(call: dict[str, Any], raw: RawCall, finish: str, *, is_last: bool
         return _unread("", _CUT.format(reason=finish))  # even if the tool needs no arguments
     try:
         # RawCall.values ignores duplicate keys and accepts NaN, which has no JSON form
-        found = json.loads(raw.arguments, parse_constant=_no_constant)
+        arguments = json.loads(raw.arguments, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         cut = finish in CUT_REASONS and is_last
         why = _CUT.format(reason=finish) if cut else f"the arguments are not JSON: {_brief(error)}"
         return _unread(raw.arguments, why)
-    if not isinstance(found, dict):
-        return _unread(raw.arguments, f"the arguments are a JSON object, not {type(found).__name__}")
+    if not isinstance(arguments, dict):
+        return _unread(raw.arguments, f"the arguments must be a JSON object, not {type(arguments).__name__}")
     try:
-        return _storable(found)
+        return _storable(arguments)
     except ContentError as error:
         return _unread(raw.arguments, f"the arguments cannot be stored: {error}")
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _brief(error: Exception) -> str:
@@ -180,10 +180,10 @@ def _storable(arguments: dict[str, Any]) -> dict[str, Any]:
     depth, level = 0, list[Any]([arguments])
     while level:
         depth += 1
-        parts = chain.from_iterable(one.values() if isinstance(one, dict) else one for one in level)
-        level = [one for one in parts if isinstance(one, dict | list)]
+        parts = chain.from_iterable(part.values() if isinstance(part, dict) else part for part in level)
+        level = [part for part in parts if isinstance(part, dict | list)]
     if depth > _DEEPEST:
-        raise ContentError(f"they are nested {depth} levels deep, and {_DEEPEST} is the most")
+        raise ContentError(f"they are nested {depth} levels deep; the maximum is {_DEEPEST}")
     text = json.dumps(arguments, ensure_ascii=False)
     clean = _encodable(text)
     stored: dict[str, Any] = arguments if clean == text else json.loads(clean)
@@ -204,12 +204,12 @@ def _allowed_name(name: str, offered: Collection[str]) -> str:
     return allowed
 
 
-def _new_id(given: Any, ids: set[str]) -> str:
+def _new_id(requested: Any, ids: set[str]) -> str:
     """Return the original id. If it is not valid or not unique, return a new one."""
-    text = given if isinstance(given, str) and _ID.fullmatch(given) else "call"
-    found, number = text, len(ids) + 1
-    while found in ids or found == "call":
-        found = f"{text[:32]}_{number}"
+    text = requested if isinstance(requested, str) and _ID.fullmatch(requested) else "call"
+    candidate, number = text, len(ids) + 1
+    while candidate in ids or candidate == "call":
+        candidate = f"{text[:32]}_{number}"
         number += 1
-    ids.add(found)
-    return found
+    ids.add(candidate)
+    return candidate

@@ -27,7 +27,7 @@ class RecordedEntry:
         asked: the fields that a replay compares, without the messages of a request.
         line: all fields.
         before: the request whose first messages this one repeats.
-        kept: the number of these messages.
+        shared: the number of these messages.
         count: the number of all messages.
     """
 
@@ -35,7 +35,7 @@ class RecordedEntry:
     asked: Mapping[str, Any]
     line: Mapping[str, Any]
     before: RecordedEntry | None = None
-    kept: int = 0
+    shared: int = 0
     count: int = 0
 
     @property
@@ -49,9 +49,9 @@ class RecordedEntry:
         entry: RecordedEntry | None = self
         count = self.count
         while entry is not None and count:
-            if count > entry.kept:
-                parts.append(entry.line["messages"][: count - entry.kept])
-                count = entry.kept
+            if count > entry.shared:
+                parts.append(entry.line["messages"][: count - entry.shared])
+                count = entry.shared
             entry = entry.before
         return [message for part in reversed(parts) for message in part]
 
@@ -114,7 +114,7 @@ def read_cassette(path: Path) -> CassetteContent:
             raise damaged(path, f"line {number}") from None
     if end is None or rest:
         raise CassetteError(
-            f"{path} is incomplete: it has {content}, and no end, so nothing was replayed. Restore the file, or "
+            f"{path} is incomplete: it has {content} but no end, so nothing was replayed. Restore the file, or "
             "record again"
         )
     if (end.get("requests"), end.get("calls")) != (len(content.requests), len(content.calls)):
@@ -142,28 +142,30 @@ def _unreadable(path: Path, error: Exception) -> CassetteError:
             "tract.cassette.stop(), or record again with record(..., replace=True)"
         )
     return CassetteError(
-        f"{path} cannot be read: {getattr(error, 'strerror', error)}; give the file of a cassette"
+        f"{path} cannot be read: {getattr(error, 'strerror', error)}; pass the file of a cassette"
     )
 
 
 def _foreign(path: Path) -> CassetteError:
-    return CassetteError(f"{path} is not a cassette; give a file that tract.cassette.record has written")
+    return CassetteError(f"{path} is not a cassette; pass a file that tract.cassette.record wrote")
 
 
 def _place(path: Path, line: str) -> CassettePlace:
     try:
-        found = json.loads(line)
-        version = found["cassette"]
+        header = json.loads(line)
+        version = header["cassette"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise _foreign(path) from None
     if type(version) is not int:
         raise _foreign(path)
     if version > FORMAT:
         raise CassetteError(
-            f"{path} was written by a newer tract_jupyter ({found.get('by')!s:.40}); install that one"
+            f"{path} was written by a newer tract_jupyter ({header.get('by')!s:.40}); install that version"
         )
-    place = CassettePlace(found.get("tract_id"), found.get("branch"), found.get("head"))
-    if not isinstance(place.tract_id, str) or not all(one is None or isinstance(one, str) for one in place):
+    place = CassettePlace(header.get("tract_id"), header.get("branch"), header.get("head"))
+    if not isinstance(place.tract_id, str) or not all(
+        value is None or isinstance(value, str) for value in place
+    ):
         raise _foreign(path)
     return place
 
@@ -188,44 +190,47 @@ def _read_line(content: CassetteContent, line: dict[str, Any]) -> dict[str, Any]
 
 
 def _request(content: CassetteContent, line: dict[str, Any]) -> RecordedEntry:
-    before, kept, options = None, 0, line.get("options")
+    before, shared, options = None, 0, line.get("options")
     if "after" in line:
-        number, kept = line["after"]
+        number, shared = line["after"]
         _check(
-            type(number) is int and 0 < number <= len(content.requests) and type(kept) is int and kept >= 0
+            type(number) is int
+            and 0 < number <= len(content.requests)
+            and type(shared) is int
+            and shared >= 0
         )
         before = content.requests[number - 1]
-        kept = min(kept, before.count)
+        shared = min(shared, before.count)
         options = before.asked["options"] if options is None else options
-    asked = {
+    fields = {
         "tract": line.get("tract", ""),
         "purpose": line["for"],
         "model": line["model"],
         "options": options,
     }
-    _check(all(isinstance(asked[name], str) for name in ("tract", "purpose", "model")))
+    _check(all(isinstance(fields[name], str) for name in ("tract", "purpose", "model")))
     _check(isinstance(options, dict) and isinstance(line["messages"], list))
     _check("reply" in line or isinstance(line["error"], dict))
     _check(all(isinstance(Delta(*piece).text, str) for piece in line.get("pieces", ())))
-    name = name_of("request", line["request"], line["for"], asked["tract"])
-    return RecordedEntry(name, asked, line, before, kept, kept + len(line["messages"]))
+    name = name_of("request", line["request"], line["for"], fields["tract"])
+    return RecordedEntry(name, fields, line, before, shared, shared + len(line["messages"]))
 
 
 def _call(line: dict[str, Any]) -> RecordedEntry:
     result = line["result"]
-    asked = {
+    fields = {
         "tract": line.get("tract", ""), "tool": line["tool"], "actor": line["actor"],
         "arguments": line["arguments"],
     }  # fmt: skip
     _check(
-        all(isinstance(asked[name], str) for name in ("tract", "tool"))
-        and isinstance(asked["arguments"], dict)
+        all(isinstance(fields[name], str) for name in ("tract", "tool"))
+        and isinstance(fields["arguments"], dict)
     )
     _check(
         isinstance(result, dict)
         and bool({"output", "shown"} & set(result) or isinstance(result["error"], str))
     )
-    return RecordedEntry(name_of("call", line["call"], line["tool"], asked["tract"]), asked, line)
+    return RecordedEntry(name_of("call", line["call"], line["tool"], fields["tract"]), fields, line)
 
 
 def name_of(what: str, number: int, which: str, tract: str) -> str:

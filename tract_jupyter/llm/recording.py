@@ -70,7 +70,7 @@ class RecordedModel:
             CassetteError: always.
         """
         raise CassetteError(
-            "a cassette is replayed, and this request did not go through it, so it was not sent; ask through "
+            "a cassette is replayed, but this request bypasses it, so it was not sent; use a client of "
             "tract.models.client_for"
         )
 
@@ -154,17 +154,19 @@ class Recorder:
         key = (asker, sent.operation)
         messages, options = list(sent.messages), dict(sent.options)
         parts = _new_parts(messages, options, self._previous.get(key))
-        came: dict[str, Any] = {}
+        outcome: dict[str, Any] = {}
         try:
             with self._pause():
                 reply = send(None if on_delta is None else keep)
         except BaseException as error:
-            came["error"] = _error_data(error)
+            outcome["error"] = _error_data(error)
             if pieces:  # a successful reply contains its pieces
-                came["pieces"] = [[kind, text, index, name] for (kind, index, name), text in pieces.items()]
+                outcome["pieces"] = [
+                    [kind, text, index, name] for (kind, index, name), text in pieces.items()
+                ]
             raise
         else:
-            came["reply"] = json_data(reply)
+            outcome["reply"] = json_data(reply)
             return reply
         finally:
             with self._lock:
@@ -172,19 +174,19 @@ class Recorder:
                     self.requests += 1
                     self._previous[key] = _Written(self.requests, messages, options)
                     line = {"request": self.requests, "for": sent.operation, "model": sent.model}
-                    self._add({**line, **({"tract": asker} if asker else {}), **parts, **came})
+                    self._add({**line, **({"tract": asker} if asker else {}), **parts, **outcome})
 
     def call(
         self, asked: Mapping[str, Any], make: Callable[[], Made], write: Callable[[Made], Any], *, again: bool
     ) -> Made:
         """Make a call and record it with its result. An interrupted call is not recorded."""
         with nullcontext() if again else self._pause():
-            made = make()
+            result = make()
         with self._lock:
             if not self._is_over:
                 self.calls += 1
-                self._add({"call": self.calls, **asked, "result": write(made)})
-        return made
+                self._add({"call": self.calls, **asked, "result": write(result)})
+        return result
 
     def draw(self, kind: str, make: Callable[[], Any]) -> Any:
         """Return a value that another run would not repeat, and record it."""
@@ -209,8 +211,8 @@ class Recorder:
         self._write("wb")
         if self.path.exists() and not self._replaces:
             raise CassetteError(
-                f"{self.path} was created during the recording, and is not overwritten; {partial_of(self.path)} has "
-                "the recording, rename it"
+                f"{self.path} was created during the recording, so it is not overwritten; the recording is in "
+                f"{partial_of(self.path)}: rename that file"
             )
         try:
             partial_of(self.path).replace(self.path)
@@ -245,12 +247,12 @@ class Recorder:
                 raise _unwritable(self.path, error) from error
             raise CassetteError(
                 f"{partial} exists: another recording to this file has not ended, or its process was killed. End "
-                "that recording with tract.cassette.stop(), or give record(..., replace=True)"
+                "that recording with tract.cassette.stop(), or use record(..., replace=True)"
             ) from error
 
 
 def _unwritable(path: Path, error: OSError) -> CassetteError:
-    return CassetteError(f"{path} cannot be written: {error.strerror}; give another file")
+    return CassetteError(f"{path} cannot be written: {error.strerror}; use another file")
 
 
 class _Written(NamedTuple):
@@ -268,16 +270,16 @@ def _new_parts(messages: list[Any], options: dict[str, Any], before: _Written | 
     same = len(before.messages)
     if messages[:same] != before.messages:  # fast, because most of them are the same objects
         pairs = enumerate(zip(messages, before.messages, strict=False))
-        same = next((at for at, (one, other) in pairs if one != other), min(len(messages), same))
+        same = next((at for at, (new, other) in pairs if new != other), min(len(messages), same))
     line = {"after": [before.number, same], "messages": json_data(messages[same:])}
     return line if options == before.options else {**line, "options": json_data(options)}
 
 
 def _error_data(error: BaseException) -> dict[str, Any]:
-    told: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
+    data: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
     if isinstance(error, LLMRequestError):
         names = ("code", "status", "retry_after", "is_transient", "reason", "partial")
-        told |= {name: json_data(getattr(error, name)) for name in names if getattr(error, name)}
+        data |= {name: json_data(getattr(error, name)) for name in names if getattr(error, name)}
         if error.code == CANCELLED and current_stop().reason:
-            told["why"] = current_stop().reason
-    return told
+            data["why"] = current_stop().reason
+    return data

@@ -31,8 +31,8 @@ class Redaction:
 
     def text(self, text: str) -> str:
         """Return a text without secrets."""
-        found = text if self._known is None else self._known.sub(REDACTED, text)
-        return mask_secrets(found, REDACTED)
+        masked = text if self._known is None else self._known.sub(REDACTED, text)
+        return mask_secrets(masked, REDACTED)
 
     def of(self, value: Any) -> Any:
         """Return JSON data without secrets."""

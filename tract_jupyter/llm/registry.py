@@ -113,7 +113,7 @@ class Models(Mapping[str, ModelConnection]):
     def __getitem__(self, name: str) -> ModelConnection:
         if name not in self._connections:
             raise KeyError(
-                f"no model is registered as {name!r}; add(NAME, MODEL) does, and `asked` says who is asked"
+                f"no model is registered as {name!r}; add it with add(NAME, MODEL). `asked` lists the models in use"
             )
         return self._connections[name]
 
@@ -162,12 +162,10 @@ class Models(Mapping[str, ModelConnection]):
         # before anything can fail: a traceback may show variables
         api_key, base_url = masked(api_key), hidden_address(base_url)
         if model is None and (api_key is not None or base_url is not None):
-            raise LLMConfigError(
-                f"api_key and base_url belong to a model: give one, too, such as model={EXAMPLE!r}"
-            )
-        made = None if model is None else self._written(model, api_key, base_url)
-        self._to_change().choose(made, operation)
-        return made
+            raise LLMConfigError(f"api_key and base_url need a model: pass one, such as model={EXAMPLE!r}")
+        connection = None if model is None else self._written(model, api_key, base_url)
+        self._to_change().choose(connection, operation)
+        return connection
 
     @contextmanager
     def lent(
@@ -233,9 +231,9 @@ class Models(Mapping[str, ModelConnection]):
         Raises:
             LLMConfigError: the model is unknown.
         """
-        found = provider_of(model.strip())
-        if found is not None:
-            return ModelConnection.of_provider(*found, base_url=base_url, key=key)
+        provider = provider_of(model.strip())
+        if provider is not None:
+            return ModelConnection.of_provider(*provider, base_url=base_url, key=key)
         name = checked_name(model)
         if base_url is None:
             raise unknown_model(name, self)
@@ -315,24 +313,39 @@ class Models(Mapping[str, ModelConnection]):
         """The chosen models with their kinds of requests, a line each."""
         purposes = self.purposes
         usual = purposes.pop(None, None)
-        lines = [] if usual is None else [f"Asked: {usual}"]
-        return (*lines, *(f"Asked for {purpose_text(str(name))}: {one}" for name, one in purposes.items()))
+        lines = [] if usual is None else [f"In use: {usual}"]
+        return (
+            *lines,
+            *(f"In use for {purpose_text(str(name))}: {connection}" for name, connection in purposes.items()),
+        )
 
     def secrets(self) -> list[str]:
         """Return the keys in use, to mask them. This does not read the store of a parent tract."""
         lent = _LENT.get().get(self._key, self._own)
         chosen = [*self._own.purposes.values(), *lent.purposes.values()]
-        given = [str(one.key.given) for one in chosen if one.key is not None and one.key.given is not None]
-        own = [text for one in (*chosen, *self.values()) for text in getattr(one.client, "secrets", ())]
-        return [*given, *own, *self.clients.keys()]
+        entered = [
+            str(connection.key.given)
+            for connection in chosen
+            if connection.key is not None and connection.key.given is not None
+        ]
+        client_secrets = [
+            text
+            for connection in (*chosen, *self.values())
+            for text in getattr(connection.client, "secrets", ())
+        ]
+        return [*entered, *client_secrets, *self.clients.keys()]
 
     # --- clients
 
     def connection(self, operation: ModelOperation) -> ModelConnection | None:
         """Return the model for one kind of request, or None."""
         operation, purposes = self._kind(operation), self._now.purposes
-        found = purposes.get(operation) or purposes.get(None)
-        return found if found is not None or self.cassette is None else self.cassette.stand_in(operation)
+        connection = purposes.get(operation) or purposes.get(None)
+        return (
+            connection
+            if connection is not None or self.cassette is None
+            else self.cassette.stand_in(operation)
+        )
 
     def check(self, operation: ModelOperation = "chat") -> None:
         """Check that one kind of request has a model with a key.
@@ -359,8 +372,8 @@ class Models(Mapping[str, ModelConnection]):
             LLMConfigError: no model is configured. The message has the line to type.
         """
         check_choice(operation, MODEL_OPERATIONS, "operation")
-        found = self._required(operation) if client is None else ModelConnection("", client=client)
-        return self._metered(found, operation)
+        connection = self._required(operation) if client is None else ModelConnection("", client=client)
+        return self._metered(connection, operation)
 
     def options(self, operation: ModelOperation) -> dict[str, Any]:
         """Return the options of one kind of request."""
@@ -385,13 +398,13 @@ class Models(Mapping[str, ModelConnection]):
         return self.replies if operation == "chat" else operation
 
     def _required(self, operation: ModelOperation) -> ModelConnection:
-        found = self.connection(operation)
-        if found is None:
+        connection = self.connection(operation)
+        if connection is None:
             raise LLMConfigError(
-                f"no language model is configured; {HOW_TO_CHOOSE}. tract.configure_llm(client) takes an object of "
-                "your own that has chat(messages, **options)"
+                f"no language model is configured; {HOW_TO_CHOOSE}. tract.configure_llm(client) uses your own "
+                "object with chat(messages, **options)"
             )
-        return found
+        return connection
 
     def price(
         self, name: str, *, input: float, output: float, cached: float | None = None, cache_write: float | None = None  # noqa: A002 # the usual words
@@ -449,29 +462,29 @@ class Models(Mapping[str, ModelConnection]):
         _check_name(name, "model")
         if name in self._connections and not replace:
             raise LLMConfigError(
-                f"the model {name!r} exists already, at {self[name].place}; give another name, or replace=True"
+                f"the model {name!r} exists already, at {self[name].place}; use another name, or replace=True"
             )
         if client is None and not any([base_url, model, key_env, key_ring, dialect, options]):
             raise LLMConfigError(
-                f"nothing says what the model {name!r} is: give its client, its base_url, or a model such as "
+                f"the model {name!r} is not defined: pass its client, its base_url, or a model such as "
                 f"{EXAMPLE!r}"
             )
         key = KeySource.of(key_env, key_ring)
         if client is not None and not isinstance(client, str):
             others = [base_url, key_env, key_ring, dialect, *options.values()]
-            made = _of_object(name, client, model, others)
+            connection = _of_object(name, client, model, others)
         else:
             if "api_key" in options:
                 raise LLMConfigError(
-                    "a key is never passed as a value, so that it cannot be stored: give key_env or key_ring"
+                    "do not pass a key as a value, because it could be stored: use key_env or key_ring"
                 )
             address = self._of_address(client, base_url, model, key)
-            made = _checked(address, name=name, options=options, dialect=dialect or address.dialect)
+            connection = _checked(address, name=name, options=options, dialect=dialect or address.dialect)
         self.clients.forget(name)
-        if name in self and self[name].base_url != made.base_url:
+        if name in self and self[name].base_url != connection.base_url:
             self._forget_credentials(name)
-        self._connections[name] = made
-        return made
+        self._connections[name] = connection
+        return connection
 
     def _of_address(
         self, written: str | None, base_url: str | None, model: str | None, key: KeySource | None
@@ -479,7 +492,7 @@ class Models(Mapping[str, ModelConnection]):
         """Return the connection for the arguments of `add`, without its name."""
         if written is not None and model is not None:
             raise LLMConfigError(
-                f"both {brief_repr(written)} and model={brief_repr(model)} say which model it is; give one"
+                f"both {brief_repr(written)} and model={brief_repr(model)} name the model; pass only one"
             )
         if written is None and base_url is None and isinstance(model, str) and provider_of(model):
             written = model
@@ -507,19 +520,17 @@ class Models(Mapping[str, ModelConnection]):
         """
         _check_name(name, "credential")
         if name in self._credentials and not replace:
-            raise LLMConfigError(
-                f"the credential {name!r} exists already; give another name, or replace=True"
-            )
+            raise LLMConfigError(f"the credential {name!r} exists already; use another name, or replace=True")
         if self._known(of).base_url is None:
             raise LLMConfigError(
-                f"{of!r} is an object of yours, which has its own key: add another object with the other key"
+                f"{of!r} is your own object, which has its own key: add another object with the other key"
             )
         key = KeySource.of(key_env, key_ring)
         if key is None:
-            raise LLMConfigError(f"the credential {name!r} has no key: give key_env or key_ring")
+            raise LLMConfigError(f"the credential {name!r} has no key: pass key_env or key_ring")
         self.clients.forget(of, name)
-        made = self._credentials[name] = Credential(name, of, key)
-        return made
+        credential = self._credentials[name] = Credential(name, of, key)
+        return credential
 
     def remove(self, name: str) -> None:
         """Remove a model with its credentials, or a credential.
@@ -535,7 +546,7 @@ class Models(Mapping[str, ModelConnection]):
             there = [*self, *sorted(self._credentials)]
             raise LLMConfigError(
                 f"no model or credential is registered as {name!r}, so nothing was removed.{nearest(str(name), there)} "
-                f"There are: {', '.join(map(repr, there)) or 'none'}"
+                f"Registered: {', '.join(map(repr, there)) or 'none'}"
             )
         self.clients.forget(name)
         self._forget_credentials(name)
@@ -551,20 +562,20 @@ class Models(Mapping[str, ModelConnection]):
         """
         if credential is None:
             return self._known(name), None
-        found = self._credentials.get(credential)
-        if found is None:
+        selected = self._credentials.get(credential)
+        if selected is None:
             raise LLMConfigError(
-                f"the credential {credential!r} is unknown, and no request was sent."
+                f"the credential {credential!r} is unknown, so no request was sent."
                 f"{nearest(credential, self._credentials)} "
                 f"Type tract.models.add_credential({credential!r}, of={name or 'NAME'!r}, key_env='VARIABLE')"
             )
-        if name is not None and found.connection != name:
+        if name is not None and selected.connection != name:
             self._known(name)
             raise LLMConfigError(
-                f"the credential {credential!r} is a key of {found.connection!r}, and is not sent to {name!r}; "
-                f"name one of {name!r}, or none"
+                f"the credential {credential!r} is a key of {selected.connection!r}, and is not sent to {name!r}; "
+                f"use a credential of {name!r}, or none"
             )
-        return self._known(found.connection), found
+        return self._known(selected.connection), selected
 
     def client(self, name: str | None, credential: str | None = None) -> LLMClient:
         """Return the client of a model, with its key. No request is sent yet.
@@ -576,26 +587,27 @@ class Models(Mapping[str, ModelConnection]):
         return self._metered(connection, "chat", self.clients.of(connection, other))
 
     def _known(self, name: object) -> ModelConnection:
-        found = self._connections.get(name) if isinstance(name, str) else None
-        if found is None:
+        connection = self._connections.get(name) if isinstance(name, str) else None
+        if connection is None:
             there = ", ".join(map(repr, self)) or "none"
             raise LLMConfigError(
-                f"the model {name!r} is unknown, and no request was sent; known models: {there}."
+                f"the model {name!r} is unknown, so no request was sent; known models: {there}."
                 f"{nearest(str(name), self)} "
                 f"Type tract.models.add({name!r}, base_url='https://...', model='...', key_env='VARIABLE')"
             )
-        return found
+        return connection
 
     def _forget_credentials(self, name: str) -> None:
-        for one in self.credentials:
-            if one.connection == name:
-                del self._credentials[one.name]
+        for credential in self.credentials:
+            if credential.connection == name:
+                del self._credentials[credential.name]
 
     @repr_of_whole
     def __repr__(self) -> str:
         lines = [*self.asked, *(str(self[name]) for name in self)]
         lines += [
-            f"{one.name}: another key of {one.connection}, {key_text(one.key)}" for one in self.credentials
+            f"{credential.name}: another key of {credential.connection}, {key_text(credential.key)}"
+            for credential in self.credentials
         ]
         if not lines:
             return (
@@ -605,38 +617,38 @@ class Models(Mapping[str, ModelConnection]):
         return "\n".join(["Models:", *(f"  {line}" for line in lines)])
 
     def __reduce__(self) -> Any:
-        raise LLMConfigError("models hold keys while they are in use, and cannot be pickled or copied")
+        raise LLMConfigError("models hold keys, so they cannot be pickled or copied")
 
 
 def _of_object(name: str, client: object, model: str | None, others: list[object]) -> ModelConnection:
-    if any(one is not None for one in others):
+    if any(value is not None for value in others):
         raise LLMConfigError(
-            f"{repr(name) if name else 'it'} is an object of yours, which knows its address and key itself: give "
-            "either that or base_url"
+            f"{repr(name) if name else 'it'} is your own object, which has its own address and key: pass "
+            "either the object or base_url"
         )
     return ModelConnection.of_client(name, client, model)
 
 
-def _checked(made: ModelConnection, **changes: Any) -> ModelConnection:
+def _checked(connection: ModelConnection, **changes: Any) -> ModelConnection:
     """Return a changed connection to an address, if a client can be created for it.
 
     Raises:
         LLMConfigError: the address or an option is invalid.
     """
-    made = replace(made, **changes)
+    connection = replace(connection, **changes)
     try:
-        http_client(made, "")
+        http_client(connection, "")
     except TypeError:
-        given = ", ".join(made.options)
+        names = ", ".join(connection.options)
         raise LLMConfigError(
-            f"a client of the dialect {made.dialect!r} does not take all of these options: {given}; it takes timeout, "
-            "max_retries, backoff, headers and transport"
+            f"a client of the dialect {connection.dialect!r} does not accept all of these options: {names}; it has "
+            "timeout, max_retries, backoff, headers and transport"
         ) from None
-    return made
+    return connection
 
 
 def _check_name(name: object, what: str) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise LLMConfigError(
-            f"the name of a {what} has letters, digits, '.', '_', ':', '/' and '-', at most 100"
+            f"the name of a {what} must have 1 to 100 letters, digits, '.', '_', ':', '/' and '-'"
         )

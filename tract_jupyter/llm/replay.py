@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _MOST_DIFFERENCES: Final = 5
 _AROUND: Final = 30  # characters to show around a difference in a long text
 _LONGEST: Final = 90
-_REMEDY: Final = "Make it what it was, or record again"
+_REMEDY: Final = "Restore the earlier state, or record again"
 _NOTHING: Final = object()
 
 
@@ -82,7 +82,7 @@ class Player:
             CassetteError: the cassette does not have the request.
             LLMError: as it was recorded.
         """
-        asked = {
+        fields = {
             "tract": asker,
             "purpose": sent.operation,
             "model": sent.model,
@@ -90,7 +90,7 @@ class Player:
         }
         with self._lock:
             name = name_of("request", self.requests + 1, sent.operation, asker)
-            line = self._take(self._requests, name, asked, list(sent.messages)).line
+            line = self._take(self._requests, name, fields, list(sent.messages)).line
             self.requests += 1
         if on_delta is not None:
             for delta in _deltas(line):
@@ -126,13 +126,13 @@ class Player:
             self.calls += 1
         recorded = entry.line["result"]
         if again:  # the recorded result has the durations and times for the model
-            made = make()
-            result = write(made)
+            repeated = make()
+            result = write(repeated)
             if ("error" in result) is not ("error" in recorded):
                 self.calls -= 1
                 raise self._fail(name, entry, list(self._differences("result", recorded, result)))
             if "output" not in recorded and "error" not in recorded:
-                return made
+                return repeated
         return read(json_data(recorded))
 
     def draw(self, kind: str, make: Callable[[], Any]) -> Any:
@@ -141,18 +141,18 @@ class Player:
         Raises:
             CassetteError: the recorded value has another type.
         """
-        made = make()
+        drawn = make()
         with self._lock:
             values = self.content.drawn.get(kind)
-            value = values.popleft() if values else made
-        if _types(value) != _types(made):
+            value = values.popleft() if values else drawn
+        if _types(value) != _types(drawn):
             raise damaged(self.path, f"the value of {kind!r}")
         return value
 
     # --- finding
 
     def _take(
-        self, left: list[RecordedEntry], name: str, asked: Mapping[str, Any], messages: Sequence[Any] = ()
+        self, entries: list[RecordedEntry], name: str, fields: Mapping[str, Any], messages: Sequence[Any] = ()
     ) -> RecordedEntry:
         """Remove the first entry with this content and return it.
 
@@ -162,32 +162,32 @@ class Player:
         if self._failure is not None:
             raise CassetteError(*self._failure.args, differences=self._failure.differences)
         try:
-            for place, entry in enumerate(left):
-                if entry.count == len(messages) and not self._differing_fields(entry, asked, messages):
-                    return left.pop(place)
-            raise self._miss(left, name, asked, messages)
+            for place, entry in enumerate(entries):
+                if entry.count == len(messages) and not self._differing_fields(entry, fields, messages):
+                    return entries.pop(place)
+            raise self._miss(entries, name, fields, messages)
         except RecursionError:
             raise damaged(self.path, "a value that is nested too deeply") from None
 
     def _miss(
-        self, left: list[RecordedEntry], name: str, asked: Mapping[str, Any], messages: Sequence[Any]
+        self, entries: list[RecordedEntry], name: str, requested: Mapping[str, Any], messages: Sequence[Any]
     ) -> CassetteError:
         """Return the error with the differences from the entry that is most similar."""
-        if not left:
-            kind = "requests" if left is self._requests else "calls"
+        if not entries:
+            kind = "requests" if entries is self._requests else "calls"
             self._failure = CassetteError(
-                f"{name} is not on the cassette {self.path.name}: all its {kind} were served. {_REMEDY}"
+                f"{name} is not on the cassette {self.path.name}: all its {kind} were used. {_REMEDY}"
             )
             return self._failure
 
         def unlikeness(entry: RecordedEntry) -> tuple[bool, int, int]:
-            fields = self._differing_fields(entry, asked, messages)
+            fields = self._differing_fields(entry, requested, messages)
             pairs = enumerate(zip(entry.messages(), messages, strict=False))
             start = next((place for place, (one, other) in pairs if one != other), len(messages))
             return bool({"purpose", "tool"}.intersection(fields)), len(fields), -start
 
-        closest = min(left, key=unlikeness)
-        fields = self._differing_fields(closest, asked, messages)
+        closest = min(entries, key=unlikeness)
+        fields = self._differing_fields(closest, requested, messages)
         differences = [
             one
             for field, (recorded, now) in fields.items()
@@ -196,25 +196,25 @@ class Player:
         return self._fail(name, closest, differences)
 
     def _fail(self, name: str, entry: RecordedEntry, differences: list[str]) -> CassetteError:
-        shown = "; ".join(differences[:_MOST_DIFFERENCES])
-        told = f"{name} is not {entry.name} of the cassette {self.path.name}: {shown}. {_REMEDY}"
-        self._failure = CassetteError(told, differences=differences)
+        listing = "; ".join(differences[:_MOST_DIFFERENCES])
+        message = f"{name} is not {entry.name} of the cassette {self.path.name}: {listing}. {_REMEDY}"
+        self._failure = CassetteError(message, differences=differences)
         return self._failure
 
     def _differing_fields(
-        self, entry: RecordedEntry, asked: Mapping[str, Any], messages: Sequence[Any]
+        self, entry: RecordedEntry, fields: Mapping[str, Any], messages: Sequence[Any]
     ) -> dict[str, tuple[Any, Any]]:
         """Return the recorded and the present value of each field that differs."""
-        pairs = {name: (entry.asked[name], value) for name, value in asked.items()}
+        pairs = {name: (entry.asked[name], value) for name, value in fields.items()}
         if "" in pairs.get("model", ()):  # a model without a name
             del pairs["model"]
-        found = {name: both for name, both in pairs.items() if not self._is_same(*both)}
+        differing = {name: both for name, both in pairs.items() if not self._is_same(*both)}
         recorded = entry.messages()
         now = list(messages)
         is_same = recorded == now or (len(recorded) == len(now) and all(map(self._is_same, recorded, now)))
         if not is_same:
-            found["messages"] = (recorded, now)
-        return found
+            differing["messages"] = (recorded, now)
+        return differing
 
     def _is_same(self, recorded: Any, now: Any) -> bool:
         return bool(recorded == now or self._clean(recorded) == self._clean(now))
@@ -228,15 +228,15 @@ class Player:
     def _differences(self, where: str, recorded: Any, now: Any) -> Iterator[str]:
         """Yield the differences of two values, without secrets."""
         if isinstance(recorded, list) and isinstance(now, list):
-            for place, (one, other) in enumerate(zip_longest(recorded, now, fillvalue=_NOTHING)):
-                if one != other:
-                    yield from _differing(f"{where}[{place}]", self._clean(one), self._clean(other))
+            for place, (before, other) in enumerate(zip_longest(recorded, now, fillvalue=_NOTHING)):
+                if before != other:
+                    yield from _differing(f"{where}[{place}]", self._clean(before), self._clean(other))
         else:
             yield from _differing(where, self._clean(recorded), self._clean(now))
 
 
 def _types(value: Any) -> Any:
-    return [type(one) for one in value] if isinstance(value, list) else type(value)
+    return [type(item) for item in value] if isinstance(value, list) else type(value)
 
 
 def _differing(where: str, recorded: Any, now: Any) -> Iterator[str]:
@@ -249,9 +249,9 @@ def _differing(where: str, recorded: Any, now: Any) -> Iterator[str]:
         pairs = [(f".{key}", recorded.get(key, _NOTHING), now.get(key, _NOTHING)) for key in keys]
     elif isinstance(recorded, list) and isinstance(now, list):
         both = enumerate(zip_longest(recorded, now, fillvalue=_NOTHING))
-        pairs = [(f"[{place}]", one, other) for place, (one, other) in both]
-    for part, one, other in pairs:
-        yield from _differing(where + part, one, other)
+        pairs = [(f"[{place}]", before, other) for place, (before, other) in both]
+    for part, before, other in pairs:
+        yield from _differing(where + part, before, other)
     if not pairs:
         yield f"{where}: recorded {_shown(recorded, now)}, now {_shown(now, recorded)}"
 
@@ -293,9 +293,9 @@ _ERRORS: Final[dict[str, type[Exception]]] = {
 }  # fmt: skip
 
 
-def _error(told: Mapping[str, Any]) -> Exception:
+def _error(data: Mapping[str, Any]) -> Exception:
     """Return the error of a request. An unknown type becomes an `LLMRequestError` that names the type."""
-    message, kind = str(told.get("message", "")), str(told.get("type", ""))
+    message, kind = str(data.get("message", "")), str(data.get("type", ""))
     if kind in _ERRORS:
         return _ERRORS[kind](message)
     if kind != LLMRequestError.__name__:
@@ -304,10 +304,10 @@ def _error(told: Mapping[str, Any]) -> Exception:
             current_stop().set(BY_PERSON)
         return LLMRequestError(f"{kind}: {message}", code=CANCELLED if is_interrupt else "provider_error")
     names = ("code", "status", "retry_after", "is_transient", "reason")
-    error = LLMRequestError(message, **{name: told[name] for name in names if name in told})
-    error.partial = told.get("partial")
+    error = LLMRequestError(message, **{name: data[name] for name in names if name in data})
+    error.partial = data.get("partial")
     if error.code == CANCELLED:
         current_stop().set(
-            str(told.get("why", "")) or BY_PERSON
+            str(data.get("why", "")) or BY_PERSON
         )  # the user who pressed Stop then does not do it now
     return error

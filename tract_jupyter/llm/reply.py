@@ -77,7 +77,7 @@ class RawCall(NamedTuple):
         except (ValueError, RecursionError) as error:
             raise SpecError(f"the arguments are not JSON: {error}") from None
         if not isinstance(value, dict):
-            raise SpecError(f"the arguments are a JSON object, not {type(value).__name__}")
+            raise SpecError(f"the arguments must be a JSON object, not {type(value).__name__}")
         return value
 
     def read(self) -> ToolCall:
@@ -140,16 +140,16 @@ class Reply:
         message = _message(response)
         calls = message.get("tool_calls") or ()
         if not isinstance(calls, list | tuple) or not all(isinstance(call, dict) for call in calls):
-            raise LLMResponseError(
-                f"the reply's tool_calls are {brief_repr(calls)}, and should be a list of dicts"
-            )
+            raise LLMResponseError(f"the reply's tool_calls must be a list of dicts, not {brief_repr(calls)}")
         model, usage = response.get("model"), response.get("usage")
         known = next((message[name] for name in REASONING_FIELDS if _is_text(message.get(name))), "")
         thought, text = split_thought(_text(message), known)
         finish = finish_of_reply(response)
         # a refused reply does nothing
         raw_calls = (
-            () if finish in REFUSED else tuple(RawCall.of(given, place) for place, given in enumerate(calls))
+            ()
+            if finish in REFUSED
+            else tuple(RawCall.of(raw_call, place) for place, raw_call in enumerate(calls))
         )
         return cls(
             text,
@@ -168,13 +168,13 @@ class Reply:
 
     def to_message(self) -> dict[str, Any]:
         """Return the reply as a message to send back: its text, its calls, and its provider blocks."""
-        said: dict[str, Any] = {"role": "assistant", "content": self.text}
+        message: dict[str, Any] = {"role": "assistant", "content": self.text}
         if self.raw_calls:
             calls = [call.to_openai() for call in self.raw_calls]
-            said = {**said, "content": self.text or None, "tool_calls": calls}
+            message = {**message, "content": self.text or None, "tool_calls": calls}
         if self.provider_blocks is not None:
-            said["provider_blocks"] = self.provider_blocks.to_dict()
-        return said
+            message["provider_blocks"] = self.provider_blocks.to_dict()
+        return message
 
     @property
     def tokens(self) -> Usage:
@@ -184,8 +184,8 @@ class Reply:
     @property
     def limit(self) -> int | None:
         """The token limit of a cut reply, also if it was the client's default; None if unknown."""
-        given = self.response.get("max_tokens")
-        return given if isinstance(given, int) else None
+        limit = self.response.get("max_tokens")
+        return limit if isinstance(limit, int) else None
 
     @property
     def why_cut(self) -> str:
@@ -198,15 +198,15 @@ class Reply:
     def ending(self) -> dict[str, str]:
         """How the reply ended, as its commit's metadata keep it."""
         provider = "" if self._word == self.finish_reason else self._word
-        found = {FINISH: self.finish_reason or "", "provider_finish_reason": provider, CUT: self.why_cut}
-        return {name: value for name, value in found.items() if value}
+        fields = {FINISH: self.finish_reason or "", "provider_finish_reason": provider, CUT: self.why_cut}
+        return {name: value for name, value in fields.items() if value}
 
     @property
     def _word(self) -> str:
         """The provider's word for the end; empty if it has none."""
         first = next(iter(dicts(self.response.get("choices"))), {})
-        said = first.get("provider_finish_reason") or first.get("finish_reason")
-        return said.encode(errors="replace").decode() if isinstance(said, str) else ""
+        word = first.get("provider_finish_reason") or first.get("finish_reason")
+        return word.encode(errors="replace").decode() if isinstance(word, str) else ""
 
     @property
     def nothing_said(self) -> str:
@@ -226,14 +226,14 @@ class Reply:
             return tuple(call.read() for call in self.raw_calls)
         except ContentError as error:
             raise LLMResponseError(
-                f"the model called a tool in a way that cannot be read, so nothing was committed: {error}. Ask again"
+                f"a tool call of the model cannot be read, so nothing was committed: {error}. Try again"
             ) from None
 
 
 _NOTHING_SAID = {
-    "content_filter": "the provider's content filter ended the reply before it said anything; put it in other words",
-    "refusal": "the model declined to answer; put it in other words, or ask another model",
-    "length": "the reply reached its limit before it said anything; give a larger max_tokens",
+    "content_filter": "the provider's content filter ended the reply before any text; rephrase the message",
+    "refusal": "the model declined to answer; rephrase the message, or use another model",
+    "length": "the reply reached its limit before any text; set a larger max_tokens",
 }
 
 
@@ -246,7 +246,7 @@ _CUT = {
 }
 
 
-_EMPTY = "the reply is empty: it has no text and calls nothing; ask again"
+_EMPTY = "the reply is empty: it has no text and no tool call; try again"
 
 
 def _as_text(arguments: Any) -> str:
@@ -259,24 +259,24 @@ def _as_text(arguments: Any) -> str:
 def _message(response: Any) -> Mapping[str, Any]:
     if not isinstance(response, dict):
         raise LLMResponseError(
-            f"a client's chat() returns a dict in OpenAI's shape, not {type(response).__name__}; "
-            "from an object of OpenAI's library, return response.model_dump()"
+            f"a client's chat() must return a dict in OpenAI's shape, not {type(response).__name__}; "
+            "for an object of OpenAI's library, return response.model_dump()"
         )
     choices = response.get("choices")
     first = choices[0] if isinstance(choices, list | tuple) and choices else None
     message = first.get("message") if isinstance(first, dict) else None
     if not isinstance(message, dict):
-        told = response.get("error")
+        error = response.get("error")
         why = (
-            f"it says {brief_repr(told)}"
-            if told
+            f"its error is {brief_repr(error)}"
+            if error
             else f"its choices are {brief_repr(choices)}"
             if "choices" in response
             else f"it has {', '.join(map(str, response)) or 'nothing'}"
         )
         raise LLMResponseError(
-            f"the reply has no choices[0].message: {why}; nothing was committed. A client returns "
-            "{'choices': [{'message': {'content': 'Hello.'}}]}, as OpenAI's chat completions have it"
+            f"the reply has no choices[0].message: {why}; nothing was committed. A client must return "
+            "{'choices': [{'message': {'content': 'Hello.'}}]}, like OpenAI's chat completions"
         )
     return message
 
@@ -284,20 +284,22 @@ def _message(response: Any) -> Mapping[str, Any]:
 def finish_of_reply(response: dict[str, Any]) -> str:
     """Return why a reply ended; empty if the client does not say."""
     first = next(iter(dicts(response.get("choices"))), {})
-    said, message = first.get("finish_reason"), first.get("message")
+    reason, message = first.get("finish_reason"), first.get("message")
     message = message if isinstance(message, dict) else {}
-    if not isinstance(said, str) or not said:
+    if not isinstance(reason, str) or not reason:
         return "refusal" if message.get("refusal") and not message.get("tool_calls") else ""
-    return finish_of(said, calls=bool(message.get("tool_calls")), refusal=bool(message.get("refusal"))) or ""
+    return (
+        finish_of(reason, calls=bool(message.get("tool_calls")), refusal=bool(message.get("refusal"))) or ""
+    )
 
 
 def counts_of(usage: dict[Any, Any]) -> dict[str, Any]:
     """Return the provider's counts, without values that have no JSON form. A bad count must not lose the reply."""
-    found: dict[str, Any] = {}
+    counts: dict[str, Any] = {}
     for name, number in usage.items():
         with suppress(ContentError):
-            found.update(plain({name: number}))
-    return found
+            counts.update(plain({name: number}))
+    return counts
 
 
 def _is_text(value: object) -> bool:
@@ -310,7 +312,7 @@ def _text(message: Mapping[str, Any]) -> str:
     if isinstance(content, list):
         parts = (part.get("text") for part in content if isinstance(part, dict))
         content = "".join(part for part in parts if isinstance(part, str))
-    said = [one for one in (content, message.get("refusal")) if one]
-    if not all(isinstance(one, str) for one in said):
-        raise LLMResponseError(f"the reply's content is {brief_repr(content)}, and should be a text")
-    return "\n\n".join(said)
+    texts = [text for text in (content, message.get("refusal")) if text]
+    if not all(isinstance(text, str) for text in texts):
+        raise LLMResponseError(f"the reply's content must be a text, not {brief_repr(content)}")
+    return "\n\n".join(texts)

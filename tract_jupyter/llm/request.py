@@ -59,16 +59,18 @@ class ModelRequest:
         if not tools:
             choice, *_ = (options.pop(name, None) for name in _NEED_TOOLS)
             if choice not in (None, "auto", "none"):
-                raise LLMConfigError(f"tool_choice={brief_repr(choice)} needs tools, and none are given")
+                raise LLMConfigError(
+                    f"tool_choice={brief_repr(choice)} needs tools, but the request has none"
+                )
         limits = [options.pop(name, None) for name in _LIMITS]
-        given = {limit for limit in limits if limit is not None}
-        if len(given) > 1:
+        distinct = {limit for limit in limits if limit is not None}
+        if len(distinct) > 1:
             raise LLMConfigError(
-                f"max_tokens and max_completion_tokens mean the same, and are {brief_repr(limits)}; give one of them"
+                f"max_tokens and max_completion_tokens mean the same, but are {brief_repr(limits)}; pass only one"
             )
         resend = options.pop("resend_reasoning", None)
         return cls(
-            messages, model, stream, options, blocks, tools, next(iter(given), None), limits[1] is not None,
+            messages, model, stream, options, blocks, tools, next(iter(distinct), None), limits[1] is not None,
             None if resend is None else bool(resend),
         )  # fmt: skip
 
@@ -91,4 +93,4 @@ class ModelRequest:
 
 def cannot_send(what: str, dialect: str, advice: str) -> LLMConfigError:
     """Return the error for a part that a dialect cannot express."""
-    return LLMConfigError(f"{dialect} has no place for {what}, so nothing was sent; {advice}")
+    return LLMConfigError(f"{dialect} does not accept {what}, so nothing was sent; {advice}")

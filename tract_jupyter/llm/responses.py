@@ -65,8 +65,8 @@ class ResponsesClient(HTTPClient):
     key_variable: ClassVar[str] = OPENAI_KEY
     about_url: ClassVar[str] = "base_url, which ends with the version (/v1)"
     hints: ClassVar[Mapping[str, str]] = {
-        r"[Ee]ncrypted content is not supported": "Give include=[], since this model does not reason",
-        r"reasoning summar": "Give reasoning={'effort': ...} without a summary instead of reasoning_effort",
+        r"[Ee]ncrypted content is not supported": "Set include=[], because this model does not reason",
+        r"reasoning summar": "Use reasoning={'effort': ...} without a summary instead of reasoning_effort",
     }
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class ResponsesClient(HTTPClient):
         return {name: value for name, value in body.items() if value is not None}
 
     def _read(self, reply: dict[str, Any], model: str) -> dict[str, Any]:
-        _check(reply, self._failures.told)
+        _check(reply, self._failures.reported)
         if not isinstance(reply.get("output"), list):
             there = ", ".join(map(str, reply)) or "nothing"
             raise self._failures.error(f"its reply has no output (it has {there})")
@@ -101,11 +101,11 @@ class ResponsesClient(HTTPClient):
         """Return a reply whose output can be read."""
         output = reply["output"]
         if len(dicts(output)) != len(output):
-            raise self._failures.error(f"the output of its reply is damaged, {brief_repr(output)}")
+            raise self._failures.error(f"the output of its reply is damaged: {brief_repr(output)}")
         return _written(reply, model).to_dict()
 
     def _assembly(self, model: str) -> Assembly:
-        return _ResponseAssembly(model, self._failures.told, self._checked)
+        return _ResponseAssembly(model, self._failures.reported, self._checked)
 
 
 # --- sending
@@ -135,8 +135,8 @@ def _options(request: ModelRequest) -> dict[str, Any]:
         options["tool_choice"] = {"type": "function", "name": named}
     stream_options = options.get("stream_options")
     if isinstance(stream_options, dict):
-        kept = {name: value for name, value in stream_options.items() if name != "include_usage"}
-        options["stream_options"] = kept or None
+        remaining = {name: value for name, value in stream_options.items() if name != "include_usage"}
+        options["stream_options"] = remaining or None
     return options
 
 
@@ -160,47 +160,50 @@ def _translated(messages: Sequence[dict[str, Any]], blocks: SentBlocks) -> dict[
     items: list[dict[str, Any]] = []
     for message in with_own_ids(messages):
         role, content = message.get("role"), message.get("content")
-        said: list[dict[str, Any]] = []
+        new_items: list[dict[str, Any]] = []
         if role in {"system", "developer"}:
             if not items:
                 instructions.append(text_of(content))
                 blocks.add(instructions[-1])
             elif text_of(content).strip():
-                said = [{"role": "developer", "content": text_of(content)}]
+                new_items = [{"role": "developer", "content": text_of(content)}]
         elif role == "tool":
             call_id = message["tool_call_id"]
-            said = [{"type": "function_call_output", "call_id": call_id, "output": _output(content)}]
+            new_items = [{"type": "function_call_output", "call_id": call_id, "output": _output(content)}]
         elif role == "assistant":
-            said = _items(message, blocks)
+            new_items = _items(message, blocks)
         else:
-            said = [{"role": "user", "content": _content(content)}]
-        items += said
-        blocks.add(*said)
-    told = "\n\n".join(text for text in instructions if text.strip())
-    return {**({"instructions": told} if told else {}), "input": items}
+            new_items = [{"role": "user", "content": _content(content)}]
+        items += new_items
+        blocks.add(*new_items)
+    prompt = "\n\n".join(text for text in instructions if text.strip())
+    return {**({"instructions": prompt} if prompt else {}), "input": items}
 
 
 def _items(message: Mapping[str, Any], blocks: SentBlocks) -> list[dict[str, Any]]:
     """Return an assistant message as items. Use the original items if they may be sent here."""
     calls = [RawCall.of(call, place) for place, call in enumerate(dicts(message.get("tool_calls")))]
-    came = blocks.of(message, lambda found: _says_same(found, message, calls))
-    if came:
-        return _as_sent(came, calls)
+    original = blocks.of(message, lambda candidate: _is_unchanged(candidate, message, calls))
+    if original:
+        return _as_sent(original, calls)
     text = text_of(message.get("content")) or str(message.get("refusal") or "")
     # llama.cpp's server refuses an item of the assistant without a type
-    said = [{"type": "message", "role": "assistant", "content": text}] if text else []
+    message_items = [{"type": "message", "role": "assistant", "content": text}] if text else []
     return [
-        *said,
-        *({"type": "function_call", "call_id": one.id, **one.to_openai()["function"]} for one in calls),
+        *message_items,
+        *(
+            {"type": "function_call", "call_id": raw_call.id, **raw_call.to_openai()["function"]}
+            for raw_call in calls
+        ),
     ]
 
 
-def _says_same(items: Sequence[dict[str, Any]], message: Mapping[str, Any], calls: list[RawCall]) -> bool:
+def _is_unchanged(items: Sequence[dict[str, Any]], message: Mapping[str, Any], calls: list[RawCall]) -> bool:
     """Return True if a message is unchanged since its items arrived, except for ids that no reasoning is bound to."""
-    came = [item for item in items if item.get("type") == "function_call"]
-    made = [(one.get("name"), _call(one, ended="completed")) for one in came]
-    same_calls = [(name, RawCall.of(call.to_dict(), 0).sent_values()) for name, call in made] == [
-        (one.name, one.sent_values()) for one in calls
+    received = [item for item in items if item.get("type") == "function_call"]
+    before = [(item.get("name"), _call(item, ended="completed")) for item in received]
+    same_calls = [(name, RawCall.of(call.to_dict(), 0).sent_values()) for name, call in before] == [
+        (call.name, call.sent_values()) for call in calls
     ]
     same_text = _text(items).strip() == text_of(message.get("content")).strip()
     return same_calls and same_text and thought_before(items, _as_sent(items, calls), {"reasoning"})
@@ -209,7 +212,7 @@ def _says_same(items: Sequence[dict[str, Any]], message: Mapping[str, Any], call
 def _as_sent(items: Sequence[dict[str, Any]], calls: list[RawCall]) -> list[dict[str, Any]]:
     """Return the items of a reply with the current ids of its calls."""
     of_message = iter(calls)
-    return [_named(one, next(of_message)) if one.get("type") == "function_call" else one for one in items]
+    return [_named(item, next(of_message)) if item.get("type") == "function_call" else item for item in items]
 
 
 def _named(item: dict[str, Any], call: RawCall) -> dict[str, Any]:
@@ -236,25 +239,25 @@ def _part(part: Any) -> dict[str, Any]:
     if kind == "text":
         return {"type": "input_text", "text": part["text"]}
     if kind == "image_url":
-        given = part["image_url"] if isinstance(part["image_url"], dict) else {"url": part["image_url"]}
-        return {"type": "input_image", "image_url": given.get("url"), "detail": given.get("detail") or "auto"}
+        image = part["image_url"] if isinstance(part["image_url"], dict) else {"url": part["image_url"]}
+        return {"type": "input_image", "image_url": image.get("url"), "detail": image.get("detail") or "auto"}
     if kind == "file" and isinstance(part.get("file"), dict):
         return {"type": "input_file", **part["file"]}
     if kind in {"input_text", "input_image", "input_file"}:
         return dict(part)
-    raise cannot_send(f"a part of type {brief_repr(kind)}", _NAME, "give text, images or files")
+    raise cannot_send(f"a part of type {brief_repr(kind)}", _NAME, "use text, images or files")
 
 
 # --- reading
 
 
-def _check(reply: Mapping[str, Any], told: Callable[[object], LLMRequestError]) -> None:
+def _check(reply: Mapping[str, Any], failure: Callable[[object], LLMRequestError]) -> None:
     """Raise the error that a reply reports."""
     error, status = reply.get("error"), str(reply.get("status"))
     if error and status in {"None", "failed", "cancelled"}:
-        raise told(error)
+        raise failure(error)
     if status in {"failed", "cancelled"}:
-        raise told(
+        raise failure(
             {"type": "server_error", "message": f"the response is {reply['status']}, without a reason"}
         )
 
@@ -284,11 +287,11 @@ def _reasoning(items: Iterable[Mapping[str, Any]]) -> tuple[str, str]:
 def _written(reply: Mapping[str, Any], model: str, *, is_whole: bool = True) -> WrittenReply:
     items = dicts(reply["output"])
     status, details = reply.get("status"), reply.get("incomplete_details")
-    said = details.get("reason") if isinstance(details, dict) and status == "incomplete" else status
-    said = said if isinstance(said, str) else None
+    reason = details.get("reason") if isinstance(details, dict) and status == "incomplete" else status
+    reason = reason if isinstance(reason, str) else None
     calls = [_call(item, ended=status) for item in items if item.get("type") == "function_call"]
     refusal = sound("".join(_parts_of(items, "refusal", "refusal")))
-    finish = finish_of(said, calls=bool(calls), refusal=bool(refusal))
+    finish = finish_of(reason, calls=bool(calls), refusal=bool(refusal))
     if status == "incomplete" and finish not in CUT_REASONS:
         finish = "incomplete"  # unknown reason
     reasoning, field = _reasoning(items)
@@ -308,7 +311,7 @@ def _written(reply: Mapping[str, Any], model: str, *, is_whole: bool = True) -> 
         text=_text(items) or None,
         calls=calls,
         finish_reason=finish if is_whole else None,
-        provider_finish_reason=said,
+        provider_finish_reason=reason,
         reasoning=reasoning,
         reasoning_field=field,
         refusal=refusal,
@@ -318,9 +321,9 @@ def _written(reply: Mapping[str, Any], model: str, *, is_whole: bool = True) -> 
 
 
 def _call(item: Mapping[str, Any], *, ended: object) -> WrittenCall:
-    given = str(item.get("call_id") or item.get("id") or "")
+    call_id = str(item.get("call_id") or item.get("id") or "")
     arguments = sound(str(item.get("arguments") or ""))
-    return WrittenCall(given, str(item.get("name") or ""), arguments, _is_cut(item, ended=ended))
+    return WrittenCall(call_id, str(item.get("name") or ""), arguments, _is_cut(item, ended=ended))
 
 
 def _is_cut(item: Mapping[str, Any], *, ended: object) -> bool:
@@ -345,11 +348,11 @@ class _ResponseAssembly:
     def __init__(
         self,
         model: str,
-        told: Callable[[object], LLMRequestError],
+        failure: Callable[[object], LLMRequestError],
         checked: Callable[[dict[str, Any], str], dict[str, Any]],
     ) -> None:
         self._model = model
-        self._told = told
+        self._failure = failure
         self._checked = checked
         self._response: dict[str, Any] = {}
         self._items: dict[int, dict[str, Any]] = {}
@@ -364,13 +367,13 @@ class _ResponseAssembly:
         kind, index = str(event.get("type") or ""), event.get("output_index")
         index = index if isinstance(index, int) else 0
         if kind == "error" or (event.get("error") and not kind):
-            raise self._told(event.get("error") or event)
+            raise self._failure(event.get("error") or event)
         if isinstance(event.get("response"), dict):
             usage = larger_usage(self._response.get("usage"), event["response"].get("usage"))
             self._response |= {**event["response"], "usage": usage}
             if kind in _ENDED:
                 self._response.setdefault("status", kind.removeprefix("response."))
-                _check(self._response, self._told)
+                _check(self._response, self._failure)
                 self.is_complete = self.is_over = True
         elif kind in {"response.output_item.added", "response.output_item.done"}:
             yield from self._add_item(index, event, is_done=kind.endswith("done"))
@@ -406,11 +409,11 @@ class _ResponseAssembly:
         calls = [place for place, item in self._items.items() if item.get("type") == "function_call"]
         return calls.index(index)
 
-    def _whole(self) -> dict[str, Any]:
+    def _assembled(self) -> dict[str, Any]:
         output = self._response.get("output") if self.is_complete else None
         if not output:  # not all servers repeat it at the end
-            found = {index for index, _, _ in self._texts} | set(self._items)
-            output = [self._item(index) for index in sorted(found)]
+            indices = {index for index, _, _ in self._texts} | set(self._items)
+            output = [self._item(index) for index in sorted(indices)]
         return {**self._response, "output": output, "provider_events": self._events}
 
     def _item(self, index: int) -> dict[str, Any]:
@@ -423,7 +426,7 @@ class _ResponseAssembly:
 
     def reply(self) -> dict[str, Any]:
         """Return the whole reply."""
-        return self._checked(self._whole(), self._model)
+        return self._checked(self._assembled(), self._model)
 
     def usage(self) -> object:
         """Return the provider's token usage so far."""
@@ -433,7 +436,7 @@ class _ResponseAssembly:
         """Return the received part of the reply."""
         if not self._items and not self._texts:
             return None
-        return _written(self._whole(), self._model, is_whole=False).to_dict()
+        return _written(self._assembled(), self._model, is_whole=False).to_dict()
 
 
 def _from_deltas(item: dict[str, Any], texts: dict[str, str]) -> dict[str, Any]:

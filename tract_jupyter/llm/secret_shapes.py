@@ -152,182 +152,182 @@ def _is_key(value: str, least: int = 12) -> bool:
     return has_all and _is_random(value, least) and re.fullmatch(r"[\w.~+/=%-]+", value, re.ASCII) is not None
 
 
-def _grade_of_brand(found: re.Match[str]) -> Grade | None:
+def _grade_of_brand(match: re.Match[str]) -> Grade | None:
     """Grade a key by its beginning, unless it is a part of a word or of data in base64."""
-    text, start = found.string, found.start()
+    text, start = match.string, match.start()
     if start == 0 or not re.match(r"[A-Za-z0-9]", text[start - 1]):
         return Grade.CERTAIN
     if start >= 60 and _IN_DATA.match(text, start - 60):  # noqa: PLR2004 # as in the pattern
         return None
-    return Grade.CERTAIN if _is_random(found[0], 16) else None
+    return Grade.CERTAIN if _is_random(match[0], 16) else None
 
 
-def _grade_of_block(found: re.Match[str]) -> Grade | None:
-    if re.search(r"[A-Za-z0-9+/]{32}", found[0]):
+def _grade_of_block(match: re.Match[str]) -> Grade | None:
+    if re.search(r"[A-Za-z0-9+/]{32}", match[0]):
         return Grade.CERTAIN
-    return Grade.DOUBTFUL if re.search(r"[A-Za-z0-9+/]{16}", found[0]) else None
+    return Grade.DOUBTFUL if re.search(r"[A-Za-z0-9+/]{16}", match[0]) else None
 
 
-def _grade_in_address(found: re.Match[str]) -> Grade | None:
-    user, _, password = found[0].partition(":")
+def _grade_in_address(match: re.Match[str]) -> Grade | None:
+    user, _, password = match[0].partition(":")
     if _is_placeholder(password) or _is_placeholder(user):
         return None
     is_weak = password.lower() == user.lower() or _WEAK_VALUE.fullmatch(password)
     return Grade.DOUBTFUL if is_weak else Grade.CERTAIN
 
 
-def _grade_of_user(found: re.Match[str]) -> Grade | None:
+def _grade_of_user(match: re.Match[str]) -> Grade | None:
     """Grade the user of an address without a password. Addresses of Sentry contain a key that is not quite a secret."""
-    if _is_placeholder(found[0]) or not _is_random(found[0]):
+    if _is_placeholder(match[0]) or not _is_random(match[0]):
         return None
-    is_sure = _is_random(found[0], _LONG) and "sentry" not in found.string[found.end() : found.end() + 60]
+    is_sure = _is_random(match[0], _LONG) and "sentry" not in match.string[match.end() : match.end() + 60]
     return Grade.CERTAIN if is_sure else Grade.DOUBTFUL
 
 
-def _grade_in_header(found: re.Match[str]) -> Grade | None:
-    value = found["secret"]
+def _grade_in_header(match: re.Match[str]) -> Grade | None:
+    value = match["secret"]
     if not _is_mixed(value):
         return None
     if "*" in value or "…" in value:
         return Grade.PART
-    if _DOTTED.fullmatch(value) and "bearer" not in found[0].lower():  # an expression
+    if _DOTTED.fullmatch(value) and "bearer" not in match[0].lower():  # an expression
         return None
-    return _grade_of_word(found)
+    return _grade_of_word(match)
 
 
-def _grade_of_word(found: re.Match[str]) -> Grade | None:
+def _grade_of_word(match: re.Match[str]) -> Grade | None:
     """Grade a word that is probably a password: letters alone are not."""
-    return _grade_of_place(found) if _is_mixed(found["secret"]) else None
+    return _grade_of_place(match) if _is_mixed(match["secret"]) else None
 
 
-def _grade_of_place(found: re.Match[str]) -> Grade | None:
+def _grade_of_place(match: re.Match[str]) -> Grade | None:
     """Grade a text in a password's position."""
-    if _is_placeholder(found["secret"]):
+    if _is_placeholder(match["secret"]):
         return None
-    return Grade.CERTAIN if _is_random(found["secret"]) else Grade.DOUBTFUL
+    return Grade.CERTAIN if _is_random(match["secret"]) else Grade.DOUBTFUL
 
 
-def _grade_of_pair(found: re.Match[str]) -> Grade | None:
+def _grade_of_pair(match: re.Match[str]) -> Grade | None:
     """Grade a text that may be `user:password` in base64."""
     try:
-        return Grade.CERTAIN if ":" in b64decode(found["secret"], validate=True).decode() else None
+        return Grade.CERTAIN if ":" in b64decode(match["secret"], validate=True).decode() else None
     except ValueError:
         return None
 
 
-def _grade_of_parameter(found: re.Match[str]) -> Grade | None:
-    if _is_placeholder(found[0]):
+def _grade_of_parameter(match: re.Match[str]) -> Grade | None:
+    if _is_placeholder(match[0]):
         return None
-    return Grade.CERTAIN if _is_key(found[0]) else Grade.PART
+    return Grade.CERTAIN if _is_key(match[0]) else Grade.PART
 
 
-def _grade_of_entry(found: re.Match[str]) -> Grade | None:
-    password = re.split(r"[\s:]", found[0])[-1]
+def _grade_of_entry(match: re.Match[str]) -> Grade | None:
+    password = re.split(r"[\s:]", match[0])[-1]
     return None if _is_placeholder(password) else Grade.CERTAIN
 
 
-def _grade_of_value(found: re.Match[str]) -> Grade | None:  # noqa: PLR0911 # in order
+def _grade_of_value(match: re.Match[str]) -> Grade | None:  # noqa: PLR0911 # in order
     """Grade the value of a name such as `DB_PASSWORD`."""
-    value, name = found["quoted"] or found["plain"], _name_of(found)
-    is_told = bool(_OTHER_SUFFIXES.fullmatch(found["suffix"] or ""))
-    if len(value) < _SHORTEST or is_told or not _is_named(found, name):
+    value, name = match["quoted"] or match["plain"], _name_of(match)
+    has_other_suffix = bool(_OTHER_SUFFIXES.fullmatch(match["suffix"] or ""))
+    if len(value) < _SHORTEST or has_other_suffix or not _is_named(match, name):
         return None
-    if _is_placeholder(value) or _is_code(found, value):
+    if _is_placeholder(value) or _is_code(match, value):
         return None
     if " " in value:
         return Grade.DOUBTFUL if re.search("phrase|mnemonic", name, re.IGNORECASE) else None
     if _is_random(value):
         return Grade.CERTAIN
-    if not _is_close(found):
+    if not _is_close(match):
         return None
     if _is_mixed(value):  # a short `token` may be one of a text
         return Grade.PART if name.lower() == "token" and len(value) < _LONG else Grade.DOUBTFUL
-    return Grade.DOUBTFUL if found["password"] and _is_password(found, value) else None
+    return Grade.DOUBTFUL if match["password"] and _is_password(match, value) else None
 
 
-def _is_named(found: re.Match[str], name: str) -> bool:  # noqa: PLR0911 # one for each kind of operator
+def _is_named(match: re.Match[str], name: str) -> bool:  # noqa: PLR0911 # one for each kind of operator
     """Return True if a name is a secret's, and has the value: `name = value`, `<name>value<`, `--name value`."""
-    if _OTHER_NAMES.search(name) or (found["vague"] and not _is_key(found["quoted"] or found["plain"])):
+    if _OTHER_NAMES.search(name) or (match["vague"] and not _is_key(match["quoted"] or match["plain"])):
         return False
-    operator = found["operator"]
+    operator = match["operator"]
     if ">" in operator and "=" not in operator and ":" not in operator:
         return (
-            found["plain"] is not None
-            and re.match(r"\s*<", found.string[found.end("plain") :][:40]) is not None
+            match["plain"] is not None
+            and re.match(r"\s*<", match.string[match.end("plain") :][:40]) is not None
         )
     if operator.strip(" \t\n|,"):
         return True
-    if (found["quoted"] and found["quote"] != "`" and _is_random(found["quoted"], 16)) or _is_key(
-        found["plain"] or "", _LONG
+    if (match["quoted"] and match["quote"] != "`" and _is_random(match["quoted"], 16)) or _is_key(
+        match["plain"] or "", _LONG
     ):
         return True
     if "," in operator:
-        return found["quoted"] is not None and _is_set(found)
-    if name.startswith("--") or found["word"].lower() in {"requirepass", "masterauth"}:
+        return match["quoted"] is not None and _is_set(match)
+    if name.startswith("--") or match["word"].lower() in {"requirepass", "masterauth"}:
         return True
-    if found["password"] and found["quote"] != "`" and _is_mixed(found["quoted"] or ""):
+    if match["password"] and match["quote"] != "`" and _is_mixed(match["quoted"] or ""):
         return True
-    return bool(re.search(r"(?i)(?:^|\n)\s*(?:ENV|ARG|export|setenv|set)[ \t]+\Z", _before(found, name)))
+    return bool(re.search(r"(?i)(?:^|\n)\s*(?:ENV|ARG|export|setenv|set)[ \t]+\Z", _before(match, name)))
 
 
-def _is_set(found: re.Match[str]) -> bool:
+def _is_set(match: re.Match[str]) -> bool:
     """Return True if a call sets a value: `setdefault("DB_PASSWORD", "value")`."""
-    name = _name_of(found)
+    name = _name_of(match)
     return (
         re.search(
             r"(?i)\b(?:set\w*|putenv|define|\w+_set)\(\s*(?:[\"'][^\"'\n]*[\"'],\s*)?[\"']\Z",
-            _before(found, name),
+            _before(match, name),
         )
         is not None
     )
 
 
-def _before(found: re.Match[str], name: str) -> str:
+def _before(match: re.Match[str], name: str) -> str:
     """Return the text before a name."""
-    start = found.end("word") - len(name)
-    return found.string[max(0, start - _LONGEST_NAME) : start]
+    start = match.end("word") - len(name)
+    return match.string[max(0, start - _LONGEST_NAME) : start]
 
 
-def _name_of(found: re.Match[str]) -> str:
-    before = found.string[max(0, found.start() - _LONGEST_NAME) : found.start()]
-    return before[len(before.rstrip(_IN_NAMES)) :] + found["word"]
+def _name_of(match: re.Match[str]) -> str:
+    before = match.string[max(0, match.start() - _LONGEST_NAME) : match.start()]
+    return before[len(before.rstrip(_IN_NAMES)) :] + match["word"]
 
 
-def _is_close(found: re.Match[str]) -> bool:
+def _is_close(match: re.Match[str]) -> bool:
     """Return True if only a simple operator is between a name and its value."""
-    operator = found["operator"]
-    is_next = "\n" not in operator or found["quoted"] or re.search(r"[|>-]\s*\Z", operator)
-    suffix = found["suffix"]
-    is_compared = re.search(r"[=!]=", operator) and not found["password"]
-    is_result = found["plain"] and _name_of(found).lower() == "pass"  # of a test
+    operator = match["operator"]
+    is_next = "\n" not in operator or match["quoted"] or re.search(r"[|>-]\s*\Z", operator)
+    suffix = match["suffix"]
+    is_compared = re.search(r"[=!]=", operator) and not match["password"]
+    is_result = match["plain"] and _name_of(match).lower() == "pass"  # of a test
     return bool(
         is_next and not is_compared and not is_result and (not suffix or _NEUTRAL_SUFFIXES.fullmatch(suffix))
     )
 
 
-def _is_code(found: re.Match[str], value: str) -> bool:
+def _is_code(match: re.Match[str], value: str) -> bool:
     """Return True if a value is a reference, or an expression or a type without quotes."""
     if _REFERENCE.match(value):
         return True
     if _PATH.match(value):
         parts = re.split(r"[/\\]", value)
         return len(parts) > 2 and not any(map(_is_random, parts))  # noqa: PLR2004 # one behind the root
-    if found["plain"] is None:
+    if match["plain"] is None:
         return False
-    return bool(found["call"] or any(one.fullmatch(value) for one in (_DOTTED, _CLASS_NAME)))
+    return bool(match["call"] or any(one.fullmatch(value) for one in (_DOTTED, _CLASS_NAME)))
 
 
-def _is_password(found: re.Match[str], value: str) -> bool:
+def _is_password(match: re.Match[str], value: str) -> bool:
     """Return True if a word or number may be a password: in quotes, with symbols, or alone in a line of settings."""
-    if _WEAK_VALUE.fullmatch(value) or "[" in (found["wrap"] or ""):
+    if _WEAK_VALUE.fullmatch(value) or "[" in (match["wrap"] or ""):
         return False
-    return bool(found["quoted"] or re.search(r"[^\w.:/-]", value) or _is_setting(found, value))
+    return bool(match["quoted"] or re.search(r"[^\w.:/-]", value) or _is_setting(match, value))
 
 
-def _is_setting(found: re.Match[str], value: str) -> bool:
+def _is_setting(match: re.Match[str], value: str) -> bool:
     """Return True if a name and its value are a whole line, as in a file of settings."""
-    start = found.string.rfind("\n", max(0, found.start() - _LONGEST_NAME), found.start()) + 1
-    line = found.string[start : found.end() + len(value) + 1]
+    start = match.string.rfind("\n", max(0, match.start() - _LONGEST_NAME), match.start()) + 1
+    line = match.string[start : match.end() + len(value) + 1]
     return re.fullmatch(r"\s*(?:export )?[\w.-]+(?:=|: ?)[a-z_]{8,}\s?", line) is not None
 
 
@@ -482,10 +482,10 @@ _PLAIN: Final = dict(
 def _unescaped(text: str) -> tuple[str, Callable[[int], int]]:
     """Return a plain form of a text, and a function that maps its places to places of the text."""
     pieces, here, there, length, end = [], [0], [0], 0, 0
-    for found in _ESCAPE.finditer(text):
-        start, after = found.span()
+    for match in _ESCAPE.finditer(text):
+        start, after = match.span()
         length += start - end
-        pieces += [text[end:start], _character(found[0])]
+        pieces += [text[end:start], _character(match[0])]
         here += [length, length + 1]
         there += [start, after]
         length, end = length + 1, after
@@ -507,16 +507,19 @@ def _character(escape: str) -> str:
 def find_secrets(text: str) -> list[FoundSecret]:
     """Return the secrets in a text, in order. They do not overlap."""
     plain, origin = _unescaped(text)
-    found = set(_found_in(text))
+    secrets = set(_matches_in(text))
     if plain != text:
-        found |= {FoundSecret(origin(one.start), origin(one.end), one.grade) for one in _found_in(plain)}
+        secrets |= {
+            FoundSecret(origin(secret.start), origin(secret.end), secret.grade)
+            for secret in _matches_in(plain)
+        }
     merged: list[FoundSecret] = []
-    for one in sorted(found):
+    for secret in sorted(secrets):
         last = merged[-1] if merged else None
-        if last is not None and one.start < last.end:
-            merged[-1] = FoundSecret(last.start, max(last.end, one.end), max(last.grade, one.grade))
+        if last is not None and secret.start < last.end:
+            merged[-1] = FoundSecret(last.start, max(last.end, secret.end), max(last.grade, secret.grade))
         else:
-            merged.append(one)
+            merged.append(secret)
     return merged
 
 
@@ -529,8 +532,8 @@ def why_not_sent(text: str, *, send_anyway: bool = False) -> str:
     """
     certain, doubtful = key_lines(text), key_lines(text, Grade.DOUBTFUL)
     if certain:
-        return f"holds something like a key in line {certain[0]}"
-    return f"may hold a secret in line {doubtful[0]}" if doubtful and not send_anyway else ""
+        return f"contains a likely key in line {certain[0]}"
+    return f"may contain a secret in line {doubtful[0]}" if doubtful and not send_anyway else ""
 
 
 def mask_secrets(text: str, mask: str) -> str:
@@ -550,25 +553,25 @@ def key_lines(text: str, grade: Grade = Grade.CERTAIN) -> list[int]:
     )
 
 
-def _found_in(text: str) -> Iterator[FoundSecret]:
+def _matches_in(text: str) -> Iterator[FoundSecret]:
     for pattern, grade_of in _SHAPES:
         end = 0
-        for found in pattern.finditer(text):
-            grade = grade_of(found) if found.start() >= end else None
+        for match in pattern.finditer(text):
+            grade = grade_of(match) if match.start() >= end else None
             if grade is None:
                 continue
-            parts = [name for name, part in found.groupdict().items() if name in _PARTS and part is not None]
-            start, end = found.span(parts[0] if parts else 0)
+            parts = [name for name, part in match.groupdict().items() if name in _PARTS and part is not None]
+            start, end = match.span(parts[0] if parts else 0)
             if pattern is _VALUES:
                 end = _REST.match(text, end).end()  # type: ignore[union-attr] # it always matches
-                if found["wrap"]:
+                if match["wrap"]:
                     yield from _others(text, end, grade)
             yield FoundSecret(start, end, grade)
 
 
 def _others(text: str, start: int, grade: Grade) -> Iterator[FoundSecret]:
     """Yield the other texts of a list after its first one."""
-    while (found := _ELEMENT.match(text, start + 1)) is not None:
-        start = found.end()
-        if _is_mixed(found["secret"]):
-            yield FoundSecret(*found.span("secret"), grade)
+    while (match := _ELEMENT.match(text, start + 1)) is not None:
+        start = match.end()
+        if _is_mixed(match["secret"]):
+            yield FoundSecret(*match.span("secret"), grade)

@@ -144,26 +144,28 @@ class CostReport:
 
     def __str__(self) -> str:
         if not self.lines:
-            return "nothing was asked yet"
+            return "no requests yet"
         unpriced = sum(line.requests for line in self.unknown)
-        told = [] if unpriced == self.requests else [str(self.known)]
+        parts = [] if unpriced == self.requests else [str(self.known)]
         if unpriced:
-            told.append(f"{counted(unpriced, 'request')} at an unknown price" if told else "an unknown price")
+            parts.append(
+                f"{counted(unpriced, 'request')} at an unknown price" if parts else "an unknown price"
+            )
         about = "≈" if self.is_estimate else ""
         what = f"{counted(self.requests, 'request')} with {about}{counted(self.tokens, 'token')}"
-        return f"{' and '.join(told)} for {what}"
+        return f"{' and '.join(parts)} for {what}"
 
 
 def _sum(costs: Iterable[Cost]) -> Cost:
-    found = list(costs)
-    total = sum((cost.usd for cost in found), Decimal(0))
-    return Cost(total, is_estimate=any(cost.is_estimate for cost in found))
+    items = list(costs)
+    total = sum((cost.usd for cost in items), Decimal(0))
+    return Cost(total, is_estimate=any(cost.is_estimate for cost in items))
 
 
 def reported_cost(model: str, usage: Mapping[str, Any]) -> float | None:  # noqa: ARG001 # as limits of money want it
     """Return the cost of a reply in US dollars, which `Spending.ask` adds to its usage; None if unknown."""
-    told = usage.get("cost")
-    usd = None if told is None else dollars(told)
+    cost = usage.get("cost")
+    usd = None if cost is None else dollars(cost)
     return None if usd is None else float(usd)
 
 
@@ -243,8 +245,8 @@ class Account:
             yield before_retry
         finally:
             with self._lock:
-                for one in (line, *failed):
-                    self._reserved.remove(one)
+                for reserved in (line, *failed):
+                    self._reserved.remove(reserved)
 
     def _check(self, line: CostLine, *, is_assumed: bool) -> None:
         """Raise `LLMBudgetError` unless the budget allows a request."""
@@ -255,34 +257,34 @@ class Account:
         what = (
             f"{line.input_tokens:,} tokens of input and "
             + (
-                f"{line.output_tokens:,} of output, as the request has no max_tokens"
+                f"{line.output_tokens:,} of output, because the request has no max_tokens"
                 if is_assumed
                 else f"at most {line.output_tokens:,} of output"
             )
         )  # fmt: skip
         if budget.tokens is not None and so_far.tokens + line.tokens > budget.tokens:
             raise LLMBudgetError(
-                f"the request was not sent, as it could exceed the budget of {counted(budget.tokens, 'token')}: this "
-                f"session has used {so_far.tokens:,}, and it would take about {line.tokens:,} ({what}). To go on, type "
-                f"%tract budget {_rounded(so_far.tokens + 2 * line.tokens)} tokens, or %tract budget off"
+                f"the request was not sent, because it could exceed the budget of {counted(budget.tokens, 'token')}: "
+                f"this session has used {so_far.tokens:,}, and the request needs about {line.tokens:,} ({what}). Type "
+                f"%tract budget {_rounded(so_far.tokens + 2 * line.tokens)} tokens to continue, or %tract budget off"
             )
         if budget.usd is None:
             return
         if line.cost is None:
             raise LLMBudgetError(
-                f"the request was not sent, as the price of {line.model} is unknown, and the budget is in US dollars: "
-                f"give one in tokens, as %tract budget 50000 tokens, or the price in US dollars for a million tokens, "
-                f"as tract.models.price({line.model!r}, input=1, output=5)"
+                f"the request was not sent, because the budget is in US dollars and the price of {line.model} is "
+                f"unknown: set a budget in tokens, as in %tract budget 50000 tokens, or the price of a million tokens "
+                f"in US dollars, as in tract.models.price({line.model!r}, input=1, output=5)"
             )
         most = Decimal(str(budget.usd))
         if so_far.known.usd + line.cost.usd > most:
-            unknown = sum(one.requests for one in so_far.unknown)
-            besides = f" besides {counted(unknown, 'request')} at an unknown price" if unknown else ""
+            unknown = sum(unpriced.requests for unpriced in so_far.unknown)
+            others = f" plus {counted(unknown, 'request')} at an unknown price" if unknown else ""
             more = so_far.known.usd + 2 * line.cost.usd
             raise LLMBudgetError(
-                f"the request was not sent, as it could exceed the budget of {usd_text(most)}: this session has "
-                f"spent {so_far.known}{besides}, and it would cost up to {usd_text(line.cost.usd)} ({what}). To go on, "
-                f"type %tract budget {max(more, most * 2):.2f} USD, or %tract budget off"
+                f"the request was not sent, because it could exceed the budget of {usd_text(most)}: this session has "
+                f"spent {so_far.known}{others}, and the request could cost {usd_text(line.cost.usd)} ({what}). Type "
+                f"%tract budget {max(more, most * 2):.2f} USD to continue, or %tract budget off"
             )
 
 
@@ -311,7 +313,10 @@ class _Request(NamedTuple):
             return body
         return {
             **options,
-            "messages": [_with_blocks(one) if "provider_blocks" in one else one for one in self.messages],
+            "messages": [
+                _with_blocks(message) if "provider_blocks" in message else message
+                for message in self.messages
+            ],
         }
 
 
@@ -362,29 +367,29 @@ class Spending:
         """
         request = _Request(client, messages, options, asked, operation)
         if self.account.budget is None:
-            return self._asked(request, options)
+            return self._send(request, options)
         line, is_assumed = self._most(request)
         with self.account.reserving(line, is_assumed=is_assumed) as before_retry:
             if not hasattr(client, "as_sent"):  # it does not report its retries
-                return self._asked(request, options)
+                return self._send(request, options)
 
             def checked(failed: Mapping[str, Any]) -> None:
-                usage = self._whole(request, Usage.of(failed))
+                usage = self._complete(request, Usage.of(failed))
                 before_retry(request.line(usage, self._cost(request, usage, failed), is_estimate=True))
 
-            return self._asked(request, {**options, "before_retry": checked})
+            return self._send(request, {**options, "before_retry": checked})
 
-    def _asked(self, request: _Request, options: Mapping[str, Any]) -> dict[str, Any]:
+    def _send(self, request: _Request, options: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request and record its usage."""
-        came: list[str] = []
+        received: list[str] = []
         try:
-            reply = request.client.chat(request.messages, **_listened(options, came))
+            reply = request.client.chat(request.messages, **_listened(options, received))
         except BaseException as error:
             for failed in getattr(error, "failed_tries", ()):
-                self._note(request, self._whole(request, Usage.of(failed)), failed)
+                self._note(request, self._complete(request, Usage.of(failed)), failed)
             reported = getattr(error, "reported", None) or {}
-            if came or reported or _may_be_billed(error):
-                self._note(request, self._usage(request, Usage.of(reported), "".join(came)), {})
+            if received or reported or _may_be_billed(error):
+                self._note(request, self._usage(request, Usage.of(reported), "".join(received)), {})
             raise
         noted: dict[str, Any] = self._noted(request, reply)
         return noted
@@ -394,8 +399,10 @@ class Spending:
     def _most(self, request: _Request) -> tuple[CostLine, bool]:
         """Return the maximum cost of a request, and whether its output is an assumption."""
         sent = request.as_sent()
-        given, own = output_limit(sent), getattr(request.client, "default_max_tokens", None)
-        usage = Usage(self._count_sent(sent), output_tokens=_replies(sent) * (given or own or ASSUMED_OUTPUT))
+        limit, default = output_limit(sent), getattr(request.client, "default_max_tokens", None)
+        usage = Usage(
+            self._count_sent(sent), output_tokens=_replies(sent) * (limit or default or ASSUMED_OUTPUT)
+        )
         cost = self.account.prices.cost(request.asked, usage)
         return request.line(usage, cost, is_estimate=True), output_limit(request.options) is None
 
@@ -407,7 +414,10 @@ class Spending:
         usage = Usage.of(response) if "usage" in response else Usage()
         tries = _failed_tries(response) if "failed_tries" in response else ()
         failed = [
-            self._priced(one, self._note(request, self._whole(request, Usage.of(one)), one)) for one in tries
+            self._priced(
+                failed_try, self._note(request, self._complete(request, Usage.of(failed_try)), failed_try)
+            )
+            for failed_try in tries
         ]
         if usage.input_tokens is None or usage.output_tokens is None:
             written = "" if usage.output_tokens is not None else _written(response)
@@ -432,8 +442,8 @@ class Spending:
         from tract_jupyter.models import warn
 
         warn(
-            f"{model} has read {read:,} tokens of a prompt of about {sent:,}: Ollama leaves out the beginning of what "
-            "is longer than its context, without a word. Start it with a larger one, as OLLAMA_CONTEXT_LENGTH=32768 "
+            f"{model} has read {read:,} tokens of a prompt of about {sent:,}: Ollama silently drops the beginning of a "
+            "prompt that is longer than its context. Start it with a larger one, as in OLLAMA_CONTEXT_LENGTH=32768 "
             "ollama serve, or send less: compress the context",
             PromptCutWarning,
         )
@@ -462,22 +472,26 @@ class Spending:
         )
         return replace(cost, is_estimate=True) if cost is not None and not usage.raw else cost
 
-    def _whole(self, request: _Request, said: Usage) -> Usage:
+    def _complete(self, request: _Request, reported: Usage) -> Usage:
         """Return the reported usage. If the report is incomplete, return an estimate."""
-        return self._usage(request, said, "") if None in (said.input_tokens, said.output_tokens) else said
+        return (
+            self._usage(request, reported, "")
+            if None in (reported.input_tokens, reported.output_tokens)
+            else reported
+        )
 
-    def _usage(self, request: _Request, said: Usage, written: str) -> Usage:
+    def _usage(self, request: _Request, reported: Usage, written: str) -> Usage:
         """Estimate the missing counts of a report. `written` is the known part of the reply's text."""
-        output, given = said.output_tokens, said.input_tokens
-        total = said.raw.get("total_tokens")
+        output, prompt = reported.output_tokens, reported.input_tokens
+        total = reported.raw.get("total_tokens")
         total = total if is_count(total) else 0
-        if output is None and given is None and total:
+        if output is None and prompt is None and total:
             output = min(self._count(written), total)
         elif output is None or written:  # a broken stream has reported its first counts
             output = max(output or 0, self._count(written))
-        if given is None:
-            given = total - output if total > output else self._tokens_of(request)
-        return Usage(given, said.cached_tokens, said.cache_write_tokens, output)
+        if prompt is None:
+            prompt = total - output if total > output else self._tokens_of(request)
+        return Usage(prompt, reported.cached_tokens, reported.cache_write_tokens, output)
 
     def _tokens_of(self, request: _Request) -> int:
         """Estimate the tokens of a request."""
@@ -491,9 +505,9 @@ def request_tokens(sent: Mapping[str, Any], count: Callable[[str], int]) -> int:
     """Estimate the tokens of a request: instructions, messages with their raw blocks, and tools."""
     messages = sent.get("messages") or sent.get("input") or ()
     texts = [_text(sent[name]) for name in ("system", "instructions", "tools") if sent.get(name)]
-    for one in messages:
-        said = one.get("content") if isinstance(one, dict) and one.keys() == _PLAIN else None
-        texts.append(said if isinstance(said, str) else _text(one))
+    for message in messages:
+        content = message.get("content") if isinstance(message, dict) and message.keys() == _PLAIN else None
+        texts.append(content if isinstance(content, str) else _text(message))
     media = sum(map(media_tokens, inline_media(messages)))
     return count("\n".join(texts)) + media + _PER_MESSAGE * len(messages)
 
@@ -513,18 +527,18 @@ def _without_own(usage: Mapping[str, Any]) -> dict[str, Any]:
 _COUNTS: Final = ("prompt_tokens", "input_tokens", "completion_tokens", "output_tokens", "total_tokens")
 
 
-def _marked(usage: Mapping[str, Any], said: Usage, estimate: Usage, cost: Cost | None) -> dict[str, Any]:
+def _marked(usage: Mapping[str, Any], reported: Usage, estimate: Usage, cost: Cost | None) -> dict[str, Any]:
     """Return a usage that is partly unknown. Estimates replace zeros that are not counts."""
-    kept = _without_own(usage)
-    given, made, total = said.input_tokens, said.output_tokens, usage.get("total_tokens")
-    has_total = given is None and made is None and bool(total)
-    if has_total or not any(kept.get(name) == 0 for name in _COUNTS):
-        return {name: value for name, value in kept.items() if value or name not in _COUNTS}
-    known = {_COUNTS[:2]: given, _COUNTS[2:4]: made, _COUNTS[4:]: None}
+    fields = _without_own(usage)
+    prompt, completion, total = reported.input_tokens, reported.output_tokens, usage.get("total_tokens")
+    has_total = prompt is None and completion is None and bool(total)
+    if has_total or not any(fields.get(name) == 0 for name in _COUNTS):
+        return {name: value for name, value in fields.items() if value or name not in _COUNTS}
+    known = {_COUNTS[:2]: prompt, _COUNTS[2:4]: completion, _COUNTS[4:]: None}
     unknown = {name for names, count in known.items() if count is None for name in names}
-    tokens = (estimate.input_tokens or 0) + (estimate.output_tokens or 0) - (given or 0) - (made or 0)
-    kept = {name: value for name, value in kept.items() if name not in unknown}
-    return {**kept, "estimated_tokens": tokens, **_cost_fields(cost)}
+    tokens = (estimate.input_tokens or 0) + (estimate.output_tokens or 0) - (prompt or 0) - (completion or 0)
+    fields = {name: value for name, value in fields.items() if name not in unknown}
+    return {**fields, "estimated_tokens": tokens, **_cost_fields(cost)}
 
 
 def _cost_fields(cost: Cost | None) -> dict[str, Any]:
@@ -537,17 +551,17 @@ def _cost_fields(cost: Cost | None) -> dict[str, Any]:
 def _failed_tries(response: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the usage of the tries that failed before a reply, each with `usage` as in a response."""
     tries = response.get("failed_tries")
-    return [one for one in dicts(tries) if isinstance(one.get("usage"), dict)]
+    return [failed for failed in dicts(tries) if isinstance(failed.get("usage"), dict)]
 
 
-def _listened(options: Mapping[str, Any], came: list[str]) -> dict[str, Any]:
+def _listened(options: Mapping[str, Any], received: list[str]) -> dict[str, Any]:
     """Return the options with an `on_delta` that also collects the pieces."""
     on_delta = options.get("on_delta")
     if on_delta is None:
         return dict(options)
 
     def keep(delta: Any) -> None:
-        came.append(str(getattr(delta, "text", delta)))
+        received.append(str(getattr(delta, "text", delta)))
         on_delta(delta)
 
     return {**options, "on_delta": keep}
@@ -580,9 +594,11 @@ def _replies(sent: Mapping[str, Any]) -> int:
 
 def _numbers(sent: Mapping[str, Any], names: Iterable[str]) -> list[int]:
     """Return the numbers above 0 under these names in a request, including the nested options of some servers."""
-    places = [one for one in (sent, sent.get("extra_body"), sent.get("options")) if isinstance(one, dict)]
-    given = [number for place in places for name in names if (number := dollars(place.get(name)))]
-    return [math.ceil(number) for number in given]
+    places = [
+        source for source in (sent, sent.get("extra_body"), sent.get("options")) if isinstance(source, dict)
+    ]
+    numbers = [number for place in places for name in names if (number := dollars(place.get(name)))]
+    return [math.ceil(number) for number in numbers]
 
 
 def _with_blocks(message: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -102,8 +102,8 @@ class WholeCharacters:
     def of(self, delta: Delta) -> Delta:
         """Return the delta with whole characters."""
         place = (delta.kind, delta.index)
-        held = self._held.pop(place, None)
-        text = masked_in((held.text if held else "") + delta.text, self._secrets)
+        waiting = self._held.pop(place, None)
+        text = masked_in((waiting.text if waiting else "") + delta.text, self._secrets)
         cut = self._begins(text)
         if cut < len(text):
             self._held[place] = replace(delta, text=text[cut:])
@@ -122,7 +122,8 @@ class WholeCharacters:
         longest = max(map(len, self._secrets), default=1) - 1
         places = range(max(0, len(text) - longest), len(text))
         return next(
-            (one for one in places if any(key.startswith(text[one:]) for key in self._secrets)), len(text)
+            (start for start in places if any(key.startswith(text[start:]) for key in self._secrets)),
+            len(text),
         )
 
 
@@ -131,8 +132,8 @@ def deltas_of(reply: dict[str, Any]) -> Iterator[Delta]:
     message = reply["choices"][0]["message"]
     if message.get("reasoning"):
         yield Delta("reasoning", message["reasoning"])
-    for said in filter(None, (message["content"], message.get("refusal"))):
-        yield Delta("text", said)
+    for text in filter(None, (message["content"], message.get("refusal"))):
+        yield Delta("text", text)
     for place, call in enumerate(message.get("tool_calls", ())):
         yield Delta("tool_call", call["function"]["arguments"], place, call["function"]["name"])
 
@@ -161,7 +162,7 @@ class ReplyStream:
         for _ in self:
             pass
         if self._reply is None:
-            raise LLMRequestError("the stream was not read to its end, so there is no whole reply; ask again")
+            raise LLMRequestError("the stream was not read to its end, so the reply is incomplete; try again")
         return self._reply
 
     def close(self) -> None:

@@ -39,7 +39,7 @@ _NEAR: Final = 20_000
 _HTML_CODE: Final = re.compile(r"<(/?)(code|pre|kbd|samp|tt)\b[^<>]*>", re.IGNORECASE)
 _TICKS: Final = re.compile("`+")
 _SENTENCE_ENDS: Final = tuple(""".!?:;…。)]}"'*`""")
-_GOES_ON: Final = re.compile(r"[ \t]+[a-z]|[.,;:!?)]")
+_CONTINUES: Final = re.compile(r"[ \t]+[a-z]|[.,;:!?)]")
 """The text after a tag that a sentence mentions."""
 _QUOTES: Final = {('"', '"'), ("'", "'"), ("“", "”"), ("(", ")"), ("«", "»")}
 
@@ -81,29 +81,29 @@ def split_thought(text: str, known: str = "") -> ThoughtAndText:
         rest, place = ("" if is_first else before) + after, 0 if is_first else len(before)
     if not thoughts:
         return ThoughtAndText(known, text)
-    new = [one for one in map(str.strip, thoughts) if one not in known]
+    new = [thought for thought in map(str.strip, thoughts) if thought not in known]
     return ThoughtAndText("\n\n".join(filter(None, [known, *new])), rest)
 
 
 def _end(text: str, begin: int, *, is_first: bool) -> re.Match[str] | None:
     """Return the closing tag of the reasoning that begins at a place: the first one that is not in code."""
-    found = list(islice(_CLOSING.finditer(text, begin), _MOST))
-    ends = [one for one in found if not _is_code(text[begin : one.start()], text[one.end() :])]
+    tags = list(islice(_CLOSING.finditer(text, begin), _MOST))
+    ends = [tag for tag in tags if not _is_code(text[begin : tag.start()], text[tag.end() :])]
     if is_first:
-        return next(iter([*ends, *found]), None)
+        return next(iter([*ends, *tags]), None)
     return next(
-        (one for one in ends if not _is_mentioned(text[begin : one.start()], text[one.end() :])), None
+        (tag for tag in ends if not _is_mentioned(text[begin : tag.start()], text[tag.end() :])), None
     )
 
 
 def _lone_end(text: str, *, at_start: bool) -> re.Match[str] | None:
     """Return the closing tag that ends reasoning without an opening tag; None if there is none."""
-    for found in islice(_CLOSING.finditer(text), _MOST):
-        before, after = text[: found.start()], text[found.end() :]
+    for tag in islice(_CLOSING.finditer(text), _MOST):
+        before, after = text[: tag.start()], text[tag.end() :]
         if (at_start and before.strip()) or _has_opening(before):
             return None
         if not _is_code(before, after) and not _is_mentioned(before, after):
-            return found
+            return tag
     return None
 
 
@@ -120,7 +120,9 @@ def _is_indented(before: str) -> bool:
     indent = _indent(line)
     if indent < _CODE_INDENT or not before.strip():
         return False
-    above = next((one for one in reversed(lines) if one.strip() and _indent(one) < indent), "")
+    above = next(
+        (earlier for earlier in reversed(lines) if earlier.strip() and _indent(earlier) < indent), ""
+    )
     item = _ITEM.match(above)
     if indent - (item.end() if item else 0) < _CODE_INDENT:
         return False
@@ -136,12 +138,12 @@ def _is_fenced(before: str) -> bool:
     """Return True if a fence or a run of backticks is open at the end of a text."""
     fence = ""
     for line in before.split("\n"):
-        found = _FENCE.match(line)
-        if found is None:
+        match = _FENCE.match(line)
+        if match is None:
             continue
         if not fence:
-            fence = found[1] if found[1][0] == "~" or "`" not in line[found.end() :] else ""
-        elif found[1].startswith(fence) and not line[found.end() :].strip():
+            fence = match[1] if match[1][0] == "~" or "`" not in line[match.end() :] else ""
+        elif match[1].startswith(fence) and not line[match.end() :].strip():
             fence = ""
     ticks = 0
     for run in _TICKS.findall(before.rpartition("\n")[2]):
@@ -151,21 +153,21 @@ def _is_fenced(before: str) -> bool:
 
 def _has_opening(before: str) -> bool:
     """Return True if a text has an opening tag outside of code."""
-    found = islice(_OPENING.finditer(before), _MOST)
-    return any(not _is_code(before[: one.start()], before[one.end() :]) for one in found)
+    tags = islice(_OPENING.finditer(before), _MOST)
+    return any(not _is_code(before[: tag.start()], before[tag.end() :]) for tag in tags)
 
 
 def _is_mentioned(before: str, after: str) -> bool:
     """Return True if a sentence continues after a tag."""
-    goes_on = _GOES_ON.match(after) is not None
+    continues = _CONTINUES.match(after) is not None
     line = before.rpartition("\n")[2]
     if not before.strip():
-        return goes_on
+        return continues
     if (before[-1], after[:1]) in _QUOTES:
         return True
     if not line.strip() or line == line.rstrip():  # the tag begins a line, or follows without a space
         return bool(line.strip()) and after[:1] in {*".,;:!?)"}
-    return goes_on or not (line.rstrip().endswith(_SENTENCE_ENDS) or after.startswith("\n\n"))
+    return continues or not (line.rstrip().endswith(_SENTENCE_ENDS) or after.startswith("\n\n"))
 
 
 class ThoughtStream:
@@ -196,22 +198,22 @@ class ThoughtStream:
                 if end is None:
                     return
                 continue
-            said = self._held.lstrip()
-            opened = _OPENING.match(said) if self._thoughts < _MOST else None
+            text = self._held.lstrip()
+            opened = _OPENING.match(text) if self._thoughts < _MOST else None
             if opened:
-                self._held, self._thinks = said[opened.end() :], True
+                self._held, self._thinks = text[opened.end() :], True
                 self._thoughts += 1
-            elif len(self._held) < _MOST_SPACE and any(tag.startswith(said.lower()) for tag in _TAGS):
+            elif len(self._held) < _MOST_SPACE and any(tag.startswith(text.lower()) for tag in _TAGS):
                 return
             else:
                 yield from self.rest()
 
     def rest(self) -> Iterator[Delta]:
         """Yield the text that waited: the stream has ended, or the text has begun."""
-        held = self._held.lstrip() if self._thoughts and not self._thinks else self._held
+        waiting = self._held.lstrip() if self._thoughts and not self._thinks else self._held
         self._held, self._is_over = "", True
-        if held:
-            yield Delta("reasoning" if self._thinks else "text", held)
+        if waiting:
+            yield Delta("reasoning" if self._thinks else "text", waiting)
 
     def _tag_begins(self) -> int:
         """Return the length of the waiting text before a possible closing tag."""

@@ -76,7 +76,7 @@ def ask_from_worker(_number: str, request: Sealed) -> Sealed:
     try:
         return _sealed("reply", reply)
     except Exception as error:  # noqa: BLE001 # its values may raise any error
-        return _sealed_error(LLMRequestError(f"the reply cannot be sent back by the worker: {_words(error)}"))
+        return _sealed_error(LLMRequestError(f"the worker cannot send the reply back: {_words(error)}"))
 
 
 def _client_of(connection: ModelConnection) -> LLMClient:
@@ -93,11 +93,11 @@ def _sealed(kind: str, value: object) -> Sealed:
 
 def _sealed_error(error: Exception) -> Sealed:
     try:
-        found = _sealed("error", error.with_traceback(None))
-        pickle.loads(found.data)  # noqa: S301 # our own bytes: some errors can be written, and not read
+        sealed = _sealed("error", error.with_traceback(None))
+        pickle.loads(sealed.data)  # noqa: S301 # our own bytes: some errors can be written, and not read
     except Exception:  # noqa: BLE001 # any error counts
         return _sealed("error", LLMRequestError(f"a client raised {_words(error)}"))
-    return found
+    return sealed
 
 
 def _words(error: BaseException) -> str:
@@ -120,7 +120,7 @@ class RequestWorkers:
         self.executor = executor
         self._undo = undo
         self._lock = threading.Lock()
-        self._told: set[tuple[str, str]] = set()
+        self._warned: set[tuple[str, str]] = set()
 
     def client(self, connection: ModelConnection, here: LLMClient) -> LLMClient:
         """Return a client whose requests are sent from workers.
@@ -143,25 +143,25 @@ class RequestWorkers:
                 return self.executor.submit(ask_from_worker, uuid4().hex, request)
         except Exception as error:
             raise _NotSentError(
-                f"{type(self.executor).__name__} does not take it ({_words(error)})"
+                f"{type(self.executor).__name__} does not accept it ({_words(error)})"
             ) from error
 
     def lost(self, name: str, error: BaseException) -> LLMRequestError:
         """Return the error for a worker that was lost."""
         return LLMRequestError(
-            f"the worker that asked {name} was lost ({_words(error)}), so there is no reply. Ask again; {self._undo} "
-            "has requests made by this process",
+            f"the worker with the request to {name} was lost ({_words(error)}), so there is no reply. Try again; with "
+            f"{self._undo}, this process sends the requests",
             is_transient=True,
         )
 
-    def tell_asked_here(self, name: str, why: str) -> None:
+    def warn_not_sent(self, name: str, why: str) -> None:
         """Warn that this process makes a request, once for each model and reason."""
         with self._lock:
-            if (name, why) in self._told:
+            if (name, why) in self._warned:
                 return
-            self._told.add((name, why))
+            self._warned.add((name, why))
         warn(
-            f"{name} is asked by this process, and not by a worker: {why}. {self._undo} has it always so",
+            f"this process sends the request to {name}, not a worker: {why}. {self._undo} makes this the default",
             AskedHereWarning,
         )
 
@@ -195,12 +195,12 @@ class _FromWorkers:
                     max_retries=getattr(self._here, "max_retries", 0),
                     backoff=getattr(self._here, "backoff", 0),
                 )
-                return tries.told(reply)
+                return tries.with_failed(reply)
         except _NotSentError as error:
-            self._workers.tell_asked_here(name, str(error))
-        own = {"abort": abort, "before_retry": before_retry}
+            self._workers.warn_not_sent(name, str(error))
+        extra = {"abort": abort, "before_retry": before_retry}
         return self._here.chat(
-            messages, **options, **{key: one for key, one in own.items() if one is not None}
+            messages, **options, **{key: value for key, value in extra.items() if value is not None}
         )
 
     def _sealed(self, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> Sealed:
@@ -211,9 +211,9 @@ class _FromWorkers:
         """
         connection = self._connection
         if connection.key is not None and connection.key.given is not None:
-            raise _NotSentError("its key was given in this session, and no key leaves this process")
+            raise _NotSentError("its key was entered in this session, and no key leaves this process")
         if connection.options.get(_HEADERS) or getattr(connection.client, "secrets", ()):
-            raise _NotSentError("it has headers or a key of its own, which do not leave this process")
+            raise _NotSentError("it has its own headers or key, which do not leave this process")
         try:
             return Sealed(pickle.dumps(_Sent(connection, messages, options)))
         except Exception as error:
@@ -231,11 +231,11 @@ class _FromWorkers:
                 type(error).__name__,
                 getattr(error, "ename", ""),
             }:  # as ipyparallel says it
-                raise _NotSentError(f"a worker does not have what it takes ({_words(error)})") from error
+                raise _NotSentError(f"a worker lacks a needed module ({_words(error)})") from error
             raise self._workers.lost(name, error) from error
         kind, value = pickle.loads(answer.data)  # noqa: S301 # as the executor itself has done
         if kind == "not asked":
-            raise _NotSentError(f"a worker could not ask it ({value})")
+            raise _NotSentError(f"a worker could not use it ({value})")
         if kind == "error":
             raise value
         return value  # type: ignore[no-any-return] # as the client gave it

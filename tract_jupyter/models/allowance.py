@@ -39,18 +39,18 @@ class Allowance:
 
     def __post_init__(self) -> None:
         """Check the limits."""
-        for name, given in self.to_dict().items():
+        for name, limit in self.to_dict().items():
             is_whole = name in {"steps", "calls", "tokens"}
-            is_number = type(given) is int or (type(given) is float and not is_whole and math.isfinite(given))
-            if is_number and name == "seconds" and given > MAX_TURN_SECONDS:
+            is_number = type(limit) is int or (type(limit) is float and not is_whole and math.isfinite(limit))
+            if is_number and name == "seconds" and limit > MAX_TURN_SECONDS:
                 raise ContentError(
-                    f"the limit of seconds is at most {MAX_TURN_SECONDS:,} (a year), or None for any; not "
-                    f"{brief_repr(given)}"
+                    f"the limit of seconds must be at most {MAX_TURN_SECONDS:,} (a year), or None for no limit, not "
+                    f"{brief_repr(limit)}"
                 )
-            if not is_number or given <= 0:
+            if not is_number or limit <= 0:
                 kind = "a whole number" if is_whole else "a number"
                 raise ContentError(
-                    f"the limit of {name} is {kind} above 0, or None for any; not {brief_repr(given)}"
+                    f"the limit of {name} must be {kind} above 0, or None for no limit, not {brief_repr(limit)}"
                 )
 
     def to_dict(self) -> dict[str, Any]:

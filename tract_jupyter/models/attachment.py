@@ -64,16 +64,16 @@ def kind_of(media_type: str) -> Kind:
     return "image" if media_type in _IMAGES else "PDF" if media_type == PDF else "text"
 
 
-def _name(given: str) -> str:
-    if one_line(given, LONGEST_NAME) != given or not given:
-        raise ValueError(f"a name is 1 to {LONGEST_NAME} characters that can be shown, in one line")
-    return given
+def _name(name: str) -> str:
+    if one_line(name, LONGEST_NAME) != name or not name:
+        raise ValueError(f"a name must have 1 to {LONGEST_NAME} printable characters in one line")
+    return name
 
 
-def _media_type(given: str) -> str:
-    if given not in _MEDIA_TYPES:
-        raise ValueError(f"this type cannot be attached; there are {', '.join(sorted(_MEDIA_TYPES))}")
-    return given
+def _media_type(media_type: str) -> str:
+    if media_type not in _MEDIA_TYPES:
+        raise ValueError(f"this type cannot be attached; use one of {', '.join(sorted(_MEDIA_TYPES))}")
+    return media_type
 
 
 class Attachment(BaseModel):
@@ -116,13 +116,15 @@ class AttachedFile:
             AttachmentError: the file is empty, too large or of an unsupported type, or its name contradicts its
                 content.
         """
-        told = repr(printable(name, LONGEST_NAME))
+        label = repr(printable(name, LONGEST_NAME))
         if not data:
-            raise AttachmentError(f"{told} is empty, so there is nothing to attach; give a file with content")
-        media_type = _type_of(name, data, told)
-        _check_size(media_type, data, told)
-        shown = one_line(name, LONGEST_NAME) or "file"
-        return cls(Attachment(name=shown, media_type=media_type, sha256=sha256(data), size=len(data)), data)
+            raise AttachmentError(f"{label} is empty, so there is nothing to attach; use a file with content")
+        media_type = _type_of(name, data, label)
+        _check_size(media_type, data, label)
+        display_name = one_line(name, LONGEST_NAME) or "file"
+        return cls(
+            Attachment(name=display_name, media_type=media_type, sha256=sha256(data), size=len(data)), data
+        )
 
     @property
     def text(self) -> str:
@@ -148,38 +150,36 @@ def check_together(files: Sequence[AttachedFile]) -> None:
     """
     if len(files) > MOST_FILES:
         raise AttachmentError(
-            f"a message has at most {MOST_FILES} attachments, and these are {len(files):,}; give them in several "
-            "messages"
+            f"a message can have at most {MOST_FILES} attachments, not {len(files):,}; send them in several messages"
         )
-    size = sum(len(one.data) for one in files)
+    size = sum(len(file.data) for file in files)
     if size > MOST_TOGETHER:
         raise AttachmentError(
-            f"the attachments of a message have at most {MOST_TOGETHER:,} bytes together, and these have {size:,}; "
-            "give them in several messages"
+            f"the attachments of a message can have at most {MOST_TOGETHER:,} bytes in total, not {size:,}; send them "
+            "in several messages"
         )
 
 
 # --- types of files
 
 
-def _type_of(name: str, data: bytes, told: str) -> str:
+def _type_of(name: str, data: bytes, label: str) -> str:
     """Return the media type of a content.
 
     Raises:
         AttachmentError: the content cannot be attached, or it contradicts the name.
     """
     suffix = PurePath(name).suffix.lower()
-    found = _binary_type(data) or _text_type(suffix, data)
+    media_type = _binary_type(data) or _text_type(suffix, data)
     named = _NAMED.get(suffix)
-    if found is None:
+    if media_type is None:
         what = f"no {named}" if named not in {None, "text"} else "neither text in UTF-8 nor an image or a PDF"
-        raise AttachmentError(f"{told} is {what}, so it cannot be attached; these can: {_ALLOWED}")
-    if named not in {None, kind_of(found)}:
+        raise AttachmentError(f"{label} is {what}, so it cannot be attached; allowed: {_ALLOWED}")
+    if named not in {None, kind_of(media_type)}:
         raise AttachmentError(
-            f"{told} is named like {_a(named)}, and its content is {found}, so it was not attached; name it as what it "
-            "is"
+            f"{label} has the name of {_a(named)}, but its content is {media_type}, so it was not attached; rename it"
         )
-    return found
+    return media_type
 
 
 def _a(kind: Kind | None) -> str:
@@ -208,35 +208,35 @@ def _text_type(suffix: str, data: bytes) -> str | None:
     return _TEXTS.get(suffix, "text/plain")
 
 
-def _check_size(media_type: str, data: bytes, told: str) -> None:
+def _check_size(media_type: str, data: bytes, label: str) -> None:
     kind = kind_of(media_type)
     most = MOST_TEXT if kind == "text" else MOST_BYTES
     if len(data) > most:
-        raise too_large(told, len(data), kind)
+        raise too_large(label, len(data), kind)
     if kind != "image":
         return
     pixels = image_pixels(data)
     if pixels is None:
         raise AttachmentError(
-            f"{told} is damaged: its header has no width and height, so a provider would refuse it; save it again"
+            f"{label} is damaged: its header has no width and height, so a provider would refuse it; save it again"
         )
     if max(pixels) > MOST_PIXELS:
         raise AttachmentError(
-            f"{told} has {pixels[0]:,} x {pixels[1]:,} pixels, and providers take at most {MOST_PIXELS:,} each way; "
+            f"{label} has {pixels[0]:,} x {pixels[1]:,} pixels, but providers accept at most {MOST_PIXELS:,} each way; "
             "make it smaller"
         )
 
 
-def too_large(told: str, size: int, kind: Kind | None = None) -> AttachmentError:
+def too_large(label: str, size: int, kind: Kind | None = None) -> AttachmentError:
     """Return the error for a file with at least this many bytes."""
     if kind == "text":
         return AttachmentError(
-            f"{told} has {size:,} bytes, and a text has at most {MOST_TEXT:,}, so it was not attached; attach the part "
-            "that matters"
+            f"{label} has {size:,} bytes, but a text can have at most {MOST_TEXT:,}, so it was not attached; attach "
+            "the part that matters"
         )
     return AttachmentError(
-        f"{told} has {size:,} bytes, and an image or a PDF has at most {MOST_BYTES:,}, so it was not attached; make it "
-        "smaller, or attach the part that matters"
+        f"{label} has {size:,} bytes, but an image or a PDF can have at most {MOST_BYTES:,}, so it was not attached; "
+        "make it smaller, or attach the part that matters"
     )
 
 
@@ -269,10 +269,10 @@ def media_tokens(data: bytes) -> int:
 def image_pixels(data: bytes) -> tuple[int, int] | None:
     """Return width and height from an image's header; None if the header is not readable."""
     try:
-        found = _pixels(data)
+        pixels = _pixels(data)
     except IndexError:
         return None
-    return found if found is not None and min(found) > 0 else None
+    return pixels if pixels is not None and min(pixels) > 0 else None
 
 
 def _pixels(data: bytes) -> tuple[int, int] | None:
@@ -344,7 +344,7 @@ def no_reader(sha256: str) -> bytes:
         ContentError: always.
     """
     raise ContentError(
-        f"the bytes of attachment {sha256[:12]} are not at hand; compile() of their tract gives them"
+        f"the bytes of attachment {sha256[:12]} are not loaded; compile() of their tract loads them"
     )
 
 
@@ -361,32 +361,32 @@ def attached_parts(attachments: Iterable[Attachment], text: str, read: Reader) -
         text: the user's text.
         read: returns the bytes of a hash.
     """
-    parts = [_sent_part(AttachedFile(one, read(one.sha256))) for one in attachments]
+    parts = [_sent_part(AttachedFile(attachment, read(attachment.sha256))) for attachment in attachments]
     return [*parts, *([{"type": "text", "text": text}] if text.strip() else [])]
 
 
 def _sent_part(file: AttachedFile) -> dict[str, Any]:
-    one = file.attachment
-    if one.kind == "text":
+    attachment = file.attachment
+    if attachment.kind == "text":
         return {"type": "text", "text": file.text.rstrip("\n")}
-    url = f"data:{one.media_type};base64,{base64.b64encode(file.data).decode()}"
-    if one.kind == "image":
+    url = f"data:{attachment.media_type};base64,{base64.b64encode(file.data).decode()}"
+    if attachment.kind == "image":
         return {"type": "image_url", "image_url": {"url": url}}
-    return {"type": "file", "file": {"filename": one.name, "file_data": url}}
+    return {"type": "file", "file": {"filename": attachment.name, "file_data": url}}
 
 
 def anthropic_block(part: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return an image or a PDF with data in OpenAI's shape as Anthropic's block; None for any other part."""
     file = part.get("file")
-    given = part.get("image_url") if part.get("type") == "image_url" else file
-    url = given.get("url") or given.get("file_data") if isinstance(given, dict) else given
-    found = _DATA_URL.fullmatch(url) if isinstance(url, str) else None
-    if found is None:
+    image = part.get("image_url") if part.get("type") == "image_url" else file
+    url = image.get("url") or image.get("file_data") if isinstance(image, dict) else image
+    match = _DATA_URL.fullmatch(url) if isinstance(url, str) else None
+    if match is None:
         return None
-    source = {"type": "base64", "media_type": found[1], "data": found[2]}
+    source = {"type": "base64", "media_type": match[1], "data": match[2]}
     if part.get("type") == "image_url":
         return {"type": "image", "source": source}
-    if found[1] != PDF or not isinstance(file, dict):
+    if match[1] != PDF or not isinstance(file, dict):
         return None
     name = file.get("filename")
     return {
@@ -412,29 +412,29 @@ def with_parts(
         read: returns the bytes of a hash.
         with_results: also send the attachments of tool results.
     """
-    made: list[Any] = []
+    sent: list[Any] = []
     of_results: list[Attachment] = []
-    for one in messages:
-        named = [Attachment(**each) for each in one.get("attachments") or ()]
-        if of_results and one.get("role") != "tool":
-            made.append(_of_results(of_results, read))
+    for message in messages:
+        named = [Attachment(**each) for each in message.get("attachments") or ()]
+        if of_results and message.get("role") != "tool":
+            sent.append(_of_results(of_results, read))
             of_results = []
-        if one.get("role") == "tool":
+        if message.get("role") == "tool":
             of_results += named if with_results else ()
-            made.append({name: value for name, value in one.items() if name != "attachments"})
+            sent.append({name: value for name, value in message.items() if name != "attachments"})
         else:
-            made.append(_with_parts(one, named, read) if named else one)
-    return [*made, _of_results(of_results, read)] if of_results else made
+            sent.append(_with_parts(message, named, read) if named else message)
+    return [*sent, _of_results(of_results, read)] if of_results else sent
 
 
 def has_attached_results(messages: Iterable[Mapping[str, Any]]) -> bool:
     """Return True if a result of a tool, in the form between packages, has attachments."""
-    return any(one.get("role") == "tool" and one.get("attachments") for one in messages)
+    return any(message.get("role") == "tool" and message.get("attachments") for message in messages)
 
 
 def _of_results(attachments: Sequence[Attachment], read: Reader) -> dict[str, Any]:
-    told = "\n".join([OF_RESULTS, *map(str, attachments)])
-    return {"role": "user", "content": attached_parts(attachments, told, read)}
+    text = "\n".join([OF_RESULTS, *map(str, attachments)])
+    return {"role": "user", "content": attached_parts(attachments, text, read)}
 
 
 def _with_parts(message: Mapping[str, Any], attachments: list[Attachment], read: Reader) -> dict[str, Any]:
@@ -476,9 +476,9 @@ def _inline(value: Any) -> Iterator[str]:
 def _inline_data(part: Mapping[str, Any]) -> Iterator[str]:
     for value in part.values():
         if isinstance(value, str) and value.startswith("data:"):
-            found = _DATA_URL.fullmatch(value)
-            if found is not None:
-                yield found[2]
+            match = _DATA_URL.fullmatch(value)
+            if match is not None:
+                yield match[2]
         elif isinstance(value, dict) and value.get("type") == "base64":
             yield str(value.get("data") or "")
         elif isinstance(value, dict):

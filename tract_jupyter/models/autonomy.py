@@ -25,7 +25,7 @@ class AutonomyLevel(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> None:
-        raise ContentError(f"{brief_repr(value)} is no level of autonomy; there are {', '.join(cls)}")
+        raise ContentError(f"{brief_repr(value)} is not a level of autonomy; use one of {', '.join(cls)}")
 
 
 def effective_autonomy(*levels: AutonomyLevel) -> AutonomyLevel:

@@ -50,10 +50,10 @@ class TokenBudget:
     def __post_init__(self) -> None:
         """Check the settings."""
         if type(self.max_tokens) is not int or self.max_tokens < 1:
-            raise ContentError(f"max_tokens is a whole number of tokens from 1 on, got {self.max_tokens!r}")
+            raise ContentError(f"max_tokens must be a whole number of at least 1, not {self.max_tokens!r}")
         object.__setattr__(self, "action", BudgetAction(self.action))
         if (self.action is BudgetAction.CALLBACK) != (self.callback is not None):
-            raise ContentError("a callback goes with action='callback', and only with it")
+            raise ContentError("a callback and action='callback' must be used together")
 
     def check(self, tokens: int, source: str) -> None:
         """Act on a context of this many tokens if it exceeds the budget.
@@ -63,14 +63,14 @@ class TokenBudget:
         """
         if tokens <= self.max_tokens:
             return
-        told = f"the context would have {show_tokens(tokens, source)} tokens, and its budget is {self.max_tokens:,}"
+        problem = f"the context would have {show_tokens(tokens, source)} tokens, but its budget is {self.max_tokens:,}"
         if self.action is BudgetAction.REJECT:
             raise BudgetExceededError(
-                f"{told}; nothing was committed. Compress or skip earlier commits first."
+                f"{problem}; nothing was committed. Compress or skip earlier commits first."
             )
         if self.action is BudgetAction.WARN:
             from tract_jupyter.models.warning import warn
 
-            warn(f"{told}; consider compress()", BudgetWarning)
+            warn(f"{problem}; consider compress()", BudgetWarning)
         elif self.callback is not None:
             self.callback(tokens, self.max_tokens)

@@ -43,16 +43,16 @@ def canonical_json(value: Any) -> str:
     parts: Iterable[Any]
     waiting = [(value, 0)]  # keys and depth are checked with a stack, and here: this runs for every commit
     while waiting:
-        whole, depth = waiting.pop()
-        if isinstance(whole, dict):
+        container, depth = waiting.pop()
+        if isinstance(container, dict):
             try:
-                "".join(whole)  # the fastest look at all keys
+                "".join(container)  # the fastest look at all keys
             except TypeError:
-                wrong = next(key for key in whole if not isinstance(key, str))
+                wrong = next(key for key in container if not isinstance(key, str))
                 raise ContentError(f"the value has no JSON form: the key {wrong!r} is not a string") from None
-            parts = whole.values()
-        elif isinstance(whole, list | tuple):
-            parts = whole
+            parts = container.values()
+        elif isinstance(container, list | tuple):
+            parts = container
         else:
             continue
         if depth >= _DEEPEST:

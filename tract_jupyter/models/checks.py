@@ -21,7 +21,7 @@ def check_limit(limit: object, *, error: type[TractError] = ContentError) -> int
         TractError: the limit is not a whole number. The type is `error`.
     """
     if type(limit) is not int:
-        raise error(f"limit is a whole number, such as 20, not {brief_repr(limit)}")
+        raise error(f"limit must be a whole number, such as 20, not {brief_repr(limit)}")
     return max(limit, 0)
 
 
@@ -32,7 +32,7 @@ def check_text(text: object, what: str, *, error: type[TractError] = ContentErro
         TractError: the value is not a text. The type is `error`.
     """
     if not isinstance(text, str):
-        raise error(f"{what} is a text, not {brief_repr(text)}")
+        raise error(f"{what} must be a string, not {brief_repr(text)}")
     return text
 
 
@@ -43,7 +43,7 @@ def check_dict(value: object, what: str) -> None:
         ContentError: the value is not a dict.
     """
     if not isinstance(value, dict):
-        raise ContentError(f'{what} is a dict such as {{"key": "value"}}, not {brief_repr(value)}')
+        raise ContentError(f'{what} must be a dict such as {{"key": "value"}}, not {brief_repr(value)}')
 
 
 def check_budget(budget: object) -> None:
@@ -54,47 +54,47 @@ def check_budget(budget: object) -> None:
     """
     if not (budget is None or isinstance(budget, TokenBudget)):
         raise ContentError(
-            f"a budget is made with TokenBudget(max_tokens), or None for no limit; not {brief_repr(budget)}"
+            f"budget must be TokenBudget(max_tokens), or None for no limit, not {brief_repr(budget)}"
         )
 
 
-def check_choice(given: object, choices: Collection[str], what: str) -> None:
+def check_choice(value: object, choices: Collection[str], what: str) -> None:
     """Check that a value is one of a few words.
 
     Raises:
         ContentError: the value is not allowed.
     """
-    if not isinstance(given, str) or given not in choices:
-        raise ContentError(f"{what} is {' or '.join(map(repr, choices))}, not {brief_repr(given)}")
+    if not isinstance(value, str) or value not in choices:
+        raise ContentError(f"{what} must be {' or '.join(map(repr, choices))}, not {brief_repr(value)}")
 
 
-def several(given: object, what: str, *, error: type[TractError] = ContentError) -> list[Any]:
+def several(values: object, what: str, *, error: type[TractError] = ContentError) -> list[Any]:
     """Return the items as a list. A single text counts as a list of one.
 
     Raises:
         TractError: the value is not iterable. The type is `error`.
     """
-    if isinstance(given, str):
-        return [given]
-    if not isinstance(given, Iterable):
-        raise error(f"{what} is a list of texts, not {brief_repr(given)}")
-    return list(given)
+    if isinstance(values, str):
+        return [values]
+    if not isinstance(values, Iterable):
+        raise error(f"{what} must be a list of strings, not {brief_repr(values)}")
+    return list(values)
 
 
-def listed(given: object, what: str, *, error: type[TractError] = ContentError) -> list[str]:
+def listed(values: object, what: str, *, error: type[TractError] = ContentError) -> list[str]:
     """Return the texts as a list. A single text counts as a list of one.
 
     Raises:
         TractError: the value is not a list of texts. The type is `error`.
     """
-    texts = several(given, what, error=error)
+    texts = several(values, what, error=error)
     for text in texts:
         if not isinstance(text, str):
-            raise error(f"{what} is a list of texts, but it contains {brief_repr(text)}")
+            raise error(f"{what} must be a list of strings, but it contains {brief_repr(text)}")
     return texts
 
 
-def diagnosis_of(said: object) -> str:
+def diagnosis_of(result: object) -> str:
     """Return a validator's diagnosis; empty if the reply is valid.
 
     A validator returns None, a text, True, False, or both as a pair: `(False, "the date is missing")`.
@@ -102,21 +102,21 @@ def diagnosis_of(said: object) -> str:
     Raises:
         ContentError: the value is not allowed.
     """
-    if isinstance(said, tuple) and len(said) == 2:  # noqa: PLR2004 # a pair
-        passed, why = said
+    if isinstance(result, tuple) and len(result) == 2:  # noqa: PLR2004 # a pair
+        passed, why = result
         if isinstance(passed, bool) and (why is None or isinstance(why, str)):
             return "" if passed else why or _NO_REASON
-    if isinstance(said, bool):
-        return "" if said else _NO_REASON
-    if said is None or isinstance(said, str):
-        return said or ""
+    if isinstance(result, bool):
+        return "" if result else _NO_REASON
+    if result is None or isinstance(result, str):
+        return result or ""
     raise ContentError(
-        "a validator returns None or True if all is good, else a text that tells what is wrong, False, or "
-        f"(False, text); not {brief_repr(said)}"
+        "a validator must return None or True if the text is valid, or else an error text, False, or "
+        f"(False, text), not {brief_repr(result)}"
     )
 
 
-_NO_REASON = "the validator turned it down, and did not say why"
+_NO_REASON = "the validator rejected it without a reason"
 
 
 def check_tag(tag: object) -> None:
@@ -126,7 +126,7 @@ def check_tag(tag: object) -> None:
         ContentError: the value is not a text, is empty, or is longer than 255 characters.
     """
     if not isinstance(tag, str) or not tag.strip() or len(tag) > 255:  # noqa: PLR2004 # the column's width
-        raise ContentError(f"{tag!r} is no tag; use a text of 1 to 255 characters")
+        raise ContentError(f"{tag!r} is not a valid tag; use a text of 1 to 255 characters")
     check_words(tag)
 
 
@@ -138,18 +138,18 @@ def check_words(text: str) -> None:
     """
     canonical_json(text)
     if "\0" in text:
-        raise ContentError(f"{text[:60]!r} has a NUL, which not every database can keep; leave it out")
+        raise ContentError(f"{text[:60]!r} has a NUL character, which some databases cannot store; remove it")
 
 
 LONGEST_YAML: Final = 32_000
 """The most characters of a YAML text. Reading takes about 10 microseconds for each."""
 
 
-def twice_in(given: Iterable[Any]) -> Any | None:
+def twice_in(values: Iterable[Any]) -> Any | None:
     """Return the first duplicate item; None without duplicates."""
     seen: set[Any] = set()
-    for one in given:
-        if one in seen:
-            return one
-        seen.add(one)
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
     return None

@@ -87,7 +87,7 @@ class Price:
         parts = [
             saved,
             f"breaks the cache at message {self.broken_index} ({self.broken_commit[:8]})",
-            f"{shown(self.read_anew)} tokens are read anew once",
+            f"{shown(self.read_anew)} tokens are read again once",
         ]
         if self.summarizer_input:
             parts.append(
@@ -122,8 +122,8 @@ class CompressPlan:
         count = sum(len(group.messages) for group in self.groups)
         summaries = "1 summary" if len(self.groups) == 1 else f"{len(self.groups)} summaries"
         messages = "1 message becomes" if count == 1 else f"{count:,} messages become"
-        kept = f", {len(self.preserved)} preserved" if self.preserved else ""
-        return f"{messages} {summaries}{kept}: {self.price}"
+        preserved = f", {len(self.preserved)} preserved" if self.preserved else ""
+        return f"{messages} {summaries}{preserved}: {self.price}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,10 +78,12 @@ class DialogueContent(Content):
 
     @field_validator("attachments")
     @classmethod
-    def _of_the_user(cls, given: tuple[Attachment, ...], info: ValidationInfo) -> tuple[Attachment, ...]:
-        if given and info.data.get("role", "user") != "user":
-            raise ValueError("only a message of the user has attachments")
-        return given
+    def _of_the_user(
+        cls, attachments: tuple[Attachment, ...], info: ValidationInfo
+    ) -> tuple[Attachment, ...]:
+        if attachments and info.data.get("role", "user") != "user":
+            raise ValueError("only a user message can have attachments")
+        return attachments
 
 
 class ToolIOContent(Content):
@@ -96,10 +98,12 @@ class ToolIOContent(Content):
 
     @field_validator("attachments")
     @classmethod
-    def _of_a_result(cls, given: tuple[Attachment, ...], info: ValidationInfo) -> tuple[Attachment, ...]:
-        if given and info.data.get("direction", "result") != "result":
-            raise ValueError("only the result of a tool has attachments, and not the call")
-        return given
+    def _of_a_result(
+        cls, attachments: tuple[Attachment, ...], info: ValidationInfo
+    ) -> tuple[Attachment, ...]:
+        if attachments and info.data.get("direction", "result") != "result":
+            raise ValueError("only a tool result can have attachments, not a tool call")
+        return attachments
 
 
 class ReasoningContent(Content):
@@ -177,7 +181,7 @@ class ContentTypes:
         if name in _BUILT_IN or name in _INTERNAL:
             raise ContentError(f"the content type {name!r} is built in; choose another name")
         if not (isinstance(model, type) and issubclass(model, BaseModel)):
-            raise ContentError(f"a content type is a pydantic model class, not {model!r}")
+            raise ContentError(f"a content type must be a pydantic model class, not {model!r}")
         self._custom[name] = model
 
     def validated(self, content: BaseModel | dict[str, Any]) -> dict[str, Any]:
@@ -194,26 +198,26 @@ class ContentTypes:
                 f"{type(content).__name__} is not a registered content type; call register_content_type first"
             )
         if self._custom and isinstance(content, dict):
-            given = content.get("content_type")
-            if isinstance(given, str) and given in self._custom:
+            kind = content.get("content_type")
+            if isinstance(kind, str) and kind in self._custom:
                 return self._custom_dict(content)
         valid = validate_content(content)
         fields = dict(valid.__dict__)  # iterating a model takes ten times as long
         attachments = fields.pop("attachments", ())  # without them the form has no such field
         if attachments:
-            fields["attachments"] = [one.model_dump() for one in attachments]
+            fields["attachments"] = [attachment.model_dump() for attachment in attachments]
         return fields
 
     def _custom_dict(self, content: dict[str, Any]) -> dict[str, Any]:
         name = content["content_type"]
         model = self._custom[name]
-        own = (
+        values = (
             content
             if "content_type" in model.model_fields
             else {k: v for k, v in content.items() if k != "content_type"}
         )
         try:
-            return {**model.model_validate(own).model_dump(mode="json"), "content_type": name}
+            return {**model.model_validate(values).model_dump(mode="json"), "content_type": name}
         except ValidationError as error:
             raise ContentError(f"this is not a valid {name}: {_problems(error)}") from None
 
@@ -226,7 +230,7 @@ def validate_content(content: Content | dict[str, Any]) -> Content:
     """
     if not isinstance(content, (dict, Content)):  # a union would be made each time
         raise ContentError(
-            f"content is a dict with a 'content_type', or a content model; got {type(content).__name__}"
+            f"content must be a dict with a 'content_type', or a content model, not {type(content).__name__}"
         )
     name = content.get("content_type") if isinstance(content, dict) else content.content_type
     model = _BUILT_IN.get(name) if isinstance(name, str) else None
@@ -288,8 +292,8 @@ def role_of(content: Mapping[str, Any]) -> str:
 
 def attachments_of(content: Mapping[str, Any]) -> tuple[Attachment, ...]:
     """Return the attachments of the message."""
-    given = content.get("attachments") if content["content_type"] in {"dialogue", "tool_io"} else None
-    return tuple(Attachment(**one) for one in given) if given else ()
+    attachments = content.get("attachments") if content["content_type"] in {"dialogue", "tool_io"} else None
+    return tuple(Attachment(**attachment) for attachment in attachments) if attachments else ()
 
 
 def told_text(content: Mapping[str, Any]) -> str:

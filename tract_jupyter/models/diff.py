@@ -32,9 +32,7 @@ class MessageDiff:
         """
         message = self.old if self.new is None else self.new
         if message is None:
-            raise ContentError(
-                "a difference of messages has a message on at least one side; give `old`, `new` or both"
-            )
+            raise ContentError("a difference needs at least one message; pass `old`, `new` or both")
         return message
 
     @property

@@ -85,7 +85,8 @@ class Action(StrEnum):
     @classmethod
     def _missing_(cls, value: object) -> None:
         raise HistoryError(
-            f"{value!r} decides no conflict; use 'ours', 'theirs', 'skip', 'abort' or Resolution.text('...')"
+            f"{value!r} is not a decision for a conflict; use 'ours', 'theirs', 'skip', 'abort' or "
+            "Resolution.text('...')"
         )
 
 
@@ -106,7 +107,7 @@ class Resolution:
         object.__setattr__(self, "action", Action(self.action))
         if (self.action is Action.REPLACE) != (self.replacement is not None):
             raise HistoryError(
-                "a replacement goes with 'replace', and only with it; use Resolution.text('...')"
+                "a replacement and 'replace' must be used together; use Resolution.text('...')"
             )
 
     @classmethod
@@ -197,9 +198,9 @@ class RebaseResult:
 
     def __str__(self) -> str:
         if self.rebase_type is RebaseType.UP_TO_DATE:
-            return f"{self.branch}: stands on {self.target_branch} already"
+            return f"{self.branch}: is based on {self.target_branch} already"
         copied = f" with {counted(len(self.copies), 'copied commit')}" if self.copies else ""
-        return f"{self.branch}: stands on {self.target_branch} now{copied}"
+        return f"{self.branch}: is based on {self.target_branch} now{copied}"
 
 
 @dataclass(frozen=True, slots=True)

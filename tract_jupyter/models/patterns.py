@@ -25,7 +25,7 @@ _MODES: Final = ("substring", "regex")
 def problem_of(pattern: str) -> str | None:
     """Return the problem with a pattern, None if there is none."""
     if len(pattern) > MAX_PATTERN:
-        return f"the pattern has {len(pattern)} characters, and may have {MAX_PATTERN}"
+        return f"the pattern has {len(pattern)} characters; the maximum is {MAX_PATTERN}"
     import regex
 
     try:
@@ -48,7 +48,7 @@ def matches(pattern: str, text: str, seconds: float = MAX_SECONDS) -> Iterator[A
         yield from _compiled(pattern).finditer(text, timeout=seconds, concurrent=True)
     except TimeoutError:
         raise ContentError(
-            f"the pattern {pattern[:60]!r} takes more than {seconds:g} s for this text; write it so that there are "
+            f"the pattern {pattern[:60]!r} takes more than {seconds:g} s for this text; rewrite it with "
             "fewer ways to match"
         ) from None
 
@@ -72,14 +72,14 @@ class Retention:
                 unknown.
         """
         check_choice(mode, _MODES, "retain_match_mode")
-        given = [] if patterns is None else listed(patterns, "retain_match")
-        for pattern in given:
+        pattern_list = [] if patterns is None else listed(patterns, "retain_match")
+        for pattern in pattern_list:
             _check(pattern, mode)
-        if instructions is None and not given:
+        if instructions is None and not pattern_list:
             return None
         if instructions is not None:
             check_text(instructions, "retain")
-        return {"instructions": instructions or "", "match_patterns": given, "match_mode": mode}
+        return {"instructions": instructions or "", "match_patterns": pattern_list, "match_mode": mode}
 
     @staticmethod
     def missing(criteria: dict[str, Any], summary: str) -> list[str]:

@@ -113,7 +113,7 @@ class Rendering:
         self._begin()
 
     def _begin(self) -> None:
-        self._made: list[dict[str, Any]] = []  # the first messages; later messages cannot change them
+        self._converted: list[dict[str, Any]] = []  # the first messages; later messages cannot change them
         self._handed_out: list[dict[str, Any]] = []  # a copy
         self._ids = _Ids()
 
@@ -124,31 +124,31 @@ class Rendering:
             ContentError: a tool call has arguments without a JSON form.
         """
         with self._lock:
-            if len(messages) < len(self._made):  # as the list was before
+            if len(messages) < len(self._converted):  # as the list was before
                 return Rendering().of(messages)
-            if self._handed_out != self._made:
-                self._handed_out = _copied(self._made)
-            new = messages[len(self._made) :]
+            if self._handed_out != self._converted:
+                self._handed_out = _copied(self._converted)
+            new = messages[len(self._converted) :]
             complete = _complete(new)
             try:
-                made = [sent_message(one) for one in paired(new[:complete], self._ids)]
+                added = [sent_message(message) for message in paired(new[:complete], self._ids)]
             except BaseException:
                 self._begin()  # some ids are already in use
                 raise
-            self._made += made
-            self._handed_out += _copied(made)
+            self._converted += added
+            self._handed_out += _copied(added)
             if complete == len(new):
                 return self._handed_out.copy()
             return [
                 *self._handed_out,
-                *(sent_message(one) for one in paired(new[complete:], self._ids.copy())),
+                *(sent_message(message) for message in paired(new[complete:], self._ids.copy())),
             ]
 
 
 def _copied(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _copied(one) for name, one in value.items()}
-    return [_copied(one) for one in value] if isinstance(value, list) else value
+        return {name: _copied(item) for name, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
 def _complete(messages: Sequence[Message]) -> int:
@@ -173,7 +173,7 @@ def sent_message(message: Message) -> dict[str, Any]:
     if message.attachments:
         shape |= {
             "content": message.content,
-            "attachments": [one.model_dump() for one in message.attachments],
+            "attachments": [attachment.model_dump() for attachment in message.attachments],
         }
     if message.is_error and message.role == "tool":
         shape["is_error"] = True
@@ -273,25 +273,25 @@ def _simplest(blocks: list[dict[str, Any]]) -> Any:
     return blocks[0]["text"] if [block["type"] for block in blocks] == ["text"] else blocks
 
 
-def _openai_id(given: str) -> str:
-    return given if 0 < len(given) <= _LONGEST_ID else _hashed(given)
+def _openai_id(call_id: str) -> str:
+    return call_id if 0 < len(call_id) <= _LONGEST_ID else _hashed(call_id)
 
 
-def _anthropic_id(given: str) -> str:
-    return given if _ANTHROPIC_ID.fullmatch(given) else _hashed(given)
+def _anthropic_id(call_id: str) -> str:
+    return call_id if _ANTHROPIC_ID.fullmatch(call_id) else _hashed(call_id)
 
 
-def _hashed(given: str) -> str:
-    return f"call_{sha256(given.encode())[:24]}"
+def _hashed(text: str) -> str:
+    return f"call_{sha256(text.encode())[:24]}"
 
 
-def provider_name(given: str) -> str:
+def provider_name(name: str) -> str:
     """Return the tool's name for providers, which accept 64 letters, digits, `_` and `-`."""
-    return _name(given) or "tool"
+    return _name(name) or "tool"
 
 
-def _name(given: str) -> str:
-    name = re.sub(r"[^a-zA-Z0-9_-]", "_", given)[:_LONGEST_NAME]
+def _name(original: str) -> str:
+    name = re.sub(r"[^a-zA-Z0-9_-]", "_", original)[:_LONGEST_NAME]
     return name if name.strip("_") else ""
 
 
@@ -378,9 +378,9 @@ class _Ids:
         return _Ids(self._used)
 
     def unused(self, wanted: str) -> str:
-        given, attempt = wanted, 0
-        while given in self._used:
+        candidate, attempt = wanted, 0
+        while candidate in self._used:
             attempt += 1
-            given = f"call_{sha256(f'{wanted}#{attempt}'.encode())[:24]}"
-        self._used.add(given)
-        return given
+            candidate = f"call_{sha256(f'{wanted}#{attempt}'.encode())[:24]}"
+        self._used.add(candidate)
+        return candidate

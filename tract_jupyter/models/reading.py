@@ -65,15 +65,16 @@ def problem_in_words(error: ErrorDetails, name: str) -> str:
     """Describe the problem of a value: `maxAttempts must be at most 10, not 11`."""
     words = _WORDS.get(error["type"], "is not a valid value").format(**_limits(error))
     silent = {"missing", "json_invalid", "value_error"}
-    given = "" if error["type"] in silent else _given(error["input"])
-    return f"{name} {words}{given}"
+    input_text = "" if error["type"] in silent else _input_text(error["input"])
+    return f"{name} {words}{input_text}"
 
 
 def _limits(error: ErrorDetails) -> dict[str, Any]:
     """Return the values for the words of an error, with whole limits of numbers as `1`, not `1.0`."""
     values = error.get("ctx", {})
     return {
-        key: int(one) if isinstance(one, float) and one.is_integer() else one for key, one in values.items()
+        key: int(value) if isinstance(value, float) and value.is_integer() else value
+        for key, value in values.items()
     }
 
 
@@ -152,8 +153,10 @@ def _described(kind: Any, error: ErrorDetails, place: str) -> str:
 def _names_in(kind: Any, path: Sequence[int | str]) -> list[str]:
     """Return the names of the parts that the value at a path may have."""
     for part in path:
-        kind = next((inner for one in _alternatives(kind) for inner in _inner(one, part)), None)
-    return [name for one in _alternatives(kind) for name in _hints(one)]
+        kind = next(
+            (inner for alternative in _alternatives(kind) for inner in _inner(alternative, part)), None
+        )
+    return [name for alternative in _alternatives(kind) for name in _hints(alternative)]
 
 
 def _alternatives(kind: Any) -> tuple[Any, ...]:
@@ -172,6 +175,6 @@ def _hints(kind: Any) -> dict[str, Any]:
     return typing.get_type_hints(kind) if is_record else {}
 
 
-def _given(value: object) -> str:
+def _input_text(value: object) -> str:
     # a long value may be the user's text, and says little about the problem
     return f", not {brief_repr(value)}" if isinstance(value, str | int | float | None) else ""

@@ -32,20 +32,20 @@ class SentContext(NamedTuple):
     def delimited(self) -> str:
         """Return the text in its form within a message: between marks that it cannot contain."""
         mark = sha256(self.text.encode("utf-8", "replace"))[:8]
-        name, what = (" ".join(one.replace('"', "'").split())[:200] for one in (self.name, self.what))
+        name, what = (" ".join(text.replace('"', "'").split())[:200] for text in (self.name, self.what))
         return f'<context id="{mark}" of="{name}" what="{what}">\n{self.text}\n</context {mark}>\n\n'
 
 
 def message_with(sent: Iterable[SentContext], text: str) -> str:
     """Return a message with its attached context before the text."""
-    return "".join(one.delimited() for one in sent) + text
+    return "".join(context.delimited() for context in sent) + text
 
 
 def parse_message(message: str) -> tuple[list[SentContext], str]:
     """Return the attached context and the text of a message."""
     sent: list[SentContext] = []
     at = 0
-    while found := _CONTEXT.match(message, at):
-        sent.append(SentContext(found[2], found[3], found[4]))
-        at = found.end()
+    while match := _CONTEXT.match(message, at):
+        sent.append(SentContext(match[2], match[3], match[4]))
+        at = match.end()
     return sent, message[at:]

@@ -132,38 +132,41 @@ class Curation:
     def __post_init__(self) -> None:
         """Check the parts."""
         for name in ("keep_tags", "drop", "reorder"):
-            given = getattr(self, name)
-            if isinstance(given, str):
-                raise SessionError(f"{name} of a curation is a list of texts, not {brief_repr(given)}")
-            texts = listed(given, f"{name} of a curation", error=SessionError)
+            value = getattr(self, name)
+            if isinstance(value, str):
+                raise SessionError(f"{name} of a curation must be a list of strings, not {brief_repr(value)}")
+            texts = listed(value, f"{name} of a curation", error=SessionError)
             object.__setattr__(self, name, tuple(texts))  # the original may change, or be an iterator
         if self.compact_before is not None:
             check_text(self.compact_before, "compact_before of a curation", error=SessionError)
         if not (self.summary is None or isinstance(self.summary, str) or callable(self.summary)):
             raise SessionError(
-                f"summary of a curation is a text, or a function that writes it, not {brief_repr(self.summary)}"
+                f"summary of a curation must be a string, or a function that writes it, not {brief_repr(self.summary)}"
             )
         if (self.compact_before is None) != (self.summary is None):
-            raise SessionError("compact_before and summary go together: say what is replaced, and by what")
+            raise SessionError(
+                "compact_before and summary must be set together: the replaced commits and the summary"
+            )
 
     @staticmethod
-    def of(given: Curation | Mapping[str, Any] | None) -> Curation:
+    def of(curation: Curation | Mapping[str, Any] | None) -> Curation:
         """Return a curation. Convert a dict if necessary.
 
         Raises:
             SessionError: the value is not a curation, has unknown parts, or a part has the wrong type.
         """
-        if given is None or isinstance(given, Curation):
-            return given or Curation()
-        if not isinstance(given, Mapping):
+        if curation is None or isinstance(curation, Curation):
+            return curation or Curation()
+        if not isinstance(curation, Mapping):
             raise SessionError(
-                f'a curation is a dict such as {{"keep_tags": ["fact"]}}, or a Curation, not {brief_repr(given)}'
+                f'a curation must be a dict such as {{"keep_tags": ["fact"]}}, or a Curation, not '
+                f"{brief_repr(curation)}"
             )
         known = [field.name for field in fields(Curation)]
-        unknown = [str(name) for name in given if name not in known]
+        unknown = [str(name) for name in curation if name not in known]
         if unknown:
             raise SessionError(f"a curation has no {', '.join(unknown)}; it has {', '.join(known)}")
-        return Curation(**given)
+        return Curation(**curation)
 
 
 def agent_id(tract_id: str, branch: str | None) -> str:

@@ -40,7 +40,7 @@ class StatusInfo:
     @property
     def tokens(self) -> str:
         """The token count for display: with `≈` for an estimate, and with the source of its correction."""
-        shown = show_tokens(self.token_count, self.token_source)
+        tokens = show_tokens(self.token_count, self.token_source)
         if self.corrected_by is None:
-            return shown
-        return f"{shown} (as {self.corrected_by.model or 'the provider'} counts)"
+            return tokens
+        return f"{tokens} (as {self.corrected_by.model or 'the provider'} counts)"

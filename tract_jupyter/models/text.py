@@ -96,8 +96,8 @@ def hidden_characters(text: str) -> Iterator[re.Match[str]]:
 
 def printable(text: str, limit: int | None = None) -> str:
     """Return the first `limit` characters, with a mark for each character without a glyph. Line ends and tabs stay."""
-    shown = text if limit is None else text[:limit]
-    return _HIDDEN.sub(_MARK, shown.replace("\r\n", "\n"))
+    visible = text if limit is None else text[:limit]
+    return _HIDDEN.sub(_MARK, visible.replace("\r\n", "\n"))
 
 
 def distinct(text: str) -> tuple[str, str]:
@@ -211,8 +211,8 @@ def shortened(text: str, limit: int) -> str:
 def one_line(text: str, limit: int) -> str:
     """Return the beginning of the text as one line of at most `limit` characters."""
     start = " ".join(printable(text, 4 * limit).split())
-    whole = len(start) <= limit and len(text) <= 4 * limit
-    return start if whole else start[: limit - 1] + "…"
+    is_complete = len(start) <= limit and len(text) <= 4 * limit
+    return start if is_complete else start[: limit - 1] + "…"
 
 
 def counted(number: int, noun: str) -> str:
@@ -317,7 +317,7 @@ def argument_names(names: Iterable[str]) -> dict[str, str]:
 
 def unused(name: str, taken: Container[str]) -> str:
     """Return the first of `name`, `name_`, `name_2`, `name_3`, ... that is not taken."""
-    return next(made for made in _candidates(name) if made not in taken)
+    return next(candidate for candidate in _candidates(name) if candidate not in taken)
 
 
 def _candidates(name: str) -> Iterator[str]:

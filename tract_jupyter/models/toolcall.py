@@ -56,16 +56,16 @@ class ToolCall:
         return {"type": "tool_use", "id": self.id, "name": self.name, "input": self.arguments}
 
 
-def _text(given: Any) -> str:
-    if not isinstance(given, str):
-        raise TypeError(f"ids and names are text, not {type(given).__name__}")
-    return given
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"ids and names must be strings, not {type(value).__name__}")
+    return value
 
 
-def _arguments(given: Any) -> dict[str, Any]:
-    if given is None or (isinstance(given, str) and given.strip() in NO_ARGUMENTS):
+def _arguments(arguments: Any) -> dict[str, Any]:
+    if arguments is None or (isinstance(arguments, str) and arguments.strip() in NO_ARGUMENTS):
         return {}
-    value = json.loads(given) if isinstance(given, str) else given
+    value = json.loads(arguments) if isinstance(arguments, str) else arguments
     if not isinstance(value, dict):
-        raise TypeError(f"arguments are an object, not {type(value).__name__}")
+        raise TypeError(f"arguments must be an object, not {type(value).__name__}")
     return value

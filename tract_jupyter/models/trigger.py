@@ -48,21 +48,25 @@ class Trigger:
             object.__setattr__(self, "moment", "commit")
         if self.moment not in (*MOMENTS, None):
             raise ContentError(
-                f"moment is {', '.join(MOMENTS)}, not {brief_repr(self.moment)}.{nearest(str(self.moment), MOMENTS)}"
+                f"moment must be {', '.join(MOMENTS)}, not {brief_repr(self.moment)}."
+                f"{nearest(str(self.moment), MOMENTS)}"
             )
         if not (self.commits is None or (type(self.commits) is int and self.commits >= 1)):
-            raise ContentError(f"commits is a whole number from 1 on, not {brief_repr(self.commits)}")
+            raise ContentError(
+                f"commits must be a whole number of at least 1, not {brief_repr(self.commits)}"
+            )
         is_part = type(self.tokens) is float and 0 < self.tokens < 1
         if not (self.tokens is None or is_part or (type(self.tokens) is int and self.tokens >= 1)):
             raise ContentError(
-                f"tokens is a whole number from 1 on, not {brief_repr(self.tokens)}. A part of the budget is 0.8, say"
+                f"tokens must be a whole number of at least 1, not {brief_repr(self.tokens)}. "
+                "For a part of the budget, use a fraction such as 0.8"
             )
         if not isinstance(self.content_type, str | None):
-            raise ContentError(f"content_type should be a str, got {type(self.content_type).__name__}")
+            raise ContentError(f"content_type must be a string, not {type(self.content_type).__name__}")
         if not (
             self.seconds is None or (type(self.seconds) in {int, float} and 0 < self.seconds < float("inf"))
         ):
-            raise ContentError(f"seconds is a number above 0, not {brief_repr(self.seconds)}")
+            raise ContentError(f"seconds must be a number above 0, not {brief_repr(self.seconds)}")
 
     def __str__(self) -> str:
         conditions = [

@@ -65,7 +65,7 @@ class ChatResponse:
         """The cost in US dollars; None if the tokens or the price of the model are unknown."""
         from decimal import Decimal
 
-        costs = [one.get("cost") for one in (self.usage, *self.usage.get("failed_tries", ()))]
+        costs = [usage.get("cost") for usage in (self.usage, *self.usage.get("failed_tries", ()))]
         is_known = all(
             isinstance(usd, int | float) and not isinstance(usd, bool) and 0 <= usd < float("inf")
             for usd in costs

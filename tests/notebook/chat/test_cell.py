@@ -79,7 +79,7 @@ def test_what_is_named_is_sent_and_shown(chat, tmp_path):
             "a quotation mark is not closed in --vars 'asked. Nothing was sent",
         ),
         ('%%tract_chat --model ""\nhi', "nothing in the quotation marks after --model"),
-        ("%%tract_chat --model openai/\nhi", "names no model, and no request was sent"),
+        ("%%tract_chat --model openai/\nhi", "does not name a model, so no request was sent"),
         ("%%tract_chat --model opnai/thing\nhi", "Did you mean 'openai'?"),
         ("%%tract_chat --vars\nhi", "--vars: expected at least one argument. Nothing was sent"),
         ("%%tract_chat --files 'no such file.txt'\nhi", "there is no file 'no such file.txt'"),
@@ -134,7 +134,7 @@ def test_the_user_decides_about_what_may_be_a_secret(chat, tmp_path, option):
 
     doubtful, certain = SECRETS[option]
     refused = ask(doubtful)
-    assert "may hold a secret in line" in refused.error
+    assert "may contain a secret in line" in refused.error
     assert "--send-anyway" in refused.error
     assert chat.namespace["asked"] == []
     assert "hunter22" not in refused.error
@@ -142,7 +142,7 @@ def test_the_user_decides_about_what_may_be_a_secret(chat, tmp_path, option):
     assert "hunter22" in chat.namespace["asked"][-1][0][-1]["content"]
     chat.namespace["asked"].clear()
     refused = ask(certain, "--send-anyway")
-    assert "holds something like a key in line" in refused.error
+    assert "contains a likely key in line" in refused.error
     assert "--send-anyway" not in refused.error
     assert chat.namespace["asked"] == []
 

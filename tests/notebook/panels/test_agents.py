@@ -100,9 +100,9 @@ def test_a_value_with_the_same_text_is_shown_beside_them(asked):
 
 def test_what_it_may_do_is_a_sentence_with_the_list_behind_it(asked):
     ticket = create(asked, budget={"steps": 7})
-    (table,) = [one for one in ticket.request.tables if one.title == "What it may do"]
+    (table,) = [one for one in ticket.request.tables if one.title == "Permissions"]
     assert table.summary == (
-        "the model of its caller · reads with look · asks before write · makes no agents · 7 requests in all"
+        "the caller's model · reads with look · asks before write · creates no agents · 7 requests in total"
     )
     assert {row.name for row in table.rows} >= {
         "calls freely",
@@ -112,7 +112,7 @@ def test_what_it_may_do_is_a_sentence_with_the_list_behind_it(asked):
         "begins with",
     }
     told = request_text(ticket.request, ticket.status)
-    assert "What it may do: the model of its caller" in told
+    assert "Permissions: the caller's model" in told
     assert "    2  You need no approval." in told
     assert "You need no approval." in record_html(ticket)
 

@@ -85,7 +85,7 @@ def test_without_a_client_nothing_is_committed_and_the_error_says_what_to_do(tra
     tract.configure_llm(None)
     with pytest.raises(LLMError):
         tract.generate()
-    with pytest.raises(LLMConfigError, match="names no model"):
+    with pytest.raises(LLMConfigError, match="does not name a model"):
         tract.configure_llm("gpt-6-luna")
 
 
@@ -97,7 +97,7 @@ def test_without_a_client_nothing_is_committed_and_the_error_says_what_to_do(tra
         ({"error": {"message": "quota"}}, "quota"),
         ("text" * 3, "12 metres"),
         (None, "not NoneType"),
-        ({"choices": [{"message": {"content": 3}}]}, "content is 3"),
+        ({"choices": [{"message": {"content": 3}}]}, "content must be a text, not 3"),
         ({"choices": [{"message": {"content": None, "tool_calls": ["x"]}}]}, "list of dicts"),
         (reply(None, call("search", "{not json")), "cannot be read"),
         (reply(None, call("search", "[1]")), "cannot be read"),
@@ -259,13 +259,13 @@ def test_when_no_reply_is_good_the_error_tells_all_that_was_wrong(ask, retries):
 @pytest.mark.parametrize("said", [3, (False,), (0, "x"), [False, "x"]])
 def test_a_validator_says_nothing_else(ask, said):
     tract, _ = ask("x")
-    with pytest.raises(ContentError, match="returns None or True if all is good"):
+    with pytest.raises(ContentError, match="must return None or True if the text is valid"):
         tract.generate(validator=lambda _: said)
 
 
 @pytest.mark.parametrize(
     ("said", "words"),
-    [(False, "did not say why"), ((False, "no unit"), "no unit"), ((False, None), "say why")],
+    [(False, "without a reason"), ((False, "no unit"), "no unit"), ((False, None), "without a reason")],
 )
 def test_a_validator_may_say_no_with_or_without_a_reason(ask, said, words):
     tract, client = ask("5", "5 m")

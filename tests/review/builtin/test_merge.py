@@ -158,7 +158,10 @@ def test_a_rebase_is_not_done_where_its_commits_were_changed(two):
     [
         (lambda p: p.set_resolution("nothing", "ours"), "no conflict 'nothing'"),
         (lambda p: p.edit_resolution("nothing", "x"), "not decided yet"),
-        (lambda p: p.set_resolution(p.conflicts[0]["key"], "replace"), "a replacement goes with 'replace'"),
+        (
+            lambda p: p.set_resolution(p.conflicts[0]["key"], "replace"),
+            "a replacement and 'replace' must be used together",
+        ),
         (lambda p: p.retry(), "no resolver"),
     ],
 )

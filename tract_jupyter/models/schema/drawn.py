@@ -58,11 +58,11 @@ def drawn_arguments(parameters: ParameterSet, most: int) -> list[dict[str, Any]]
         {name: values[place if place < len(values) else 0] for name, values in columns.items()}
         for place in range(1, max(map(len, columns.values()), default=0))
     ]
-    found: list[dict[str, Any]] = []
+    drawn: list[dict[str, Any]] = []
     for row in rows:
-        if row not in found and len(found) < most:
-            found.append(row)
-    return found
+        if row not in drawn and len(drawn) < most:
+            drawn.append(row)
+    return drawn
 
 
 def _drawn(annotation: Any, name: str, depth: int) -> Iterator[Any]:
@@ -75,7 +75,7 @@ def _drawn(annotation: Any, name: str, depth: int) -> Iterator[Any]:
     elif origin is Literal:
         yield from inner
     elif origin in {Union, types.UnionType}:
-        columns = [list(_drawn(one, name, depth + 1)) for one in inner] if depth < _DEEP else [[None]]
+        columns = [list(_drawn(member, name, depth + 1)) for member in inner] if depth < _DEEP else [[None]]
         for values in zip_longest(*columns, fillvalue=_NONE):
             yield from (value for value in values if value is not _NONE)
     elif annotation is list or origin is list:

@@ -68,14 +68,14 @@ class SchemaNode(NamedTuple):
 
         reference = self.schema[keyword]
         try:
-            found = self.resolver.lookup(reference)
+            resolved = self.resolver.lookup(reference)
         except (Unresolvable, ValueError, TypeError) as error:
             raise SpecError(
                 f"{keyword} {brief_repr(reference)} leads nowhere; only what the schema holds itself is looked up"
             ) from error
-        if not isinstance(found.contents, dict | bool):
+        if not isinstance(resolved.contents, dict | bool):
             raise SpecError(f"{keyword} {brief_repr(reference)} leads to what is no schema")
-        return self._replace(schema=found.contents, resolver=found.resolver)
+        return self._replace(schema=resolved.contents, resolver=resolved.resolver)
 
     def targets(self) -> Iterator[SchemaNode]:
         """Yield the schemas that this schema references."""
@@ -167,13 +167,13 @@ def read_schema(schema: Any) -> dict[str, Any]:
     except ContentError as error:
         raise SpecError(f"the schema cannot be read: {error}") from None
     if size > LARGEST:
-        raise SpecError(f"the schema has {size:,} characters; {LARGEST:,} is the most")
+        raise SpecError(f"the schema has {size:,} characters; the maximum is {LARGEST:,}")
     levels = list(_levels(schema))
     parts = sum(map(len, levels))
     if parts > MOST_PARTS:
-        raise SpecError(f"the schema has {parts:,} parts; {MOST_PARTS:,} is the most")
+        raise SpecError(f"the schema has {parts:,} parts; the maximum is {MOST_PARTS:,}")
     if len(levels) > _DEEPEST:
-        raise SpecError(f"the schema is nested {len(levels)} levels deep; {_DEEPEST} is the most")
+        raise SpecError(f"the schema is nested {len(levels)} levels deep; the maximum is {_DEEPEST}")
     return json.loads(json.dumps(schema))  # type: ignore[no-any-return] # an object, like the schema
 
 
@@ -221,7 +221,7 @@ def _check_keywords(root: SchemaNode) -> None:
     """
     keywords = set(chain.from_iterable(place.schema for place in _places(root)))
     if "$schema" in keywords:
-        raise SpecError("a schema within the schema has a `$schema` of its own; only the whole may have one")
+        raise SpecError("an inner schema has a `$schema` of its own; only the outer schema may have it")
     if {"unevaluatedProperties", "patternProperties"} <= keywords:
         raise SpecError(
             "`unevaluatedProperties` beside `patternProperties` cannot be checked in bounded time"
@@ -244,7 +244,7 @@ def _check_ends(root: SchemaNode) -> None:
             parts = place.of_the_same_value() if isinstance(place.schema, dict) else ()
             lengths[key] = 1 + max((length(part, above | {key}) for part in parts), default=0)
         if len(above) + lengths[key] > _LONGEST_CHAIN:
-            raise SpecError(f"more than {_LONGEST_CHAIN} schemas lead from one to the other")
+            raise SpecError(f"more than {_LONGEST_CHAIN} schemas refer to each other in a chain")
         return lengths[key]
 
     for place in _places(root):
@@ -259,10 +259,10 @@ def _places(root: SchemaNode) -> Iterator[SchemaNode]:
         if not isinstance(place.schema, dict):
             continue
         yield place
-        for found in chain(place.targets(), place.subschemas()):
-            if id(found.schema) not in seen:
-                seen.add(id(found.schema))
-                waiting.append(found)
+        for target in chain(place.targets(), place.subschemas()):
+            if id(target.schema) not in seen:
+                seen.add(id(target.schema))
+                waiting.append(target)
 
 
 DRAFTS: Final = {

@@ -236,19 +236,19 @@ class Parameters(ParameterSet):
         Raises:
             SpecError: a parameter has no name, or a type hint is invalid.
         """
-        own = getattr(function, "parameters", None)
-        if isinstance(own, Parameters):
-            return own
+        declared = getattr(function, "parameters", None)
+        if isinstance(declared, Parameters):
+            return declared
         hints = hints_of(function)
-        given = list(inspect.signature(function).parameters.values())[skip:]
-        if any(p.kind in {p.VAR_POSITIONAL, p.VAR_KEYWORD, p.POSITIONAL_ONLY} for p in given):
+        inspected = list(inspect.signature(function).parameters.values())[skip:]
+        if any(p.kind in {p.VAR_POSITIONAL, p.VAR_KEYWORD, p.POSITIONAL_ONLY} for p in inspected):
             raise SpecError(
                 f"{function.__name__}: every parameter needs a name; '*args' and '**kwargs' have none"
             )
-        made = (_described(p.name, hints.get(p.name, Any), p.default) for p in given)
+        described = (_described(p.name, hints.get(p.name, Any), p.default) for p in inspected)
         return cls(
             function.__name__,
-            [p if p.description else replace(p, description=descriptions.get(p.name, "")) for p in made],
+            [p if p.description else replace(p, description=descriptions.get(p.name, "")) for p in described],
         )
 
     def without(self, names: Collection[str]) -> Parameters:
@@ -277,8 +277,10 @@ class Parameters(ParameterSet):
     def _check_defaults(self) -> None:
         for p in self:
             if not p.required and not p.fits(p.default):
-                given, wanted = brief_repr(p.default), type_text(p.annotation)
-                raise SpecError(f"{self.subject}: the default {given} of {p.name!r} is not of type {wanted}")
+                default, wanted = brief_repr(p.default), type_text(p.annotation)
+                raise SpecError(
+                    f"{self.subject}: the default {default} of {p.name!r} is not of type {wanted}"
+                )
 
     def _problems(self, error: ValidationError) -> list[str]:
         details = error.errors(include_url=False, include_context=False)
@@ -307,18 +309,18 @@ class Parameters(ParameterSet):
 def signature_parts(signature: inspect.Signature, text: Callable[[inspect.Parameter], str]) -> Iterator[str]:
     """Yield the parts of a parameter list: the `text` of each parameter, and the `*` and `**` markers."""
     only_by_name = False
-    for given in signature.parameters.values():
-        if given.kind is given.KEYWORD_ONLY and not only_by_name:
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and not only_by_name:
             only_by_name = True
             yield "*"
-        yield f"**{text(given)}" if given.kind is given.VAR_KEYWORD else text(given)
+        yield f"**{text(parameter)}" if parameter.kind is parameter.VAR_KEYWORD else text(parameter)
 
 
-def _argument_text(given: inspect.Parameter) -> str:
-    if given.annotation is given.empty:
-        return given.name
-    default = "" if given.default is given.empty else f" = {safe_repr(given.default)}"
-    return f"{given.name}: {type_text(given.annotation)}{default}"
+def _argument_text(parameter: inspect.Parameter) -> str:
+    if parameter.annotation is parameter.empty:
+        return parameter.name
+    default = "" if parameter.default is parameter.empty else f" = {safe_repr(parameter.default)}"
+    return f"{parameter.name}: {type_text(parameter.annotation)}{default}"
 
 
 def misfit(place: str, wanted: str, value: Any) -> str:
@@ -369,7 +371,7 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
         return typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError, SyntaxError, AttributeError) as error:
         raise SpecError(
-            f"{function.__name__}: a type hint means nothing here ({error}); types that it names must be defined in "
+            f"{function.__name__}: a type hint cannot be resolved ({error}); define its types in "
             "the module or cell of the function"
         ) from None
 
@@ -379,8 +381,8 @@ def _described(name: str, hint: Any, default: Any) -> Parameter:
         return Parameter(name, hint, default)
     text = next((extra for extra in hint.__metadata__ if isinstance(extra, str)), "")
     constraints = tuple(extra for extra in hint.__metadata__ if not isinstance(extra, str))
-    kept = Annotated[(hint.__origin__, *constraints)] if constraints else hint.__origin__
-    return Parameter(name, kept, default, text)
+    constrained = Annotated[(hint.__origin__, *constraints)] if constraints else hint.__origin__
+    return Parameter(name, constrained, default, text)
 
 
 class _PlainSchema(GenerateJsonSchema):

@@ -55,10 +55,10 @@ def object_schema(schema: dict[str, Any], root: SchemaNode) -> dict[str, Any]:
 
 def _property(member: Member) -> dict[str, Any]:
     """Return the union of the member's schemas, or an empty one if a schema refers to an omitted place."""
-    said = {json.dumps(place.schema): place.schema for place in member.places}
-    if any(not isinstance(part, dict) or _FOREIGN_REFERENCE.search(text) for text, part in said.items()):
+    schemas = {json.dumps(place.schema): place.schema for place in member.places}
+    if any(not isinstance(part, dict) or _FOREIGN_REFERENCE.search(text) for text, part in schemas.items()):
         return {}
-    parts = list(said.values())
+    parts = list(schemas.values())
     return {"anyOf": parts} if len(parts) > 1 else next(iter(parts), {})
 
 
@@ -123,22 +123,22 @@ class _StrictConverter:
     def _converted(self, schema: Any, depth: int) -> dict[str, Any]:
         if not isinstance(schema, dict) or depth > _MAX_DEPTH:
             raise _NotStrictError
-        made: dict[str, Any] = {}
+        converted: dict[str, Any] = {}
         for key, value in schema.items():
             if key in _KEPT:
-                made[key] = value
+                converted[key] = value
             elif key == "anyOf":
-                made[key] = [self._converted(part, depth) for part in value]
+                converted[key] = [self._converted(part, depth) for part in value]
             elif key == "items":
-                made[key] = self._converted(value, depth + 1)
+                converted[key] = self._converted(value, depth + 1)
             elif key == "format" and value in _FORMATS:
-                made[key] = value
+                converted[key] = value
             elif key not in _LEFT_OUT | {"format", "properties", "required", "additionalProperties"}:
                 raise _NotStrictError
-        self._count(made)
-        if "object" in _types(made) or "properties" in schema:
-            made.update(self._object(schema, depth))
-        return _checked(made)
+        self._count(converted)
+        if "object" in _types(converted) or "properties" in schema:
+            converted.update(self._object(schema, depth))
+        return _checked(converted)
 
     def _object(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
         """Return the keywords of an object. Strict mode cannot describe an object with arbitrary properties."""
@@ -160,16 +160,18 @@ class _StrictConverter:
         }
 
     def _property(self, schema: Any, depth: int, *, required: bool) -> dict[str, Any]:
-        made = self._converted(schema, depth)
+        converted = self._converted(schema, depth)
         if required:
-            return made
-        description = _with_default(made.pop("description", ""), schema)
+            return converted
+        description = _with_default(converted.pop("description", ""), schema)
         if not allows_null(schema, self._root):
-            made = {"anyOf": [*(made["anyOf"] if set(made) == {"anyOf"} else [made]), _NULL]}
-        return {**made, **({"description": description} if description else {})}
+            converted = {
+                "anyOf": [*(converted["anyOf"] if set(converted) == {"anyOf"} else [converted]), _NULL]
+            }
+        return {**converted, **({"description": description} if description else {})}
 
-    def _count(self, made: dict[str, Any]) -> None:
-        choices = [*made.get("enum", ()), *([made["const"]] if "const" in made else [])]
+    def _count(self, converted: dict[str, Any]) -> None:
+        choices = [*converted.get("enum", ()), *([converted["const"]] if "const" in converted else [])]
         length = sum(len(choice) for choice in choices if isinstance(choice, str))
         self._choices += len(choices)
         self._text += length
@@ -203,10 +205,10 @@ class _NullRemover:
 
     def _branch(self, value: Any, schema: Any) -> Mapping[str, Any]:
         """Return the schema of a list or object. Of several, choose the one with exactly its properties."""
-        whole = _followed(schema, self._root)
-        branches = [_followed(branch, self._root) for branch in whole.get("anyOf", ())]
+        followed = _followed(schema, self._root)
+        branches = [_followed(branch, self._root) for branch in followed.get("anyOf", ())]
         if not branches:
-            return whole
+            return followed
         if isinstance(value, list):
             fitting = (branch for branch in branches if "items" in branch)
         else:
@@ -240,19 +242,19 @@ def _followed(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
     return schema if isinstance(schema, dict) and "$ref" not in schema else {}
 
 
-def _checked(made: dict[str, Any]) -> dict[str, Any]:
-    if "$ref" in made:
-        if not made["$ref"].startswith(_DEFINED):
+def _checked(schema: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in schema:
+        if not schema["$ref"].startswith(_DEFINED):
             raise _NotStrictError
-        others = {key: value for key, value in made.items() if key != "$ref"}
+        others = {key: value for key, value in schema.items() if key != "$ref"}
         return (
-            {"anyOf": [{"$ref": made["$ref"]}], **others} if others else made
+            {"anyOf": [{"$ref": schema["$ref"]}], **others} if others else schema
         )  # other keywords next to `$ref` are not allowed
-    if "type" not in made and "anyOf" not in made:  # any value
+    if "type" not in schema and "anyOf" not in schema:  # any value
         raise _NotStrictError
-    if "array" in _types(made) and "items" not in made:
+    if "array" in _types(schema) and "items" not in schema:
         raise _NotStrictError
-    return made
+    return schema
 
 
 def _with_default(description: str, schema: Any) -> str:

@@ -83,15 +83,15 @@ class SchemaParameters(ParameterSet):
         Raises:
             ParameterError: values are missing, unknown or ill-typed, or have no JSON form; every problem is listed.
         """
-        given = self._copied(values)
-        unknown = [] if self.takes_others else [name for name in given if name not in self.names]
+        arguments = self._copied(values)
+        unknown = [] if self.takes_others else [name for name in arguments if name not in self.names]
         problems = [self._unknown(name) for name in unknown]
-        complete = given
+        complete = arguments
         try:
-            problems += self._problems(given)
-            filled = {**copy.deepcopy(self._defaults), **given}
+            problems += self._problems(arguments)
+            filled = {**copy.deepcopy(self._defaults), **arguments}
             # a default may conflict with the passed values; then the tool handles it
-            if len(filled) > len(given) and not self._checked.errors(filled):
+            if len(filled) > len(arguments) and not self._checked.errors(filled):
                 complete = filled
         except SpecError as error:
             problems.append(str(error))
@@ -108,7 +108,7 @@ class SchemaParameters(ParameterSet):
         for argument, value in super().bind(args, kwargs).items():
             name = self.arguments[argument].name if argument in self.arguments else argument
             if name in named:
-                self._refuse([f"got {name!r} twice, as {argument!r} too"])
+                self._refuse([f"got {name!r} twice, also as {argument!r}"])
             named[name] = value
         return named
 
@@ -119,12 +119,12 @@ class SchemaParameters(ParameterSet):
 
     def signature(self, *leading: str) -> inspect.Signature:
         """Return the signature. It has `**others` if the schema allows unknown names."""
-        made = super().signature(*leading)
+        signature = super().signature(*leading)
         if not self._is_open:
-            return made
+            return signature
         name = unused("others", self.arguments)
         others = inspect.Parameter(name, inspect.Parameter.VAR_KEYWORD, annotation=Any)
-        return made.replace(parameters=[*made.parameters.values(), others])
+        return signature.replace(parameters=[*signature.parameters.values(), others])
 
     def _kind(self, p: Parameter) -> Any:
         return inspect.Parameter.POSITIONAL_OR_KEYWORD if p.required else inspect.Parameter.KEYWORD_ONLY
@@ -144,7 +144,7 @@ class SchemaParameters(ParameterSet):
             raise SpecError("the schema of a tool's arguments describes an object, and this one does not")
         members = reader.members()
         if len(members) > _MOST:
-            raise SpecError(f"the schema has {len(members):,} properties; {_MOST} is the most")
+            raise SpecError(f"the schema has {len(members):,} properties; the maximum is {_MOST}")
         return members
 
     def _parameter(self, name: str, member: Member, reader: TypeReader) -> Parameter:
@@ -176,9 +176,9 @@ class SchemaParameters(ParameterSet):
         self._refuse(problems)
         return {n: v for n, v in copies.items() if v is not None or n not in self._left_out_by_none}
 
-    def _problems(self, given: dict[str, Any]) -> Iterable[str]:
+    def _problems(self, arguments: dict[str, Any]) -> Iterable[str]:
         """Yield the problems from the schema's validation. Problems with names have our own wording."""
-        for error in self._checked.errors(given):
+        for error in self._checked.errors(arguments):
             path = error.absolute_path
             if error.validator == "required" and not path:
                 yield from map(self._missing, missing_names(error))
@@ -232,7 +232,7 @@ def _problems(error: Any) -> Iterator[str]:
     elif keyword == "additionalProperties":
         yield f"{place} is unknown there"
     elif keyword in {"unevaluatedProperties", "unevaluatedItems", None}:
-        yield f"{place} holds something that is not allowed there"
+        yield f"{place} contains a value that is not allowed there"
     elif keyword in {"anyOf", "oneOf"} and error.context:
         yield from _no_branch(error, place)
     else:

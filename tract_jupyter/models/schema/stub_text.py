@@ -93,9 +93,9 @@ class _StubWriter:
         for module, kinds in (("builtins", _BUILTINS), ("typing", _TYPING)):
             named = sorted((_KNOWN[kind], self._names[kind]) for kind in self._used.intersection(kinds))
             if module == "builtins":
-                named = [(name, made) for name, made in named if name != made]
+                named = [(name, alias) for name, alias in named if name != alias]
             if named:
-                parts = (name if name == made else f"{name} as {made}" for name, made in named)
+                parts = (name if name == alias else f"{name} as {alias}" for name, alias in named)
                 yield f"from {module} import {', '.join(parts)}"
 
     def _functions(self) -> Iterator[str]:
@@ -120,13 +120,13 @@ class _StubWriter:
     def _arguments(self, name: str, function: StubbedFunction) -> Iterator[str]:
         types, arguments = function.parameters.types(), function.parameters.arguments
 
-        def text(given: inspect.Parameter) -> str:
-            if given.name not in arguments:
-                return f"{given.name}: {self._name((), Any)}"
-            p = arguments[given.name]
+        def text(parameter: inspect.Parameter) -> str:
+            if parameter.name not in arguments:
+                return f"{parameter.name}: {self._name((), Any)}"
+            p = arguments[parameter.name]
             kind = types[p.name]
             accepted = Optional[kind] if p.optional and kind is not Any else kind  # noqa: UP045 # a value
-            return f"{given.name}: {self._type(accepted, (name, p.name))}{_default(p)}"
+            return f"{parameter.name}: {self._type(accepted, (name, p.name))}{_default(p)}"
 
         return signature_parts(function.parameters.signature(), text)
 
@@ -231,8 +231,8 @@ def _default(p: Parameter) -> str:
 
 def _docstring(function: StubbedFunction, *, arguments: bool) -> str:
     """Return the docstring literal; an empty text if there is nothing to say."""
-    told = function.parameters.arguments if arguments else {}
-    described = [(name, one_line(p.description, 500)) for name, p in told.items()]
+    descriptions = function.parameters.arguments if arguments else {}
+    described = [(name, one_line(p.description, 500)) for name, p in descriptions.items()]
     lines = [f"    {name}: {text}" for name, text in described if text]
     about = "\n".join(["Args:", *lines]) if lines else ""
     text = "\n\n".join(filter(None, [printable(function.description).strip(), about]))

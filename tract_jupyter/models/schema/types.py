@@ -83,9 +83,9 @@ def parse_type(text: str) -> Any:
         SpecError: the name is unknown or is not a type expression.
     """
     if not isinstance(text, str):
-        raise SpecError(f"a type is named by a string such as 'list[str]', not by {type(text).__name__}")
+        raise SpecError(f"a type name must be a string such as 'list[str]', not {type(text).__name__}")
     if len(text) > _MAX_LENGTH:
-        raise SpecError(f"the type name is {len(text)} characters long; {_MAX_LENGTH} is the most")
+        raise SpecError(f"the type name is {len(text)} characters long; {_MAX_LENGTH} is the maximum")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -186,8 +186,8 @@ def without_json_form(annotation: Any, within: tuple[Any, ...] = ()) -> Any:
     parts = _parts(annotation)
     if parts is None:
         return annotation
-    found = (without_json_form(part, (*within, annotation)) for part in parts)
-    return next((wrong for wrong in found if wrong is not None), None)
+    problems = (without_json_form(part, (*within, annotation)) for part in parts)
+    return next((wrong for wrong in problems if wrong is not None), None)
 
 
 def _unwrapped(annotation: Any) -> Any:
@@ -323,7 +323,7 @@ class TypeReader:
             )
         for parts in place.alternatives():
             return _union(map(self.read, parts))
-        return next((made for made in map(self.read, place.every()) if made is not Any), Any)
+        return next((hint for hint in map(self.read, place.every()) if hint is not Any), Any)
 
     def _of_kind(self, kind: str, place: SchemaNode) -> Any:
         if kind == "array":
@@ -352,16 +352,16 @@ class TypeReader:
         if not isinstance(schema, dict) or depth > _DEEPEST or not self._enter():
             return {}
         named = schema.get("properties", {})
-        found = {name: Member((place.within(part),)) for name, part in named.items() if part is not False}
+        members = {name: Member((place.within(part),)) for name, part in named.items() if part is not False}
         for part in place.every():
-            _add(found, self._members(part, depth + 1))
+            _add(members, self._members(part, depth + 1))
         for parts in place.alternatives():
-            _add(found, _either([self._members(part, depth + 1) for part in parts]))
+            _add(members, _either([self._members(part, depth + 1) for part in parts]))
         for part in place.sometimes():
-            _add(found, _either([self._members(part, depth + 1), {}]))
+            _add(members, _either([self._members(part, depth + 1), {}]))
         for name in schema.get("required", ()):
-            found[name] = found.get(name, Member())._replace(required=True)
-        return found
+            members[name] = members.get(name, Member())._replace(required=True)
+        return members
 
     def _parts(self, place: SchemaNode, depth: int = 0) -> Iterator[dict[str, Any]]:
         """Yield the schemas that may apply to the same value as this one."""
@@ -372,20 +372,20 @@ class TypeReader:
             yield from self._parts(part, depth + 1)
 
 
-def _add(found: dict[str, Member], others: dict[str, Member]) -> None:
+def _add(members: dict[str, Member], others: dict[str, Member]) -> None:
     """Add further required schemas. If a property has two schemas, either one is wide enough."""
     for name, other in others.items():
-        mine = found.get(name, Member())
-        found[name] = Member(mine.places or other.places, mine.required or other.required)
+        mine = members.get(name, Member())
+        members[name] = Member(mine.places or other.places, mine.required or other.required)
 
 
 def _either(branches: list[dict[str, Member]]) -> dict[str, Member]:
     """Merge the members of alternative schemas. A property is required if all alternatives require it."""
-    found: dict[str, Member] = {}
+    merged: dict[str, Member] = {}
     for name in dict.fromkeys(chain(*branches)):
         members = [branch.get(name, Member()) for branch in branches]
-        found[name] = Member(tuple(chain(*(m.places for m in members))), all(m.required for m in members))
-    return found
+        merged[name] = Member(tuple(chain(*(m.places for m in members))), all(m.required for m in members))
+    return merged
 
 
 def _implied(schema: dict[str, Any]) -> str:
