@@ -19,30 +19,30 @@ def main(words: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0, or 1 if something would be refused or is damaged, or 2 if the command failed.
     """
-    given = _parser().parse_args(words)
+    options = _parser().parse_args(words)
     from tract_jupyter import TractError
 
     try:
-        return int(given.run(given))
+        return int(options.run(options))
     except TractError as error:
         print(f"tract-jupyter: {error}", file=sys.stderr)  # noqa: T201 # a command line's way to speak
         return 2
 
 
-def _verify(given: argparse.Namespace) -> int:
+def _verify(options: argparse.Namespace) -> int:
     from tract_jupyter import verify
     from tract_jupyter.models import observing
     from tract_jupyter.notebook import ProgressBars, is_store, on_terminal
 
     with observing(ProgressBars(on_terminal)):
-        if is_store(given.path):
-            return _verify_store(given.path)
-        found = verify(given.path)
-    for refusal in found:
+        if is_store(options.path):
+            return _verify_store(options.path)
+        refusals = verify(options.path)
+    for refusal in refusals:
         print(refusal)  # noqa: T201 # as above
-    if any(refusal.kind == "refused" for refusal in found):
+    if any(refusal.kind == "refused" for refusal in refusals):
         print("Decide these requests in a live notebook, then run '%tract record' there.")  # noqa: T201 # as above
-    return int(any(refusal.kind in {"refused", "error"} for refusal in found))
+    return int(any(refusal.kind in {"refused", "error"} for refusal in refusals))
 
 
 def _verify_store(path: str) -> int:
@@ -60,13 +60,13 @@ def _verify_store(path: str) -> int:
     return int(any(tract.damaged for tract in tracts))
 
 
-def _serve(given: argparse.Namespace) -> int:
+def _serve(options: argparse.Namespace) -> int:
     from tract_jupyter import Tract, mcp_server
     from tract_jupyter.notebook import existing_store, place_of
 
-    existing_store(given.store).close()
-    with Tract.open(**place_of(given.store), tract_id=given.tract_id) as tract:
-        mcp_server(tract, given.profile, decision_timeout=given.decision_timeout).run()
+    existing_store(options.store).close()
+    with Tract.open(**place_of(options.store), tract_id=options.tract_id) as tract:
+        mcp_server(tract, options.profile, decision_timeout=options.decision_timeout).run()
     return 0
 
 

@@ -89,10 +89,10 @@ class StopSignal:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the signal is set or `timeout` seconds are over. Return True if it is set."""
-        given = threading.Event()
-        forget = self.on_set(given.set)
+        is_set = threading.Event()
+        forget = self.on_set(is_set.set)
         try:
-            given.wait(timeout)
+            is_set.wait(timeout)
         finally:  # also after an interrupt
             forget()
         return self._is_set

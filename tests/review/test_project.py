@@ -45,7 +45,7 @@ def recorded(tmp_path):
     """A project with a notebook, and what was recorded in that."""
     folder = tmp_path / "mine"
     book(folder / "book.ipynb", "%load_ext tract_jupyter", CELL)
-    project = Project.made(folder / LOCK_FILE, Trust())
+    project = Project.load_or_create(folder / LOCK_FILE, Trust())
     project.keep()
     write_lock(folder / LOCK_FILE, [made_entry(project)])
     return folder
@@ -89,7 +89,7 @@ def test_a_lock_file_alone_decides_nothing_beside_other_notebooks(recorded, tmp_
 def test_neither_does_it_in_another_project(recorded, tmp_path):
     folder = tmp_path / "theirs"
     book(folder / "book.ipynb", CELL)
-    Project.made(folder / LOCK_FILE, Trust()).keep()
+    Project.load_or_create(folder / LOCK_FILE, Trust()).keep()
     shutil.copy(recorded / LOCK_FILE, folder)
     assert "was recorded in another project, and decides nothing in this one" in decided(folder)
     data = json.loads((folder / LOCK_FILE).read_text())
@@ -137,7 +137,7 @@ def test_a_link_to_the_file_is_no_copy(recorded, tmp_path):
                                   '{"version": 1, "project": "../x"}', '{"version": 1, "project": 7}'])  # fmt: skip
 def test_a_damaged_id_is_an_error_and_nothing_is_written(recorded, text):
     (recorded / PROJECT_FILE).write_text(text)
-    for use in (Project.of, Project.made):
+    for use in (Project.of, Project.load_or_create):
         with pytest.raises(LockFileError, match="holds no id of a project"):
             use(recorded / LOCK_FILE, Trust())
     assert (recorded / PROJECT_FILE).read_text() == text
@@ -145,17 +145,17 @@ def test_a_damaged_id_is_an_error_and_nothing_is_written(recorded, text):
 
 def test_an_id_is_made_once(tmp_path):
     lock = tmp_path / LOCK_FILE
-    first, second = Project.made(lock, Trust()), Project.made(lock, Trust())
+    first, second = Project.load_or_create(lock, Trust()), Project.load_or_create(lock, Trust())
     assert list(tmp_path.iterdir()) == []  # only recording writes it
     first.keep()
     first.keep()
     with pytest.raises(LockFileError, match="by another process just now"):
         second.keep()
-    assert Project.made(lock, Trust()).project_id == first.project_id
+    assert Project.load_or_create(lock, Trust()).project_id == first.project_id
 
 
 def test_an_id_that_cannot_be_written_whole_leaves_nothing_behind(tmp_path):
-    project = Project.made(tmp_path / LOCK_FILE, Trust())
+    project = Project.load_or_create(tmp_path / LOCK_FILE, Trust())
     size = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, size[1]))  # as on a full disk
     try:
@@ -167,10 +167,10 @@ def test_an_id_that_cannot_be_written_whole_leaves_nothing_behind(tmp_path):
 
 
 def test_a_notebook_goes_by_its_path_below_the_project(tmp_path):
-    project = Project.made(tmp_path / LOCK_FILE, Trust())
+    project = Project.load_or_create(tmp_path / LOCK_FILE, Trust())
     below = book(tmp_path / "a" / "b.ipynb")
     assert project.path_of(below) == "a/b.ipynb"
-    outside = Project.made(tmp_path / "a" / "c" / LOCK_FILE, Trust())
+    outside = Project.load_or_create(tmp_path / "a" / "c" / LOCK_FILE, Trust())
     assert [outside.path_of(below), project.path_of(tmp_path / "none.ipynb"), project.path_of(None)] == [
         "",
         "",

@@ -200,8 +200,8 @@ class HookBus:
         if name is not None and not (isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME):
             raise OperationError(f"the name of a handler is a text of 1 to {_LONGEST_NAME} characters")
         listeners = self._listeners.get(operation, [])
-        taken = self.names(operation)
-        if name is not None and name in taken:
+        names = self.names(operation)
+        if name is not None and name in names:
             if name in self.withheld(operation):
                 raise OperationError(
                     f"{operation!r} has a saved handler {name!r}, which is not approved here; review it with "
@@ -210,9 +210,9 @@ class HookBus:
             raise OperationError(
                 f"{operation!r} has a handler {name!r} already; call off({operation!r}, {name!r}) first"
             )
-        place = _place(operation, taken, before or None, after, at)
+        place = _place(operation, names, before or None, after, at)
         own_name = str(getattr(handler, "__name__", type(handler).__name__))
-        chosen = name or _free_name(own_name[: _LONGEST_NAME - 10], taken)
+        chosen = name or _free_name(own_name[: _LONGEST_NAME - 10], names)
         # a new list: a running `route` continues with the old one
         new = _listener(chosen, handler)
         self._listeners[operation] = [*listeners[:place], new, *listeners[place:]]
@@ -243,12 +243,15 @@ class HookBus:
         """
         self._keep(
             operation,
-            lambda one: one.call is None or (handler is not None and handler not in (one.name, one.call)),
+            lambda listener: (
+                listener.call is None
+                or (handler is not None and handler not in (listener.name, listener.call))
+            ),
         )
 
     def remove(self, operation: str, name: str) -> None:
         """Remove a saved handler or its placeholder."""
-        self._keep(operation, lambda one: one.name != name)
+        self._keep(operation, lambda listener: listener.name != name)
 
     def names(self, operation: str) -> list[str]:
         """Return the names of an operation's handlers, in order."""
@@ -300,11 +303,11 @@ class HookBus:
         names = self.withheld(operation)
         if not names:
             return ""
-        one = len(names) == 1
+        is_single = len(names) == 1
         return (
-            f"The saved {'handler' if one else 'handlers'} {', '.join(map(repr, names))}, which would decide about "
-            f"{operation!r} first, {'is' if one else 'are'} not approved here: you decide, until "
-            f"{'it is' if one else 'they are'} reviewed or deleted ('%tract ops' lists them)."
+            f"The saved {'handler' if is_single else 'handlers'} {', '.join(map(repr, names))}, which would decide "
+            f"about {operation!r} first, {'is' if is_single else 'are'} not approved here: you decide, until "
+            f"{'it is' if is_single else 'they are'} reviewed or deleted ('%tract ops' lists them)."
         )
 
     def _put_in_place(self, operation: str, new: _Listener) -> None:
@@ -313,9 +316,9 @@ class HookBus:
         ]
 
     def _keep(self, operation: str, stays: Callable[[_Listener], bool]) -> None:
-        kept = [listener for listener in self._listeners.get(operation, []) if stays(listener)]
-        if kept:
-            self._listeners[operation] = kept
+        listeners = [listener for listener in self._listeners.get(operation, []) if stays(listener)]
+        if listeners:
+            self._listeners[operation] = listeners
         else:
             self._listeners.pop(operation, None)
 
@@ -406,7 +409,7 @@ def _place(
     Raises:
         OperationError: there are several positions, or the position does not exist.
     """
-    if sum(given is not None for given in (before, after, at)) > 1:
+    if sum(position is not None for position in (before, after, at)) > 1:
         raise OperationError("a handler has one place: give before, after or at, not several")
     if before is True:
         return 0
@@ -425,9 +428,9 @@ def _place(
     return names.index(str(neighbour)) + (after is not None)
 
 
-def _free_name(wanted: str, taken: list[str]) -> str:
+def _free_name(wanted: str, names: list[str]) -> str:
     name, number = wanted, 1
-    while name in taken:
+    while name in names:
         number += 1
         name = f"{wanted}_{number}"
     return name

@@ -105,18 +105,18 @@ class _Dialogue:
 
     def ask(self) -> None:
         """Send a request and carry out the calls of the reply until the pending is decided."""
-        pending, shown = self._pending, self._pending.fingerprint
+        pending, fingerprint = self._pending, self._pending.fingerprint
         tools = pending.to_tools()
         self.reply = reply = Reply.of(self._client.chat(list(self.messages), tools=tools))
         self.messages.append(reply.to_message())
         for call in reply.raw_calls:
             if not pending.status.is_open:
                 return
-            step = _carried_out(pending, call, reply.model or "unknown", shown)
+            step = _carried_out(pending, call, reply.model or "unknown", fingerprint)
             self.steps.append(step)
             self.messages.append({"role": "tool", "tool_call_id": call.id, "content": step.answer})
             if not step.is_error:
-                shown = pending.fingerprint  # the model knows its changes
+                fingerprint = pending.fingerprint  # the model knows its changes
         if not reply.raw_calls and pending.status.is_open:
             names = ", ".join(tool["function"]["name"] for tool in tools)
             answer = prompts.NO_CALL.format(names=names)
@@ -124,25 +124,25 @@ class _Dialogue:
             self.messages.append({"role": "user", "content": answer})
 
 
-def _carried_out(pending: Pending, call: RawCall, model: str, shown: str) -> ConsultationStep:
+def _carried_out(pending: Pending, call: RawCall, model: str, fingerprint: str) -> ConsultationStep:
     arguments: dict[str, Any] | str = call.arguments
     try:
         arguments = call.values()
         values = _checked(pending, call.name, arguments)
-        with _deciding(call.name, model, shown):
+        with _deciding(call.name, model, fingerprint):
             result = pending.execute_tool(call.name, values)
     except Exception as error:  # noqa: BLE001 # an action may raise anything; the model receives the error
-        told = f"{type(error).__name__}: {error}"
-        return ConsultationStep(call.name, arguments, _as_json({"error": told}), is_error=True)
+        message = f"{type(error).__name__}: {error}"
+        return ConsultationStep(call.name, arguments, _as_json({"error": message}), is_error=True)
     answer = _as_json({"result": result, "status": pending.status.value})
     return ConsultationStep(call.name, arguments, answer, is_error=False)
 
 
-def _deciding(name: str, model: str, shown: str) -> AbstractContextManager[None]:
+def _deciding(name: str, model: str, fingerprint: str) -> AbstractContextManager[None]:
     # inside a handler, `pass_through` belongs to the handler: the next handler runs, and the pending stays open
     if name == "pass_through" and decision_context().channel == "handler":
         return nullcontext()
-    return deciding("model", f"model:{model}", shown=shown)
+    return deciding("model", f"model:{model}", shown=fingerprint)
 
 
 def _checked(pending: Pending, name: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class FieldPending(Pending):
         ] = "this",
     ) -> Any:
         """Approve, run what there is to run, and return its result."""
-        given = {
+        arguments = {
             "edits": edits,
             "scope": None if scope == "once" else scope,
             "uses": uses,
@@ -55,7 +55,7 @@ class FieldPending(Pending):
             "whom": None if whom == "this" else whom,
         }
         return self.through_gate(
-            "approve", {name: v for name, v in given.items() if v is not None}, self.run_approved
+            "approve", {name: v for name, v in arguments.items() if v is not None}, self.run_approved
         )
 
     @property

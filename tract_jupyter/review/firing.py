@@ -41,16 +41,16 @@ def auto_retry(pending: Any, *, max_retries: int = 3) -> None:
         )
     diagnoses: list[str] = []
     while True:
-        found = ValidationResult.of(pending.validate())
-        if found.passed:
+        result = ValidationResult.of(pending.validate())
+        if result.passed:
             pending.approve()
             return
-        diagnoses.append(found.diagnosis)
+        diagnoses.append(result.diagnosis)
         retries = len(diagnoses) - 1
         if retries >= max_retries or not _can_retry(pending):
-            pending.reject(_told(diagnoses))
+            pending.reject(_join_diagnoses(diagnoses))
             return
-        _retry(pending, found)
+        _retry(pending, result)
 
 
 def _can_retry(pending: Pending) -> bool:
@@ -58,13 +58,15 @@ def _can_retry(pending: Pending) -> bool:
     return "retry" in pending._public_actions and bool(getattr(pending, "retries_left", True))  # noqa: SLF001
 
 
-def _retry(pending: Any, found: ValidationResult) -> None:
-    taken = action_parameters(type(pending), "retry").names
-    given = {"index": found.index, "guidance": found.diagnosis}
-    pending.retry(**{name: value for name, value in given.items() if name in taken and value is not None})
+def _retry(pending: Any, result: ValidationResult) -> None:
+    parameters = action_parameters(type(pending), "retry").names
+    values = {"index": result.index, "guidance": result.diagnosis}
+    pending.retry(
+        **{name: value for name, value in values.items() if name in parameters and value is not None}
+    )
 
 
-def _told(diagnoses: list[str]) -> str:
+def _join_diagnoses(diagnoses: list[str]) -> str:
     if len(diagnoses) == 1:
         return diagnoses[0]
     listed = "; ".join(f"({number}) {text}" for number, text in enumerate(diagnoses, 1))
@@ -155,7 +157,7 @@ class Firing:
         elif routed is RoutingResult.LEFT_OPEN:
             return self._once(pending, self._reviewer.keep, joins=joins)
         elif routed is RoutingResult.UNGUARDED:
-            return self._asked(pending, ask, joins=joins)
+            return self._ask_or_join(pending, ask, joins=joins)
         elif routed is RoutingResult.UNHANDLED and unhandled == "approve":
             with deciding("automatic", "nobody"):
                 pending.approve()
@@ -163,7 +165,7 @@ class Firing:
             unhandled != "ask" or not self._reviewer.granted(pending)
         ):
             if unhandled == "ask":
-                return self._asked(pending, ask, joins=joins)
+                return self._ask_or_join(pending, ask, joins=joins)
             self._automatic(pending, unhandled)
         return pending
 
@@ -221,7 +223,7 @@ class Firing:
             if pending.status.is_open:
                 self._reviewer.keep(pending)
 
-    def _asked(self, pending: Pending, ask: Unhandled, *, joins: bool) -> Pending:
+    def _ask_or_join(self, pending: Pending, ask: Unhandled, *, joins: bool) -> Pending:
         if callable(ask):
             return self._once(pending, partial(self._automatic, how=ask), joins=joins)
         return self._once(pending, self._reviewer.show, self._reviewer.show_again, joins=joins)

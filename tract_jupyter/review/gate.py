@@ -116,18 +116,20 @@ class Gate:
         news = self.ledger.news(pending)
         if news is None:
             return ""
-        said = []
+        outcomes = []
         for stored in news.unseen(pending.rounds):
             if stored.claimed_by is None and not pending.runs_elsewhere:
-                said.append(self._follow(pending, stored))
+                outcomes.append(self._follow(pending, stored))
             elif stored.finished_at is None and stored.claimed_by is not None:
                 return BUSY
             else:
                 pending.rounds = stored.round + 1
-                said.append(_told(stored) + (self._take_over(pending, news) if stored is news.last else ""))
-        if not said and not news.is_open and pending.status.is_open:
-            said.append(f"it was {news.pending.status}{self._take_over(pending, news)}")
-        return "; ".join(said)
+                outcomes.append(
+                    _describe(stored) + (self._take_over(pending, news) if stored is news.last else "")
+                )
+        if not outcomes and not news.is_open and pending.status.is_open:
+            outcomes.append(f"it was {news.pending.status}{self._take_over(pending, news)}")
+        return "; ".join(outcomes)
 
     def expire(self, pending: Pending) -> str:
         """Mark the request as expired. Expiry is not a rejection.
@@ -175,9 +177,9 @@ class Gate:
 
     def _decide(self, pending: Pending, action: str, arguments: dict[str, Any]) -> Decision | None:
         """Store the decision; None if somebody else was faster."""
-        now = decision_context()
-        if now.terms and action != "approve":
-            arguments = {**arguments, TERMS: dict(now.terms)}
+        context = decision_context()
+        if context.terms and action != "approve":
+            arguments = {**arguments, TERMS: dict(context.terms)}
         if not pending.status.is_open:
             raise PendingStateError(
                 f"{action!r} came too late for {pending!r}: it is decided already; the first decision counts"
@@ -188,22 +190,22 @@ class Gate:
             if _has_expired(pending, datetime.now(UTC)):
                 self._expire(pending)
                 raise PendingStateError(f"{pending!r} has expired. Ask for it again")
-            if now.needs_leave:
-                self.check_code(pending, now)
-            asked = self._check(pending, action, arguments, now.shown)
+            if context.needs_leave:
+                self.check_code(pending, context)
+            request = self._check(pending, action, arguments, context.shown)
         else:
-            asked = _as_text(pending)
+            request = _as_text(pending)
         with pending.edited(action, arguments):
             # for the values as they were changed
-            grant = self._grants.asked_for(pending, action, arguments, now)
+            grant = self._grants.asked_for(pending, action, arguments, context)
             question = pending.question
             decision = Decision(
                 action,
-                {**arguments, "reason": now.reason} if now.reason else arguments,
-                now.channel,
+                {**arguments, "reason": context.reason} if context.reason else arguments,
+                context.channel,
                 question.fingerprint,
-                now.decided_by,
-                identity=(asked or question).identity,
+                context.decided_by,
+                identity=(request or question).identity,
             )
             ends = pending.is_instant(action)
             if not self.ledger.decide(pending, decision, question, ends=ends, also=grant):
@@ -268,11 +270,11 @@ class Gate:
         except _NotRunError as error:
             pending.rounds = stored.round + 1
             self.ledger.refuse(stored, str(error))
-            return f"{_told(stored)}, which was put aside: {error}"
+            return f"{_describe(stored)}, which was put aside: {error}"
         except Exception as error:  # noqa: BLE001 # the author's code may raise anything; the pending keeps it
-            return f"{_told(stored)}, which failed: {type(error).__name__}: {error}"
+            return f"{_describe(stored)}, which failed: {type(error).__name__}: {error}"
         self._on_end(pending, Decision.of(stored))
-        return _told(stored)
+        return _describe(stored)
 
     def _carry_out_stored(self, pending: Pending, stored: StoredDecision) -> None:
         pending.rounds, pending.decision = stored.round + 1, Decision.of(stored)
@@ -297,8 +299,8 @@ class Gate:
         elif not news.is_open or (news.last is not None and news.last.error is None):
             if not news.is_open:
                 self.ledger.reopen(pending)
-            what = "without a decision" if decision is None else "but not with your signing secret"
-            return f", {what}, or the store was changed since, so it was put aside; decide it yourself"
+            problem = "without a decision" if decision is None else "but not with your signing secret"
+            return f", {problem}, or the store was changed since, so it was put aside; decide it yourself"
         return ""
 
     def _run(self, pending: Pending, decision: Decision, run: Callable[[], Any]) -> Any:
@@ -344,22 +346,22 @@ class Gate:
 
 def _was_recorded(pending: Pending, action: str, arguments: dict[str, Any]) -> bool:
     """Return True if this is the decision of code that was recorded, and settled the pending when it was shown."""
-    made = pending.decision
+    decision = pending.decision
     if (
-        made is None
-        or made.channel != RECORDED
+        decision is None
+        or decision.channel != RECORDED
         or pending.status.is_open
         or decision_context().channel != "code"
     ):
         return False
-    return (made.action, made.arguments) == (action, without_grant(action, arguments))
+    return (decision.action, decision.arguments) == (action, without_grant(action, arguments))
 
 
 def _as_text(pending: Pending) -> Question:
     """Return the question for a decision that runs nothing; a field without JSON form becomes a text."""
-    given: Any = pending.fields
-    if not isinstance(given, dict):  # code may have put anything there
-        pending.fields = {"fields": given}
+    fields: Any = pending.fields
+    if not isinstance(fields, dict):  # code may have put anything there
+        pending.fields = {"fields": fields}
     try:
         return pending.question
     except ContentError:
@@ -411,7 +413,7 @@ def _as_stored(pending: Pending, stored: StoredPending) -> str:
         pending.fields = before
 
 
-def _told(stored: StoredDecision) -> str:
+def _describe(stored: StoredDecision) -> str:
     reason = f", as {stored.reason!r}" if stored.reason else ""
     ended = f", which ended with: {stored.error}" if stored.error else ""
     return f"{stored.decided_by} ({stored.channel}) chose {stored.action!r}{reason}{ended}"

@@ -59,17 +59,17 @@ class Project(NamedTuple):
             LockFileError: the project file cannot be read.
         """
         folder = lock.resolve().parent  # a link to a lock file is not a copy
-        found = _read(folder / PROJECT_FILE)
-        return cls(folder, found, trust.for_project(found))
+        project_id = _read(folder / PROJECT_FILE)
+        return cls(folder, project_id, trust.for_project(project_id))
 
     @classmethod
-    def made(cls, lock: Path, trust: Trust) -> Project:
+    def load_or_create(cls, lock: Path, trust: Trust) -> Project:
         """Return the project of a lock file. Without a project file, generate a new id; `keep` writes it."""
-        found = cls.of(lock, trust)
-        if found.project_id:
-            return found
-        made = secrets.token_hex(16)
-        return found._replace(project_id=made, signer=trust.for_project(made))
+        project = cls.of(lock, trust)
+        if project.project_id:
+            return project
+        project_id = secrets.token_hex(16)
+        return project._replace(project_id=project_id, signer=trust.for_project(project_id))
 
     def keep(self) -> None:
         """Write the project id, unless the file already has it.
@@ -154,13 +154,13 @@ def _read(path: Path) -> str:
         return ""
     except (OSError, ValueError, RecursionError):
         data = None
-    found = data.get("project") if isinstance(data, dict) and data.get("version") == _VERSION else None
-    if not isinstance(found, str) or not _ID.fullmatch(found):
+    project_id = data.get("project") if isinstance(data, dict) and data.get("version") == _VERSION else None
+    if not isinstance(project_id, str) or not _ID.fullmatch(project_id):
         raise LockFileError(
             f"{path} holds no id of a project. Take it from version control again, or delete it and the lock file, and "
             "write both anew with '%tract record'"
         )
-    return found
+    return project_id
 
 
 def _has(path: Path, cell: str) -> bool:
@@ -174,10 +174,12 @@ def _sources(path: str, _changed: int, _size: int) -> frozenset[str]:
     """Return the sources of a notebook's code cells. Empty if the notebook cannot be read."""
     try:
         cells = json.loads(Path(path).read_text(encoding="utf-8"))["cells"]
-        found = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
+        sources = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return frozenset()
-    return frozenset("".join(map(str, source)).strip() for source in found if isinstance(source, str | list))
+    return frozenset(
+        "".join(map(str, source)).strip() for source in sources if isinstance(source, str | list)
+    )
 
 
 LOCK_FILE = "tract.lock.json"
@@ -221,8 +223,8 @@ class RecordedDecision:
         Raises:
             TrustError: no usable secret exists.
         """
-        made = replace(self, project=project.project_id)
-        return replace(made, signature=project.signer.sign(_SIGNED, asdict(made) | _UNSIGNED))
+        entry = replace(self, project=project.project_id)
+        return replace(entry, signature=project.signer.sign(_SIGNED, asdict(entry) | _UNSIGNED))
 
     def verifies(self, signer: Signer) -> bool:
         """Return True if this user signed the unchanged entry. `Project.why_not` decides if the entry is valid.
@@ -342,8 +344,8 @@ def _entry(data: Any) -> RecordedDecision:
 
 
 def _sorted(arguments: dict[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(canonical_json(arguments))
-    return made
+    values: dict[str, Any] = json.loads(canonical_json(arguments))
+    return values
 
 
 def _refuse_constant(name: str) -> None:

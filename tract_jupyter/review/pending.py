@@ -290,13 +290,13 @@ class Pending:
     def execute_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Carry out an offered action by name, as in a model's tool call."""
         if not isinstance(name, str) or name not in self.offered_actions:
-            known = ", ".join(sorted(self.offered_actions))
+            offered = ", ".join(sorted(self.offered_actions))
             raise SpecError(f"{self.operation!r} offers no action {name!r}.{nearest(str(name), self.offered_actions)} "
-                            f"Offered are: {known}")  # fmt: skip
+                            f"Offered are: {offered}")  # fmt: skip
         has_terms = name != "approve" and isinstance(arguments, dict)
         terms = approval_terms(name, arguments) if has_terms else {}
-        own = own_arguments(arguments) if terms else arguments
-        values = introspection.action_parameters(self.owner_of_action(name), name).validate(own)
+        action_arguments = own_arguments(arguments) if terms else arguments
+        values = introspection.action_parameters(self.owner_of_action(name), name).validate(action_arguments)
         with deciding_by_default("tool"), self.on_terms(terms):
             return self.carry_out_action(name, values)
 

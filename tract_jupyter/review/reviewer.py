@@ -168,7 +168,7 @@ class Reviewer:
             if (
                 len(self._kept) >= self._most_kept
             ):  # remove decided pendings each time that the number doubles
-                self._kept = {key: one for key, one in self._kept.items() if one.status.is_open}
+                self._kept = {key: request for key, request in self._kept.items() if request.status.is_open}
                 self._most_kept = 2 * len(self._kept) + _FEW
             self._kept[pending.pending_id] = pending
 
@@ -193,8 +193,8 @@ class Reviewer:
         claimed = {pending.pending_id}
         self._try_claim(pending.pending_id)  # before other code can find the request
         try:
-            found = self._find(pending, claims=True, wait=_LEASE_SECONDS if can_wait else 0)
-            request = found or pending
+            duplicate = self._find(pending, claims=True, wait=_LEASE_SECONDS if can_wait else 0)
+            request = duplicate or pending
             claimed.add(request.pending_id)
             self._move_to_current_cell(request.pending_id)
             yield request
@@ -215,15 +215,15 @@ class Reviewer:
         for stored in self.ledger.same(pending):
             if is_waited_for(stored) or not self._try_claim(stored.pending_id):
                 continue
-            found = None
+            match = None
             try:
-                found = self._join(pending, stored, claims=claims, wait=wait)
+                match = self._join(pending, stored, claims=claims, wait=wait)
             finally:
-                if found is None or not claims:
+                if match is None or not claims:
                     with self._lock:
                         self._claimed.discard(stored.pending_id)
-            if found is not None:
-                return found
+            if match is not None:
+                return match
         return None
 
     def _try_claim(self, pending_id: str) -> bool:
@@ -269,9 +269,9 @@ class Reviewer:
     def asked_here(self, pending_id: str) -> Pending | None:
         """Return the open pending of this process with that id, or None."""
         with self._lock:
-            ticket, kept = self._tickets.get(pending_id), self._kept.get(pending_id)
-        found = kept if ticket is None else ticket.pending
-        return None if found is None or found.runs_elsewhere or not found.status.is_open else found
+            ticket, pending = self._tickets.get(pending_id), self._kept.get(pending_id)
+        pending = pending if ticket is None else ticket.pending
+        return None if pending is None or pending.runs_elsewhere or not pending.status.is_open else pending
 
     # --- asking
 
@@ -335,18 +335,18 @@ class Reviewer:
             undecided; these stay in the inbox.
         """
         __tracebackhide__ = True
-        left: UndecidedError | None = None
-        asked: list[Pending] = []
+        open_error: UndecidedError | None = None
+        requests: list[Pending] = []
         sleep = _ThreadSleep()
         with self.channel.interruptible(), ExitStack() as stack:
             waiting: list[Iterator[float]] = []
             with self.channel.together():
                 for pending in pendings:
-                    asked.append(stack.enter_context(self.claim(pending)))
+                    requests.append(stack.enter_context(self.claim(pending)))
                     try:
-                        ticket = stack.enter_context(self._waiting(asked[-1], sleep.end))
+                        ticket = stack.enter_context(self._waiting(requests[-1], sleep.end))
                     except UndecidedError as error:
-                        left = error
+                        open_error = error
                     else:
                         waiting.append(self._steps(ticket, blocks=_is_main_thread()))
             while waiting:
@@ -356,11 +356,11 @@ class Reviewer:
                     except StopIteration:
                         waiting.remove(steps)
                     except UndecidedError as error:
-                        left = error
+                        open_error = error
                         waiting.remove(steps)
                 if waiting:
                     sleep.begin(HEARTBEAT)
-        return asked, left
+        return requests, open_error
 
     def catch_up(self, pending: Pending) -> str:
         """Apply decisions of other processes; see `Gate.catch_up`."""
@@ -383,11 +383,11 @@ class Reviewer:
         with uninterrupted():  # carried out here, not in a separate task
             ticket.waiting += 1
             try:
-                taken = ticket.submit(answer, channel)
+                is_accepted = ticket.submit(answer, channel)
             finally:
                 ticket.waiting -= 1
             self.carry_out(ticket)
-        return taken
+        return is_accepted
 
     def ask_by_typing(self, ticket: Ticket) -> bool:
         """Prompt until the user decides or leaves the request for later. False if the front end takes no input."""
@@ -405,12 +405,12 @@ class Reviewer:
     def carry_out(self, ticket: Ticket) -> None:
         """Carry out the answer of a ticket, if it has one that no other thread took."""
         with uninterrupted():  # the approved action itself can be interrupted
-            taken = ticket.take()
-            if taken is None:
+            submitted = ticket.take()
+            if submitted is None:
                 return
             note = "Interrupted before it ended."
             try:
-                note = dispatch(ticket, *taken)
+                note = dispatch(ticket, *submitted)
             finally:
                 self._finish_round(ticket, note)
 
@@ -527,8 +527,8 @@ class Reviewer:
             yield ticket
         except (KeyboardInterrupt, asyncio.CancelledError) as error:
             if pending.rounds == rounds:
-                told = f"Interrupted: {ticket.request.title!r} waits. {how_to_decide(pending.pending_id)} decides it."
-                in_one_line(error, told, own=isinstance(error, KeyboardInterrupt))
+                line = f"Interrupted: {ticket.request.title!r} waits. {how_to_decide(pending.pending_id)} decides it."
+                in_one_line(error, line, own=isinstance(error, KeyboardInterrupt))
             raise
         finally:
             ticket.waiting -= 1
@@ -637,10 +637,10 @@ class Reviewer:
             )  # fmt: skip
         if pending.on_timeout == "deny":
             with ticket.hold() as free, capturing(ticket):
-                said = self._expired(pending) if free else BUSY
-            if said != BUSY:
-                told = f"In another process: {said}."
-                self._finish_round(ticket, told if said else f"No decision within {pending.timeout:g} s.")
+                outcome = self._expired(pending) if free else BUSY
+            if outcome != BUSY:
+                note = f"In another process: {outcome}."
+                self._finish_round(ticket, note if outcome else f"No decision within {pending.timeout:g} s.")
 
     def _expired(self, pending: Pending) -> str:
         try:
@@ -667,10 +667,10 @@ class Reviewer:
         with ticket.hold() as free, capturing(ticket):
             if not free or ticket.settled.is_set() or pending.deciding_thread is not None:
                 return
-            said = self._gate.catch_up(pending) if ticket.status.is_open else ""
-        if said and said != BUSY:
-            self._finish_round(ticket, f"In another process: {said}.")
-        elif not said and not ticket.status.is_open:
+            outcome = self._gate.catch_up(pending) if ticket.status.is_open else ""
+        if outcome and outcome != BUSY:
+            self._finish_round(ticket, f"In another process: {outcome}.")
+        elif not outcome and not ticket.status.is_open:
             self._finish_round(ticket, pending.note)
 
     def _finish_round(self, ticket: Ticket, note: str) -> None:
@@ -694,18 +694,21 @@ def _fingerprint(pending: Pending) -> str:
         return ""
 
 
-def _asks_the_same(one: Pending, other: Pending) -> bool:
+def _asks_the_same(first: Pending, second: Pending) -> bool:
     """Return True if two pendings with the same identity are one request of one actor."""
-    is_open = one.status is PendingStatus.PENDING and one.deciding_thread is None
+    is_open = first.status is PendingStatus.PENDING and first.deciding_thread is None
     return (
-        is_open and one.operation == other.operation and _asker(one) == _asker(other) and one.repeats(other)
+        is_open
+        and first.operation == second.operation
+        and _asker(first) == _asker(second)
+        and first.repeats(second)
     )
 
 
-def _asker(one: Pending | StoredPending) -> tuple[str, str | None, str]:
+def _asker(pending: Pending | StoredPending) -> tuple[str, str | None, str]:
     """Return the actor and the branch. Each run counts separately, because it waits for its answer."""
-    by = one.triggered_by or ""
-    return one.actor, one.branch, by if by.startswith(RUN) else ""
+    by = pending.triggered_by or ""
+    return pending.actor, pending.branch, by if by.startswith(RUN) else ""
 
 
 def _is_left(stored: StoredPending, other: Pending) -> bool:

@@ -89,8 +89,8 @@ class SignedStore(ABC, Generic[Row]):
             content = self.content(row)
         except (ValueError, RecursionError):
             return False
-        given: Any = row
-        return self._signer.verify(signed_as or self.signed_as, content, given.signature)
+        stored: Any = row
+        return self._signer.verify(signed_as or self.signed_as, content, stored.signature)
 
     def all(self) -> list[Row]:
         """Return all rows in order, signed or not."""
@@ -285,9 +285,9 @@ class ActiveStore(SignedStore[Row], Generic[Row, Item, Key]):
             item = self.read(row)
         except TractError as error:
             return str(error)
-        own = self.key_of(item)
-        if own != key:
-            return f"it is stored as {_words(key)} but calls itself {_words(own)}"
+        declared = self.key_of(item)
+        if declared != key:
+            return f"it is stored as {_words(key)} but calls itself {_words(declared)}"
         self._attached(key, lambda: self.attach(item))
         return ""
 

@@ -226,8 +226,8 @@ def run_isolated(pool: SandboxPool, code: IsolatedCode, inputs: dict[str, Any]) 
     try:
         return attempt_isolated(pool, code, inputs, printed.take)
     except IsolatedFailure as failure:
-        name, message, shown = failure.report
-        raise SandboxError(f"{code.filename} raised {name}: {message}. {UNCHANGED}", shown) from None
+        name, message, traceback_text = failure.report
+        raise SandboxError(f"{code.filename} raised {name}: {message}. {UNCHANGED}", traceback_text) from None
     finally:
         printed.show()
 

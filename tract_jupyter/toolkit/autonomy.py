@@ -105,14 +105,14 @@ class Autonomy:
             ContentError: there is no such level.
         """
         acting = call_context().level
-        own = [] if acting is None else [acting.level_now()]
+        limits = [] if acting is None else [acting.level_now()]
         try:
             above = self._above()
         except TractError:
-            own.append(AutonomyLevel.MANUAL)
+            limits.append(AutonomyLevel.MANUAL)
         else:
-            own += [] if above is None else [above.effective()]
-        return effective_autonomy(self.ceiling, *own, *map(AutonomyLevel, levels))
+            limits += [] if above is None else [above.effective()]
+        return effective_autonomy(self.ceiling, *limits, *map(AutonomyLevel, levels))
 
     def _covers_destructive(self) -> bool:
         above = self._above()
@@ -136,13 +136,13 @@ class Autonomy:
             ContentError: there is no such level.
         """
         permission = self._executor().permission
-        own, effective = permission(tool, actor), self.effective(level)
-        if own is Permission.DENY or tool.traits.read_only:
-            return own
+        executor_permission, effective = permission(tool, actor), self.effective(level)
+        if executor_permission is Permission.DENY or tool.traits.read_only:
+            return executor_permission
         if effective is AutonomyLevel.MANUAL:
             return Permission.DENY
-        if own is Permission.ALLOW or effective is AutonomyLevel.COLLABORATIVE:
-            return own
+        if executor_permission is Permission.ALLOW or effective is AutonomyLevel.COLLABORATIVE:
+            return executor_permission
         is_asked = tool.needs_person or permission is not default_permission
         is_asked = is_asked or (tool.traits.destructive and not self._covers_destructive())
         return Permission.ASK if is_asked else Permission.ALLOW

@@ -627,15 +627,17 @@ def read_result(
 
     Not for messages: get_commit.
     """
-    found = [one for one in tract.tool_turns.results() if one.metadata.get("tool_call_id") == tool_call_id]
-    if not found:
+    results = [
+        result for result in tract.tool_turns.results() if result.metadata.get("tool_call_id") == tool_call_id
+    ]
+    if not results:
         return f"[no call {tool_call_id!r} has a result here; the note at the end of a cut result names its call]"
-    newest = found[-1]
-    whole = newest.metadata.get("original_content")
-    if whole is None:
+    newest = results[-1]
+    content = newest.metadata.get("original_content")
+    if content is None:
         payload = tract.get_content(newest.commit_hash)["payload"]
-        whole = payload["content"] if set(payload) == {"content"} else payload
-    text = whole if isinstance(whole, str) else json.dumps(whole, ensure_ascii=False)
+        content = payload["content"] if set(payload) == {"content"} else payload
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     start, length = max(start, 0), min(max(length, 1), _PAGE)
     end = min(start + length, len(text))
     if start >= len(text):

@@ -252,7 +252,7 @@ class Call:
 
     def _request(self, doubt: str) -> PendingToolCall:
         executor, tool, values, actor = self._executor, self.tool, self.values, self._actor
-        asked = tool.hash_for(values)
+        definition_hash = tool.hash_for(values)
         return PendingToolCall(
             tool.name,
             values,
@@ -261,21 +261,23 @@ class Call:
             actor=actor,
             triggered_by=what_triggered(),
             parameters=tool.parameters,
-            definition_hash=asked,
-            check=partial(self._check_unchanged, dict(values), asked),
+            definition_hash=definition_hash,
+            check=partial(self._check_unchanged, dict(values), definition_hash),
             description=tool.description,
             why=f"{executor.asker(actor)} wants to make this call. It needs your approval: "
             f"{doubt or f'the tool {_traits(tool)}'}.{_asked_each_time(tool)}",
             details=_details_of(tool, actor),
         )
 
-    def _check_unchanged(self, values: dict[str, Any], asked: str) -> None:
+    def _check_unchanged(self, values: dict[str, Any], definition_hash: str) -> None:
         """Check that an approval still matches the call.
 
         Raises:
             FingerprintError: the tool, its lock or the permission changed since the request.
         """
-        again = Call(self._executor, self.tool.name, self._actor, None, self._level, Approval(asked))
+        again = Call(
+            self._executor, self.tool.name, self._actor, None, self._level, Approval(definition_hash)
+        )
         again.values = values
         try:
             again.find()
@@ -313,10 +315,12 @@ def failed(name: str, error: BaseException) -> ToolResult:
         return error.result or ToolResult(
             name, success=False, error=str(error), cause=error.__cause__, denied=error.denied
         )
-    told = f"{type(error).__name__}: {_words(error)}"
+    message = f"{type(error).__name__}: {_words(error)}"
     if isinstance(error, UndecidedError):
-        told = undecided(told)
-    return ToolResult(name, success=False, error=told, cause=error, denied=isinstance(error, RejectedError))
+        message = undecided(message)
+    return ToolResult(
+        name, success=False, error=message, cause=error, denied=isinstance(error, RejectedError)
+    )
 
 
 def refusal(pending: Pending) -> str:
@@ -330,8 +334,8 @@ def _calling(
     executor: ToolExecutor, profile: ToolProfile | None, level: LeveledPermission | None = None
 ) -> AbstractContextManager[None]:
     """Set the executor, the profile and the level of the calls in this block."""
-    given = {"executor": executor, "profile": profile, "level": level}
-    return changed_context(**{name: value for name, value in given.items() if value is not None})
+    changes = {"executor": executor, "profile": profile, "level": level}
+    return changed_context(**{name: value for name, value in changes.items() if value is not None})
 
 
 def _may_count(approval: Approval, tool: ToolDefinition) -> bool:

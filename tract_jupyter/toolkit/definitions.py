@@ -253,10 +253,10 @@ class ToolDefinition:
 
     def bound_to(self, instance: object) -> ToolDefinition:
         """Return this tool with its handler, a method, bound to another instance. This is faster than a new tool."""
-        made = copy(self)
-        made.__dict__.pop("_first_hash", None)
-        object.__setattr__(made, "handler", MethodType(self.handler.__func__, instance))  # type: ignore[attr-defined]
-        return made
+        bound = copy(self)
+        bound.__dict__.pop("_first_hash", None)
+        object.__setattr__(bound, "handler", MethodType(self.handler.__func__, instance))  # type: ignore[attr-defined]
+        return bound
 
     def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments with defaults. A null may replace an omitted argument.
@@ -267,8 +267,8 @@ class ToolDefinition:
         try:
             return self.parameters.validate(arguments)
         except ParameterError:
-            given = without_nulls(arguments, self.parameters.json_schema)
-        return self.parameters.validate(given)
+            shortened = without_nulls(arguments, self.parameters.json_schema)
+        return self.parameters.validate(shortened)
 
     def hash_for(self, values: Mapping[str, Any]) -> str:
         """Return the 64 hex digits that an approval of a call covers: the tool, and the state that `binds` returns."""
@@ -307,14 +307,14 @@ class ToolDefinition:
             SpecError: it is not a plain function, or it has a parameter without a name (`*args`) or without a JSON
                 form.
         """
-        told, about = "", dict[str, str]()
+        summary, about = "", dict[str, str]()
         if owner != BUILT_IN:
             check_function(function)
-            told, about = parse_docstring(function.__doc__)
+            summary, about = parse_docstring(function.__doc__)
         parameters, returns = _declared(function, about, skip=int(told_actor))
         return cls(
             checked_name(function.__name__ if name is None else name),
-            told if description is None else description,
+            summary if description is None else description,
             parameters,
             function,
             traits=traits or Traits(),
@@ -380,11 +380,11 @@ def _declared(function: Callable[..., Any], about: dict[str, str], *, skip: int)
         SpecError: a model cannot send a value for one of the parameters.
     """
     known_as = None if about else getattr(function, "__func__", None)
-    found = _KNOWN.get((known_as, skip))
-    if known_as is None or found is None:
+    entry = _KNOWN.get((known_as, skip))
+    if known_as is None or entry is None:
         check_json_types(function)
         returns = hints_of(function).get("return", Any)
-        found = Parameters.of(function, skip=skip, descriptions=about), returns
+        entry = Parameters.of(function, skip=skip, descriptions=about), returns
         if known_as is not None and function.__module__.startswith("tract_jupyter."):
-            _KNOWN[known_as, skip] = found
-    return found
+            _KNOWN[known_as, skip] = entry
+    return entry

@@ -165,5 +165,5 @@ def _as_data(granted: ToolProfile | None) -> Any:
 def _of_data(data: Any) -> ToolProfile | None:
     if data is None or data == READING_ONLY.name:
         return None if data is None else READING_ONLY
-    shown, *in_code = map(ToolProfile.from_dict, data)
-    return replace(shown, callable_from_code=in_code[0] if in_code else None)
+    profile, *in_code = map(ToolProfile.from_dict, data)
+    return replace(profile, callable_from_code=in_code[0] if in_code else None)

@@ -68,8 +68,8 @@ def _words(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
 
 
-def _is_alike(one: str, other: str) -> bool:
-    short, long = sorted((one, other), key=len)
+def _is_alike(first: str, second: str) -> bool:
+    short, long = sorted((first, second), key=len)
     return len(short) >= _SHORTEST_BEGINNING and long.startswith(short)
 
 
@@ -82,13 +82,13 @@ def relevance(query: str, functions: Mapping[str, ToolDefinition]) -> dict[str, 
         query: any text. Of a long text, only the first words count.
         functions: the tools, by any names.
     """
-    wanted = [word for word in dict.fromkeys(_words(query[:4_000])) if word not in _PASSED_OVER]
+    query_words = [word for word in dict.fromkeys(_words(query[:4_000])) if word not in _PASSED_OVER]
     indexed = {name: _Indexed(name, tool) for name, tool in functions.items()}
     scores: dict[str, float] = {}
-    for word in wanted:
-        found = {name: weight for name, each in indexed.items() if (weight := each.weight(word))}
-        rarity = math.log1p(len(functions) / len(found)) if found else 0.0
-        for name, weight in found.items():
+    for word in query_words:
+        matches = {name: weight for name, each in indexed.items() if (weight := each.weight(word))}
+        rarity = math.log1p(len(functions) / len(matches)) if matches else 0.0
+        for name, weight in matches.items():
             scores[name] = scores.get(name, 0.0) + weight * rarity
     return scores
 
@@ -106,10 +106,10 @@ def ranked(functions: Mapping[str, ToolDefinition], uses: Mapping[str, int], que
     used = {name: float(uses.get(tool.name, 0)) for name, tool in functions.items()}
     likely: dict[str, float] = dict.fromkeys(functions, 0.0)
     for scores in (relevance(query, functions), used):
-        found = sorted(
+        relevant = sorted(
             (name for name, score in scores.items() if score), key=lambda name: (-scores[name], name)
         )
-        for position, name in enumerate(found):
+        for position, name in enumerate(relevant):
             likely[name] += 1 / (1 + position)
     return sorted(functions, key=lambda name: (-likely[name], functions[name].owner == BUILT_IN, name))
 
@@ -176,12 +176,12 @@ class _DiscoveryTools:
         def place(name: str) -> tuple[float, int, str]:
             return -scores[name], -executor.uses[functions[name].name], name
 
-        found = [
+        lines = [
             f"{name}: {one_line(functions[name].description, _LONGEST_LINE)}"
             for name in sorted(scores, key=place)[:_MOST_FOUND]
         ]
-        self._counted("\n".join([query, *found]))
-        return found
+        self._counted("\n".join([query, *lines]))
+        return lines
 
     def tools_describe(self, actor: str, /, names: Names) -> str:
         """Read the documentation of a tool in detail: arguments, parameters, types, defaults, how exactly it is called.
@@ -214,13 +214,13 @@ def _resolved(names: Iterable[str], functions: Mapping[str, ToolDefinition]) -> 
     Raises:
         UnknownToolError: there is no such tool.
     """
-    own = {tool.name: name for name, tool in functions.items()}
-    found = []
+    names_by_tool = {tool.name: name for name, tool in functions.items()}
+    resolved = []
     for name in names:
         short = name.removeprefix("tools.")
-        known = short if short in functions else own.get(short)
+        known = short if short in functions else names_by_tool.get(short)
         if known is None:
             close = nearest(short, functions)
             raise UnknownToolError(f"no tool {one_line(name, 80)!r}.{close} tools_search finds tools")
-        found.append(known)
-    return found
+        resolved.append(known)
+    return resolved

@@ -74,8 +74,8 @@ def functions(tools: Mapping[str, ToolDefinition], namespace: str = "") -> dict[
     Raises:
         OperationExistsError: two tools have the same name.
     """
-    own = {tool.own_name: tool for tool in tools.values() if tool.namespace == namespace}
-    return {short: own[name] for short, name in python_names(own).items()}
+    named = {tool.own_name: tool for tool in tools.values() if tool.namespace == namespace}
+    return {short: named[name] for short, name in python_names(named).items()}
 
 
 def all_functions(tools: Mapping[str, ToolDefinition]) -> dict[str, ToolDefinition]:
@@ -86,7 +86,7 @@ def all_functions(tools: Mapping[str, ToolDefinition]) -> dict[str, ToolDefiniti
     """
     spaces = {f"{space}.": functions(tools, space) for space in sorted(namespaces(tools))}
     named = {"": functions(tools), **spaces}
-    return {space + short: tool for space, found in named.items() for short, tool in found.items()}
+    return {space + short: tool for space, group in named.items() for short, tool in group.items()}
 
 
 TOOL_GROUPS = ("agents", "code", "dynamic_agents", "self")

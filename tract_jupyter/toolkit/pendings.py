@@ -79,10 +79,10 @@ class ToolQuestion(FieldPending):
     def current_tool(self) -> ToolDefinition | None:
         """The current tool; None if it does not exist any more, or the calling tract is gone."""
         try:
-            found: ToolDefinition | None = self.acts_in.executor.get(self.tool_name)
+            tool: ToolDefinition | None = self.acts_in.executor.get(self.tool_name)
         except TractError:  # the tract below is gone
             return None
-        return found
+        return tool
 
     @cached_property
     def code_doubt(self) -> str:
@@ -114,8 +114,8 @@ class ToolQuestion(FieldPending):
     def title(self) -> str:
         """The title that the tool returns for the call, or a title with the tool's name."""
         tool = self.current_tool
-        told = "" if tool is None or tool.title is None else tool.title(self.call_arguments)
-        return told or f"Call tool {self.tool_name}"
+        title = "" if tool is None or tool.title is None else tool.title(self.call_arguments)
+        return title or f"Call tool {self.tool_name}"
 
     @property
     def trusts_defaults(self) -> bool:
@@ -153,20 +153,20 @@ class ToolQuestion(FieldPending):
         if operation == self.tool_name:
             return None
         with suppress(TractError):  # the tract below is gone
-            found: type[DynamicPending] | None = self._home.operations.registry.get_class(operation)
-            return found
+            fired: type[DynamicPending] | None = self._home.operations.registry.get_class(operation)
+            return fired
         return None
 
     @property
     def choice(self) -> ActionChoice | None:
         """The user's choice, made now or in a standing approval; None if there is none."""
-        made: Decision | None = self.decision
-        if made is None or self.status is not PendingStatus.APPROVED:
+        decision: Decision | None = self.decision
+        if decision is None or self.status is not PendingStatus.APPROVED:
             return None
-        if not made.is_personal and made.channel not in _STANDING:
+        if not decision.is_personal and decision.channel not in _STANDING:
             return None
-        arguments = {} if made.action == "approve" else own_arguments(made.arguments)
-        return ActionChoice(made.action, arguments, made.decided_by, made.is_personal)
+        arguments = {} if decision.action == "approve" else own_arguments(decision.arguments)
+        return ActionChoice(decision.action, arguments, decision.decided_by, decision.is_personal)
 
     @property
     def approval(self) -> Approval:
@@ -183,9 +183,9 @@ class ToolQuestion(FieldPending):
 
         It is the old one if the tool has changed since the request. Then `check_current` refuses the call.
         """
-        tool, shown = self.current_tool, self.approved_hash
-        is_unchanged = tool is not None and tool.hash_for(self.call_arguments) == shown
-        return tool.hash_for(values) if tool is not None and is_unchanged else shown
+        tool, approved = self.current_tool, self.approved_hash
+        is_unchanged = tool is not None and tool.hash_for(self.call_arguments) == approved
+        return tool.hash_for(values) if tool is not None and is_unchanged else approved
 
     @property
     def offered_actions(self) -> frozenset[str]:
@@ -224,7 +224,7 @@ class ToolQuestion(FieldPending):
         fired = self.fired
         if fired is None:
             return ""
-        told = [
+        sentences = [
             f"It fires the operation {fired.spec.name}, which is not asked about again.",
             unreviewed_text(fired, self._home),
             "Its handlers decide first. Your choice applies if none of them decides."
@@ -232,14 +232,14 @@ class ToolQuestion(FieldPending):
             else "",
             findings_text(self.code_blocks()),
         ]
-        return " ".join(filter(None, told))
+        return " ".join(filter(None, sentences))
 
     def about_rewrite(self) -> str:
         """Describe the cost of changing earlier messages, such as lost reasoning and cache; empty if there is none."""
-        given = self.call_arguments
-        if self.tool_name not in _CHANGED or given.get("priority", "skip") != "skip":
+        arguments = self.call_arguments
+        if self.tool_name not in _CHANGED or arguments.get("priority", "skip") != "skip":
             return ""
-        target = given.get(_CHANGED[self.tool_name])
+        target = arguments.get(_CHANGED[self.tool_name])
         if target is None and self.tool_name != "compress":
             return ""
         with suppress(TractError):  # the call itself reports invalid arguments
@@ -314,8 +314,8 @@ class ToolPending(BuiltinPending, ToolQuestion):
         declared = {} if tool is None else {p.name: p for p in tool.parameters}
         arguments = self.call_arguments
         names = [*declared, *(name for name in arguments if name not in declared)]
-        given = {name: arguments[name] for name in names if name in arguments}
-        rows = value_rows(given, declared, trusted=self.trusts_defaults)
+        values = {name: arguments[name] for name in names if name in arguments}
+        rows = value_rows(values, declared, trusted=self.trusts_defaults)
         return (ValueTable(f"Call {self.tool_name} with", rows),) if rows else ()
 
     def _tool(self) -> ToolDefinition:
@@ -418,7 +418,10 @@ class PendingToolCall(ToolQuestion):
         """Replace another request with this call. The other request's call becomes an alternative."""
         before = Alternative(other.tool_name, dict(other.call_arguments), other.reasoning)
         self.reasoning = other.instead.why
-        self.alternatives = (before, *(one for one in other.alternatives if one is not other.instead))
+        self.alternatives = (
+            before,
+            *(alternative for alternative in other.alternatives if alternative is not other.instead),
+        )
 
     @property
     def approved_hash(self) -> str:
@@ -447,14 +450,14 @@ class PendingToolCall(ToolQuestion):
 
     def tables(self) -> tuple[ValueTable, ...]:
         """Return the arguments, without those that the details show as a text."""
-        texts = [block for block in self._told_details().blocks if block.language == "text"]
+        texts = [block for block in self._call_details().blocks if block.language == "text"]
         return tuple(
             replace(
                 table,
                 rows=tuple(
                     row
                     for row in table.rows
-                    if not any(one.is_value(row.name, self.fields.get(row.name)) for one in texts)
+                    if not any(text.is_value(row.name, self.fields.get(row.name)) for text in texts)
                 ),
             )
             for table in super().tables()
@@ -462,23 +465,25 @@ class PendingToolCall(ToolQuestion):
 
     def more_tables(self) -> tuple[ValueTable, ...]:
         """Return the details of the tool, the caller's reasoning, and the alternatives."""
-        said = (ValueRow("reasoning", "", self.reasoning[:_LONGEST_REASONING]),) if self.reasoning else ()
+        reasoning = (
+            (ValueRow("reasoning", "", self.reasoning[:_LONGEST_REASONING]),) if self.reasoning else ()
+        )
         others = tuple(
             ValueRow(f"alternative {number}", "", str(other), other.why)
             for number, other in enumerate(self.alternatives, 1)
         )
         tables = (
-            ValueTable("In its own words", said, "nothing"),
+            ValueTable("In its own words", reasoning, "nothing"),
             ValueTable("Alternatives", others, "nothing"),
         )
-        told = self._told_details()
-        return (*told.tables, *super().more_tables(), *(table for table in tables if table.rows))
+        details = self._call_details()
+        return (*details.tables, *super().more_tables(), *(table for table in tables if table.rows))
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """Return the code of the operation that it fires, and the tool's own code blocks."""
-        return (*super().code_blocks(), *self._told_details().blocks)
+        return (*super().code_blocks(), *self._call_details().blocks)
 
-    def _told_details(self) -> CallDetails:
+    def _call_details(self) -> CallDetails:
         if self._details is None:
             return CallDetails()
         try:
@@ -513,5 +518,5 @@ class PendingToolCall(ToolQuestion):
 
     def why(self) -> str:
         """Return the caller, and the reason for the request."""
-        asked = self._why or f"{self.actor} wants to make this call; a person's own cell is not asked."
-        return " ".join(filter(None, (asked, self.about_operation(), self.about_rewrite())))
+        reason = self._why or f"{self.actor} wants to make this call; a person's own cell is not asked."
+        return " ".join(filter(None, (reason, self.about_operation(), self.about_rewrite())))

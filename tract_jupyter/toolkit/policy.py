@@ -117,8 +117,12 @@ class PolicyCalls:
             ToolExecutionError: there is no such tool, or its call failed.
         """
         tool, fields = self._wanted(policy_name, action_type, action_params, reason)
-        own = self._executor.permission(tool, policy_actor(policy_name))
-        permission = own if permission is None or own is Permission.DENY else permission
+        executor_permission = self._executor.permission(tool, policy_actor(policy_name))
+        permission = (
+            executor_permission
+            if permission is None or executor_permission is Permission.DENY
+            else permission
+        )
         if permission is Permission.ALLOW and not self._firing.bus.listens("policy"):
             return self._call(fields)
         pending = self._pending(fields)

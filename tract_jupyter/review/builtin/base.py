@@ -53,15 +53,15 @@ class ValidationResult:
         return self.passed
 
     @classmethod
-    def of(cls, said: Any) -> ValidationResult:
+    def of(cls, verdict: Any) -> ValidationResult:
         """Convert the return value of a validator; see `diagnosis_of`.
 
         Raises:
             ContentError: the value is not a valid return value of a validator.
         """
-        if isinstance(said, ValidationResult):
-            return said
-        diagnosis = diagnosis_of(said)
+        if isinstance(verdict, ValidationResult):
+            return verdict
+        diagnosis = diagnosis_of(verdict)
         return cls(passed=not diagnosis, diagnosis=diagnosis)
 
 

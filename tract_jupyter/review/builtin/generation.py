@@ -103,12 +103,12 @@ class PendingGeneration(BuiltinPending):
     @reading
     def validate(self) -> ValidationResult:
         """Return the verdict of the validator on the reply; without a validator it is good."""
-        said = self._known_diagnosis()
-        if said is None and self.fields["validator"] is not None:
+        diagnosis = self._known_diagnosis()
+        if diagnosis is None and self.fields["validator"] is not None:
             raise PendingError(
                 f"only the process that asked has the validator {self.fields['validator']!r}; read the reply yourself"
             )
-        return ValidationResult.of(said)
+        return ValidationResult.of(diagnosis)
 
     @reading
     def get_response(self) -> dict[str, Any]:
@@ -134,18 +134,18 @@ class PendingGeneration(BuiltinPending):
     def why(self) -> str:
         """Explain who asked, and whether the context has changed since."""
         moved = self.tract.head != self.fields["head"]
-        told = "the context has changed since the request to the model" if moved else ""
-        return "; ".join(filter(None, [super().why(), told]))
+        note = "the context has changed since the request to the model" if moved else ""
+        return "; ".join(filter(None, [super().why(), note]))
 
     def summary(self) -> str:
         """Describe the reply in one sentence."""
         called = ", ".join(call["name"] for call in self.tool_calls)
-        said = f"{self.model or 'The model'} replied with {len(self.response_text):,} characters"
-        asked = f", after it was asked again {self.retry_count} times" if self.retry_count else ""
+        reply = f"{self.model or 'The model'} replied with {len(self.response_text):,} characters"
+        retries = f", after it was asked again {self.retry_count} times" if self.retry_count else ""
         wrong = f" The validator says: {self.diagnosis}" if self.diagnosis else ""
         cut = self.fields["ending"].get(CUT)
         about = f" It is not whole: {cut}." if cut else ""
-        return f"{said}{f', and calls {called}' if called else ''}{asked}.{about}{wrong}"
+        return f"{reply}{f', and calls {called}' if called else ''}{retries}.{about}{wrong}"
 
     def tables(self) -> tuple[ValueTable, ...]:
         """Show the reply and the earlier replies."""
@@ -157,8 +157,11 @@ class PendingGeneration(BuiltinPending):
             ValueRow.of(str(number), "str", failed["response_text"], failed["diagnosis"])
             for number, failed in enumerate(self.retry_history, 1)
         )
-        found = (ValueTable("Reply", tuple(rows), "rows"), ValueTable("Replies before it", before, "nothing"))
-        return tuple(table for table in found if table.rows)
+        tables = (
+            ValueTable("Reply", tuple(rows), "rows"),
+            ValueTable("Replies before it", before, "nothing"),
+        )
+        return tuple(table for table in tables if table.rows)
 
     def look(self) -> None:
         """Validate a new reply and save the diagnosis."""

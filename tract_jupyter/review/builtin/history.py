@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 _SHORTEST = 10  # characters
 
 
-def _told_rewrite(fields: Mapping[str, Any]) -> str:
+def _rewrite_sentence(fields: Mapping[str, Any]) -> str:
     """Return a sentence about the reasoning and the cache that the change discards. Empty if there are none."""
-    told = str(fields["rewrite"])
-    return f" {told[0].upper()}{told[1:]}." if told else ""
+    cost = str(fields["rewrite"])
+    return f" {cost[0].upper()}{cost[1:]}." if cost else ""
 
 
 Index = Annotated[int, "Of the summary, from 0."]
@@ -107,8 +107,8 @@ class PendingCompress(GuidedPending):
         """Check that every summary is good: long enough, short enough, with all that must be kept."""
         _, selection = self._compressor.selected(self.fields)
         for index, (text, group) in enumerate(zip(self.summaries, selection.groups, strict=True)):
-            found = self._source.problem(text, group)
-            problem = self._length_problem(index, text) if found is None else found.text
+            finding = self._source.problem(text, group)
+            problem = self._length_problem(index, text) if finding is None else finding.text
             if problem is not None:
                 return ValidationResult(passed=False, diagnosis=problem, index=index)
         return ValidationResult(passed=True)
@@ -130,7 +130,7 @@ class PendingCompress(GuidedPending):
         return (
             f"{count:,} messages of {self.fields['branch']!r} ({self.original_tokens:,} tokens) become {many} "
             f"({self.estimated_tokens:,} tokens). That {self.fields['price']}. expand() and undo() bring the originals "
-            f"back.{_told_rewrite(self.fields)}"
+            f"back.{_rewrite_sentence(self.fields)}"
         )
 
     def tables(self) -> tuple[ValueTable, ...]:
@@ -191,20 +191,20 @@ class PendingGC(BuiltinPending):
     @action
     def exclude(self, commit_hash: Annotated[str, "Of a candidate; its first digits suffice."]) -> None:
         """Keep a commit, with all that it needs."""
-        found = self.tract.get_commit(commit_hash).commit_hash
-        if found not in self.commits_to_remove:
+        full_hash = self.tract.get_commit(commit_hash).commit_hash
+        if full_hash not in self.commits_to_remove:
             raise CommitNotFoundError(
                 f"{commit_hash!r} is not a candidate, so it stays anyway; list_candidates() lists the candidates"
             )
-        self.excluded = sorted([*self.excluded, found])
-        left = self.tract.gc(
+        self.excluded = sorted([*self.excluded, full_hash])
+        garbage = self.tract.gc(
             orphan_retention_days=self.fields["orphan_retention_days"],
             archive_retention_days=self.fields["archive_retention_days"],
             keep=self.excluded,
             dry_run=True,
         )
-        self.commits_to_remove = [name for name in self.commits_to_remove if name in left.commits]
-        self.tokens_to_free = left.tokens
+        self.commits_to_remove = [name for name in self.commits_to_remove if name in garbage.commits]
+        self.tokens_to_free = garbage.tokens
 
     @reading
     def list_candidates(self) -> list[dict[str, object]]:
@@ -290,7 +290,7 @@ class PendingMerge(GuidedPending):
         if not self.status.is_open:
             return None
         chosen = [(conflict["key"], self._value_of(conflict["key"])) for conflict in self.conflicts]
-        return Parameters(self.name, [Parameter(key, _Value, made, _HOW) for key, made in chosen])
+        return Parameters(self.name, [Parameter(key, _Value, value, _HOW) for key, value in chosen])
 
     def edited(
         self, action: str, arguments: Mapping[str, Any], *, keep: bool = True
@@ -303,11 +303,11 @@ class PendingMerge(GuidedPending):
         edits, fields = arguments.get("edits"), self.fields
         if edits and action == "approve":
             known = Parameters(self.name, [Parameter(c["key"], _Value, None, _HOW) for c in self.conflicts])
-            given = known.validate(dict(edits))
-            made = {key: _made_of(given[key]) for key in edits}
-            left = {key: was for key, was in self.resolutions.items() if key not in made}
-            decided = {key: decision for key, decision in made.items() if decision is not None}
-            fields = {**fields, "resolutions": {**left, **decided}}
+            values = known.validate(dict(edits))
+            changed = {key: _resolution_for(values[key]) for key in edits}
+            unchanged = {key: old for key, old in self.resolutions.items() if key not in changed}
+            decided = {key: decision for key, decision in changed.items() if decision is not None}
+            fields = {**fields, "resolutions": {**unchanged, **decided}}
         return self._changed(fields, keep=keep)
 
     @action
@@ -330,11 +330,11 @@ class PendingMerge(GuidedPending):
         for conflict in self.conflicts:
             if conflict["key"] not in self.resolutions:
                 print(f"{conflict['key']}\n  ours:   {conflict['ours']}\n  theirs: {conflict['theirs']}")  # noqa: T201
-                given = input("ours / theirs / skip, or the new text: ").strip()
-                simple = given in {"ours", "theirs", "skip"}
+                answer = input("ours / theirs / skip, or the new text: ").strip()
+                simple = answer in {"ours", "theirs", "skip"}
                 self.resolutions[conflict["key"]] = {
-                    "action": given if simple else "replace",
-                    "replacement": None if simple else given,
+                    "action": answer if simple else "replace",
+                    "replacement": None if simple else answer,
                     "reason": "",
                 }
 
@@ -346,8 +346,8 @@ class PendingMerge(GuidedPending):
         """Have the resolver decide about all conflicts again."""
         if not callable(self._resolver):
             raise HistoryError("there is no resolver that could decide again; use set_resolution")
-        told = guidance or self.guidance
-        self.resolutions = resolutions_of(self._conflicts(), with_guidance(self._resolver, told))
+        guidance = guidance or self.guidance
+        self.resolutions = resolutions_of(self._conflicts(), with_guidance(self._resolver, guidance))
 
     @reading
     def validate(self) -> ValidationResult:
@@ -377,10 +377,12 @@ class PendingMerge(GuidedPending):
     def summary(self) -> str:
         """Describe the effect of an approval."""
         count = len(self.conflicts)
-        left = sum(c["is_blocking"] and c["key"] not in self.resolutions for c in self.conflicts)
-        open_ = f"{left} of {counted(count, 'conflict')} {'is' if left == 1 else 'are'} not decided."
-        state = open_ if left else "All conflicts are decided." if count else "Nothing collides."
-        return f"{state}{_told_rewrite(self.fields)}"
+        open_count = sum(c["is_blocking"] and c["key"] not in self.resolutions for c in self.conflicts)
+        open_text = (
+            f"{open_count} of {counted(count, 'conflict')} {'is' if open_count == 1 else 'are'} not decided."
+        )
+        state = open_text if open_count else "All conflicts are decided." if count else "Nothing collides."
+        return f"{state}{_rewrite_sentence(self.fields)}"
 
     def tables(self) -> tuple[ValueTable, ...]:
         """Show the background of the conflicts: the base texts and the reasons of the resolutions.
@@ -391,8 +393,8 @@ class PendingMerge(GuidedPending):
         for conflict in self.conflicts:
             decided = self.resolutions.get(conflict["key"])
             parts = {name: conflict[name] for name in ("base", "target", "is_blocking")}
-            told = {**parts, "decided": decided and dict(sorted(decided.items()))}  # as after a restart
-            text = "\n".join(f"{name}: {value!r}" for name, value in told.items() if value is not None)
+            details = {**parts, "decided": decided and dict(sorted(decided.items()))}  # as after a restart
+            text = "\n".join(f"{name}: {value!r}" for name, value in details.items() if value is not None)
             rows.append(ValueRow(conflict["key"], conflict["kind"], text))
         summary = "Their texts before, and the reasons of decisions."
         return (ValueTable("About the conflicts", tuple(rows), "nothing", summary),)
@@ -415,10 +417,10 @@ class PendingMerge(GuidedPending):
 
     def _value_of(self, key: str) -> str | None:
         """Return the resolution of a conflict as its value: a word, or the replacement text."""
-        made = self.resolutions.get(key)
-        if made is None or made["action"] != "replace":
-            return None if made is None else str(made["action"])
-        replacement = made["replacement"]
+        resolution = self.resolutions.get(key)
+        if resolution is None or resolution["action"] != "replace":
+            return None if resolution is None else str(resolution["action"])
+        replacement = resolution["replacement"]
         return replacement if isinstance(replacement, str) else text_of(replacement)
 
     def check_touched(self) -> None:
@@ -426,19 +428,19 @@ class PendingMerge(GuidedPending):
         self._as_shown(self.fields)
 
     def _as_shown(self, fields: Mapping[str, Any]) -> MergePreview:
-        found = self._look(fields, Heads(fields["branch"], fields["source_head"]))
-        now = [conflict_to_dict(conflict) for conflict in found.result.conflicts]
-        if _blocking(now) != _blocking(fields["conflicts"]):
+        preview = self._look(fields, Heads(fields["branch"], fields["source_head"]))
+        conflicts = [conflict_to_dict(conflict) for conflict in preview.result.conflicts]
+        if _blocking(conflicts) != _blocking(fields["conflicts"]):
             raise HistoryError(
                 f"what collides in merging {fields['source_branch']!r} is not what was shown any more; nothing was "
                 "changed. Ask for it again"
             )
-        return found
+        return preview
 
     def _run(self, fields: dict[str, Any]) -> Any:
         return self._merge.join(
             self._as_shown(fields),
-            resolver={key: resolution_from(made) for key, made in fields["resolutions"].items()},
+            resolver={key: resolution_from(resolution) for key, resolution in fields["resolutions"].items()},
             delete_branch=fields["delete_branch"],
             message=fields["message"],
         )
@@ -448,13 +450,13 @@ class PendingMerge(GuidedPending):
         return self._merge.look(fields["source_branch"], **how, expected=expected)
 
     def _conflict(self, key: str) -> dict[str, Any]:
-        found = next((conflict for conflict in self.conflicts if conflict["key"] == key), None)
-        if found is None:
+        conflict = next((conflict for conflict in self.conflicts if conflict["key"] == key), None)
+        if conflict is None:
             keys = [conflict["key"] for conflict in self.conflicts]
             raise HistoryError(
                 f"there is no conflict {key!r}.{nearest(key, keys)} They are: {', '.join(keys)}"
             )
-        return found  # type: ignore[no-any-return] # a field's value
+        return conflict  # type: ignore[no-any-return] # a field's value
 
     def _conflicts(self) -> Sequence[Conflict]:
         return self._look(self.fields).result.conflicts
@@ -469,7 +471,7 @@ _COLLISIONS = {
 }
 
 
-def _made_of(value: str | None) -> dict[str, Any] | None:
+def _resolution_for(value: str | None) -> dict[str, Any] | None:
     """Return the resolution for the value of a conflict, or None."""
     if value is None:
         return None
@@ -501,19 +503,19 @@ def conflict_to_dict(conflict: Conflict) -> dict[str, Any]:
 
 def resolutions_of(conflicts: Sequence[Conflict], resolver: Resolver | None) -> dict[str, Any]:
     """Return the resolver's resolutions of conflicts, as JSON values."""
-    return {key: _resolution_to_dict(made) for key, made in answers(conflicts, resolver).items()}
+    return {key: _resolution_to_dict(resolution) for key, resolution in answers(conflicts, resolver).items()}
 
 
-def resolution_from(made: Mapping[str, Any]) -> Resolution:
+def resolution_from(data: Mapping[str, Any]) -> Resolution:
     """Restore a resolution from a value of `resolutions_of`."""
-    return Resolution(made["action"], made["replacement"], made["reason"])
+    return Resolution(data["action"], data["replacement"], data["reason"])
 
 
-def _resolution_to_dict(made: Resolution) -> dict[str, Any]:
-    replacement = made.replacement
+def _resolution_to_dict(resolution: Resolution) -> dict[str, Any]:
+    replacement = resolution.replacement
     if isinstance(replacement, BaseModel):
         replacement = replacement.model_dump(mode="json")
-    return {"action": str(made.action), "replacement": replacement, "reason": made.reason}
+    return {"action": str(resolution.action), "replacement": replacement, "reason": resolution.reason}
 
 
 def with_guidance(resolver: Any, guidance: str | None) -> Any:
@@ -559,24 +561,24 @@ class PendingRebase(BuiltinPending):
     @action
     def exclude(self, commit_hash: Annotated[str, "Of an own commit; its first digits suffice."]) -> None:
         """Leave an own message out, with all that edits or annotates it."""
-        found = [
+        matches = [
             step for step in self.replay_plan if commit_hash and step["commit_hash"].startswith(commit_hash)
         ]
-        if len(found) != 1:
-            which = "several own commits begin" if found else "no own commit begins"
+        if len(matches) != 1:
+            which = "several own commits begin" if matches else "no own commit begins"
             raise CommitNotFoundError(f"{which} with {commit_hash!r}; list_commits() lists them")
-        name = found[0]["commit_hash"]
-        own = {step["commit_hash"] for step in self.replay_plan}
-        if found[0]["target"] is not None and found[0]["target"] not in {*own, *self.excluded}:
+        name = matches[0]["commit_hash"]
+        own_hashes = {step["commit_hash"] for step in self.replay_plan}
+        if matches[0]["target"] is not None and matches[0]["target"] not in {*own_hashes, *self.excluded}:
             raise HistoryError(
                 f"{name[:8]} changes a message that both branches have, and takes part in how they are brought "
                 "together; undo it on the branch, and rebase then"
             )
-        gone = [
+        removed = [
             step["commit_hash"] for step in self.replay_plan if name in (step["commit_hash"], step["target"])
         ]
-        self.excluded = [*self.excluded, *gone]
-        self.replay_plan = [step for step in self.replay_plan if step["commit_hash"] not in gone]
+        self.excluded = [*self.excluded, *removed]
+        self.replay_plan = [step for step in self.replay_plan if step["commit_hash"] not in removed]
 
     @reading
     def list_commits(self) -> list[dict[str, Any]]:
@@ -588,7 +590,7 @@ class PendingRebase(BuiltinPending):
         count = len(self.replay_plan)
         return (
             f"Place {count:,} commit{'s' * (count != 1)} of {self.fields['branch']!r} anew, onto {self.target_base!r}. "
-            f"undo() brings the originals back.{_told_rewrite(self.fields)}"
+            f"undo() brings the originals back.{_rewrite_sentence(self.fields)}"
         )
 
     def tables(self) -> tuple[ValueTable, ...]:
@@ -600,8 +602,8 @@ class PendingRebase(BuiltinPending):
         warnings = tuple(
             ValueRow(str(number), "conflict", text) for number, text in enumerate(self.warnings, 1)
         )
-        found = (ValueTable("Commits", rows, "rows"), ValueTable("Conflicts", warnings))
-        return tuple(table for table in found if table.rows)
+        tables = (ValueTable("Commits", rows, "rows"), ValueTable("Conflicts", warnings))
+        return tuple(table for table in tables if table.rows)
 
     def check_touched(self) -> None:
         """Check that the other branch has not moved and that all own commits exist unchanged."""
@@ -612,7 +614,7 @@ class PendingRebase(BuiltinPending):
     def _run(self, fields: dict[str, Any]) -> Any:
         return self._rebase.run(
             fields["target_base"],
-            {key: resolution_from(made) for key, made in fields["resolutions"].items()},
+            {key: resolution_from(resolution) for key, resolution in fields["resolutions"].items()},
             leave_out=fields["excluded"],
             planned=_planned(fields),
             expected=_expected(fields),

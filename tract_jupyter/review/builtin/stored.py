@@ -205,9 +205,9 @@ class _ScriptCall(TypedDict):
 
 
 def _paired(fields: _Compress) -> _Compress:
-    given, wanted = len(fields["summaries"]), len(fields["source_commits"])
-    if given != wanted:
-        raise ValueError(f"there are {given} summaries of {wanted} runs of messages")
+    summaries, runs = len(fields["summaries"]), len(fields["source_commits"])
+    if summaries != runs:
+        raise ValueError(f"there are {summaries} summaries of {runs} runs of messages")
     return fields
 
 

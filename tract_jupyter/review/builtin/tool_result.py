@@ -168,9 +168,9 @@ class PendingToolResult(BuiltinPending):
         """
         try:
             self.check_current()
-            said = f"withheld: {reason or 'no reason was given'}"
+            notice = f"withheld: {reason or 'no reason was given'}"
             self.result = self._commit(
-                {**self.fields, "content": said, "is_error": True, "original_content": None}
+                {**self.fields, "content": notice, "is_error": True, "original_content": None}
             )
         except BaseException as error:  # the model has no notice yet, so the result is not rejected
             self.fail(error)
@@ -311,22 +311,24 @@ class ToolResults:
         rules = _rules(instructions)
         check_text(default_instructions, "default_instructions")
         check_text(system_prompt or "", "system_prompt")
-        for what, number, least in (
+        for option, number, least in (
             ("auto_threshold", auto_threshold, 0),
             ("target_tokens", target_tokens, 1),
         ):
             if number is not None and (type(number) is not int or number < least):
-                raise ContentError(f"{what} is a number of tokens from {least} on, not {brief_repr(number)}")
+                raise ContentError(
+                    f"{option} is a number of tokens from {least} on, not {brief_repr(number)}"
+                )
 
         def shorten(pending: PendingToolResult) -> None:
-            told = rules.get(pending.tool_name)
+            rule = rules.get(pending.tool_name)
             tokens = self._repository.corrections.tokens
-            if told is None and auto_threshold is not None and tokens(pending.token_count) > auto_threshold:
-                told = default_instructions
-            if told is not None and not pending.is_error:
+            if rule is None and auto_threshold is not None and tokens(pending.token_count) > auto_threshold:
+                rule = default_instructions
+            if rule is not None and not pending.is_error:
                 try:
                     pending.shorten(
-                        told, target_tokens, system_prompt=system_prompt, include_context=include_context
+                        rule, target_tokens, system_prompt=system_prompt, include_context=include_context
                     )
                 except Exception as error:  # noqa: BLE001 # a client may raise anything; the original result remains
                     _logger.warning("an answer of %r was not shortened: %s", pending.tool_name, error)

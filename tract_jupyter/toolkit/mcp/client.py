@@ -79,7 +79,7 @@ class McpTool:
         hints, execution = (_part(tool, name) for name in ("annotations", "execution"))
         described = (tool.get("description"), tool.get("title"), hints.get("title"))
         output = tool.get("outputSchema")
-        made = cls(
+        result = cls(
             tool["name"],
             next((text for text in described if isinstance(text, str) and text), ""),
             output_schema=output if isinstance(output, dict) else None,
@@ -89,9 +89,9 @@ class McpTool:
             runs_as_task=has_tasks and execution.get("taskSupport") == "required",
         )
         try:
-            return replace(made, input_schema=_object_schema(tool.get("inputSchema")))
+            return replace(result, input_schema=_object_schema(tool.get("inputSchema")))
         except SpecError as error:
-            return replace(made, problem=str(error))
+            return replace(result, problem=str(error))
 
     @classmethod
     def of_resources(cls) -> McpTool:
@@ -105,13 +105,13 @@ class McpTool:
 
 
 def _part(tool: dict[str, Any], name: str) -> dict[str, Any]:
-    found = tool.get(name)
-    return found if isinstance(found, dict) else {}
+    value = tool.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def _claim(hints: dict[str, Any], name: str) -> bool | None:
-    found = hints.get(name)
-    return found if isinstance(found, bool) else None  # a hint that is not a boolean is ignored
+    value = hints.get(name)
+    return value if isinstance(value, bool) else None  # a hint that is not a boolean is ignored
 
 
 def _object_schema(schema: Any) -> dict[str, Any]:
@@ -277,23 +277,23 @@ class McpServer:
         """Call a tool, and return the value for code and the text for a model. Otherwise like `call`."""
         full = f"{self.name}.{tool}"
         try:
-            given = plain(dict(arguments or {}))
+            values = plain(dict(arguments or {}))
         except ContentError as error:
             raise ToolExecutionError(
                 full, arguments or {}, f"the arguments cannot be sent: {error}"
             ) from None
         self._connected()
-        listed = next((one for one in self.listed if one.name == tool), McpTool(tool))
+        listed = next((entry for entry in self.listed if entry.name == tool), McpTool(tool))
         with working(full) as work:
             result = self._request(
-                lambda client, patience: self._call(client, listed, given, _Progress(full, work, patience)),
+                lambda client, patience: self._call(client, listed, values, _Progress(full, work, patience)),
                 self.timeout if timeout is None else timeout,
                 "called",
             )
         from tract_jupyter.toolkit.mcp.content import may_wrap, read_answer, read_reason
 
         if result.get("isError"):
-            raise ToolExecutionError(full, given, read_reason(result))
+            raise ToolExecutionError(full, values, read_reason(result))
         return read_answer(result, full, self.result_bytes, wraps=may_wrap(listed.output_schema))
 
     def close(self) -> None:
@@ -357,14 +357,16 @@ class McpServer:
             self.listed, self.problem = (), str(error)
             raise
         tasks = has_tasks(client)
-        found = [McpTool.listed(tool, place, has_tasks=tasks) for place, tool in enumerate(tools, 1)]
-        refused = check_headers(client, {tool.name: tool.input_schema for tool in found if not tool.problem})
-        found = [replace(tool, problem=_HEADERS) if tool.name in refused else tool for tool in found]
+        entries = [McpTool.listed(tool, place, has_tasks=tasks) for place, tool in enumerate(tools, 1)]
+        refused = check_headers(
+            client, {tool.name: tool.input_schema for tool in entries if not tool.problem}
+        )
+        entries = [replace(tool, problem=_HEADERS) if tool.name in refused else tool for tool in entries]
         if client.server_capabilities.resources is not None and all(
-            python_name(tool.name) != READ_RESOURCE for tool in found
+            python_name(tool.name) != READ_RESOURCE for tool in entries
         ):
-            found.append(McpTool.of_resources())
-        listed = tuple(found)
+            entries.append(McpTool.of_resources())
+        listed = tuple(entries)
         if listed != self.listed:  # an equal list keeps the existing definitions
             self.listed = listed
 
@@ -466,22 +468,22 @@ def check_limits(name: str, **limits: float) -> None:
             )
 
 
-def checked_texts(name: str, option: str, given: Mapping[str, str] | None) -> dict[str, str]:
+def checked_texts(name: str, option: str, texts: Mapping[str, str] | None) -> dict[str, str]:
     """Return an option's strings by name, if they are valid.
 
     Raises:
         McpError: it is not a dict of strings.
     """
-    if given is None:
+    if texts is None:
         return {}
-    if not isinstance(given, Mapping) or not all(
-        isinstance(word, str) for item in given.items() for word in item
+    if not isinstance(texts, Mapping) or not all(
+        isinstance(word, str) for item in texts.items() for word in item
     ):
         # without the values, which may be secrets
         raise McpError(
             f"{option} of MCP server {name!r} must be a dict of texts, such as {{'NAME': 'value'}}"
         )
-    return dict(given)
+    return dict(texts)
 
 
 def _check_name(name: str) -> None:

@@ -251,14 +251,14 @@ def _error_for(problem: Exception) -> JSONRPCError | None:
 
     The error has the id of the line, if it has a valid one.
     """
-    found = problem.errors(include_url=False) if isinstance(problem, ValidationError) else []
-    inputs = [one["input"] for one in found]
+    errors = problem.errors(include_url=False) if isinstance(problem, ValidationError) else []
+    inputs = [entry["input"] for entry in errors]
     if inputs and isinstance(inputs[0], str) and not inputs[0].strip():
         return None
     code, why = INVALID_REQUEST, "Invalid Request: the line is no JSON-RPC message"
-    if not found or found[0]["type"] == "json_invalid":
+    if not errors or errors[0]["type"] == "json_invalid":
         code, why = PARSE_ERROR, "Parse error: the line is no JSON"
-    message_id = next((given.get("id") for given in inputs if isinstance(given, dict)), None)
+    message_id = next((value.get("id") for value in inputs if isinstance(value, dict)), None)
     is_id = isinstance(message_id, str | int) and not isinstance(message_id, bool)
     return JSONRPCError(
         jsonrpc="2.0", id=message_id if is_id else None, error=ErrorData(code=code, message=why)
