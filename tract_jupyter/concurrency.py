@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-BY_PERSON: Final = "stopped by the person"
+BY_PERSON: Final = "stopped by the user"
 """The reason of a stop that the user asked for."""
 HEARTBEAT: Final = 0.02
 """Seconds. An interrupt cannot end one long wait in a kernel, so each wait is many short ones."""

@@ -113,6 +113,6 @@ def test_the_stop_button_withdraws_the_question(open_lab, model):
     lab.output(1).locator("section.q").wait_for()
     lab.interrupt()
     lab.wait_cell(1)
-    lab.output(1).get_by_text("stopped by the person; nothing was activated").wait_for()
+    lab.output(1).get_by_text("stopped by the user; nothing was activated").wait_for()
     lab.run_cell(2)
     assert lab.text(2) == "[] ()\n"

@@ -535,7 +535,7 @@ def test_a_reply_that_was_ended_ends_again_for_the_same_reason(cassette, end, se
             assert response.text == "Once upon"
             ended.append((response.outcome, t.log()[0].metadata["cut"], t.head))
     assert ended[0] == ended[1]
-    by = {"stop": "stopped by the person", "close": "stopped, as the tract was closed"}[end]
+    by = {"stop": "stopped by the user", "close": "stopped, as the tract was closed"}[end]
     limit = ("limit", "the limit of 0.05 seconds is over")
     assert ended[0][:2] == (limit if seconds == 0.05 else ("stopped", by))
 

@@ -268,7 +268,7 @@ def test_stop_does_not_wait_for_a_read(talk, script, long_read):
     assert (response.outcome, len(client.asked)) == ("stopped", 1)
     over.set()
     assert talk.chat(None).text == "Well."
-    assert told(client) == ["it began, and its outcome is not known: stopped by the person"]
+    assert told(client) == ["it began, and its outcome is not known: stopped by the user"]
 
 
 def test_arguments_as_deep_as_they_may_be_are_asked_about_and_stored(talk, script, person, done):
@@ -305,8 +305,8 @@ def test_a_read_that_began_before_an_interrupt_is_not_told_as_not_run(
             talk.chat("Go.")
     over.set()
     assert talk.chat(None).text == "Well."
-    unknown = "it began, and its outcome is not known: stopped by the person"
-    assert told(client) == [unknown, *(["not run: stopped by the person"] * others)]
+    unknown = "it began, and its outcome is not known: stopped by the user"
+    assert told(client) == [unknown, *(["not run: stopped by the user"] * others)]
 
 
 def test_of_reads_that_are_left_those_that_did_not_begin_are_told_as_not_run(talk, script, long_read):

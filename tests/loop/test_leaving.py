@@ -152,7 +152,7 @@ def test_a_refusal_before_stop_stays_one(talk, script):
     )
     assert talk.chat("Go.").outcome == "stopped"
     talk.chat("Well?")
-    assert told(client) == ["not run: the person refused it: not him", "not run: stopped by the person"]
+    assert told(client) == ["not run: the person refused it: not him", "not run: stopped by the user"]
     assert not talk.review.inbox()
 
 

@@ -191,8 +191,8 @@ def test_a_call_that_hangs_is_left(tract):
     client = ScriptedClient(reply(None, call("write", {}, "a"), call("write", {}, "b")), "Well.")
     assert stopped_in(tract, client, begun).outcome == "stopped"
     assert [text for role, text in said(tract) if role == "tool"] == [
-        "stopped by the person while it ran: whether it was carried out is not known. Look before you do it again",
-        "not run: stopped by the person",
+        "stopped by the user while it ran: whether it was carried out is not known. Look before you do it again",
+        "not run: stopped by the user",
     ]
     over.set()
     assert ended.wait(10)
@@ -226,7 +226,7 @@ def test_a_call_that_ends_soon_has_its_answer(tract):
         ("sandbox", "tools.ready()\nwhile True: pass", '"status": "interrupted"'),
         ("kernel", "tools.ready()\nwhile True: pass", '"status": "interrupted"'),
         ("sandbox", "print('here')\ntools.write()", "here"),
-        ("kernel", "tools.ready()", "not run: stopped by the person"),
+        ("kernel", "tools.ready()", "not run: stopped by the user"),
     ],
     ids=["sandbox", "kernel", "asks", "is-asked-about"],
 )

@@ -317,7 +317,7 @@ def test_stop_ends_the_models_call_and_keeps_what_had_come(talk):
     threading.Thread(target=lambda: came.wait(10) and talk.loop.stop(), daemon=True).start()
     response = talk.chat("Tell.", on_delta=lambda piece: None)
     assert (response.outcome, response.text) == ("stopped", "Once upon a time")
-    assert talk.get_commit(response.commit_info.commit_hash).metadata["cut"] == "stopped by the person"
+    assert talk.get_commit(response.commit_info.commit_hash).metadata["cut"] == "stopped by the user"
 
 
 def signal_of(talk):
@@ -359,7 +359,7 @@ def test_an_interrupt_leaves_no_call_without_an_answer(talk, script):
         talk.chat("Go.")
     talk.loop.carry_out = None
     assert talk.chat("And?").text == "Well."
-    assert "stopped by the person while it ran" in told(client)[1]
+    assert "stopped by the user while it ran" in told(client)[1]
 
 
 def test_a_model_in_code_mode_is_told_once_how_to_write_scripts(talk, script, done):

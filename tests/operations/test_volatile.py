@@ -93,7 +93,7 @@ def test_nothing_is_to_be_accepted_where_nothing_is_asked_for(t, wanted):
 
 @pytest.mark.parametrize("channel", ["dict", "tool", "model", "handler", "automatic"])
 def test_nobody_but_a_person_accepts_it(t, proposed, channel):
-    with deciding(channel, "somebody"), pytest.raises(GrantError, match="only a person"):
+    with deciding(channel, "somebody"), pytest.raises(GrantError, match="only the user"):
         proposed.execute_tool("approve", {"volatile": True})
     assert (proposed.status, proposed.requests) == (PendingStatus.PENDING, ("at",))
     assert "volatile" not in str(proposed.to_tools())

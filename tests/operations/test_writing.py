@@ -300,7 +300,7 @@ def test_stopped_anywhere_nothing_is_half(tract, person, where):
     result = tract.operations.write(
         WANTED, client=Client(*written(SYNTAX, DANGEROUS, FINE)), stop=stop, observer=Observer()
     )
-    assert result.note == "stopped by the person; nothing was activated"
+    assert result.note == "stopped by the user; nothing was activated"
     assert (tract.status().operations, tract.review.inbox(), tract.log()) == ((), [], [])
 
 
@@ -337,7 +337,7 @@ def test_a_provider_that_hangs_is_left_by_stop(tract, person):
         assert there.asked.wait(20)
         stop.set()
         thread.join(20)
-    assert found[0].note == "stopped by the person; nothing was activated"
+    assert found[0].note == "stopped by the user; nothing was activated"
 
 
 def test_an_error_of_the_provider_is_told_and_leaves_nothing(tract, person):

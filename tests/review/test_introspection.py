@@ -113,7 +113,7 @@ def test_describe_api_names_every_field_of_both_kinds(tract, spec):
     assert "`n: dict[str, int]` = `{}`" in text
     assert "`approve(edits: dict[str, Any] | None = None)`" in text
     text = tract.propose_gc().describe_api()
-    assert "`tokens_to_free: int` = `0`: How many tokens they have together." in text
+    assert "`tokens_to_free: int` = `0`: The tokens of the removed commits." in text
     assert "`exclude(commit_hash: str)`" in text
 
 

@@ -78,8 +78,8 @@ def test_its_text_depends_on_the_entries_only_and_a_queue_keeps_its_order():
     ('{"version": 1}', "not an object with a version"),
     ('{"version": 2, "entries": []}', "version 2"),
     ('{"version": true, "entries": []}', "version True"),
-    ('{"version": 1, "entries": [1]}', "entry 1: it should have exactly kind, title"),
-    ('{"version": 1, "entries": [{"kind": "x"}]}', "entry 1: it should have exactly"),
+    ('{"version": 1, "entries": [1]}', "entry 1: it must have exactly kind, title"),
+    ('{"version": 1, "entries": [{"kind": "x"}]}', "entry 1: it must have exactly"),
     ('<<<<<<< HEAD\n{"version": 1, "entries": []}', "Expecting value"),
     ('{"version": 1, "entries": [NaN]}', "NaN is no JSON"),
     ("[" * 200_000, "cannot be read as a lock file"),
@@ -316,7 +316,7 @@ def test_an_operation_that_asks_is_settled_when_it_is_fired(runs):
     with runs.headless() as tract:
         pending = tract.fire("deploy")
         assert (pending.status, pending.rejection_reason) == ("rejected", "not today")
-        with pytest.raises(NobodyToAskError, match="answers 'deploy' once, and it is asked more often"):
+        with pytest.raises(NobodyToAskError, match="answers 'deploy' once, and this run needs more answers"):
             tract.reviewer.decide_now(tract.fire("deploy"))
 
 

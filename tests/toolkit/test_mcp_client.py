@@ -253,8 +253,8 @@ def test_one_that_does_not_get_ready(liar, way, words):
     ("way", "words"),
     [
         ("no_list", "that is not valid: tools: Input should be a valid list"),
-        ("endless", "without an end; 1,000 are the maximum"),
-        ("crowd", "without an end; 1,000 are the maximum"),
+        ("endless", "an endless list of tools; the maximum is 1,000"),
+        ("crowd", "an endless list of tools; the maximum is 1,000"),
     ],
 )
 def test_a_list_of_tools_that_is_none(liar, way, words):
@@ -373,7 +373,7 @@ def test_a_name_that_is_none(name):
         ({"command": ["x"], "url": "http://x"}, "either a command or a url"),
         ({"command": []}, "must be a list of texts"),
         ({"command": "python server.py"}, "shlex.split"),
-        ({"command": "http://x"}, "passed by name: url='http://x'"),
+        ({"command": "http://x"}, "pass it by name: url='http://x'"),
         ({"command": ["x", 3]}, "must be a list of texts"),
         ({"url": "ftp://x"}, "must begin with http"),
         ({"url": ["x"]}, "must begin with http"),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _LINE: Final = 200
 _ERROR: Final = 600
-STOPPED: Final = "stopped by the person"
+STOPPED: Final = "stopped by the user"
 
 
 def check_text(options: ProposeOptions) -> None:

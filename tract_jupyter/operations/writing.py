@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tract_jupyter.operations.activation import PendingActivation
     from tract_jupyter.operations.spec import OperationSpec
 
-STOPPED: Final = "stopped by the person"
+STOPPED: Final = "stopped by the user"
 MOST: Final = 20
 """The maximum value of `tries` and of `versions`."""
 _MOST_REPEATED: Final = 3

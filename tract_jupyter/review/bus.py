@@ -194,11 +194,9 @@ class HookBus:
             OperationError: the handler is not callable, another handler has its name, or the position does not exist.
         """
         if not callable(handler):
-            raise OperationError(
-                f"a handler is a function that takes the pending, not {type(handler).__name__}"
-            )
+            raise OperationError(f"a handler must be a function of the pending, not {type(handler).__name__}")
         if name is not None and not (isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME):
-            raise OperationError(f"the name of a handler is a text of 1 to {_LONGEST_NAME} characters")
+            raise OperationError(f"the name of a handler must be a text of 1 to {_LONGEST_NAME} characters")
         listeners = self._listeners.get(operation, [])
         names = self.names(operation)
         if name is not None and name in names:
@@ -208,7 +206,7 @@ class HookBus:
                     f"'%tract review {operation}/{name}', or call delete_handler({operation!r}, {name!r}) first"
                 )
             raise OperationError(
-                f"{operation!r} has a handler {name!r} already; call off({operation!r}, {name!r}) first"
+                f"{operation!r} already has a handler {name!r}; call off({operation!r}, {name!r}) first"
             )
         place = _place(operation, names, before or None, after, at)
         own_name = str(getattr(handler, "__name__", type(handler).__name__))
@@ -374,7 +372,7 @@ def _put_back(pending: Pending, name: str, fields: dict[str, Any]) -> TractError
         canonical_json(pending.fields)
     except TractError as error:
         pending.fields = fields
-        pending.note = f"The handler {name!r} put wrong values into the fields, which were put back: {error}"
+        pending.note = f"The handler {name!r} set invalid values; the old values were restored: {error}"
         return error
     return None
 
@@ -393,7 +391,7 @@ def check_operation(operation: str, known: frozenset[str] | set[str]) -> None:
     if operation != EVERYTHING and operation not in known:
         raise OperationError(
             f"there is no operation {operation!r} to handle.{nearest(str(operation), known)} "
-            f"Hookable are: {', '.join(sorted(known))}, and '*' for all"
+            f"Operations: {', '.join(sorted(known))}, and '*' for all"
         )
 
 
@@ -410,7 +408,7 @@ def _place(
         OperationError: there are several positions, or the position does not exist.
     """
     if sum(position is not None for position in (before, after, at)) > 1:
-        raise OperationError("a handler has one place: give before, after or at, not several")
+        raise OperationError("a handler has one place: set only one of before, after and at")
     if before is True:
         return 0
     if at is not None:
@@ -423,7 +421,7 @@ def _place(
     if neighbour not in names:
         listed = ", ".join(names) or "none"
         raise OperationError(
-            f"{operation!r} has no handler {neighbour!r}.{nearest(str(neighbour), names)} There are: {listed}"
+            f"{operation!r} has no handler {neighbour!r}.{nearest(str(neighbour), names)} Handlers: {listed}"
         )
     return names.index(str(neighbour)) + (after is not None)
 

@@ -136,7 +136,9 @@ class Ticket:
         if not unseen:
             return ""
         which, have = (f"{unseen:,} of the {all_:,} lines", "have") if all_ > 1 else ("the line", "has")
-        return f"Nothing was decided: {which} that this would approve {have} not been on display here. Read on first."
+        return (
+            f"Nothing was decided: {which} of this approval {have} not been on display here. Read on first."
+        )
 
     def submit(self, answer: Answer, channel: str) -> bool:
         """Submit an answer from any thread.
@@ -317,7 +319,7 @@ class AsyncChannel(Channel):
         if may_wait:
             return
         failure = self._failures.get(ticket.pending.pending_id)
-        why = "left it undecided" if failure is None else f"failed ({type(failure).__name__}: {failure})"
+        why = "made no decision" if failure is None else f"failed ({type(failure).__name__}: {failure})"
         how = how_to_decide(ticket.pending.pending_id)
         raise NobodyToAskError(
             f"{ticket.request.title!r} needs a decision, but the channel {self.name!r} {why}. It waits in the inbox: "

@@ -68,10 +68,10 @@ def consult(
 ) -> Consultation:
     """Let a model decide; see `Pending.consult`."""
     if not pending.status.is_open:
-        raise PendingStateError(f"{pending!r} is decided already; there is nothing to ask a model")
+        raise PendingStateError(f"{pending!r} is already decided; a model cannot decide it again")
     if type(max_turns) is not int or max_turns < 1:
         raise ContentError(
-            f"max_turns is how many replies the model has, from 1 on, not {safe_repr(max_turns)}"
+            f"max_turns must be a whole number of replies, at least 1, not {safe_repr(max_turns)}"
         )
     dialogue = _Dialogue(pending, client)
     dialogue.messages = [
@@ -149,9 +149,7 @@ def _checked(pending: Pending, name: str, arguments: dict[str, Any]) -> dict[str
     """Return the arguments if a model may use them. A model cannot set `scope`, `uses` or `pattern`."""
     offered = [tool["function"]["name"] for tool in pending.to_tools()]
     if name not in offered:
-        raise SpecError(
-            f"there is no action {name!r}.{nearest(name, offered)} Offered are: {', '.join(offered)}"
-        )
+        raise SpecError(f"there is no action {name!r}.{nearest(name, offered)} Actions: {', '.join(offered)}")
     introspection.parameters_for_models(type(pending), name).validate(arguments)
     return arguments
 

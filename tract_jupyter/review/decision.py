@@ -100,7 +100,7 @@ def declare_personal(name: str) -> None:
     """
     if name in _IMPERSONAL | _ANSWERABLE:
         raise ValueError(
-            f"{name!r} is not a name for a person's channel: decisions of that kind are nobody's, a rule's or a model's"
+            f"{name!r} is reserved for decisions of rules, models or code; use another name for a user's channel"
         )
     _PERSONAL.add(name)
 

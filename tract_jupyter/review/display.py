@@ -31,7 +31,7 @@ LONGEST_PIECE = 200
 MOST_PIECES = 20_000
 """The maximum number of pieces of a request on a page; see also `MOST_CHARACTERS`."""
 TOO_LONG = (
-    "It is too long to be shown in full, so it can be turned down here, and not approved. Look at its fields in code, "
+    "It is too long to display completely, so you can only reject it here. Read its fields in code, "
     "and approve it there."
 )
 _SHORT = 300

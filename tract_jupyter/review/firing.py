@@ -70,7 +70,7 @@ def _join_diagnoses(diagnoses: list[str]) -> str:
     if len(diagnoses) == 1:
         return diagnoses[0]
     listed = "; ".join(f"({number}) {text}" for number, text in enumerate(diagnoses, 1))
-    return f"{len(diagnoses)} attempts, and none was good: {listed}"
+    return f"{len(diagnoses)} attempts, all invalid: {listed}"
 
 
 def outcome(pending: Pending) -> Any:
@@ -84,7 +84,7 @@ def outcome(pending: Pending) -> Any:
         return pending.result
     if pending.status.is_open:
         raise UndecidedError(
-            f"{pending.title!r} is not decided yet, and nothing was changed. It waits in '%tract inbox'",
+            f"{pending.title!r} has no decision yet, and nothing was changed. It waits in '%tract inbox'",
             pending,
         )
     by = pending.decision.decided_by if pending.decision else "nobody"
@@ -229,6 +229,6 @@ class Firing:
         return self._once(pending, self._reviewer.show, self._reviewer.show_again, joins=joins)
 
     def _automatic(self, pending: Pending, how: Unhandled) -> None:
-        assert callable(how), "the rest was looked for"  # noqa: S101
+        assert callable(how), "no function was passed"  # noqa: S101
         with deciding("automatic", "nobody"):
             how(pending)

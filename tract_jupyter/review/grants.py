@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 NOT_SIGNED = "not signed by you"
-_NO_PERSON = "only a person gives a standing approval: in a panel, at a prompt or in their own code"
+_NO_PERSON = "only the user can give a standing approval: in a panel, at a prompt or in their own code"
 _ANYTHING = "*"
 
 
@@ -239,7 +239,7 @@ class Grants:
         if pending.doubt:
             raise GrantError(f"{pending.doubt} Approve it once")
         if subject.rule and (scope != "session" or pattern or whom not in {None, "this"}):
-            raise GrantError(f"{subject.rule!r} is for this session and for {subject.actor} only")
+            raise GrantError(f"{subject.rule!r} is only possible for this session and for {subject.actor}")
         chosen = (action, {} if action == "approve" else own_arguments(arguments))
         grant = self._new(subject, scope, uses, pattern or {}, whom or "this", how.decided_by, chosen)
         return lambda connection: self._rows.insert(connection, grant)
@@ -324,7 +324,7 @@ class Grants:
         with self._database.write() as connection:
             if not self._rows.revoke(connection, matches[0].grant_id):
                 raise GrantError(
-                    f"grant {matches[0].grant_id} is revoked already; '%tract grants' lists those that are not"
+                    f"grant {matches[0].grant_id} is already revoked; '%tract grants' lists the active ones"
                 )
         return matches[0]
 
@@ -351,10 +351,10 @@ class Grants:
         unknown = [name for name in pattern if name not in subject.values]
         if unknown:
             raise GrantError(
-                f"{subject.name!r} has no value {unknown[0]!r}; it has {', '.join(subject.values)}"
+                f"{subject.name!r} has no value {unknown[0]!r}; its values are {', '.join(subject.values)}"
             )
         if uses is not None and uses < 1:
-            raise GrantError(f"uses is how often it may be used, at least once, not {uses}")
+            raise GrantError(f"uses must be at least 1, not {uses}")
         session = _this_session() if scope == "session" else None
         terms = canonical_json(
             {

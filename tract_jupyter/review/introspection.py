@@ -187,8 +187,8 @@ def unfinished_text(unfinished: StoredDecision | None) -> str:
     if unfinished.started_at is None:
         return f"{text}; it was not run. Choose it again to run it now."
     return (
-        f"{text}; {process_text(unfinished.claimed_by)} began to run it, and how far it came is not known. Look before "
-        "you choose it again, which runs it once more."
+        f"{text}; {process_text(unfinished.claimed_by)} began to run it, and its progress is unknown. Check its "
+        "effects before you choose it again, which runs it once more."
     )
 
 
@@ -218,10 +218,10 @@ def rest_tables(pending: Pending) -> tuple[ValueTable, ...]:
     empty = [name for name in rest if name not in present]
     decided = {name: value for name, value in present.items() if name not in pending.machinery}
     needed = {name: value for name, value in present.items() if name in pending.machinery}
-    empty_row = ValueRow("empty", "", ", ".join(empty), "Not given, or nothing.")
+    empty_row = ValueRow("empty", "", ", ".join(empty), "Fields without a value.")
     tables = (
         ValueTable("Details", (*value_rows(decided, {}, about), *([empty_row] if empty else []))),
-        ValueTable("What carrying it out needs", value_rows(needed, {}, about), "nothing"),
+        ValueTable("Technical fields", value_rows(needed, {}, about), "nothing"),
     )
     return tuple(table for table in tables if table.rows)
 

@@ -82,7 +82,7 @@ class Project(NamedTuple):
             _make(path, json.dumps({"version": _VERSION, "project": self.project_id}, indent=2) + "\n")
         except FileExistsError:
             if _read(path) != self.project_id:
-                raise LockFileError(f"{path} was made by another process just now; record again") from None
+                raise LockFileError(f"another process has just created {path}; record again") from None
         except OSError as error:
             raise LockFileError(
                 f"{path} cannot be written: {error.strerror}; nothing was changed. Make its folder writable, or set "
@@ -110,11 +110,11 @@ class Project(NamedTuple):
         """
         if not self.project_id:
             return (
-                "is for the project that it was recorded in, and nothing says that this folder is that one: there is "
-                f"no {PROJECT_FILE}, which is committed and copied with the lock file"
+                "belongs to another project, or this folder lacks the file "
+                f"{PROJECT_FILE}; commit and copy that file with the lock file"
             )
         if entry.project != self.project_id:
-            return "was recorded in another project, and decides nothing in this one"
+            return "was recorded in another project, so it has no effect in this one"
         if not entry.verifies(self.signer):
             return "is not signed with your secret, or was changed"
         return self._why_not_of(entry.notebook, cell)
@@ -124,9 +124,9 @@ class Project(NamedTuple):
             return ""
         path = self.folder / notebook
         if not path.is_file():
-            return f"was recorded in the notebook {notebook}, which is not here"
+            return f"was recorded in the notebook {notebook}, which does not exist here"
         if cell.strip() and path.suffix == _NOTEBOOK and not _has(path, cell):
-            return f"was recorded in the notebook {notebook}, and the cell that asks is not in that"
+            return f"was recorded in the notebook {notebook}, which does not have the asking cell"
         return ""
 
 
@@ -157,8 +157,8 @@ def _read(path: Path) -> str:
     project_id = data.get("project") if isinstance(data, dict) and data.get("version") == _VERSION else None
     if not isinstance(project_id, str) or not _ID.fullmatch(project_id):
         raise LockFileError(
-            f"{path} holds no id of a project. Take it from version control again, or delete it and the lock file, and "
-            "write both anew with '%tract record'"
+            f"{path} has no valid project id. Restore it from version control, or delete it and the lock file, and "
+            "write both again with '%tract record'"
         )
     return project_id
 
@@ -321,7 +321,7 @@ def _entries(data: Any) -> Iterable[RecordedDecision]:
         raise ContentError("it is not an object with a version and a list of entries")
     version = data.get("version")
     if type(version) is not int or version != VERSION:
-        raise ContentError(f"it is of version {version!r}, and this tract_jupyter knows version {VERSION}")
+        raise ContentError(f"it has version {version!r}, and this tract_jupyter supports version {VERSION}")
     for number, entry in enumerate(data["entries"], 1):
         try:
             yield _entry(entry)
@@ -331,7 +331,7 @@ def _entries(data: Any) -> Iterable[RecordedDecision]:
 
 def _entry(data: Any) -> RecordedDecision:
     if not isinstance(data, dict) or sorted(data) != sorted(_KEYS):
-        raise ContentError(f"it should have exactly {', '.join(_KEYS)}")
+        raise ContentError(f"it must have exactly {', '.join(_KEYS)}")
     if not isinstance(data["arguments"], dict):
         raise ContentError("its arguments are not an object")
     for name in _KEYS:
@@ -349,7 +349,7 @@ def _sorted(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _unreadable(path: Path, why: str) -> str:

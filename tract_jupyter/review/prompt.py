@@ -120,7 +120,7 @@ def _ask_word(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | ReviewA
             except (OperationError, ParameterError) as error:
                 print(printable(f"  {error}"))  # noqa: T201
                 continue
-        print("Type one of the names, or as much of it as tells it from the others.")  # noqa: T201
+        print("Type one of the names, or its unique beginning.")  # noqa: T201
     return None
 
 
@@ -146,7 +146,7 @@ def read_line(ticket: Ticket, line: str) -> Answer:
     if chosen is None or chosen == _EDIT:
         offered = [known for known in _words(ticket) if known != _EDIT]
         raise OperationError(
-            f"{word!r} is not one of its actions.{nearest(word, offered)} There are: {', '.join(offered)}"
+            f"{word!r} is not one of its actions.{nearest(word, offered)} Actions: {', '.join(offered)}"
         )
     if isinstance(chosen, str):
         if rest:
@@ -180,16 +180,12 @@ def _values(text: str, parameters: Iterable[Parameter]) -> dict[str, Any]:
     for part in split_words(text):
         name, equals, value = part.partition("=")
         if name in values:
-            raise OperationError(f"{name!r} is given twice")
+            raise OperationError(f"{name!r} has two values; give one")
         if not equals or name not in known:
             problem = f"there is no value {name[:60]!r}" if equals else f"{part[:60]!r} is not name=value"
             raise OperationError(
                 f"{problem}.{nearest(name, known)} "
-                + (
-                    f"Values are typed as name=value, for: {', '.join(known)}"
-                    if known
-                    else "It takes no values"
-                )
+                + (f"Type values as name=value, for: {', '.join(known)}" if known else "It takes no values")
             )
         values[name] = read_value(known[name], value)
     return values
@@ -236,7 +232,7 @@ def _explained(request: ReviewRequest, word: str) -> str:
         f"{name} (now {show_value(value, _SHOWN)})" for name, value in subject.ignored.items()
     )
     return _EXPLAINED[word].format(actor=subject.actor, verb=verb) + (
-        f"; it will not look at {ignored}" if ignored else ""
+        f"; it ignores {ignored}" if ignored else ""
     )
 
 

@@ -142,9 +142,9 @@ class RecordedDecisions:
             return f"the entry for {title!r} in {name} {wrong}"
         if same:
             times = "once" if len(same) == 1 else f"{len(same)} times"
-            return f"{name} answers {title!r} {times}, and it is asked more often"
+            return f"{name} answers {title!r} {times}, and this run needs more answers"
         if any(entry.title == lasting_title(title) for entry in self._all()):
-            return f"{name} has an entry for {title!r}, but for other code or other values: these were changed since"
+            return f"{name} has an entry for {title!r}, but for other code or other values: they have changed since"
         return f"{name} has no entry for {title!r}"
 
     def _all(self) -> tuple[RecordedDecision, ...]:

@@ -54,14 +54,16 @@ class Rejections:
         }
         commits, branch = self._repository.commits, self._repository.refs.position.branch
         try:
-            text = f"I turned down {pending.title!r}: {decision.reason}"
+            text = f"I rejected {pending.title!r}: {decision.reason}"
             content = {"content_type": "dialogue", "role": "user", "text": text, "name": None}
             if pending.branch == branch:
                 commits.commit(content, metadata=about)
             else:
                 commits.commit_on(pending.branch, content, metadata=about)
         except TractError:
-            _logger.warning("why %r was turned down could not be committed", pending.title, exc_info=True)
+            _logger.warning(
+                "the reason of the rejection of %r could not be committed", pending.title, exc_info=True
+            )
 
 
 def _reads_reason_elsewhere(pending: Pending) -> bool:

@@ -161,7 +161,7 @@ class Reviewer:
         return True
 
     def keep(self, pending: Pending, *, unshown: bool = False) -> None:
-        """Put a pending into the inbox without showing it. `unshown`: code made it, and no user was asked yet."""
+        """Put a pending into the inbox without showing it. `unshown`: code created it, and no user has seen it yet."""
         pending.is_unshown = unshown
         self.ledger.ask(pending, pending.review_request())
         with self._lock:
@@ -175,9 +175,9 @@ class Reviewer:
     def find_duplicate(self, pending: Asked) -> Asked | None:
         """Return the identical open request of the same actor, or None.
 
-        A request that a user is being asked about, or that has a time limit, belongs to its caller and never matches.
-        If an identical request was left by a process that has ended, `pending` takes over its id and is not a
-        duplicate. The same holds for a request elsewhere that any process can carry out.
+        A request that a user is deciding now, or that has a time limit, belongs to its caller and never matches.
+        If a process has ended and left an identical request, `pending` takes over its id and is not a duplicate.
+        The same holds for a request elsewhere that any process can carry out.
         """
         duplicate = self._find(pending)
         return None if duplicate is pending else duplicate
@@ -369,7 +369,7 @@ class Reviewer:
     def taken_up(self, pending: Pending) -> Ticket:
         """Store the request if necessary, and return its ticket without showing it.
 
-        If code changed the pending after it was shown, the ticket has a new round.
+        If code has changed the pending since its display, the ticket has a new round.
         """
         ticket = self._ticket(pending)
         with ticket.hold() as free:
@@ -437,7 +437,7 @@ class Reviewer:
     def _ticket(self, pending: Pending, wait: float = 0) -> Ticket:
         """Return the ticket of a pending. Two threads that ask about one pending share it.
 
-        The request is stored before the lock is taken, because a thread that holds a store in memory may want the lock.
+        It stores the request before it takes the lock, because a thread that holds a store in memory may want the lock.
         """
         ticket = self._known_ticket(pending)
         if ticket is not None:

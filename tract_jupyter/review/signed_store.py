@@ -65,10 +65,7 @@ class SignedStore(ABC, Generic[Row]):
     @property
     def foreign(self) -> str:
         """The reason for ignoring an item with an invalid signature."""
-        return (
-            f"nobody here has {self.vouched} it; it comes from another user, another store or another tract, or it was "
-            "changed"
-        )
+        return f"you have not {self.vouched} it here; it comes from another user, store or tract, or it was changed"
 
     def sign(self, row: Row, signed_as: str = "") -> Row:
         """Return the row with this user's signature.

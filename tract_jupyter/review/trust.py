@@ -117,12 +117,14 @@ class Trust:
                 temporary.unlink()
         except OSError as error:
             raise TrustError(
-                f"the signing secret {self.secret_file} cannot be made: {error.strerror}; set JUPYTER_DATA_DIR to a "
-                "folder of yours"
+                f"the signing secret {self.secret_file} cannot be created: {error.strerror}; set JUPYTER_DATA_DIR to "
+                "your own folder"
             ) from error
         secret = self._read()
         if secret is None:
-            raise TrustError(f"the signing secret {self.secret_file} vanished while it was made; try again")
+            raise TrustError(
+                f"the signing secret {self.secret_file} disappeared during its creation; try again"
+            )
         return secret
 
 
@@ -180,11 +182,9 @@ def _from_hex(value: str) -> bytes:
     """Read the secret from the environment variable. Errors reveal only its length."""
     text = value.strip()
     if not re.fullmatch(rf"(?:[0-9a-fA-F]{{2}}){{{_BYTES},}}", text):
-        problem = (
-            f"it has {len(text)} characters" if text else "it is empty, as where CI withholds its secrets"
-        )
+        problem = f"it has {len(text)} characters" if text else "it is empty, as in CI runs without secrets"
         raise TrustError(
-            f"the environment variable {SECRET_VARIABLE} is set, but holds no secret: {problem}, and should be your "
-            f"secret file as hex digits, {2 * _BYTES} or more. Set it so, or unset it to use the file"
+            f"the environment variable {SECRET_VARIABLE} is set, but is not a secret: {problem}. Set it to the content "
+            f"of your secret file as {2 * _BYTES} or more hex digits, or unset it to use the file"
         )
     return bytes.fromhex(text)

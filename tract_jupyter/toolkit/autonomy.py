@@ -92,7 +92,7 @@ class Autonomy:
             TrustError: it cannot be signed.
         """
         if not isinstance(allowed, bool):
-            raise ContentError(f"allows_destructive is True or False, not {brief_repr(allowed)}")
+            raise ContentError(f"allows_destructive must be True or False, not {brief_repr(allowed)}")
         ceiling, before = self._read()
         self._save(ceiling, destructive=allowed, is_more=allowed and not before)
 
@@ -191,8 +191,8 @@ class Autonomy:
         """
         if runs_for_model(self._executor()):
             raise CodeDecisionError(
-                "how much happens without a person is a person's to say: what runs on behalf of a model can lower it, "
-                f"and not raise it to {level}{more}. Set it in your own cell, or with '%tract autonomy'"
+                f"only the user can raise autonomy to {level}{more}; code that runs for a model can only lower it. "
+                "Set it in your own cell, or with '%tract autonomy'"
             )
 
     def _save(self, ceiling: AutonomyLevel, *, destructive: bool, is_more: bool) -> None:

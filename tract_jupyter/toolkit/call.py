@@ -326,7 +326,7 @@ def failed(name: str, error: BaseException) -> ToolResult:
 def refusal(pending: Pending) -> str:
     """Return why a request was not approved, for the actor of the request."""
     if pending.status is PendingStatus.EXPIRED:
-        return f"nobody decided within {pending.timeout:g} s"
+        return f"no decision within {pending.timeout:g} s"
     return pending.rejection_reason or "it was rejected, without a reason"
 
 
@@ -345,7 +345,7 @@ def _may_count(approval: Approval, tool: ToolDefinition) -> bool:
 
 def _asked_each_time(tool: ToolDefinition) -> str:
     doubt = tool.code_doubt
-    return doubt and f" A standing approval is not possible, since other code may run later: {doubt}."
+    return doubt and f" A standing approval is not possible, because other code may run later: {doubt}."
 
 
 def _locked(name: str, reason: str) -> str:

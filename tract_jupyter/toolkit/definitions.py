@@ -38,17 +38,17 @@ def check_function(function: object) -> None:
         SpecError: it is not a function, it is asynchronous, or Python does not know its parameters.
     """
     if not inspect.isroutine(function):
-        raise SpecError(f"a tool is made of a function, not of {brief_repr(function)}")
+        raise SpecError(f"a tool needs a function, not {brief_repr(function)}")
     try:
         inspect.signature(function)
     except ValueError:
         raise SpecError(
-            f"Python does not tell what {function.__name__} takes; call it in your own function"
+            f"Python does not know the parameters of {function.__name__}; call it in your own function"
         ) from None
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise SpecError(
-            f"{function.__name__} is asynchronous, and a tool answers at once; define it with 'def', and run what has "
-            "to be awaited with asyncio.run in a thread of its own"
+            f"{function.__name__} is asynchronous, and tools are synchronous; define it with 'def', and call "
+            "asyncio.run in a separate thread"
         )
 
 
@@ -59,11 +59,9 @@ def checked_name(name: object) -> str:
         SpecError: it is not a string, is empty, has unprintable characters, or is `<lambda>`.
     """
     if not isinstance(name, str) or not name.strip() or name == "<lambda>":
-        raise SpecError(
-            f"a tool needs a name, such as 'search'; {brief_repr(name)} is not one: give name='...'"
-        )
+        raise SpecError(f"{brief_repr(name)} is not a name for a tool; pass one, such as name='search'")
     if printable(name) != name:
-        raise SpecError(f"the name of a tool has only characters that can be shown, and {name!a} has others")
+        raise SpecError(f"the tool name {name!a} has unprintable characters; use only printable ones")
     return name
 
 
@@ -109,7 +107,7 @@ def check_json_types(function: Callable[..., Any]) -> None:
         wrong = without_json_form(hints[name]) if name in hints else None
         if wrong is not None:
             raise SpecError(
-                f"{function.__name__}: {name!r} takes {type_text(wrong)}, which a model cannot send; a tool takes str, "
+                f"{function.__name__}: {name!r} takes {type_text(wrong)}, which a model cannot send; use str, "
                 "int, float, bool, None, list, dict[str, ...], Literal, a TypedDict of such, or unions of them"
             )
 

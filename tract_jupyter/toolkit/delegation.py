@@ -61,7 +61,9 @@ def agent_actor(parent: str, name: str) -> str:
         SpecError: the id is invalid.
     """
     if not name or "/" in name or len(name) > _LONGEST_ID or (not parent and name in _AT_THE_TOP):
-        raise SpecError(f"{brief_repr(name)} cannot be the id of a model that acts below another one")
+        raise SpecError(
+            f"{brief_repr(name)} cannot be the id of a child's model; use 1 to {_LONGEST_ID} characters without '/'"
+        )
     return join_actors(parent, name) if parent else _AGENT + name
 
 

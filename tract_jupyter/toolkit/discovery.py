@@ -135,7 +135,7 @@ def callable_functions(
     }
 
 
-Query = Annotated[str, "What you want to do, in a few words; or a part of a tool's name."]
+Query = Annotated[str, "Your task in a few words, or a part of a tool's name."]
 Names = Annotated[str | list[str], "One tool, or a list of up to 10."]
 
 
@@ -164,9 +164,9 @@ class _DiscoveryTools:
         self._count = count
 
     def tools_search(self, actor: str, /, query: Query) -> list[str]:
-        """Find out whether there is a tool or function that you could use, and which.
+        """Find out if there is a tool or function that you could use, and which.
 
-        Look for it in a few words; up to 5 are listed, the likeliest first. Not for how one is called:
+        Look for it in a few words; it lists up to 5, the likeliest first. Not for how to call one:
         tools_describe.
         """
         executor = self._executor()
@@ -184,16 +184,14 @@ class _DiscoveryTools:
         return lines
 
     def tools_describe(self, actor: str, /, names: Names) -> str:
-        """Read the documentation of a tool in detail: arguments, parameters, types, defaults, how exactly it is called.
+        """Read the documentation of a tool in detail: arguments, parameters, types, defaults, how exactly to call it.
 
         Not to look for one: tools_search.
         """
         functions = callable_functions(self._executor(), actor, call_context().profile)
         wanted = dict.fromkeys([names] if isinstance(names, str) else names)
         if len(wanted) > _MOST_DESCRIBED:
-            raise ContentError(
-                f"up to {_MOST_DESCRIBED} tools are described at once, and {len(wanted)} were asked for"
-            )
+            raise ContentError(f"too many tools: {len(wanted)}; ask for up to {_MOST_DESCRIBED} at once")
         text = stub_source({name: functions[name] for name in _resolved(wanted, functions)})
         self._counted("\n".join([*wanted, text]))
         return text

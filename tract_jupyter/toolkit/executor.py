@@ -267,7 +267,7 @@ class ToolExecutor:
         """
         if not self._is_granted(tool):
             raise SpecError(
-                f"{tool.name!r} is none of the tools that were granted to {self.agent}, so nobody could call it here; "
+                f"{tool.name!r} is not granted to {self.agent}, so it could not be called here; "
                 "spawn the child with a profile that has it"
             )
         former = self.get(tool.name)
@@ -276,11 +276,11 @@ class ToolExecutor:
             return
         if former is not None:
             raise OperationExistsError(
-                f"there is a tool {former.name!r} already (owner: {former.owner}); choose another name"
+                f"the tool {former.name!r} already exists (owner: {former.owner}); choose another name"
             )
         if python_name(tool.name).startswith(TOOL_PREFIX):
             raise OperationExistsError(
-                f"{tool.name!r}: names with {TOOL_PREFIX!r} are those of operations; choose another"
+                f"{tool.name!r}: names with {TOOL_PREFIX!r} are reserved for operations; choose another"
             )
         space = next(
             (s for s in self.namespaces() if s in {python_name(tool.name), tool.name.partition(".")[0]}), None
@@ -307,7 +307,7 @@ class ToolExecutor:
             )
         if tool.name not in self._fixed:
             raise OperationExistsError(
-                f"{tool.name!r} is a tool of a tract above; remove it there, or lock it here"
+                f"{tool.name!r} belongs to a parent tract; remove it there, or lock it here"
             )
         del self._fixed[tool.name]
 
@@ -329,7 +329,7 @@ class ToolExecutor:
         for tool in self.tools().values():
             if not tool.namespace and name in {python_name(tool.name), tool.name.partition(".")[0]}:
                 raise OperationExistsError(
-                    f"there is a tool {tool.name!r} already; choose another name than {name!r}"
+                    f"the tool {tool.name!r} already exists; choose another name than {name!r}"
                 )
 
     def get(self, name: str) -> ToolDefinition | None:
@@ -378,7 +378,7 @@ class ToolExecutor:
         locked = name if name in self._locks else self._known(name).name
         self._locks.pop(locked, None)
         if locked in self.locks:
-            raise OperationExistsError(f"{locked!r} is locked in a tract above; unlock it there")
+            raise OperationExistsError(f"{locked!r} is locked in a parent tract; unlock it there")
 
     # --- calls
 

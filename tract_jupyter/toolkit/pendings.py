@@ -142,7 +142,7 @@ class ToolQuestion(FieldPending):
         if self.branch in (None, current):
             return
         raise FingerprintError(
-            f"this was asked on branch {self.branch!r}, and the current one is {current!r}; "
+            f"this request is for branch {self.branch!r}, and the current branch is {current!r}; "
             f"switch({self.branch!r}) first"
         )
 
@@ -225,7 +225,7 @@ class ToolQuestion(FieldPending):
         if fired is None:
             return ""
         sentences = [
-            f"It fires the operation {fired.spec.name}, which is not asked about again.",
+            f"It fires the operation {fired.spec.name}, which needs no second approval.",
             unreviewed_text(fired, self._home),
             "Its handlers decide first. Your choice applies if none of them decides."
             if self._home.hooks.list().get(fired.spec.name)
@@ -301,7 +301,7 @@ class ToolPending(BuiltinPending, ToolQuestion):
             FingerprintError: the tool was changed or removed, or the call would write to another branch.
         """
         if self._tool().hash_for(self.call_arguments) != self.definition_hash:
-            raise FingerprintError(f"the tool {self.tool_name!r} was changed since; {self.again}")
+            raise FingerprintError(f"the tool {self.tool_name!r} has changed since the request; {self.again}")
         self.check_branch()
 
     def editable(self) -> Any:
@@ -321,7 +321,7 @@ class ToolPending(BuiltinPending, ToolQuestion):
     def _tool(self) -> ToolDefinition:
         tool = self.current_tool
         if tool is None:
-            raise FingerprintError(f"there is no tool {self.tool_name!r} any more; it cannot be called")
+            raise FingerprintError(f"the tool {self.tool_name!r} no longer exists, so it cannot be called")
         return tool
 
     @property
@@ -405,14 +405,14 @@ class PendingToolCall(ToolQuestion):
         """Run an alternative instead of this call."""
         if not 1 <= number <= len(self.alternatives):
             raise PendingError(
-                f"there is no alternative {number}; there are {len(self.alternatives)}, counted from 1"
+                f"there is no alternative {number}; the alternatives are 1 to {len(self.alternatives)}"
             )
         self.take_instead(self.alternatives[number - 1])
 
     def take_instead(self, chosen: Alternative, reason: str = "") -> None:
         """Reject this call in favor of another one. The caller then asks about the chosen call."""
         self.instead = chosen
-        self.reject(reason or f"{chosen} was chosen in its place")
+        self.reject(reason or f"{chosen} was chosen instead")
 
     def take_place_of(self, other: Any) -> None:
         """Replace another request with this call. The other request's call becomes an alternative."""
@@ -489,8 +489,8 @@ class PendingToolCall(ToolQuestion):
         try:
             return self._details(self.fields)
         except TractError as error:  # the user changed the arguments to invalid values
-            wrong = (ValueRow("as it is now", "", "it cannot be done", str(error)),)
-            return CallDetails((ValueTable("What is wrong", wrong, "nothing"),))
+            wrong = (ValueRow("current values", "", "the call is impossible", str(error)),)
+            return CallDetails((ValueTable("Problem", wrong, "nothing"),))
 
     @property
     def name(self) -> str:
@@ -518,5 +518,5 @@ class PendingToolCall(ToolQuestion):
 
     def why(self) -> str:
         """Return the caller, and the reason for the request."""
-        reason = self._why or f"{self.actor} wants to make this call; a person's own cell is not asked."
+        reason = self._why or f"{self.actor} wants to make this call; your own cells need no approval."
         return " ".join(filter(None, (reason, self.about_operation(), self.about_rewrite())))

@@ -37,9 +37,9 @@ class PendingPolicy(ToolPending):
     about: ClassVar[Mapping[str, str]] = {
         "policy_name": "The policy.",
         "action_type": "The tool that it wants to call.",
-        "action_params": "What it wants to call it with.",
-        "reason": "Why.",
-        "definition_hash": "Of the tool, as it was when this was asked.",
+        "action_params": "The arguments of the call.",
+        "reason": "The reason.",
+        "definition_hash": "The hash of the tool at the time of the request.",
     }
     policy_name = Field()
     action_type = Field()
@@ -52,9 +52,9 @@ class PendingPolicy(ToolPending):
 
     @action
     def modify_params(
-        self, params: Annotated[dict[str, Any], "New values; those that are not named stay as they are."]
+        self, params: Annotated[dict[str, Any], "New values; the others do not change."]
     ) -> dict[str, Any]:
-        """Change what the tool would be called with, and return all of it."""
+        """Change arguments of the call, and return all of them."""
         self.fields = self._with_values(self.field_parameters.validate({**self.action_params, **params}))
         return dict(self.action_params)
 

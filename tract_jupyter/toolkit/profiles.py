@@ -59,13 +59,13 @@ class ToolProfile:
         """
         if not (self.callable_from_code is None or isinstance(self.callable_from_code, ToolProfile)):
             raise ContentError(
-                f"profile {self.name!r}: callable_from_code is a ToolProfile, or None for the same tools; not "
+                f"profile {self.name!r}: callable_from_code must be a ToolProfile, or None for the same tools, not "
                 f"{brief_repr(self.callable_from_code)}"
             )
         for name, config in self.tool_configs.items():
             if not isinstance(config, ToolConfig):
                 raise ContentError(
-                    f"profile {self.name!r}: {name!r} has a ToolConfig, such as ToolConfig(description='...'), not "
+                    f"profile {self.name!r}: {name!r} needs a ToolConfig, such as ToolConfig(description='...'), not "
                     f"{brief_repr(config)}"
                 )
 
@@ -167,7 +167,9 @@ def profile_of(profile: str | ToolProfile) -> ToolProfile:
         return profile
     if isinstance(profile, str):
         return get_profile(profile)
-    raise ContentError(f"a profile is a name, such as 'self', or a ToolProfile; not {brief_repr(profile)}")
+    raise ContentError(
+        f"a profile must be a name, such as 'self', or a ToolProfile, not {brief_repr(profile)}"
+    )
 
 
 def rights_of(granted: str | ToolProfile | None) -> ToolProfile | None:

@@ -88,7 +88,7 @@ class Savings:
             f"one by one ≈ {self.one_by_one:,} in {requests} ({self.schema_tokens:,} of schemas + "
             f"{self.exchanged_tokens:,} of calls and results, which later requests send again); as a script ≈ "
             f"{self.in_code:,} in {in_code:,} ({self.shown_tokens:,} of schemas and instructions + "
-            f"{self.script_tokens:,} of code and what it told)"
+            f"{self.script_tokens:,} of code and its output)"
         )
 
     def __add__(self, other: Savings) -> Savings:

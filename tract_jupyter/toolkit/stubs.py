@@ -93,10 +93,10 @@ class ToolsModule(types.ModuleType):
         return self.__dict__["__helpers__"].find(name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"'tools' is made from the registered tools; {name!r} cannot be set on it")
+        raise AttributeError(f"'tools' has only the registered tools; {name!r} cannot be set")
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"'tools' is made from the registered tools; {name!r} cannot be deleted from it")
+        raise AttributeError(f"'tools' has only the registered tools; {name!r} cannot be deleted")
 
     def __dir__(self) -> list[str]:
         return sorted({*self.__dict__["__helpers__"].names(), *HELPERS})

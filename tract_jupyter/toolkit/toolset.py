@@ -278,5 +278,7 @@ def shape(format: str, *, strict: bool = False) -> Callable[[str, ToolDefinition
     """
     check_choice(format, tuple(_SHAPES), "format")
     if strict and format != "openai":
-        raise ContentError(f"strict is a mode of the format 'openai'; {format!r} has none: leave strict out")
+        raise ContentError(
+            f"the format {format!r} has no strict mode; leave strict out, or use the format 'openai'"
+        )
     return to_openai_strict if strict else _SHAPES[format]

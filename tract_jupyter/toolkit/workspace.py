@@ -74,7 +74,7 @@ class Workspace:
             TrustError: they cannot be signed.
         """
         if isinstance(folders, str | Path):
-            raise AttachmentError(f"roots is a list of folders, such as [{str(folders)!r}]")
+            raise AttachmentError(f"roots must be a list of folders, such as [{str(folders)!r}]")
         roots = tuple(dict.fromkeys(map(_folder, folders)))
         self._check_person(roots)
         values: dict[str, Any] = {"roots": [str(folder) for folder in roots]}
@@ -105,8 +105,8 @@ class Workspace:
         added = next((root for root in roots if not any(map(root.is_relative_to, now))), None)
         if added is not None and runs_for_model(self._executor()):
             raise CodeDecisionError(
-                "which folders may be read is a person's to say: what runs on behalf of a model can narrow the "
-                f"workspace, and not add {str(added)!r}. Set tract.workspace.roots in your own cell"
+                f"only the user can add {str(added)!r} to the workspace; code that runs for a model can only remove "
+                "folders. Set tract.workspace.roots in your own cell"
             )
 
     def read(self, *names: str | Path, send_anyway: bool = False) -> list[AttachedFile]:
@@ -125,8 +125,8 @@ class Workspace:
         """
         if send_anyway and runs_for_model(self._executor()):
             raise CodeDecisionError(
-                "send_anyway is the user's decision, so code that runs for a model cannot use it. Use it in a cell of "
-                "your own"
+                "send_anyway is the user's decision, so code that runs for a model cannot use it. Use it in your own "
+                "cell"
             )
         return read_files(self.roots, names, send_anyway=send_anyway)
 
@@ -140,7 +140,9 @@ def _stored_roots(stored: Setting) -> tuple[Path, ...]:
 
 def _folder(path: object) -> Path:
     if not isinstance(path, str | os.PathLike):
-        raise AttachmentError(f"a root of the workspace is a folder, such as 'data', not {brief_repr(path)}")
+        raise AttachmentError(
+            f"a root of the workspace must be a folder, such as 'data', not {brief_repr(path)}"
+        )
     try:
         folder = Path(path).expanduser().resolve(strict=True)
         is_folder = folder.is_dir()
@@ -148,6 +150,6 @@ def _folder(path: object) -> Path:
         is_folder = False
     if not is_folder:
         raise AttachmentError(
-            f"{brief_repr(str(path))} is no folder, so the workspace stays as it is; make it first"
+            f"{brief_repr(str(path))} is not a folder, so the workspace was not changed; create it first"
         )
     return folder

@@ -157,7 +157,7 @@ def test_a_rebase_is_not_done_where_its_commits_were_changed(two):
     ("call", "words"),
     [
         (lambda p: p.set_resolution("nothing", "ours"), "no conflict 'nothing'"),
-        (lambda p: p.edit_resolution("nothing", "x"), "not decided yet"),
+        (lambda p: p.edit_resolution("nothing", "x"), "has no resolution yet"),
         (lambda p: p.set_resolution(p.conflicts[0]["key"], "replace"), "a replacement goes with 'replace'"),
         (lambda p: p.retry(), "no resolver"),
     ],
@@ -192,9 +192,9 @@ def test_commits_are_left_out_of_a_rebase(two):
 def test_what_takes_part_in_a_conflict_cannot_be_left_out(two):
     two.switch("topic")
     pending = two.propose_rebase("main", resolver="ours")
-    with pytest.raises(HistoryError, match="both branches have"):
+    with pytest.raises(HistoryError, match="of both branches"):
         pending.exclude(pending.replay_plan[0]["commit_hash"])
-    with pytest.raises(CommitNotFoundError, match="no own commit"):
+    with pytest.raises(CommitNotFoundError, match="no commit to move"):
         pending.exclude("zzzz")
 
 

@@ -33,11 +33,11 @@ def _rewrite_sentence(fields: Mapping[str, Any]) -> str:
     return f" {cost[0].upper()}{cost[1:]}." if cost else ""
 
 
-Index = Annotated[int, "Of the summary, from 0."]
+Index = Annotated[int, "The number of the summary, from 0."]
 
 
 class PendingCompress(GuidedPending):
-    """Put summaries in the places of messages.
+    """Replace messages with summaries.
 
     Args:
         compressor: carries out the compression.
@@ -50,13 +50,13 @@ class PendingCompress(GuidedPending):
     labels: ClassVar[Mapping[str, str]] = {"approve": "Compress", "reject": "Reject"}
     about: ClassVar[Mapping[str, str]] = {
         "summaries": "The summaries, in the order of their messages.",
-        "writers": "Which model wrote each summary, and the tokens that it took; null if no model did.",
+        "writers": "The model of each summary, and its tokens; null if no model wrote it.",
         "source_commits": "Hashes of the commits that each summary replaces.",
-        "preserved_commits": "Hashes of the commits that stay, as they are pinned or to be preserved.",
+        "preserved_commits": "Hashes of the commits that stay, because they are pinned or preserved.",
         "original_tokens": "The tokens of the replaced messages.",
-        "estimated_tokens": "How many tokens the summaries have together.",
-        "target_tokens": "How many tokens a summary should have; any number if null.",
-        "most_tokens": "How many tokens each summary may have; any number if null.",
+        "estimated_tokens": "The tokens of all summaries.",
+        "target_tokens": "The target tokens of each summary; any number if null.",
+        "most_tokens": "The maximum tokens of each summary; any number if null.",
         "price": "Its cost and savings.",
         "rewrite": "The loss of the model's reasoning and of its provider's cache; empty if none.",
         "instructions": "Instructions for the summarizer, in addition to the guidance.",
@@ -86,7 +86,7 @@ class PendingCompress(GuidedPending):
 
     @action
     def edit_summary(self, index: Index, text: str) -> None:
-        """Write a summary yourself."""
+        """Replace the text of a summary."""
         self._change(index, text)
 
     @action
@@ -95,7 +95,7 @@ class PendingCompress(GuidedPending):
         index: Index,
         guidance: Annotated[str | None, "Guidance for this part; default: the guidance of the whole."] = None,
     ) -> str:
-        """Have one summary written again, and return it."""
+        """Write one summary again, and return it."""
         _, selection = self._compressor.selected(self.fields)
         before = with_writer(self.summaries[self._index(index)], self.writers[index])
         text = self._source.write(selection.groups[index], guidance or self.guidance)
@@ -104,7 +104,7 @@ class PendingCompress(GuidedPending):
 
     @reading
     def validate(self) -> ValidationResult:
-        """Check that every summary is good: long enough, short enough, with all that must be kept."""
+        """Check that every summary has a valid length and the required contents."""
         _, selection = self._compressor.selected(self.fields)
         for index, (text, group) in enumerate(zip(self.summaries, selection.groups, strict=True)):
             finding = self._source.problem(text, group)
@@ -157,7 +157,9 @@ class PendingCompress(GuidedPending):
 
     def _index(self, index: int) -> int:
         if not 0 <= index < len(self.summaries):
-            raise CompressionError(f"there is no summary {index}; they are 0 to {len(self.summaries) - 1}")
+            raise CompressionError(
+                f"there is no summary {index}; the summaries are 0 to {len(self.summaries) - 1}"
+            )
         return index
 
     def _length_problem(self, index: int, text: str) -> str | None:
@@ -172,29 +174,29 @@ class PendingCompress(GuidedPending):
 
 
 class PendingGC(BuiltinPending):
-    """Remove commits that nothing leads to, for good."""
+    """Remove unreachable commits permanently."""
 
     name = "gc"
     label = "Garbage collection"
     labels: ClassVar[Mapping[str, str]] = {"approve": "Collect garbage", "reject": "Reject"}
     about: ClassVar[Mapping[str, str]] = {
-        "commits_to_remove": "Hashes of the commits that would go.",
-        "tokens_to_free": "How many tokens they have together.",
-        "excluded": "Hashes of commits that stay, with all that they need.",
+        "commits_to_remove": "Hashes of the removed commits.",
+        "tokens_to_free": "The tokens of the removed commits.",
+        "excluded": "Hashes of commits to keep, with everything that they need.",
         "orphan_retention_days": "The minimum age of removed commits, in days.",
-        "archive_retention_days": "Originals of summaries that ended longer ago go too, in days; none do if empty.",
+        "archive_retention_days": "The minimum age of removed originals of summaries, in days; empty to keep them.",
     }
     commits_to_remove = Field()
     tokens_to_free = Field()
     excluded = Field()
 
     @action
-    def exclude(self, commit_hash: Annotated[str, "Of a candidate; its first digits suffice."]) -> None:
-        """Keep a commit, with all that it needs."""
+    def exclude(self, commit_hash: Annotated[str, "The hash of a candidate, or its first digits."]) -> None:
+        """Keep a commit, with everything that it needs."""
         full_hash = self.tract.get_commit(commit_hash).commit_hash
         if full_hash not in self.commits_to_remove:
             raise CommitNotFoundError(
-                f"{commit_hash!r} is not a candidate, so it stays anyway; list_candidates() lists the candidates"
+                f"{commit_hash!r} is not a candidate, so it stays; list_candidates() lists the candidates"
             )
         self.excluded = sorted([*self.excluded, full_hash])
         garbage = self.tract.gc(
@@ -218,11 +220,11 @@ class PendingGC(BuiltinPending):
     def summary(self) -> str:
         """Describe the effect of an approval."""
         commits = counted(len(self.commits_to_remove), "commit")
-        return f"Remove {commits} ({self.tokens_to_free:,} tokens) that nothing leads to. There is no undo."
+        return f"Remove {commits} ({self.tokens_to_free:,} tokens) that are unreachable. There is no undo."
 
 
-Key = Annotated[str, "Of the conflict, such as 'both_edit:0f3a9b…'; list_conflicts() has them."]
-How = Annotated[Literal["ours", "theirs", "replace", "skip"], "With `replace`, give the text."]
+Key = Annotated[str, "The key of the conflict, such as 'both_edit:0f3a9b…'; see list_conflicts()."]
+How = Annotated[Literal["ours", "theirs", "replace", "skip"], "`replace` needs the text."]
 
 
 class PendingMerge(GuidedPending):
@@ -236,13 +238,13 @@ class PendingMerge(GuidedPending):
 
     name = "merge"
     about: ClassVar[Mapping[str, str]] = {
-        "source_branch": "The branch that is merged.",
-        "target_branch": "The branch that it is merged into.",
-        "conflicts": "What both sides changed, with both texts.",
+        "source_branch": "The branch to merge.",
+        "target_branch": "The branch that receives it.",
+        "conflicts": "The changes of both sides, with both texts.",
         "resolutions": "The resolution of each conflict, by its key.",
-        "strategy": "`auto`, or `strict`, where warnings need a decision too.",
+        "strategy": "`auto`, or `strict` if warnings also need a decision.",
         "no_ff": "Make a merge commit even if a fast-forward is possible.",
-        "delete_branch": "Whether the merged branch is deleted then.",
+        "delete_branch": "Delete the merged branch afterwards.",
         "message": "The message of the merge commit; names both branches if null.",
         "source_head": "The tip of the merged branch at the time of the request.",
         "rewrite": "The loss of the model's reasoning and of its provider's cache; empty if none.",
@@ -275,14 +277,14 @@ class PendingMerge(GuidedPending):
         values = {"set_resolution", "edit_resolution", "edit_interactive"}
         return frozenset(values if callable(self._resolver) else {*values, "retry", "edit_guidance"})
 
-    @gated  # not an @action: only the arguments that were given are stored
+    @gated  # not an @action: only explicit arguments are stored
     def approve(
         self,
         edits: Annotated[
-            dict[str, Any] | None, "Decisions by the keys of conflicts: ours, theirs, skip, or another text."
+            dict[str, Any] | None, "Resolutions by conflict key: ours, theirs, skip, or another text."
         ] = None,
     ) -> Any:
-        """Decide what is left to decide, merge, and return the result."""
+        """Resolve the open conflicts, merge, and return the result."""
         return self.through_gate("approve", {} if edits is None else {"edits": edits}, self.run_approved)
 
     def editable(self) -> Parameters | None:
@@ -312,21 +314,21 @@ class PendingMerge(GuidedPending):
 
     @action
     def set_resolution(self, key: Key, action: How, text: str | None = None, reason: str = "") -> None:
-        """Decide about a conflict."""
+        """Resolve a conflict."""
         conflict = self._conflict(key)
-        Resolution(action, text, reason)  # raises if the two do not go together
+        Resolution(action, text, reason)  # raises if action and text conflict
         self.resolutions[conflict["key"]] = {"action": action, "replacement": text, "reason": reason}
 
     @action
     def edit_resolution(self, key: Key, text: str) -> None:
-        """Write another text for a conflict that is decided."""
+        """Replace the text of a resolved conflict."""
         if key not in self.resolutions:
-            raise HistoryError(f"{key!r} is not decided yet; use set_resolution")
+            raise HistoryError(f"{key!r} has no resolution yet; use set_resolution")
         self.resolutions[key] = {**self.resolutions[key], "action": "replace", "replacement": text}
 
     @action
     def edit_interactive(self) -> None:
-        """Ask at the keyboard about each conflict that is not decided."""
+        """Ask at the keyboard about each open conflict."""
         for conflict in self.conflicts:
             if conflict["key"] not in self.resolutions:
                 print(f"{conflict['key']}\n  ours:   {conflict['ours']}\n  theirs: {conflict['theirs']}")  # noqa: T201
@@ -343,9 +345,9 @@ class PendingMerge(GuidedPending):
         self,
         guidance: Annotated[str | None, "Guidance for this part; default: the guidance of the whole."] = None,
     ) -> None:
-        """Have the resolver decide about all conflicts again."""
+        """Call the resolver again for all conflicts."""
         if not callable(self._resolver):
-            raise HistoryError("there is no resolver that could decide again; use set_resolution")
+            raise HistoryError("there is no resolver to call again; use set_resolution")
         guidance = guidance or self.guidance
         self.resolutions = resolutions_of(self._conflicts(), with_guidance(self._resolver, guidance))
 
@@ -371,7 +373,7 @@ class PendingMerge(GuidedPending):
 
     @reading
     def get_resolution(self, key: Key) -> dict[str, Any] | None:
-        """Return what is decided about a conflict; None if nothing is."""
+        """Return the resolution of a conflict; None if it has none."""
         return self.resolutions.get(self._conflict(key)["key"])  # type: ignore[no-any-return] # a field's value
 
     def summary(self) -> str:
@@ -381,7 +383,7 @@ class PendingMerge(GuidedPending):
         open_text = (
             f"{open_count} of {counted(count, 'conflict')} {'is' if open_count == 1 else 'are'} not decided."
         )
-        state = open_text if open_count else "All conflicts are decided." if count else "Nothing collides."
+        state = open_text if open_count else "All conflicts are decided." if count else "No conflicts."
         return f"{state}{_rewrite_sentence(self.fields)}"
 
     def tables(self) -> tuple[ValueTable, ...]:
@@ -396,7 +398,7 @@ class PendingMerge(GuidedPending):
             details = {**parts, "decided": decided and dict(sorted(decided.items()))}  # as after a restart
             text = "\n".join(f"{name}: {value!r}" for name, value in details.items() if value is not None)
             rows.append(ValueRow(conflict["key"], conflict["kind"], text))
-        summary = "Their texts before, and the reasons of decisions."
+        summary = "The earlier texts, and the reasons of the resolutions."
         return (ValueTable("About the conflicts", tuple(rows), "nothing", summary),)
 
     def choices(self) -> tuple[TextChoice, ...]:
@@ -432,8 +434,8 @@ class PendingMerge(GuidedPending):
         conflicts = [conflict_to_dict(conflict) for conflict in preview.result.conflicts]
         if _blocking(conflicts) != _blocking(fields["conflicts"]):
             raise HistoryError(
-                f"what collides in merging {fields['source_branch']!r} is not what was shown any more; nothing was "
-                "changed. Ask for it again"
+                f"the conflicts with {fields['source_branch']!r} have changed since the request; nothing was "
+                "changed. Propose it again"
             )
         return preview
 
@@ -454,7 +456,7 @@ class PendingMerge(GuidedPending):
         if conflict is None:
             keys = [conflict["key"] for conflict in self.conflicts]
             raise HistoryError(
-                f"there is no conflict {key!r}.{nearest(key, keys)} They are: {', '.join(keys)}"
+                f"there is no conflict {key!r}.{nearest(key, keys)} Conflicts: {', '.join(keys)}"
             )
         return conflict  # type: ignore[no-any-return] # a field's value
 
@@ -463,11 +465,11 @@ class PendingMerge(GuidedPending):
 
 
 _Value = str | None
-_HOW = "ours, theirs, skip, or the text that it becomes."
+_HOW = "ours, theirs, skip, or the new text."
 _COLLISIONS = {
     "both_edit": "both sides changed it",
-    "skip_vs_edit": "one side leaves it out, the other changed it",
-    "edit_plus_append": "one side changed it, the other wrote on with the text before",
+    "skip_vs_edit": "one side skips it, the other side changed it",
+    "edit_plus_append": "one side changed it, the other side continued from the old text",
 }
 
 
@@ -528,7 +530,7 @@ def with_guidance(resolver: Any, guidance: str | None) -> Any:
 
 
 class PendingRebase(BuiltinPending):
-    """Put the own commits of the current branch onto the tip of another one.
+    """Move the commits of the current branch to the tip of another branch.
 
     Args:
         rebase: carries out the rebase.
@@ -540,9 +542,9 @@ class PendingRebase(BuiltinPending):
     labels: ClassVar[Mapping[str, str]] = {"approve": "Rebase", "reject": "Reject"}
     about: ClassVar[Mapping[str, str]] = {
         "target_base": "The branch to continue from.",
-        "replay_plan": "The branch's commits that would be written again, oldest first.",
+        "replay_plan": "The commits to write again, oldest first.",
         "excluded": "Hashes of the branch's omitted commits.",
-        "warnings": "What both branches changed.",
+        "warnings": "The changes of both branches.",
         "resolutions": "The resolution, by the key of the conflict.",
         "target_head": "The tip of the other branch at the time of the request.",
         "rewrite": "The loss of the model's reasoning and of its provider's cache; empty if none.",
@@ -559,20 +561,22 @@ class PendingRebase(BuiltinPending):
         self._rebase = rebase
 
     @action
-    def exclude(self, commit_hash: Annotated[str, "Of an own commit; its first digits suffice."]) -> None:
-        """Leave an own message out, with all that edits or annotates it."""
+    def exclude(
+        self, commit_hash: Annotated[str, "The hash of a moved commit, or its first digits."]
+    ) -> None:
+        """Omit a message, with its edits and annotations."""
         matches = [
             step for step in self.replay_plan if commit_hash and step["commit_hash"].startswith(commit_hash)
         ]
         if len(matches) != 1:
-            which = "several own commits begin" if matches else "no own commit begins"
+            which = "several commits to move begin" if matches else "no commit to move begins"
             raise CommitNotFoundError(f"{which} with {commit_hash!r}; list_commits() lists them")
         name = matches[0]["commit_hash"]
         own_hashes = {step["commit_hash"] for step in self.replay_plan}
         if matches[0]["target"] is not None and matches[0]["target"] not in {*own_hashes, *self.excluded}:
             raise HistoryError(
-                f"{name[:8]} changes a message that both branches have, and takes part in how they are brought "
-                "together; undo it on the branch, and rebase then"
+                f"{name[:8]} changes a message of both branches, so the rebase needs it; "
+                "undo it on the branch, and rebase again"
             )
         removed = [
             step["commit_hash"] for step in self.replay_plan if name in (step["commit_hash"], step["target"])
@@ -582,14 +586,14 @@ class PendingRebase(BuiltinPending):
 
     @reading
     def list_commits(self) -> list[dict[str, Any]]:
-        """Return the commits that would be placed anew, oldest first."""
+        """Return the commits to write again, oldest first."""
         return [dict(step) for step in self.replay_plan]
 
     def summary(self) -> str:
         """Describe the effect of an approval."""
         count = len(self.replay_plan)
         return (
-            f"Place {count:,} commit{'s' * (count != 1)} of {self.fields['branch']!r} anew, onto {self.target_base!r}. "
+            f"Move {count:,} commit{'s' * (count != 1)} of {self.fields['branch']!r} onto {self.target_base!r}. "
             f"undo() brings the originals back.{_rewrite_sentence(self.fields)}"
         )
 
@@ -606,7 +610,7 @@ class PendingRebase(BuiltinPending):
         return tuple(table for table in tables if table.rows)
 
     def check_touched(self) -> None:
-        """Check that the other branch has not moved and that all own commits exist unchanged."""
+        """Check that the other branch has not moved and that all commits to move exist unchanged."""
         sides, drafts = self._rebase.look(self.target_base, _expected(self.fields))
         if not (sides.is_ahead or sides.is_behind):
             check_planned(drafts, _planned(self.fields))
@@ -622,7 +626,7 @@ class PendingRebase(BuiltinPending):
 
 
 def _planned(fields: Mapping[str, Any]) -> set[str]:
-    """Return the own commits at the time of the request."""
+    """Return the commits to move, as of the request."""
     return {step["commit_hash"] for step in fields["replay_plan"]}.union(fields["excluded"])
 
 

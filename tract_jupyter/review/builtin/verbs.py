@@ -1,7 +1,7 @@
 """The methods of `Tract` that rearrange the history: compress, merge, rebase, gc.
 
-A verb does its change at once if no handler listens. Otherwise, and if it is proposed, it makes a pending: its
-approval does the change. To add a verb, write a `HistoryVerb` and list it in `HistoryVerbs`.
+A verb makes its change at once if no handler listens. Otherwise, or if it is proposed, it creates a pending, whose
+approval makes the change. To add a verb, write a `HistoryVerb` and list it in `HistoryVerbs`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class HistoryVerb(Generic[_Result, _Proposed]):
         self._rewrite = rewrite
 
     def run(self, arguments: Mapping[str, Any]) -> _Result:
-        """Do the change, or return the result of the decision if handlers listen."""
+        """Make the change, or return the result of the decision if handlers listen."""
         inputs = SimpleNamespace(**arguments)
         selection = self._look(inputs)
         if self._is_decided(inputs, selection):
@@ -89,12 +89,12 @@ class HistoryVerb(Generic[_Result, _Proposed]):
             return self._carry_out(inputs, selection)
 
     def propose(self, arguments: Mapping[str, Any]) -> _Proposed:
-        """Return the pending whose approval does the change, and put it into the inbox."""
+        """Put a pending into the inbox whose approval makes the change, and return it."""
         inputs = SimpleNamespace(**arguments)
         return self._firing.keep(self._pending(inputs, self._look(inputs)), *self._functions(inputs))
 
     def restored(self, fields: dict[str, Any], **options: Any) -> _Proposed:
-        """Make the pending from its fields, which another process may have stored."""
+        """Create the pending from its fields, which another process may have stored."""
         raise NotImplementedError
 
     def _look(self, inputs: SimpleNamespace) -> Any:
@@ -114,13 +114,13 @@ class HistoryVerb(Generic[_Result, _Proposed]):
 
 
 class CompressVerb(HistoryVerb[CompressResult, PendingCompress]):
-    """Puts summaries in the places of messages."""
+    """Replaces messages with summaries."""
 
     operation = "compress"
     functions = ("summarizer", "validator")
 
     def restored(self, fields: dict[str, Any], **options: Any) -> PendingCompress:
-        """Make the pending of another process again; the configured model can write its summaries."""
+        """Create the pending from its fields; the configured model can write its summaries."""
         writer = summarizer_for(self._models.available("compress"), None, None)
         source = Source(None, writer, fields["target_tokens"], fields["instructions"])
         return self._pending_of(fields, source, **options)
@@ -182,7 +182,7 @@ class CompressVerb(HistoryVerb[CompressResult, PendingCompress]):
 
     def _guidance(self, inputs: SimpleNamespace, scope: CompressScope) -> tuple[str | None, str | None]:
         texts = [message_text(message) for message in scope.selection.messages]
-        return _guidance(inputs, self._models, "compress", "sum messages of a conversation up", texts)
+        return _guidance(inputs, self._models, "compress", "summarize messages of a conversation", texts)
 
 
 class MergeVerb(HistoryVerb[MergeResult, PendingMerge]):
@@ -192,7 +192,7 @@ class MergeVerb(HistoryVerb[MergeResult, PendingMerge]):
     functions = ("resolver",)
 
     def restored(self, fields: dict[str, Any], **options: Any) -> PendingMerge:
-        """Make the pending of a merge from its fields."""
+        """Create the pending of a merge from its fields."""
         return PendingMerge(fields, tract=self._tract, merge=self._repository.merge, **options)
 
     def _look(self, inputs: SimpleNamespace) -> MergePreview:
@@ -237,13 +237,13 @@ class MergeVerb(HistoryVerb[MergeResult, PendingMerge]):
 
 
 class RebaseVerb(HistoryVerb[RebaseResult, PendingRebase]):
-    """Puts the own commits of the current branch onto another one."""
+    """Moves the commits of the current branch to the tip of another branch."""
 
     operation = "rebase"
     functions = ("resolver",)
 
     def restored(self, fields: dict[str, Any], **options: Any) -> PendingRebase:
-        """Make the pending of a rebase from its fields."""
+        """Create the pending of a rebase from its fields."""
         return PendingRebase(fields, tract=self._tract, rebase=self._repository.rebase, **options)
 
     def _pending(self, inputs: SimpleNamespace, selection: None) -> PendingRebase:  # noqa: ARG002 # it looks itself
@@ -269,12 +269,12 @@ class RebaseVerb(HistoryVerb[RebaseResult, PendingRebase]):
 
 
 class GCVerb(HistoryVerb[GCResult, PendingGC]):
-    """Removes commits that nothing leads to."""
+    """Removes unreachable commits."""
 
     operation = "gc"
 
     def restored(self, fields: dict[str, Any], **options: Any) -> PendingGC:
-        """Make the pending of a garbage collection from its fields."""
+        """Create the pending of a garbage collection from its fields."""
         return PendingGC(fields, tract=self._tract, run=self._collect, **options)
 
     def _look(self, inputs: SimpleNamespace) -> tuple[Retain, Choice]:

@@ -123,10 +123,12 @@ def _object_schema(schema: Any) -> dict[str, Any]:
     if schema is None:
         return {"type": "object", "properties": {}}
     if not isinstance(schema, dict):
-        raise SpecError(f"its inputSchema is no JSON Schema, but {brief_repr(schema)}")
+        raise SpecError(f"its inputSchema is not a JSON Schema, but {brief_repr(schema)}")
     choices = schema.get("anyOf") or schema.get("oneOf")
     if not _may_be_object(schema) or (isinstance(choices, list) and not any(map(_may_be_object, choices))):
-        raise SpecError(f"its inputSchema describes no object, but {brief_repr(schema.get('type', choices))}")
+        raise SpecError(
+            f"its inputSchema must describe an object, not {brief_repr(schema.get('type', choices))}"
+        )
     return {**schema, "type": "object"}
 
 
@@ -343,8 +345,8 @@ class McpServer:
             with self._lock:
                 self._drop(connection)
             raise McpConnectionError(
-                f"MCP server {self.name!r} was lost while it was {was}, which may have had its effect, and is started "
-                f"anew when it is next used: {connection.endpoint.why_it_ended()}"
+                f"MCP server {self.name!r} was lost while it was {was}, which may have had its effect; the next call "
+                f"starts it again: {connection.endpoint.why_it_ended()}"
             ) from error
 
     async def _look(self, client: Client) -> None:
@@ -411,7 +413,7 @@ class McpServer:
         return StdioEndpoint(self.command or (), self._env, self._cwd, _MESSAGE_LIMIT)
 
 
-_HEADERS: Final = "its inputSchema has x-mcp-header entries that are not valid"
+_HEADERS: Final = "its inputSchema has invalid x-mcp-header entries"
 
 
 @dataclass
@@ -447,11 +449,11 @@ def check_server(name: str, command: Sequence[str] | None, url: str | None) -> N
             f"the url of MCP server {name!r} must begin with http:// or https://, got {brief_repr(url)}"
         )
     if isinstance(command, str) and command.startswith(("http://", "https://")):
-        raise McpError(f"MCP server {name!r} is reached by a URL, which is passed by name: url={command!r}")
+        raise McpError(f"MCP server {name!r} has a URL; pass it by name: url={command!r}")
     if command is not None and not (_is_list(command) and all(isinstance(word, str) for word in command)):
         raise McpError(
-            f"the command of MCP server {name!r} must be a list of texts, the program first; shlex.split makes one of "
-            f"a line of a shell. Got {brief_repr(command)}"
+            f"the command of MCP server {name!r} must be a list of texts, the program first; shlex.split converts "
+            f"a shell line. Got {brief_repr(command)}"
         )
 
 

@@ -264,7 +264,7 @@ async def list_tools(client: Client, server: str) -> list[Any]:
         cursor = page.get("nextCursor") or None  # some servers end the list with an empty text
         if len(listed) > _MOST_TOOLS or not (tools or cursor is None):
             raise McpResultError(
-                f"MCP server {server!r} lists tools without an end; {_MOST_TOOLS:,} are the maximum"
+                f"MCP server {server!r} sends an endless list of tools; the maximum is {_MOST_TOOLS:,}"
             )
         if cursor is None:
             return listed
@@ -393,7 +393,7 @@ def _refusal(error: MCPError) -> dict[str, Any]:
 
 
 def _asks_back(subject: str) -> McpResultError:
-    return McpResultError(f"{subject} asks a question back, which a call in code cannot answer")
+    return McpResultError(f"{subject} asks for input, which a call in code cannot give")
 
 
 def _list_in(result: Mapping[str, Any], name: str, subject: str) -> list[Any]:
@@ -405,5 +405,5 @@ def _list_in(result: Mapping[str, Any], name: str, subject: str) -> list[Any]:
     value = result.get(name)
     if not isinstance(value, list):
         why = "Field required" if name not in result else "Input should be a valid list"
-        raise McpResultError(f"{subject} that is not valid: {name}: {why}")
+        raise McpResultError(f"{subject}, which is invalid: {name}: {why}")
     return value

@@ -88,7 +88,7 @@ def read_reason(result: Mapping[str, Any]) -> str:
     text = _text(result.get("content") or [], hides=True)
     if not text and result.get("structuredContent") is not None:
         text = _as_text(_without_data(result["structuredContent"]))
-    return shortened(text.strip(), _LONGEST_REASON) or "the server did not say why"
+    return shortened(text.strip(), _LONGEST_REASON) or "the server gave no reason"
 
 
 def may_wrap(schema: Mapping[str, Any] | None) -> bool:

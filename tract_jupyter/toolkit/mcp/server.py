@@ -131,7 +131,7 @@ class McpService:
         """
         if _in_event_loop():
             raise McpError(
-                "stdin and stdout belong to this notebook. Serve the store from a process of its own: "
+                "stdin and stdout belong to this notebook. Serve the store from a separate process: "
                 f"python -m tract_jupyter mcp-server {self._tract.location}"
             )
         anyio.run(self._serve)
@@ -255,9 +255,9 @@ def _error_for(problem: Exception) -> JSONRPCError | None:
     inputs = [entry["input"] for entry in errors]
     if inputs and isinstance(inputs[0], str) and not inputs[0].strip():
         return None
-    code, why = INVALID_REQUEST, "Invalid Request: the line is no JSON-RPC message"
+    code, why = INVALID_REQUEST, "Invalid Request: the line is not a JSON-RPC message"
     if not errors or errors[0]["type"] == "json_invalid":
-        code, why = PARSE_ERROR, "Parse error: the line is no JSON"
+        code, why = PARSE_ERROR, "Parse error: the line is not JSON"
     message_id = next((value.get("id") for value in inputs if isinstance(value, dict)), None)
     is_id = isinstance(message_id, str | int) and not isinstance(message_id, bool)
     return JSONRPCError(
@@ -321,4 +321,4 @@ class InboxChannel(Channel):
         Raises:
             UndecidedError: always.
         """
-        raise UndecidedError("the client gave the call up before anybody had decided", ticket.pending)
+        raise UndecidedError("the client cancelled the call before a decision", ticket.pending)

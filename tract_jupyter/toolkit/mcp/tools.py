@@ -107,7 +107,7 @@ class McpTools:
             trust_annotations=trust_annotations,
         )  # fmt: skip
         if name in self.servers:
-            raise McpError(f"there is an MCP server {name!r} already; mcp.remove({name!r}) ends it")
+            raise McpError(f"the MCP server {name!r} already exists; mcp.remove({name!r}) removes it")
         self._check_name(name)
         server.start()
         self.servers[name] = server
@@ -139,9 +139,7 @@ class McpTools:
     def _check_known(self, name: str) -> None:
         check_text(name, "the name of a server", error=McpError)
         if name not in self.servers:
-            known = (
-                f" There are: {', '.join(self.servers)}." if self.servers else " No server has been added."
-            )
+            known = f" Servers: {', '.join(self.servers)}." if self.servers else " No server has been added."
             raise McpError(f"no MCP server {name!r}.{nearest(str(name), self.servers)}{known}")
 
     def _up_to_date(self) -> tuple[dict[str, _Definitions], dict[str, ToolDefinition]]:
@@ -182,7 +180,7 @@ def _definitions(server: McpServer, before: _Definitions | None) -> _Definitions
 def _check_name(name: str, times: int, times_in_python: int) -> None:
     if not name.strip() or len(name) > _LONGEST_NAME or printable(name) != name or "\n" in name:
         raise SpecError(
-            f"its name is not valid: a name has 1 to {_LONGEST_NAME} characters that can be shown, in one line"
+            f"its name is invalid: a name has 1 to {_LONGEST_NAME} printable characters in one line"
         )
     if times > 1:
         raise SpecError(f"{times} tools have this name, so a call would be ambiguous")
@@ -193,7 +191,7 @@ def _check_name(name: str, times: int, times_in_python: int) -> None:
 def _check_parts(parts: int) -> None:
     if parts > _MOST_PARTS:
         raise SpecError(
-            f"the schemas up to this one have {parts:,} parts; {_MOST_PARTS:,} is the most of one server"
+            f"the schemas up to this one have {parts:,} parts; the maximum of one server is {_MOST_PARTS:,}"
         )
 
 
