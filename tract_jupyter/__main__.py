@@ -14,7 +14,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run a command.
 
     Args:
-        words: its arguments; those of the process if left out.
+        words: the arguments; by default, the arguments of the process.
 
     Returns:
         The exit code: 0, or 1 if something would be refused or is damaged, or 2 if the command failed.
@@ -25,7 +25,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         return int(options.run(options))
     except TractError as error:
-        print(f"tract-jupyter: {error}", file=sys.stderr)  # noqa: T201 # a command line's way to speak
+        print(f"tract-jupyter: {error}", file=sys.stderr)  # noqa: T201 # a command prints
         return 2
 
 
@@ -72,7 +72,7 @@ def _serve(options: argparse.Namespace) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        "tract-jupyter", description="Operations that a person reviews, in notebooks."
+        "tract-jupyter", description="Operations that the user reviews, in notebooks."
     )
     commands = parser.add_subparsers(dest="command", required=True)
     _add_verify(commands)
@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     verify = commands.add_parser(
         "verify",
-        help="run notebooks headless and list what that refuses, or list what is damaged in a store",
+        help="run notebooks headless and list the refused requests, or list the damage of a store",
         description="Run notebooks as nbclient, papermill or CI do, and list each request that is refused there, with "
         "its cell and line. The code of the cells REALLY RUNS, in the notebook's folder: it uses your files, the "
         "network and models. Only the notebook and its store are temporary copies. The run ends at the first error. "
@@ -101,23 +101,23 @@ def _add_mcp_server(commands: argparse._SubParsersAction[argparse.ArgumentParser
     serve = commands.add_parser(
         "mcp-server",
         help="serve the tools of a store to an MCP client",
-        description="Serve the tools of a store, and its approved operations, over stdin and stdout, as the Model "
-        "Context Protocol has it. What needs a person waits in the inbox of the store: see '%tract inbox' in a "
-        "notebook on it.",
+        description="Serve the tools of a store, and its approved operations, over stdin and stdout, with the Model "
+        "Context Protocol. A call that needs approval waits in the inbox of the store: see '%tract inbox' in a "
+        "notebook on this store.",
     )
     serve.add_argument("store", help="the SQLite file, such as .tract/report.db, or an SQLAlchemy URL")
-    serve.add_argument("--tract-id", help="which tract of it; the one it was made with if left out")
+    serve.add_argument("--tract-id", help="the id of the tract (default: the first tract of the store)")
     serve.add_argument(
         "--profile",
         default="self",
-        help="which of the tools: self, supervisor or full (default: %(default)s)",
+        help="the tools to serve: self, supervisor or full (default: %(default)s)",
     )
     serve.add_argument(
         "--decision-timeout",
         type=float,
         default=300.0,
         metavar="SECONDS",
-        help="how long a call waits for a person (default: %(default)g)",
+        help="the time that a call waits for the user's decision (default: %(default)g)",
     )
     serve.set_defaults(run=_serve)
 

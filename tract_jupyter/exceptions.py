@@ -141,9 +141,9 @@ def _portable(value: Any) -> Any:
     return value
 
 
-def in_one_line(error: BaseException, line: str, *, own: bool = False) -> None:
-    """Make IPython show an exception as one line, after lines of the user's code if `own`."""
-    error._render_traceback_ = lambda: [*(own_lines(error) if own else ()), printable(line)]  # type: ignore[attr-defined] # IPython's
+def in_one_line(error: BaseException, line: str, *, with_code: bool = False) -> None:
+    """Make IPython show an exception as one line. `with_code` adds lines of the user's code before it."""
+    error._render_traceback_ = lambda: [*(own_lines(error) if with_code else ()), printable(line)]  # type: ignore[attr-defined] # IPython's
 
 
 class ContentError(TractError, ValueError):
@@ -324,7 +324,7 @@ class FingerprintError(PendingError):
 
 
 class CodeDecisionError(PendingError):
-    """Code may not approve this, or must name what it approves. Nothing was decided."""
+    """Code may not approve this, or must name its fingerprint. Nothing was decided."""
 
 
 class RejectedError(PendingError):
@@ -352,7 +352,7 @@ class DecisionTimeoutError(UndecidedError):
 
 
 class GrantError(PendingError):
-    """A standing approval cannot be given or revoked like this. Nothing was changed."""
+    """A standing approval cannot be created or revoked like this. Nothing was changed."""
 
 
 class LockFileError(PendingError):

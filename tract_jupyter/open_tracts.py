@@ -263,7 +263,7 @@ class OpenTracts:
         return tract_id, branch or None
 
     def check(self, value: object) -> Tract:
-        """Return a tract, or that of a notebook's wrapper, if it is open in this session.
+        """Return a tract, or the tract of a notebook's wrapper, if it is open in this session.
 
         Raises:
             SessionError: not a tract of this session.

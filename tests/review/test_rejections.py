@@ -166,7 +166,7 @@ def test_only_what_a_person_says_is_told_to_the_context(tract, pending, tmp_path
     decided = decide(tract, tmp_path)
     assert (decided.decision.channel, decided.decision.decided_by) == (channel, by)
     assert (decided.status, decided.rejection_reason) == ("rejected", "no")
-    assert [text for _, text in context(tract) if "turned down" in text] == []
+    assert [text for _, text in context(tract) if "I rejected" in text] == []
 
 
 def test_a_call_is_not_parted_from_its_answer_and_the_reason_told_once(tract):

@@ -82,7 +82,7 @@ def test_a_gated_call_does_not_happen_for_a_status_set_by_sql(first, ran, attack
 
     result = call(first, tamper, lambda ticket: click(ticket, "reject", reason="I see"))
     assert (result.denied, result.error, ran) == (True, "I see", [])
-    assert "put aside" in last_note(first) or "put aside" in first.reviewer.channel.notes[1]
+    assert "set aside" in last_note(first) or "set aside" in first.reviewer.channel.notes[1]
 
 
 @pytest.fixture

@@ -394,7 +394,10 @@ def _way_back(pending: Pending) -> Callable[[], None]:
     def go_back() -> None:
         vars(pending).update(before)
         pending.fields = fields
-        pending.note = "The batch of the decision was rolled back, and the decision with it. Effects outside of the store remain."
+        pending.note = (
+            "The batch of the decision was rolled back, and the decision with it. Effects outside of the store "
+            "remain."
+        )
 
     return go_back
 

@@ -354,6 +354,6 @@ def _refuse_constant(name: str) -> None:
 
 def _unreadable(path: Path, why: str) -> str:
     return (
-        f"{path} cannot be read as a lock file: {why:.300}. Take it from version control again, or delete it and write "
-        "it anew with '%tract record'"
+        f"{path} cannot be read as a lock file: {why:.300}. Restore it from version control, or delete it and write "
+        "it again with '%tract record'"
     )

@@ -109,9 +109,9 @@ class Pending:
     labels: ClassVar[Mapping[str, str]] = {"approve": "Approve", "reject": "Reject"}
     """The labels of the buttons of built-in decisions."""
     in_view: ClassVar[frozenset[str] | None] = None
-    """The fields that `code_blocks` and `tables` show in full; None for all. The others are shown in a table behind."""
+    """The fields that `code_blocks` and `tables` show in full; None for all. Another table shows the rest."""
     machinery: ClassVar[frozenset[str]] = frozenset()
-    """The technical fields. They are shown folded."""
+    """The technical fields, which a page folds."""
 
     without_button: ClassVar[frozenset[str]] = frozenset()
     """The actions without a button, because the user can change values before approving instead."""
@@ -145,7 +145,7 @@ class Pending:
     rounds: int
     """The number of decisions on it that this process knows of."""
     deciding_thread: int | None
-    """The thread that carries a decision out at the moment."""
+    """The thread that is carrying out a decision."""
     decision: Decision | None
     """The last decision on it."""
     unfinished: StoredDecision | None
@@ -312,7 +312,7 @@ class Pending:
         return on_terms(terms)
 
     def carry_out_action(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Carry an offered action out, with validated arguments."""
+        """Carry out an offered action with validated arguments."""
         return getattr(self, name)(**arguments)
 
     def through_gate(self, name: str, arguments: dict[str, Any], run: Callable[[], Any]) -> Any:
@@ -344,7 +344,7 @@ class Pending:
             max_turns: the maximum number of replies.
 
         Raises:
-            LLMError: there is no client, or it gave back no reply.
+            LLMError: there is no client, or it returned no reply.
             PendingStateError: it is decided already.
         """
         from tract_jupyter.review.consulting import consult
@@ -622,7 +622,7 @@ class Pending:
         return introspection.describe_api(self)
 
     def pprint(self) -> None:
-        """Print it for people."""
+        """Print it for users."""
         print(introspection.to_text(self))  # noqa: T201 # it prints
 
     @repr_of_whole

@@ -35,8 +35,8 @@ OWN_WORDS = (_EDIT, _SESSION, _ALWAYS)
 """The words that the prompt adds to the actions."""
 _EXPLAINED = {
     _EDIT: "edit: change values, then {verb}",
-    _SESSION: "session: {verb}, and do not ask {actor} again for these values until this kernel or script ends",
-    _ALWAYS: "always: {verb}, and never ask {actor} again for these values",
+    _SESSION: "session: {verb}, and do not ask again about these values of {actor} until this kernel or script ends",
+    _ALWAYS: "always: {verb}, and never ask again about these values of {actor}",
 }
 _OPEN, _CLOSE = "([{", ")]}"
 _SHOWN = 80
@@ -232,7 +232,7 @@ def _explained(request: ReviewRequest, word: str) -> str:
         f"{name} (now {show_value(value, _SHOWN)})" for name, value in subject.ignored.items()
     )
     return _EXPLAINED[word].format(actor=subject.actor, verb=verb) + (
-        f"; it ignores {ignored}" if ignored else ""
+        f"; {ignored} may differ" if ignored else ""
     )
 
 

@@ -528,7 +528,7 @@ class Reviewer:
         except (KeyboardInterrupt, asyncio.CancelledError) as error:
             if pending.rounds == rounds:
                 line = f"Interrupted: {ticket.request.title!r} waits. {how_to_decide(pending.pending_id)} decides it."
-                in_one_line(error, line, own=isinstance(error, KeyboardInterrupt))
+                in_one_line(error, line, with_code=isinstance(error, KeyboardInterrupt))
             raise
         finally:
             ticket.waiting -= 1

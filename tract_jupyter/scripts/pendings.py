@@ -166,7 +166,7 @@ class PendingScriptCall(ToolPending):
     def _asker(self) -> str:
         try:
             return str(self.acts_in.executor.asker(self.actor))
-        except TractError:  # the tract below is gone
+        except TractError:  # the child tract is gone
             return self.actor
 
     def why(self) -> str:
@@ -178,7 +178,7 @@ class PendingScriptCall(ToolPending):
 
 
 class PendingScript(FieldPending):
-    """A script for the kernel, where nothing restricts it. No part of it runs before the approval.
+    """A script for the kernel, without any restrictions. No part of it runs before the approval.
 
     The user may change the code first. A standing approval covers code that has no findings and only reads (`READS`).
 

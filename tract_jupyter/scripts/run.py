@@ -267,7 +267,7 @@ class ScriptCalls:
         return result
 
     def _reaches_up(self, executor: ToolExecutor) -> str:
-        """Return the refusal if the script itself calls a tool of a tract above; otherwise an empty text."""
+        """Return the refusal if the script itself calls a tool of a parent tract; otherwise an empty text."""
         script_executor = self.executor
         is_above = (
             script_executor is not None

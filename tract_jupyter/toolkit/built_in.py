@@ -373,7 +373,7 @@ def untag(tract: VersionedContext, commit_hash: CommitName, tag: _Tag) -> dict[s
 def register_tag(
     tract: VersionedContext, name: _Tag, description: Annotated[str, "Its purpose."] = ""
 ) -> dict[str, Any]:
-    """Write down the meaning of a tag, for what it is meant, so all use it in one sense. Not to label a commit: tag."""
+    """Write down the meaning of a tag, so all use it in one sense. Not to label a commit: tag."""
     tract.tags.register(name, description)
     return {"name": name, "description": description}
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit.pendings import ToolQuestion
     from tract_jupyter.toolkit.profiles import ToolProfile
 
-_ALLOW: Final = Permission.ALLOW  # looking a member up takes as long as calling a function
+_ALLOW: Final = Permission.ALLOW  # a member lookup takes as long as a function call
 
 
 class Call:
@@ -201,7 +201,7 @@ class Call:
         pending = self.request()
         try:
             if not reviewer.granted(pending):
-                with reviewer.claim(pending) as same:  # the identical request, if one is open
+                with reviewer.claim(pending) as same:  # the identical open request, if there is one
                     same.unguarded = pending.unguarded
                     with waiting(same):
                         reviewer.decide_now(same)

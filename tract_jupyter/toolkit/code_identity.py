@@ -87,7 +87,7 @@ _NOT_SEARCHED_IN: Final = (
     "asyncio",
     "_asyncio",
 )  # calls wait there for a moment
-_MAKERS: Final = frozenset({"__init__", "__new__", "__post_init__"})  # their assignments are no state yet
+_MAKERS: Final = frozenset({"__init__", "__new__", "__post_init__"})  # their assignments are not state yet
 _OPCODES: Final = {
     "LOAD_GLOBAL": "names", "LOAD_NAME": "names", "LOAD_FROM_DICT_OR_GLOBALS": "names",
     "LOAD_ATTR": "attributes", "LOAD_METHOD": "attributes", "LOAD_SUPER_ATTR": "attributes",
@@ -298,7 +298,7 @@ class _Walk:
         return [referent for referent in gc.get_referents(value) if referent is not kind]
 
     def _is_code(self, value: Any) -> bool:
-        """Return True if a value is code of the user, or made of some."""
+        """Return True if a value is user code, or wraps it."""
         if isinstance(value, FunctionType):
             return _is_user_function(value)
         if isinstance(value, type):
@@ -314,14 +314,14 @@ class _Walk:
         return known[1]
 
     def _state(self, value: Any) -> None:
-        """Add a value of the state. The code in it counts always."""
+        """Add a value of the state. Its code always counts."""
         if type(value) not in _PLAIN:
             self._later.append(value)
         if self.with_state:
             self.state.append(self.of(value))
 
     def _parts(self, value: Any, *, strict: bool) -> list[Any] | None:
-        """Return the parts of an object that Python makes of code; None for another object."""
+        """Return the parts of a code object, such as a method or a partial; None for another object."""
         if isinstance(value, Enum):
             return [self.of(type(value)), value.name, self.of(value.value)]
         if isinstance(value, (partial, partialmethod)):
@@ -399,7 +399,7 @@ class _Walk:
         yield self._imported(facts, namespace.get("__package__") or namespace.get("__name__") or "")
 
     def _members(self, modules: list[ModuleType], names: Iterable[str]) -> list[Any]:
-        """Return data for the names in modules that code reads: all in the user's, the user's code in others."""
+        """Return data for the names that code reads in modules: all in user modules, only user code in others."""
         data: list[Any] = []
         for module in modules:  # the loop appends to it
             members = vars(module)
@@ -557,7 +557,7 @@ def _is_user_file(name: str) -> bool:
 
 
 def _is_user_module(module: ModuleType) -> bool:
-    """Return True for a module of the user, or one that was made without a file."""
+    """Return True for a module of the user, or one without a file."""
     file, spec = (vars(module).get(name) for name in ("__file__", "__spec__"))  # this loads no lazy module
     if file is not None:
         return _is_user_file(file)
@@ -567,7 +567,7 @@ def _is_user_module(module: ModuleType) -> bool:
 
 
 def _is_user_name(module: str | None) -> bool:
-    """Return True for the name of a module of the user, or of none, as if `exec` ran in a namespace without a name."""
+    """Return True for the name of a user module, and for a missing name, as of code that `exec` runs."""
     loaded = sys.modules.get(module or "")
     return module in {"__main__", "builtins"} or loaded is None or _is_user_module(loaded)
 
@@ -591,7 +591,7 @@ _tokens: dict[int, tuple[Callable[[], Any], str]] = {}
 
 
 def _token(value: Any) -> str:
-    """Return a text that identifies one object of this process, and no later one."""
+    """Return a text that identifies one object of this process. No later object gets the same text."""
     number = id(value)
     reference, token = _tokens.get(number, (lambda: None, ""))
     if reference() is value:

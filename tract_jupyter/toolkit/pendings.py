@@ -60,7 +60,7 @@ class Approval(NamedTuple):
 class ToolQuestion(FieldPending):
     """Base class of requests about a tool call.
 
-    The request belongs to the root tract, which has the inbox. The call may belong to a tract below the root.
+    The request belongs to the root tract, which has the inbox. The call may belong to a child tract.
     """
 
     _acts_in: Callable[[], Any] | None = None
@@ -71,7 +71,7 @@ class ToolQuestion(FieldPending):
         return self.tract if self._acts_in is None else self._acts_in()
 
     def act_in(self, tract: Any) -> None:
-        """Assign the call to a tract below the request's tract."""
+        """Assign the call to a child of the request's tract."""
         if tract is not self.tract:
             self._acts_in, self.branch = lambda: tract, tract.current_branch
 
@@ -80,7 +80,7 @@ class ToolQuestion(FieldPending):
         """The current tool; None if it does not exist any more, or the calling tract is gone."""
         try:
             tool: ToolDefinition | None = self.acts_in.executor.get(self.tool_name)
-        except TractError:  # the tract below is gone
+        except TractError:  # the child tract is gone
             return None
         return tool
 
@@ -152,7 +152,7 @@ class ToolQuestion(FieldPending):
         operation = self.tool_name.removeprefix(TOOL_PREFIX)
         if operation == self.tool_name:
             return None
-        with suppress(TractError):  # the tract below is gone
+        with suppress(TractError):  # the child tract is gone
             fired: type[DynamicPending] | None = self._home.operations.registry.get_class(operation)
             return fired
         return None

@@ -256,9 +256,7 @@ def test_what_was_not_on_display_is_not_approved_and_says_so(tract, waiting):
     decide(inbox, "approve", 0, 1, seen=seen)
     assert (first.status, second.status) == ("approved", "pending")
     said = inbox._panel.view["rows"][1]["refused"]
-    assert said.startswith(
-        "Nothing was decided: 2 of the 6 lines of this approval have not been on display"
-    )
+    assert said.startswith("Nothing was decided: 2 of the 6 lines of this approval have not been on display")
     decide(inbox, "approve", 2, seen=None)
     assert third.status == "pending"
     decide(inbox, "reject", 1, 2, seen=[])

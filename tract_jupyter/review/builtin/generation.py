@@ -83,7 +83,7 @@ class PendingGeneration(BuiltinPending):
         """Send the problem to the model, and return its new reply."""
         if self.retries_left < 1:
             raise PendingStateError(
-                f"no retry is left: {self.retry_count} were made, and max_retries={self.max_retries}; "
+                f"no more retries: {self.retry_count} were made, and max_retries={self.max_retries}; "
                 "approve this reply, or reject it"
             )
         wrong = "\n".join(dict.fromkeys(text for text in (self._known_diagnosis(), guidance) if text))
