@@ -138,7 +138,7 @@ def test_titles_of_built_ins_are_words(tract):
 
 def test_a_policy_s_field_is_described_as_its_own_and_not_as_the_tool_s(tract):
     text = tract.policies.propose("p", "annotate", {"target_hash": "HEAD", "priority": "skip"}).describe_api()
-    assert "`reason: str` = `''`: Why.\n" in text
+    assert "`reason: str` = `''`: The reason.\n" in text
     assert "`policy_name: str` = `'p'`: The policy." in text
 
 

@@ -81,7 +81,7 @@ def test_its_text_depends_on_the_entries_only_and_a_queue_keeps_its_order():
     ('{"version": 1, "entries": [1]}', "entry 1: it must have exactly kind, title"),
     ('{"version": 1, "entries": [{"kind": "x"}]}', "entry 1: it must have exactly"),
     ('<<<<<<< HEAD\n{"version": 1, "entries": []}', "Expecting value"),
-    ('{"version": 1, "entries": [NaN]}', "NaN is no JSON"),
+    ('{"version": 1, "entries": [NaN]}', "NaN is not JSON"),
     ("[" * 200_000, "cannot be read as a lock file"),
 ])  # fmt: skip
 def test_what_is_no_lock_file_is_refused(tmp_path, text, why):
@@ -503,9 +503,9 @@ def test_code_that_decides_what_was_recorded_of_it_changes_nothing(runs):
         pending = runs.ask(tract)
         tract.reviewer.show(pending)
         pending.go(n=3)
-        with pytest.raises(PendingStateError, match="decided already"):
+        with pytest.raises(PendingStateError, match="already decided"):
             pending.go(n=4)
-        with pytest.raises(PendingStateError, match="decided already"):
+        with pytest.raises(PendingStateError, match="already decided"):
             pending.apply_decision({"action": "go", "args": {"n": 3}})
         assert (len(runs.ran), len(decisions(tract))) == (1, 1)
 

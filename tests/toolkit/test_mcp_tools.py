@@ -111,7 +111,7 @@ def test_names_are_made_python_names_and_impossible_ones_left_out(tract, add_lia
     assert tract.tools.liar.list_tools is not None
     assert tract.tools.liar.class_() == "{}"
     assert set(tract.mcp.problems("liar")) == {"", "x" * 59 + "…", "a b", "a\ufffdb"}
-    assert all("its name is not valid" in why for why in tract.mcp.problems("liar").values())
+    assert all("its name is invalid" in why for why in tract.mcp.problems("liar").values())
 
 
 def test_of_twins_none_is_taken(tract, add_liar):
@@ -202,7 +202,7 @@ def test_a_tool_without_a_schema_takes_nothing(tract, add_scripted):
         ({"name": "odd", "inputSchema": "object"}, "odd", "not a JSON Schema, but 'object'"),
         ({"name": "odd", "inputSchema": True}, "odd", "not a JSON Schema, but True"),
         ({"name": "odd", "inputSchema": {"type": "array"}}, "odd", "an object, not 'array'"),
-        ({"name": "odd", "inputSchema": {"type": ["array", "null"]}}, "odd", "no object"),
+        ({"name": "odd", "inputSchema": {"type": ["array", "null"]}}, "odd", "must describe an object"),
         ({"name": "odd", "inputSchema": {"type": 3}}, "odd", "an object, not 3"),
         ({"name": "odd", "inputSchema": {"anyOf": [{"type": "array"}]}}, "odd", "must describe an object"),
         ({"name": "odd", "inputSchema": {"properties": 3}}, "odd", "properties"),
@@ -416,7 +416,7 @@ def test_what_is_removed_may_be_added_again(tract, add_liar):
 def test_an_unknown_server_is_answered_with_the_nearest(tract, add_liar):
     add_liar("plain")
     for ask in (tract.mcp.remove, tract.mcp.problems):
-        with pytest.raises(McpError, match=r"Did you mean 'liar'\? There are: liar"):
+        with pytest.raises(McpError, match=r"Did you mean 'liar'\? Servers: liar"):
             ask("lier")
 
 

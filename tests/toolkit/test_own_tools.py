@@ -322,7 +322,7 @@ def test_what_can_be_no_tool(tract, function, told):
 
 @pytest.mark.parametrize("name", ["", " ", 3])
 def test_a_name_is_a_text(tract, name):
-    with pytest.raises(SpecError, match="a tool needs a name"):
+    with pytest.raises(SpecError, match="is not a name for a tool"):
         tract.tool(name=name)(lambda: 1)
 
 

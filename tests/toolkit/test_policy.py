@@ -152,7 +152,7 @@ def test_a_tool_that_was_changed_since_is_asked_about_anew(t):
     t.executor.add(ToolDefinition.from_function(shout))
     pending = t.policies.propose("loud", "shout", {"text": "a"})
     del t.executor._fixed["shout"]
-    with pytest.raises(FingerprintError, match="no tool 'shout' any more"):
+    with pytest.raises(FingerprintError, match="the tool 'shout' no longer exists"):
         pending.approve()
     assert pending.review_request().fields is None  # it can still be looked at, and turned down
     parameters = ToolDefinition.from_function(shout).parameters

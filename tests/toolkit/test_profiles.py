@@ -116,7 +116,7 @@ def test_the_profile_of_scripts_is_a_profile():
 def test_an_unknown_profile_is_answered_with_the_nearest(tract):
     with pytest.raises(ContentError, match="no profile 'supervise'. Did you mean 'supervisor'"):
         tract.as_tools("supervise")
-    with pytest.raises(ContentError, match="or a ToolProfile; not 3"):
+    with pytest.raises(ContentError, match="or a ToolProfile, not 3"):
         tract.toolset(3)
 
 

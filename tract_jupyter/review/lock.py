@@ -110,8 +110,8 @@ class Project(NamedTuple):
         """
         if not self.project_id:
             return (
-                "belongs to another project, or this folder lacks the file "
-                f"{PROJECT_FILE}; commit and copy that file with the lock file"
+                f"cannot be checked, because this folder lacks {PROJECT_FILE}; commit and copy that file with the "
+                "lock file"
             )
         if entry.project != self.project_id:
             return "was recorded in another project, so it has no effect in this one"

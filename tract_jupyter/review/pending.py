@@ -278,7 +278,7 @@ class Pending:
         Raises:
             SpecError: the action is missing, or not offered.
             ParameterError: the arguments do not fit.
-            PendingStateError: it is decided already.
+            PendingStateError: it is already decided.
         """
         if "action" not in decision:
             raise SpecError(
@@ -345,7 +345,7 @@ class Pending:
 
         Raises:
             LLMError: there is no client, or it returned no reply.
-            PendingStateError: it is decided already.
+            PendingStateError: it is already decided.
         """
         from tract_jupyter.review.consulting import consult
 

@@ -165,7 +165,7 @@ def compress(
         "The summary, or a list with one for each run of messages between pinned or preserved ones. Default: the "
         "configured model writes them.",
     ] = None,
-    preserve: Annotated[list[str] | None, "More commits to keep word for word, like pinned ones."] = None,
+    preserve: Annotated[list[str] | None, "More commits to keep word for word."] = None,
 ) -> dict[str, Any]:
     """Summarize messages to get below the budget: replace them by summaries.
 

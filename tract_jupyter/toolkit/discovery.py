@@ -135,7 +135,7 @@ def callable_functions(
     }
 
 
-Query = Annotated[str, "Your task in a few words, or a part of a tool's name."]
+Query = Annotated[str, "Your task in a few words, or a part of the name."]
 Names = Annotated[str | list[str], "One tool, or a list of up to 10."]
 
 
