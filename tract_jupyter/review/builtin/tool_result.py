@@ -241,7 +241,7 @@ class ToolAnswer:
             ContentError: the arguments contain attachments.
         """
         if options.pop("attachments", ()):
-            raise ContentError("only user messages have attachments; pass them to user() or chat()")
+            raise ContentError("only a message of the user has attachments; give them to user() or chat()")
         return cls(
             tool_call_id=tool_call_id, tool_name=tool_name, content=content, is_error=is_error, edit=edit,
             options=options,
