@@ -219,8 +219,8 @@ class PendingGC(BuiltinPending):
 
     def summary(self) -> str:
         """Describe the effect of an approval."""
-        commits = counted(len(self.commits_to_remove), "commit")
-        return f"Remove {commits} ({self.tokens_to_free:,} tokens) that are unreachable. There is no undo."
+        commits = counted(len(self.commits_to_remove), "unreachable commit")
+        return f"Remove {commits} ({self.tokens_to_free:,} tokens). There is no undo."
 
 
 Key = Annotated[str, "The key of the conflict, such as 'both_edit:0f3a9b…'; see list_conflicts()."]
