@@ -326,11 +326,11 @@ class HookBus:
             if pending.status is PendingStatus.PENDING:  # a decided pending needs no guard
                 pending.unguarded = self.unguarded(pending.operation)
             return self._record(pending, name, _WITHHELD)
-        running, this = _running.get(), (key, pending.operation)
-        if this in running:
+        running, entry = _running.get(), (key, pending.operation)
+        if entry in running:
             return self._record(pending, name, "skipped")
         before, fields = pending.status, copy.deepcopy(pending.fields)
-        token, was = _running.set((*running, this)), deciding_now.set(how)
+        running_token, deciding_token = _running.set((*running, entry)), deciding_now.set(how)
         try:
             call(pending)
         except PendingStateError as error:
@@ -348,12 +348,12 @@ class HookBus:
             self._record(pending, name, "raised", error)
             raise
         finally:
-            deciding_now.reset(was)
-            _running.reset(token)
+            deciding_now.reset(deciding_token)
+            _running.reset(running_token)
         outcome = "undecided" if pending.status is before else pending.status.value
         if pending.status is PendingStatus.PASSED_THROUGH:
             pending.status = PendingStatus.PENDING
-        return self._record(pending, name, outcome, _put_back(pending, name, fields))
+        return self._record(pending, name, outcome, _restore_invalid_fields(pending, name, fields))
 
     def _record(self, pending: Pending, handler: str, outcome: str, error: Exception | None = None) -> str:
         text = (
@@ -363,7 +363,7 @@ class HookBus:
         return outcome
 
 
-def _put_back(pending: Pending, name: str, fields: dict[str, Any]) -> TractError | None:
+def _restore_invalid_fields(pending: Pending, name: str, fields: dict[str, Any]) -> TractError | None:
     """Restore the fields if a handler left the pending open with invalid values. Return the error."""
     if pending.status is not PendingStatus.PENDING:
         return None
@@ -426,9 +426,9 @@ def _place(
     return names.index(str(neighbour)) + (after is not None)
 
 
-def _free_name(wanted: str, names: list[str]) -> str:
-    name, number = wanted, 1
+def _free_name(base: str, names: list[str]) -> str:
+    name, number = base, 1
     while name in names:
         number += 1
-        name = f"{wanted}_{number}"
+        name = f"{base}_{number}"
     return name

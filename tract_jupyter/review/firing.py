@@ -155,7 +155,7 @@ class Firing:
         if choice is not None and routed is not RoutingResult.DECIDED and choice.holds_for(pending):
             self._choose(pending, choice)
         elif routed is RoutingResult.LEFT_OPEN:
-            return self._once(pending, self._reviewer.keep, joins=joins)
+            return self._ask_open_request(pending, self._reviewer.keep, joins=joins)
         elif routed is RoutingResult.UNGUARDED:
             return self._ask_or_join(pending, ask, joins=joins)
         elif routed is RoutingResult.UNHANDLED and unhandled == "approve":
@@ -196,13 +196,13 @@ class Firing:
                 with a function never joins an earlier request.
         """
         keep = partial(self._reviewer.keep, unshown=True)
-        return self._once(pending, keep, joins=not any(map(callable, functions)))
+        return self._ask_open_request(pending, keep, joins=not any(map(callable, functions)))
 
-    def _once(
+    def _ask_open_request(
         self,
         pending: _Asked,
         ask: Callable[[Any], object],
-        again: Callable[[Any], object] = lambda _: None,
+        ask_again: Callable[[Any], object] = lambda _: None,
         *,
         joins: bool,
     ) -> _Asked:
@@ -212,7 +212,7 @@ class Firing:
             ask(pending)
             return pending
         duplicate.unguarded = pending.unguarded or duplicate.unguarded
-        again(duplicate)
+        ask_again(duplicate)
         return duplicate
 
     def _choose(self, pending: Pending, choice: ActionChoice) -> None:
@@ -225,8 +225,8 @@ class Firing:
 
     def _ask_or_join(self, pending: Pending, ask: Unhandled, *, joins: bool) -> Pending:
         if callable(ask):
-            return self._once(pending, partial(self._automatic, how=ask), joins=joins)
-        return self._once(pending, self._reviewer.show, self._reviewer.show_again, joins=joins)
+            return self._ask_open_request(pending, partial(self._automatic, how=ask), joins=joins)
+        return self._ask_open_request(pending, self._reviewer.show, self._reviewer.show_again, joins=joins)
 
     def _automatic(self, pending: Pending, how: Unhandled) -> None:
         assert callable(how), "no function was passed"  # noqa: S101

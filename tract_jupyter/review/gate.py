@@ -96,7 +96,7 @@ class Gate:
         if _was_recorded(pending, action, arguments):
             return pending.result
         with uninterrupted():  # store and pending must agree; the action itself can be stopped
-            with self._alone(pending):
+            with self._exclusively(pending):
                 decision = self._decide(pending, action, arguments)
                 result = None if decision is None else self._run(pending, decision, run)
             if decision is None:
@@ -139,7 +139,7 @@ class Gate:
             DecidedFirstError: another thread is deciding it.
         """
         with uninterrupted():
-            with self._alone(pending):
+            with self._exclusively(pending):
                 if self._expire(pending):
                     return ""
             return self.catch_up(pending) or BUSY
@@ -147,7 +147,7 @@ class Gate:
     # ---
 
     @whole_context
-    def _alone(self, pending: Pending) -> Iterator[None]:
+    def _exclusively(self, pending: Pending) -> Iterator[None]:
         with self._lock:
             if pending.deciding_thread is not None:
                 raise DecidedFirstError(
@@ -183,7 +183,7 @@ class Gate:
                 f"{action!r} came too late for {pending!r}: it is already decided; the first decision counts"
             )
         if self.ledger.in_transaction:
-            self.ledger.if_rolled_back(_way_back(pending))
+            self.ledger.if_rolled_back(_restorer(pending))
         if action not in _ALWAYS:
             if _has_expired(pending, datetime.now(UTC)):
                 self._expire(pending)
@@ -212,7 +212,7 @@ class Gate:
         return decision
 
     def _check(
-        self, pending: Pending, action: str, arguments: Mapping[str, Any], shown: str | None
+        self, pending: Pending, action: str, arguments: Mapping[str, Any], shown_fingerprint: str | None
     ) -> Question | None:
         """Check that the pending is unchanged since it was displayed, and that it may run.
 
@@ -228,7 +228,7 @@ class Gate:
             if not approval_terms(action, arguments).get("edits"):
                 raise
             question = None
-        if shown is not None and (question is None or question.fingerprint != shown):
+        if shown_fingerprint is not None and (question is None or question.fingerprint != shown_fingerprint):
             raise FingerprintError("the request has changed since you saw it. Read it again")
         return question
 
@@ -258,7 +258,7 @@ class Gate:
     def _follow(self, pending: Pending, stored: StoredDecision) -> str:
         """Carry out a decision that another process handed over. Set it aside if it must not run."""
         try:
-            with self._alone(pending):
+            with self._exclusively(pending):
                 self._check_stored(pending, stored)
                 if not self.ledger.begin(pending.pending_id, stored.round, handed_over=True):
                     return BUSY
@@ -365,11 +365,11 @@ def _as_text(pending: Pending) -> Question:
     try:
         return pending.question
     except ContentError:
-        pending.fields = {str(name): _noted(value) for name, value in pending.fields.items()}
+        pending.fields = {str(name): _plain_or_text(value) for name, value in pending.fields.items()}
         return pending.question
 
 
-def _noted(value: object) -> object:
+def _plain_or_text(value: object) -> object:
     try:
         return plain(value)
     except ContentError:
@@ -386,7 +386,7 @@ _STATE = frozenset({
 })  # fmt: skip
 
 
-def _way_back(pending: Pending) -> Callable[[], None]:
+def _restorer(pending: Pending) -> Callable[[], None]:
     """Return a function that restores the current state after a rollback of the decision's transaction."""
     before = {name: value for name, value in vars(pending).items() if name in _STATE}
     fields = copy.deepcopy(pending.fields)

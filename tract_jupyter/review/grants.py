@@ -389,10 +389,10 @@ class Grants:
     def _shown(self, stored: StoredGrant) -> Grant:
         return Grant(
             grant_id=stored.grant_id, kind=stored.kind, name=stored.name, definition_hash=stored.definition_hash,
-            covers=_in_words(stored.pattern_json), scope=stored.scope, uses=stored.uses,
+            covers=_values_in_words(stored.pattern_json), scope=stored.scope, uses=stored.uses,
             most_uses=stored.most_uses, granted_by=stored.granted_by, created_at=read_moment(stored.created_at),
             whom=_whom_in_words(stored.pattern_json), ignores=_ignored(stored.pattern_json),
-            state=self._state(stored), **_chosen(stored.pattern_json),
+            state=self._state(stored), **_granted_action(stored.pattern_json),
         )  # fmt: skip
 
 
@@ -430,7 +430,7 @@ def _whom_in_words(pattern_json: str) -> str:
         return _UNREADABLE
 
 
-def _chosen(pattern_json: str) -> dict[str, Any]:
+def _granted_action(pattern_json: str) -> dict[str, Any]:
     try:
         terms = json.loads(pattern_json)
         return {"action": str(terms["action"]), "arguments": dict(terms["arguments"])}
@@ -445,7 +445,7 @@ def _ignored(pattern_json: str) -> tuple[str, ...]:
         return ()
 
 
-def _in_words(pattern_json: str) -> str:
+def _values_in_words(pattern_json: str) -> str:
     try:
         terms = json.loads(pattern_json)
         return str(terms.get("rule") or pattern_text(terms["pattern"], terms["approved"]))

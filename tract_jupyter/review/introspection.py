@@ -297,9 +297,9 @@ def review_actions(pending: Pending) -> tuple[ReviewAction, ...]:
     for name in ("approve", "reject"):
         if pending.status.is_open:
             # edits and scopes need no inputs: a panel has forms for them
-            shown = {"volatile"} if getattr(pending, "requests", ()) else frozenset()
+            allowed = {"volatile"} if getattr(pending, "requests", ()) else frozenset()
             parameters = action_parameters(pending.owner_of_action(name), name).without(
-                (PERSONAL - shown) | {"edits"}
+                (PERSONAL - allowed) | {"edits"}
             )
             is_idle = by_action and name == "approve"
             style: Any = "neutral" if is_idle else name

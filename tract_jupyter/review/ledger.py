@@ -69,7 +69,7 @@ class Ledger(Records):
         """
         with self._database.write() as connection:
             stored = self._rows.get(connection, pending.pending_id)
-            waited: dict[str, Any] = {"waited_until": _in(wait)} if wait else {}
+            waited: dict[str, Any] = {"waited_until": _time_in(wait)} if wait else {}
             if stored is None:
                 self._insert(connection, pending, request, **waited)
             elif request is not None and _is_ours(pending, stored):
@@ -100,7 +100,7 @@ class Ledger(Records):
                 is_free = last is None or last.finished_at is not None
                 if is_free and self._rows.get(connection, stored.pending_id) == stored:
                     pending.rounds = 0 if last is None else last.round + 1
-                    row = self._row(pending, request, waited_until=_in(wait) if wait else None)
+                    row = self._row(pending, request, waited_until=_time_in(wait) if wait else None)
                     self._rows.update(connection, pending.pending_id, **row)
                     is_taken = True
         finally:
@@ -111,7 +111,7 @@ class Ledger(Records):
     def wait(self, pending_id: str, seconds: float) -> None:
         """Record that this process waits for the decision. It renews the record before the seconds are over."""
         with self._database.write() as connection:
-            self._rows.update(connection, pending_id, waited_until=_in(seconds))
+            self._rows.update(connection, pending_id, waited_until=_time_in(seconds))
 
     # --- deciding and carrying out
 
@@ -155,7 +155,7 @@ class Ledger(Records):
     def refuse(self, stored: StoredDecision, why: str) -> None:
         """Set aside a decision that cannot be carried out, and reopen the pending."""
         with self._database.write() as connection:
-            if self._take_on(connection, stored.pending_id, stored.round):
+            if self._claim_handed_over(connection, stored.pending_id, stored.round):
                 self._decisions.finish(connection, stored.pending_id, stored.round, why)
                 self._rows.update(connection, stored.pending_id, **_REOPENED)
 
@@ -168,7 +168,7 @@ class Ledger(Records):
     def settle(self, pending_id: str, round_: int, why: str) -> bool:
         """Consume an approval for another pending. Return False if another process was faster."""
         with self._database.write() as connection:
-            if not self._take_on(connection, pending_id, round_):
+            if not self._claim_handed_over(connection, pending_id, round_):
                 return False
             self._decisions.finish(connection, pending_id, round_, why)
             self._rows.update(connection, pending_id, settled_at=now_text())
@@ -182,7 +182,7 @@ class Ledger(Records):
         me = this_process()
         with self._database.write() as connection:
             if handed_over:
-                return self._take_on(connection, pending_id, round_)
+                return self._claim_handed_over(connection, pending_id, round_)
             return self._decisions.claim(connection, pending_id, round_, me, instead_of=me)
 
     def finish(self, pending: Pending, question: Question, round_: int, action: str) -> None:
@@ -218,7 +218,7 @@ class Ledger(Records):
             before = self._rows.shown(connection, pending.pending_id)
             return None if before is None else before.request
 
-    def _take_on(self, connection: Connection, pending_id: str, round_: int) -> bool:
+    def _claim_handed_over(self, connection: Connection, pending_id: str, round_: int) -> bool:
         """Claim a decision that was reserved for the asking process.
 
         Sign it again, so no process can claim it a second time.
@@ -299,7 +299,7 @@ class Ledger(Records):
         stored = self._rows.shown(connection, pending_id)
         if stored is not None and not self._is_free(connection, pending, stored.status):
             return False
-        after = _after(decision, at, ends=ends)
+        after = _state_after(decision, at, ends=ends)
         outcome = _expected(pending, decision, after) if ends else None
         if stored is None:
             self._insert(connection, pending, None, outcome, **after)
@@ -371,7 +371,7 @@ def _is_ours(pending: Pending, stored: StoredPending) -> bool:
     return is_asked_here and stored.status in OPEN and not pending.doubt
 
 
-def _in(seconds: float) -> str:
+def _time_in(seconds: float) -> str:
     return to_text(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
@@ -379,7 +379,7 @@ def _time(pending: Pending) -> dict[str, Any]:
     return {"expires_at": moment_text(pending.expires_at), "on_timeout": pending.on_timeout}
 
 
-def _after(decision: Decision, at: str, *, ends: bool) -> dict[str, Any]:
+def _state_after(decision: Decision, at: str, *, ends: bool) -> dict[str, Any]:
     """Return a pending's state after storing a decision. Without an execution time, the decision has not run yet."""
     final = _FINAL.get(decision.action)
     if final is None:

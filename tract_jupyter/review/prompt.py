@@ -103,11 +103,11 @@ def _ask_word(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | ReviewA
     words = _words(ticket)
     for word, choice in words.items():
         if isinstance(choice, str):
-            print(printable(f"  {_explained(ticket.request, choice)}"))  # noqa: T201
+            print(printable(f"  {_explanation(ticket.request, choice)}"))  # noqa: T201
         elif choice.label.lower() != word and not choice.label.startswith("Run "):
             print(f"  {word}: {choice.label.lower()}")  # noqa: T201
     later = " (Enter: later, in %tract inbox)" if may_wait else ""
-    for _ in _tries(ticket):
+    for _ in _attempts(ticket):
         line = read(printable(f"{' / '.join(words)}?{later} ")).strip()
         if not line and may_wait:
             return None
@@ -191,14 +191,14 @@ def _values(text: str, parameters: Iterable[Parameter]) -> dict[str, Any]:
     return values
 
 
-def _tries(ticket: Ticket) -> Iterator[int]:
+def _attempts(ticket: Ticket) -> Iterator[int]:
     """Count the attempts to read an answer. The input may not come from a human.
 
     Raises:
         UndecidedError: the last attempt failed.
     """
     yield from range(_TRIES)
-    raise _given_up(ticket, "could not be read")
+    raise _retry_limit_error(ticket, "could not be read")
 
 
 def _check_refused(ticket: Ticket) -> None:
@@ -209,10 +209,10 @@ def _check_refused(ticket: Ticket) -> None:
     """
     if ticket.refused >= _TRIES:
         ticket.refused = 0  # the next request prompts again
-        raise _given_up(ticket, "were refused")
+        raise _retry_limit_error(ticket, "were refused")
 
 
-def _given_up(ticket: Ticket, why: str) -> UndecidedError:
+def _retry_limit_error(ticket: Ticket, why: str) -> UndecidedError:
     return UndecidedError(
         f"nothing was decided about {ticket.request.title!r}: {_TRIES} answers {why}. It waits: "
         f"{how_to_decide(ticket.pending.pending_id)} asks again",
@@ -220,7 +220,7 @@ def _given_up(ticket: Ticket, why: str) -> UndecidedError:
     )
 
 
-def _explained(request: ReviewRequest, word: str) -> str:
+def _explanation(request: ReviewRequest, word: str) -> str:
     """Explain a prompt word for this request."""
     subject, main = request.subject, request.main_action
     verb = "approve" if main is None else action_word(main)
@@ -271,7 +271,7 @@ def _ask_value(ticket: Ticket, parameter: Parameter, read: Read) -> Any:
     """Ask for a value; return `...` for the default."""
     default = "" if parameter.required or parameter.optional else show_value(parameter.default, _SHOWN)
     offered = "" if parameter.required else f" [{default}]"
-    for _ in _tries(ticket):
+    for _ in _attempts(ticket):
         text = read(printable(f"  {parameter.name} ({type_text(parameter.annotation)}){offered}: "))
         if not text and not parameter.required:
             return ...

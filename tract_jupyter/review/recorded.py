@@ -49,17 +49,17 @@ def recordable_decisions(
         TrustError: no usable secret exists.
     """
     decided = ledger.decided(personal_channels())
-    shown = [
+    displayed = [
         (d, p)
         for d, p in decided
         if ((p.request is not None and not p.is_unshown) or p.operation == ACTIVATE) and _is_offered(d)
     ]
-    chosen = [(d, p) for d, p in shown if since is None or d.decided_at >= since]
+    chosen = [(d, p) for d, p in displayed if since is None or d.decided_at >= since]
     usable = [(d, p) for d, p in chosen if _is_done(d) and ledger.verifies(d)]
     have = {d.identity for d, _ in usable}
     earlier = {
         d.identity: (d, p)
-        for d, p in shown
+        for d, p in displayed
         if d.identity in active and d.identity not in have and d.action == "approve" and _is_done(d)
         and ledger.verifies(d)
     }  # fmt: skip

@@ -287,7 +287,7 @@ class Reviewer:
         """
         ticket = self._ticket(pending)
         self._replay(ticket)
-        if self._put_up(ticket):
+        if self._display(ticket):
             self._prompt_at_once(ticket)
         return ticket
 
@@ -296,7 +296,7 @@ class Reviewer:
         ticket = self._ticket(pending)
         self.channel.forget(ticket)
         ticket.is_shown = False
-        self._put_up(ticket)
+        self._display(ticket)
         self._prompt_at_once(ticket)
         return ticket
 
@@ -461,7 +461,7 @@ class Reviewer:
             return None  # the process that waited has ended, so this one can carry it out
         return ticket
 
-    def _put_up(self, ticket: Ticket) -> bool:
+    def _display(self, ticket: Ticket) -> bool:
         """Show the request if it is not on display."""
         with self._lock:
             if ticket.is_shown:
@@ -523,7 +523,7 @@ class Reviewer:
         ticket.wakes.append(wake)
         rounds = pending.rounds
         try:
-            self._put_up(ticket)
+            self._display(ticket)
             yield ticket
         except (KeyboardInterrupt, asyncio.CancelledError) as error:
             if pending.rounds == rounds:
@@ -553,7 +553,7 @@ class Reviewer:
             self.carry_out(ticket)
             now = time.monotonic()
             if blocks and not ticket.settled.is_set() and self.channel.is_left(ticket):
-                self._leave(ticket)
+                self._end_wait(ticket)
             if not ticket.settled.is_set() and not self.channel.panel_may_answer(ticket, now - started):
                 self._prompt(ticket, started)
                 now = time.monotonic()
@@ -567,7 +567,7 @@ class Reviewer:
             if not ticket.settled.is_set():
                 yield HEARTBEAT
 
-    def _leave(self, ticket: Ticket) -> None:
+    def _end_wait(self, ticket: Ticket) -> None:
         """End the wait, since no page shows the request.
 
         Raises:
@@ -700,12 +700,12 @@ def _asks_the_same(first: Pending, second: Pending) -> bool:
     return (
         is_open
         and first.operation == second.operation
-        and _asker(first) == _asker(second)
+        and _origin_key(first) == _origin_key(second)
         and first.repeats(second)
     )
 
 
-def _asker(pending: Pending | StoredPending) -> tuple[str, str | None, str]:
+def _origin_key(pending: Pending | StoredPending) -> tuple[str, str | None, str]:
     """Return the actor and the branch. Each run counts separately, because it waits for its answer."""
     by = pending.triggered_by or ""
     return pending.actor, pending.branch, by if by.startswith(RUN) else ""
@@ -713,7 +713,11 @@ def _asker(pending: Pending | StoredPending) -> tuple[str, str | None, str]:
 
 def _is_left(stored: StoredPending, other: Pending) -> bool:
     """Return True if an identical stored request has no live process, or any process can carry it out."""
-    if (stored.status, stored.operation, _asker(stored)) != (_PENDING, other.operation, _asker(other)):
+    if (stored.status, stored.operation, _origin_key(stored)) != (
+        _PENDING,
+        other.operation,
+        _origin_key(other),
+    ):
         return False
     is_ours = stored.origin == this_process() or has_ended(stored.origin)
     return (is_ours or other.resumable) and other.repeats(stored)

@@ -99,7 +99,7 @@ def _record_block(block: CodeBlock, pending_id: str) -> Iterator[str]:  # noqa: 
         )
         return
     findings = [f"  {in_short(rule)}" for rule in by_rule(block.findings)]
-    yield from (f"{block.title}: {counted(len(code.lines), 'line')}", *findings, *_over(block, code))
+    yield from (f"{block.title}: {counted(len(code.lines), 'line')}", *findings, *_lines_above(block, code))
     for (_, line), code_line in zip(_numbered(block, code), code.lines, strict=True):
         yield from (line, *_hidden(code_line.hidden))
 
@@ -134,7 +134,7 @@ def _numbered(block: CodeBlock, code: ShownCode) -> Iterator[tuple[int, str]]:
         yield number, f"{mark}{number:4}  {_joined(pieces)}"
 
 
-def _over(block: CodeBlock, code: ShownCode) -> list[str]:
+def _lines_above(block: CodeBlock, code: ShownCode) -> list[str]:
     """Return the lines above the code."""
     about = [f"  {_joined(code.description)}"] if code.description else []
     note = [f"  {block.analysis_note}"] if block.analysis_note else []
@@ -143,7 +143,7 @@ def _over(block: CodeBlock, code: ShownCode) -> list[str]:
 
 def _block_lines(block: CodeBlock) -> list[str]:
     code = shown_code(block)
-    lines = [f"{block.title}:", *_findings_lines(block), *_over(block, code)]
+    lines = [f"{block.title}:", *_findings_lines(block), *_lines_above(block, code)]
     by_line: dict[int, list[str]] = {}
     remedies: set[str] = set()
     for f in block.findings:

@@ -104,9 +104,9 @@ def unsupported(
         elif isinstance(node, ast.Name) and node.id in missing:
             yield Unsupported(node.lineno, f"no {node.id!r}")
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            there = members.get(node.value.id)
-            if there is not None and node.value.id not in bound and node.attr not in there:
-                hint = f"{node.value.id} has only {', '.join(sorted(there))}" if there else ""
+            known_members = members.get(node.value.id)
+            if known_members is not None and node.value.id not in bound and node.attr not in known_members:
+                hint = f"{node.value.id} has only {', '.join(sorted(known_members))}" if known_members else ""
                 yield Unsupported(node.lineno, f"no '{node.value.id}.{node.attr}'", hint)
 
 

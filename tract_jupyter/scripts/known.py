@@ -464,11 +464,11 @@ def keep_new_variables(
             and not name.startswith("_")
             and namespace.get(name, _MISSING) is before.get(name, _MISSING)
         ):
-            moved[name] = namespace[name] = _moved(value, after, namespace)
+            moved[name] = namespace[name] = _rebound(value, after, namespace)
     return moved
 
 
-def _moved(value: Any, after: dict[str, Any], namespace: dict[str, Any]) -> Any:
+def _rebound(value: Any, after: dict[str, Any], namespace: dict[str, Any]) -> Any:
     """Rebind a function of a script to the variables of a namespace. Return other values unchanged."""
     if type(value) is not FunctionType or value.__globals__ is not after:
         return value

@@ -256,7 +256,9 @@ class ScriptCalls:
         of this call.
         """
         barred = (
-            self._ended or (_FORKED if os.getpid() != self._process else "") or self._reaches_up(executor)
+            self._ended
+            or (_FORKED if os.getpid() != self._process else "")
+            or self._parent_call_refusal(executor)
         )
         refusal = barred or self.meter.refusal()
         if refusal:
@@ -266,7 +268,7 @@ class ScriptCalls:
         self._record(name, arguments, result, seconds, self._line() if line is None else line)
         return result
 
-    def _reaches_up(self, executor: ToolExecutor) -> str:
+    def _parent_call_refusal(self, executor: ToolExecutor) -> str:
         """Return the refusal if the script itself calls a tool of a parent tract; otherwise an empty text."""
         script_executor = self.executor
         is_above = (

@@ -73,8 +73,8 @@ class Autonomy:
             StoreError: it cannot be stored.
             TrustError: it cannot be signed.
         """
-        wanted, (ceiling, destructive) = AutonomyLevel(level), self._read()
-        self._save(wanted, destructive=destructive, is_more=wanted.rank > ceiling.rank)
+        requested, (ceiling, destructive) = AutonomyLevel(level), self._read()
+        self._save(requested, destructive=destructive, is_more=requested.rank > ceiling.rank)
 
     @property
     def allows_destructive(self) -> bool:

@@ -539,12 +539,12 @@ def child_status(
         {
             "child": info.child_id,
             "purpose": info.purpose,
-            "branch": here.branch,
-            "head": here.commit_hash,
-            "commit_count": here.generation + 1,
-            "token_count": here.context_tokens,
+            "branch": position.branch,
+            "head": position.commit_hash,
+            "commit_count": position.generation + 1,
+            "token_count": position.context_tokens,
         }
-        for info, here in tract.family.standing(child)
+        for info, position in tract.family.standing(child)
     ]
 
 
@@ -568,12 +568,12 @@ def register_policy(
         raise ContentError(
             "a policy from a model must ask the user; set its autonomy to 'manual' or 'collaborative'"
         )
-    wanted = name or f"auto-{type}"
-    if any(row.name == wanted for row in tract.policies.list()):
+    policy_name = name or f"auto-{type}"
+    if any(row.name == policy_name for row in tract.policies.list()):
         raise ContentError(
-            f"the policy {wanted!r} already exists; unregister it first, or choose another name"
+            f"the policy {policy_name!r} already exists; unregister it first, or choose another name"
         )
-    return _policy(tract, tract.policies.add(type, name=wanted, **settings))
+    return _policy(tract, tract.policies.add(type, name=policy_name, **settings))
 
 
 @context_tool()

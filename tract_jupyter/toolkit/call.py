@@ -151,7 +151,7 @@ class Call:
             raise CallRefused("; ".join(error.problems), denied=False) from None
         self._check_approval()
         if tool.check is not None:
-            with _calling(self._executor, self._profile):
+            with _call_settings(self._executor, self._profile):
                 tool.check(self.values, self._actor)
         self._check_level()
         return self._permission()
@@ -234,7 +234,7 @@ class Call:
 
     def _run(self) -> ToolResult:
         tool, values, actor = self.tool, self.values, self._actor
-        with _calling(self._executor, self._profile, self._level):
+        with _call_settings(self._executor, self._profile, self._level):
             try:
                 if tool.told_choice:
                     output = tool.handler(actor, self._choice, **values)
@@ -265,7 +265,7 @@ class Call:
             check=partial(self._check_unchanged, dict(values), definition_hash),
             description=tool.description,
             why=f"{executor.asker(actor)} wants to make this call. It needs your approval: "
-            f"{doubt or f'the tool {_traits(tool)}'}.{_asked_each_time(tool)}",
+            f"{doubt or f'the tool {_traits(tool)}'}.{_doubt_sentence(tool)}",
             details=_details_of(tool, actor),
         )
 
@@ -275,14 +275,14 @@ class Call:
         Raises:
             FingerprintError: the tool, its lock or the permission changed since the request.
         """
-        again = Call(
+        repeat = Call(
             self._executor, self.tool.name, self._actor, None, self._level, Approval(definition_hash)
         )
-        again.values = values
+        repeat.values = values
         try:
-            again.find()
-            again._check_approval()
-            again._permission()
+            repeat.find()
+            repeat._check_approval()
+            repeat._permission()
         except CallRefused as refused:
             raise FingerprintError(str(refused)) from None
 
@@ -330,7 +330,7 @@ def refusal(pending: Pending) -> str:
     return pending.rejection_reason or "it was rejected, without a reason"
 
 
-def _calling(
+def _call_settings(
     executor: ToolExecutor, profile: ToolProfile | None, level: LeveledPermission | None = None
 ) -> AbstractContextManager[None]:
     """Set the executor, the profile and the level of the calls in this block."""
@@ -343,7 +343,7 @@ def _may_count(approval: Approval, tool: ToolDefinition) -> bool:
     return tool.binds is not None or approval.definition_hash == tool.definition_hash
 
 
-def _asked_each_time(tool: ToolDefinition) -> str:
+def _doubt_sentence(tool: ToolDefinition) -> str:
     doubt = tool.code_doubt
     return doubt and f" A standing approval is not possible, because other code may run later: {doubt}."
 

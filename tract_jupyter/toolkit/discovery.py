@@ -189,11 +189,11 @@ class _DiscoveryTools:
         Not to look for one: tools_search.
         """
         functions = callable_functions(self._executor(), actor, call_context().profile)
-        wanted = dict.fromkeys([names] if isinstance(names, str) else names)
-        if len(wanted) > _MOST_DESCRIBED:
-            raise ContentError(f"too many tools: {len(wanted)}; ask for up to {_MOST_DESCRIBED} at once")
-        text = stub_source({name: functions[name] for name in _resolved(wanted, functions)})
-        self._counted("\n".join([*wanted, text]))
+        requested = dict.fromkeys([names] if isinstance(names, str) else names)
+        if len(requested) > _MOST_DESCRIBED:
+            raise ContentError(f"too many tools: {len(requested)}; ask for up to {_MOST_DESCRIBED} at once")
+        text = stub_source({name: functions[name] for name in _resolved(requested, functions)})
+        self._counted("\n".join([*requested, text]))
         return text
 
     def _counted(self, exchanged: str) -> None:

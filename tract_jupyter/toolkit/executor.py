@@ -451,8 +451,8 @@ class ToolExecutor:
         if tool is not None and profile is not None and profile.in_code.has(tool):
             message = CALLED_FROM_CODE.format(tool=name, function=python_name(tool.own_name))
             return ToolResult(name, success=False, error=message, denied=True)
-        there, locks = self.tools().values(), self.locks
-        offered = there if profile is None else profile.filter_tools(there)
+        tools, locks = self.tools().values(), self.locks
+        offered = tools if profile is None else profile.filter_tools(tools)
         names = sorted(each.name for each in offered if each.name not in locks)
         near, listed = nearest(str(name), names), ", ".join(names)
         if tool is None and self.agent and isinstance(name, str) and self.top.get(name) is not None:

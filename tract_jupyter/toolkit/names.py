@@ -46,11 +46,11 @@ def provider_names(names: Iterable[str]) -> dict[str, str]:
     kept the short name, a later tool, such as another server's, could take it over. It would then receive the calls
     of a model that knows the old meaning.
     """
-    wanted = {name: _provider_names(name) for name in names}
-    wishes = Counter(chain.from_iterable(wanted.values()))
+    candidates = {name: _provider_names(name) for name in names}
+    wishes = Counter(chain.from_iterable(candidates.values()))
     return {
         next((short for short in shorts if short == name or wishes[short] == 1), shorts[-1]): name
-        for name, shorts in wanted.items()
+        for name, shorts in candidates.items()
     }
 
 

@@ -116,7 +116,7 @@ class PolicyCalls:
             UndecidedError: the request waits in the inbox.
             ToolExecutionError: there is no such tool, or its call failed.
         """
-        tool, fields = self._wanted(policy_name, action_type, action_params, reason)
+        tool, fields = self._planned_call(policy_name, action_type, action_params, reason)
         executor_permission = self._executor.permission(tool, policy_actor(policy_name))
         permission = (
             executor_permission
@@ -140,7 +140,7 @@ class PolicyCalls:
 
         The request stays in the inbox until it is decided.
         """
-        _, fields = self._wanted(policy_name, action_type, action_params, reason)
+        _, fields = self._planned_call(policy_name, action_type, action_params, reason)
         return self.keep(self._pending(fields))
 
     def keep(self, pending: PendingPolicy) -> PendingPolicy:
@@ -167,7 +167,7 @@ class PolicyCalls:
         """Return True if handlers decide about calls of policies, or about the tool's effect."""
         return self.has_handlers or self._firing.bus.listens(tool.name)
 
-    def _wanted(
+    def _planned_call(
         self, policy_name: str, action_type: str, action_params: Mapping[str, Any] | None, reason: str
     ) -> tuple[ToolDefinition, dict[str, Any]]:
         """Return the tool for a policy's planned call, and the checked fields of the request."""

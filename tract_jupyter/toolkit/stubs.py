@@ -166,13 +166,13 @@ class _Helpers:
             ToolExecutionError: there is no such tool.
         """
         known = self._all_functions()
-        wanted = list(known) if names is None else list(names)
-        for name in wanted:
+        selected = list(known) if names is None else list(names)
+        for name in selected:
             if name not in known:
                 raise ToolExecutionError(
-                    "stub_source", {"names": wanted}, f"no tool {name!r}.{nearest(name, known)}"
+                    "stub_source", {"names": selected}, f"no tool {name!r}.{nearest(name, known)}"
                 )
-        return stub_source({name: known[name] for name in wanted}, docs=docs)
+        return stub_source({name: known[name] for name in selected}, docs=docs)
 
     def _all_functions(self) -> dict[str, ToolDefinition]:
         """Return the tools of this module and of its namespaces."""

@@ -96,7 +96,7 @@ class PendingGeneration(BuiltinPending):
             "prompt": retry_text(wrong, self.retry_prompt),
         }
         history = [*self.retry_history, failed]
-        reply = ask_model(self._client(), self._sent(), {**self.fields, "retry_history": history})
+        reply = ask_model(self._client(), self._request_messages(), {**self.fields, "retry_history": history})
         self.fields.update(reply, retry_history=history, retry_count=self.retry_count + 1)
         self.look()
         return str(self.response_text)
@@ -169,7 +169,7 @@ class PendingGeneration(BuiltinPending):
         self._verdict = None
         self.diagnosis = None if self._validator is None else self._known_diagnosis()
 
-    def _sent(self) -> list[dict[str, Any]]:
+    def _request_messages(self) -> list[dict[str, Any]]:
         """Return the messages of the request: the context at that time, or the prompt that a run built from it."""
         prompt: list[dict[str, Any]] | None = self.fields["prompt"]
         if prompt is not None:

@@ -326,7 +326,7 @@ class McpServer:
         seconds = self.longest_timeout if tool.runs_as_task else None
         return call_tool(client, self.name, tool.name, arguments, on_progress, task_seconds=seconds)
 
-    def _request(self, job: Callable[[Client, Patience], Awaitable[T]], timeout: float, was: str) -> T:
+    def _request(self, job: Callable[[Client, Patience], Awaitable[T]], timeout: float, activity: str) -> T:
         """Run a job on the connection; `was` describes the server's activity, for errors."""
         connection = self._connected()
         from tract_jupyter.toolkit.mcp.connection import Patience
@@ -336,7 +336,7 @@ class McpServer:
             return connection.run(lambda client: job(client, patience), patience)
         except TimeoutError:
             raise McpTimeoutError(
-                f"MCP server {self.name!r} was {was} and {patience.why_over()}, so the call was cancelled; "
+                f"MCP server {self.name!r} was {activity} and {patience.why_over()}, so the call was cancelled; "
                 "it may have had its effect"
             ) from None
         except McpError:
@@ -345,8 +345,8 @@ class McpServer:
             with self._lock:
                 self._drop(connection)
             raise McpConnectionError(
-                f"MCP server {self.name!r} was lost while it was {was}, which may have had its effect; the next call "
-                f"starts it again: {connection.endpoint.why_it_ended()}"
+                f"MCP server {self.name!r} was lost while it was {activity}, which may have had its effect; the next "
+                f"call starts it again: {connection.endpoint.why_it_ended()}"
             ) from error
 
     async def _look(self, client: Client) -> None:

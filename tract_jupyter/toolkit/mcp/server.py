@@ -218,11 +218,11 @@ class McpService:
             with suppress(Exception):  # the next call reports problems of the store
                 now = await to_thread.run_sync(self._tools)
                 if known is not None and now != known:
-                    await self._tell_of_changes()
+                    await self._notify_of_changes()
                 known = now
             await anyio.sleep(_LOOK_SECONDS)
 
-    async def _tell_of_changes(self) -> None:
+    async def _notify_of_changes(self) -> None:
         await self._changes.publish(ToolsListChanged())  # for current clients
         if self._session is not None:
             await self._session.send_tool_list_changed()  # for a client from before 2026
