@@ -90,7 +90,7 @@ class Ticket:
             return self.pending.review_request(note)
         except TractError as error:
             actions = self.request.actions if self.status.is_open else ()
-            why = f"It cannot be approved as it is now: {error}" if self.status.is_open else ""
+            why = f"It cannot be approved in its current state: {error}" if self.status.is_open else ""
             notes = (note, "" if str(error) in note else why)
             return replace(self.request, actions=actions, note="\n".join(filter(None, notes)))
 

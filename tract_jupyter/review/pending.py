@@ -149,7 +149,7 @@ class Pending:
     decision: Decision | None
     """The last decision on it."""
     unfinished: StoredDecision | None
-    """An approval whose process ended before the action did. The user is asked again."""
+    """An approval whose process ended before the action did. The user decides again."""
     note: str
     """A note for the user who decided."""
     doubt: str
@@ -435,7 +435,7 @@ class Pending:
 
     @property
     def is_named(self) -> bool:
-        """True if `named` confirmed the present fingerprint."""
+        """True if `named` confirmed the current fingerprint."""
         return self._named == self.fingerprint
 
     @property
@@ -552,7 +552,7 @@ class Pending:
         return f"asked by {self.triggered_by}" if self.triggered_by else ""
 
     def editable(self) -> Parameters | None:
-        """Return the fields that the user may change, with the present values as defaults."""
+        """Return the fields that the user may change, with the current values as defaults."""
         return None
 
     def asking_block(self) -> CodeBlock | None:

@@ -129,7 +129,7 @@ class ScriptNotebooks:
     """The script notebooks of this process, by id.
 
     Args:
-        given: It returns the names in every namespace, such as `tools`.
+        shared_names: It returns the names in every namespace, such as `tools`.
 
     Attributes:
         user_namespace: The namespace of the notebook's user, if there is one.
@@ -141,7 +141,7 @@ class ScriptNotebooks:
         self.user_cells: Callable[[], list[str]] = list
         self._ran: dict[str, list[tuple[int, str]]] = {}
         self._created: dict[str, dict[str, int]] = {}
-        self._given = shared_names
+        self._shared_names = shared_names
         self._notebooks: dict[str, dict[str, Any]] = {}
 
     def resolved(self, notebook_id: str | None) -> str:
@@ -180,7 +180,7 @@ class ScriptNotebooks:
     def restore(self, namespace: dict[str, Any]) -> None:
         """Restore the names of every namespace if a script removed them. Keep the user's own values."""
         is_users = namespace is self.user_namespace
-        for name, value in self._given().items():
+        for name, value in self._shared_names().items():
             if not is_users:
                 namespace[name] = value
             elif name != "tools":  # the extension's own is there, if the user wants it
@@ -208,7 +208,7 @@ class ScriptNotebooks:
         if identity == USER:
             namespace = self.user_namespace or {}
         else:
-            namespace = self._notebooks.get(identity) or {**_empty(), **self._given()}
+            namespace = self._notebooks.get(identity) or {**_empty(), **self._shared_names()}
         return KernelVariables(dict(namespace), self._created.get(identity), cells)
 
     def sizes(self) -> dict[str, int]:
@@ -221,7 +221,7 @@ class ScriptNotebooks:
         Raises:
             ScriptFailedError: The notebook does not exist.
         """
-        shared_names = self._given()
+        shared_names = self._shared_names()
         return {
             name: _kind(value)
             for name, value in self._existing(notebook_id).items()
