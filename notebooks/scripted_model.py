@@ -59,7 +59,7 @@ class Turn:
 
 
 NOBODY: Final = "no user is available"
-REFUSED: Final = "I turned down "
+REFUSED: Final = "I rejected "
 """How a person's refusal begins, as models are told of it."""
 
 # --- what it says in quickstart.ipynb

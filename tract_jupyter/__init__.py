@@ -2,9 +2,9 @@
 
 `%load_ext tract_jupyter` puts `tract` and `tools` into a notebook. `Tract.open(path)` does the same work in a script.
 
-* `tract`: one context in one object. `hooked_context` has its methods that a handler may decide about first, `parts`
+* `tract`: one context in one object. `hooked_context` has its methods that handlers may decide about first, `parts`
   declares its parts. `session`: several tracts in one store; `open_tracts` opens each of them once.
-* `exceptions`: every error of the package. `concurrency`: `StopSignal`, which stops what runs.
+* `exceptions`: every error of the package. `concurrency`: `StopSignal`, which stops running work.
 
 Everything else is in packages, whose docstrings say what their modules do.
 """

@@ -14,35 +14,35 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run a command.
 
     Args:
-        words: its arguments; those of the process if left out.
+        words: the arguments; by default, the arguments of the process.
 
     Returns:
         The exit code: 0, or 1 if something would be refused or is damaged, or 2 if the command failed.
     """
-    given = _parser().parse_args(words)
+    options = _parser().parse_args(words)
     from tract_jupyter import TractError
 
     try:
-        return int(given.run(given))
+        return int(options.run(options))
     except TractError as error:
-        print(f"tract-jupyter: {error}", file=sys.stderr)  # noqa: T201 # a command line's way to speak
+        print(f"tract-jupyter: {error}", file=sys.stderr)  # noqa: T201 # a command prints
         return 2
 
 
-def _verify(given: argparse.Namespace) -> int:
+def _verify(options: argparse.Namespace) -> int:
     from tract_jupyter import verify
     from tract_jupyter.models import observing
     from tract_jupyter.notebook import ProgressBars, is_store, on_terminal
 
     with observing(ProgressBars(on_terminal)):
-        if is_store(given.path):
-            return _verify_store(given.path)
-        found = verify(given.path)
-    for refusal in found:
+        if is_store(options.path):
+            return _verify_store(options.path)
+        refusals = verify(options.path)
+    for refusal in refusals:
         print(refusal)  # noqa: T201 # as above
-    if any(refusal.kind == "refused" for refusal in found):
+    if any(refusal.kind == "refused" for refusal in refusals):
         print("Decide these requests in a live notebook, then run '%tract record' there.")  # noqa: T201 # as above
-    return int(any(refusal.kind in {"refused", "error"} for refusal in found))
+    return int(any(refusal.kind in {"refused", "error"} for refusal in refusals))
 
 
 def _verify_store(path: str) -> int:
@@ -60,19 +60,19 @@ def _verify_store(path: str) -> int:
     return int(any(tract.damaged for tract in tracts))
 
 
-def _serve(given: argparse.Namespace) -> int:
+def _serve(options: argparse.Namespace) -> int:
     from tract_jupyter import Tract, mcp_server
     from tract_jupyter.notebook import existing_store, place_of
 
-    existing_store(given.store).close()
-    with Tract.open(**place_of(given.store), tract_id=given.tract_id) as tract:
-        mcp_server(tract, given.profile, decision_timeout=given.decision_timeout).run()
+    existing_store(options.store).close()
+    with Tract.open(**place_of(options.store), tract_id=options.tract_id) as tract:
+        mcp_server(tract, options.profile, decision_timeout=options.decision_timeout).run()
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        "tract-jupyter", description="Operations that a person reviews, in notebooks."
+        "tract-jupyter", description="Operations that the user reviews, in notebooks."
     )
     commands = parser.add_subparsers(dest="command", required=True)
     _add_verify(commands)
@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     verify = commands.add_parser(
         "verify",
-        help="run notebooks headless and list what that refuses, or list what is damaged in a store",
+        help="run notebooks headless and list the refused requests, or list the damage of a store",
         description="Run notebooks as nbclient, papermill or CI do, and list each request that is refused there, with "
         "its cell and line. The code of the cells REALLY RUNS, in the notebook's folder: it uses your files, the "
         "network and models. Only the notebook and its store are temporary copies. The run ends at the first error. "
@@ -101,23 +101,23 @@ def _add_mcp_server(commands: argparse._SubParsersAction[argparse.ArgumentParser
     serve = commands.add_parser(
         "mcp-server",
         help="serve the tools of a store to an MCP client",
-        description="Serve the tools of a store, and its approved operations, over stdin and stdout, as the Model "
-        "Context Protocol has it. What needs a person waits in the inbox of the store: see '%tract inbox' in a "
-        "notebook on it.",
+        description="Serve the tools of a store, and its approved operations, over stdin and stdout, with the Model "
+        "Context Protocol. A call that needs approval waits in the inbox of the store: see '%tract inbox' in a "
+        "notebook on this store.",
     )
     serve.add_argument("store", help="the SQLite file, such as .tract/report.db, or an SQLAlchemy URL")
-    serve.add_argument("--tract-id", help="which tract of it; the one it was made with if left out")
+    serve.add_argument("--tract-id", help="the id of the tract (default: the first tract of the store)")
     serve.add_argument(
         "--profile",
         default="self",
-        help="which of the tools: self, supervisor or full (default: %(default)s)",
+        help="the tools to serve: self, supervisor or full (default: %(default)s)",
     )
     serve.add_argument(
         "--decision-timeout",
         type=float,
         default=300.0,
         metavar="SECONDS",
-        help="how long a call waits for a person (default: %(default)g)",
+        help="the time that a call waits for the user's decision (default: %(default)g)",
     )
     serve.set_defaults(run=_serve)
 

@@ -1,8 +1,8 @@
-"""Stop what runs, and wait for what runs in another thread.
+"""Stop running work, and wait for work in another thread.
 
 `StopSignal` stops turns, runs, requests and scripts. Within `stopped_by(signal)`, `current_stop()` returns the signal,
 and requests to a model end when it is set. `Worker` runs blocking code in a thread, and a task waits for its result.
-`run_until_stopped` runs code that a thread can leave.
+`run_until_stopped` stops waiting for its work soon after Stop.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BY_PERSON: Final = "stopped by the user"
-"""The reason of a stop that the user asked for."""
+"""The reason of a stop by the user."""
 HEARTBEAT: Final = 0.02
 """Seconds. An interrupt cannot end one long wait in a kernel, so each wait is many short ones."""
 _LEFT_AFTER: Final = 1.0
-"""Seconds between Stop and the moment when the caller leaves the work."""
+"""Seconds after Stop in which the caller still waits for the work."""
 
 _logger = logging.getLogger(__name__)
 
 
-class Stopped(Exception):  # noqa: N818 # it is no error
+class Stopped(Exception):  # noqa: N818 # it is not an error
     """Raised by code that ends because of a stop signal. An operation of a run ends as `aborted`."""
 
 
@@ -89,10 +89,10 @@ class StopSignal:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the signal is set or `timeout` seconds are over. Return True if it is set."""
-        given = threading.Event()
-        forget = self.on_set(given.set)
+        is_set = threading.Event()
+        forget = self.on_set(is_set.set)
         try:
-            given.wait(timeout)
+            is_set.wait(timeout)
         finally:  # also after an interrupt
             forget()
         return self._is_set
@@ -181,7 +181,7 @@ class Worker(Generic[T]):
     async def wait(self, beat: Callable[[], object] = lambda: None) -> T:
         """Wait for the end and return the result. Call `beat` at each heartbeat.
 
-        If the waiting task is cancelled, the work goes on.
+        If the waiting task is cancelled, the work continues.
         """
         while self.is_running:
             await asyncio.sleep(HEARTBEAT)
@@ -189,7 +189,7 @@ class Worker(Generic[T]):
         return self.outcome()
 
     async def ended(self, seconds: float = 2.0) -> None:
-        """Wait some seconds for the end of work that was stopped. Work that waits in C may go on for longer."""
+        """Wait some seconds for the end of stopped work. Work that waits in C may need longer."""
         end = time.monotonic() + seconds
         while self.is_running and time.monotonic() < end:  # noqa: ASYNC110 # a thread sets no `asyncio.Event`
             await asyncio.sleep(HEARTBEAT)
@@ -207,7 +207,7 @@ class Worker(Generic[T]):
 
 
 def run_until_stopped(work: Callable[[], T], stop: StopSignal) -> T | None:
-    """Run work and return its result; None if the work did not end within a second after Stop, and was left.
+    """Run work and return its result; None if it has not ended a second after Stop.
 
     Python cannot end a thread that waits in C, so another thread does the work. The main thread does it itself: an
     interrupt ends it there, and prompts belong to the main thread.

@@ -98,8 +98,8 @@ _FOREIGN: Final = (str(Path(__file__).parent), os.path.dirname(os.__file__))  # 
 def own_lines(error: BaseException) -> list[str]:
     """Return the traceback lines of cells and actions, without frames of this package and of libraries."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_FOREIGN)]
-    own = [f for f in frames if "site-packages" not in f.filename]
-    return [f"{_place(f)}, line {f.lineno}: {f.line or ''}" for f in own]
+    lines = [f for f in frames if "site-packages" not in f.filename]
+    return [f"{_place(f)}, line {f.lineno}: {f.line or ''}" for f in lines]
 
 
 def _place(frame: traceback.FrameSummary) -> str:
@@ -141,9 +141,9 @@ def _portable(value: Any) -> Any:
     return value
 
 
-def in_one_line(error: BaseException, line: str, *, own: bool = False) -> None:
-    """Make IPython show an exception as one line, after lines of the user's code if `own`."""
-    error._render_traceback_ = lambda: [*(own_lines(error) if own else ()), printable(line)]  # type: ignore[attr-defined] # IPython's
+def in_one_line(error: BaseException, line: str, *, with_code: bool = False) -> None:
+    """Make IPython show an exception as one line. `with_code` adds lines of the user's code before it."""
+    error._render_traceback_ = lambda: [*(own_lines(error) if with_code else ()), printable(line)]  # type: ignore[attr-defined] # IPython's
 
 
 class ContentError(TractError, ValueError):
@@ -324,7 +324,7 @@ class FingerprintError(PendingError):
 
 
 class CodeDecisionError(PendingError):
-    """Code may not approve this, or must name what it approves. Nothing was decided."""
+    """Code may not approve this, or must name its fingerprint. Nothing was decided."""
 
 
 class RejectedError(PendingError):
@@ -352,7 +352,7 @@ class DecisionTimeoutError(UndecidedError):
 
 
 class GrantError(PendingError):
-    """A standing approval cannot be given or revoked like this. Nothing was changed."""
+    """A standing approval cannot be created or revoked like this. Nothing was changed."""
 
 
 class LockFileError(PendingError):
@@ -613,10 +613,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     Only names with the same first or last letter count: `nope` is not a misspelling of `open`.
     """
     ends = name[:1].lower(), name[-1:].lower()
-    alike = [one for one in known if one[:1].lower() == ends[0] or one[-1:].lower() == ends[1]]
+    alike = [
+        candidate
+        for candidate in known
+        if candidate[:1].lower() == ends[0] or candidate[-1:].lower() == ends[1]
+    ]
     import difflib  # only errors need it
 
-    lower = {one.lower(): one for one in alike}
+    lower = {candidate.lower(): candidate for candidate in alike}
     close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
     return f" Did you mean {lower[close[0]]!r}?" if close else ""
 

@@ -139,7 +139,7 @@ class HookedContext(VersionedContext):
             ContentError: invalid text of the message.
             BranchNotFoundError: unknown branch.
             DetachedHeadError: there is no current branch.
-            BranchMovedError: another process moved the branch meanwhile; nothing was written.
+            BranchMovedError: another process moved the branch; nothing was written.
             BudgetExceededError: the result exceeds the token budget.
             LLMError: `two_stage` without a model, or its reply is invalid.
             RejectedError, UndecidedError: a handler rejected the merge or left the decision open. Handlers see only
@@ -173,7 +173,7 @@ class HookedContext(VersionedContext):
             HistoryError: the commits to move include merges, or the branches share no commit.
             BranchNotFoundError: unknown branch.
             DetachedHeadError: there is no current branch.
-            BranchMovedError: another process moved the branch meanwhile; nothing was written.
+            BranchMovedError: another process moved the branch; nothing was written.
             BudgetExceededError: the result exceeds the token budget.
             RejectedError, UndecidedError: a handler rejected the rebase or left the decision open.
         """
@@ -187,7 +187,7 @@ class HookedContext(VersionedContext):
         """
         return self._parts.history_verbs.rebase.propose(arguments)
 
-    def compress(  # noqa: PLR0913 # keyword-only, and each is a choice of its own
+    def compress(  # noqa: PLR0913 # keyword-only, and each is a separate choice
         self,
         *,
         commits: Iterable[str] | None = None,
@@ -223,7 +223,7 @@ class HookedContext(VersionedContext):
             to_commit: the last of the range; HEAD if omitted.
             content: the summary, or a list with one for each run of messages.
             summarizer: writes the summaries; called for each run. Default without `content`: the configured model.
-            preserve: commits to keep besides pinned ones.
+            preserve: commits to keep, in addition to pinned ones.
             target_tokens: the length of each summary. A summarizer's text may not be longer than its messages (or 100
                 tokens).
             instructions: instructions for the summarizer.
@@ -244,7 +244,7 @@ class HookedContext(VersionedContext):
             CompressionError: there is nothing to compress, or a summary is missing, empty or violates a retention rule.
             CommitNotFoundError: unknown commit.
             DetachedHeadError: there is no current branch.
-            BranchMovedError: another process or thread moved the branch meanwhile. No error changes the branch.
+            BranchMovedError: another process or thread moved the branch. No error changes the branch.
             LLMError: `two_stage` without a model, or its reply is invalid.
             RejectedError, UndecidedError: a handler rejected the compression or left the decision open.
         """
@@ -278,7 +278,7 @@ class HookedContext(VersionedContext):
                 `undo`. In days.
             archive_retention_days: remove the originals of summaries older than this. In days; None keeps them.
             keep: commits to keep, with everything that they need; each by hash, prefix, branch or its `CommitInfo`.
-            dry_run: only return what would be removed.
+            dry_run: only return the commits to remove.
             triggered_by: the trigger, for the log.
 
         Raises:
@@ -316,7 +316,7 @@ class HookedContext(VersionedContext):
         connection = models.purposes.get("chat") or models.purposes.get(None)
         return None if connection is None else connection.client or models.client_for("chat")
 
-    def generate(  # noqa: PLR0913 # keyword-only, and each is a choice of its own
+    def generate(  # noqa: PLR0913 # keyword-only, and each is a separate choice
         self,
         /,
         *,
@@ -384,7 +384,7 @@ class HookedContext(VersionedContext):
                 for an unavailable user: `runs.resume` continues the run.
             ContentError: there is nothing to send, or an argument is invalid.
             DetachedHeadError: there is no current branch.
-            BranchMovedError: the request was undone meanwhile; the reply waits in the inbox. `FingerprintError` if
+            BranchMovedError: the request was undone; the reply waits in the inbox. `FingerprintError` if
                 handlers or a validator decide.
             TrustError: the run cannot be signed; only its user can resume it.
             ProfileError: an operation names an unknown model or credential; nothing was sent or recorded.

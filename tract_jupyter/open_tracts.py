@@ -153,13 +153,13 @@ class OpenTracts:
         The grants of a child are unknown without a record that this user signed.
         """
         with self._database.read() as connection:
-            own = SpawnRows(family.tract_id, family.branch).parent(connection)
-            info = own or SpawnRows(family.tract_id).parent(connection)
+            branch_parent = SpawnRows(family.tract_id, family.branch).parent(connection)
+            info = branch_parent or SpawnRows(family.tract_id).parent(connection)
         if info is None:
             return None
         from tract_jupyter.toolkit import Delegation, Remembered
 
-        known = Remembered.find(settings, family.tract_id, family.branch, info.parent_tract_id)
+        remembered = Remembered.find(settings, family.tract_id, family.branch, info.parent_tract_id)
         is_circle = family.branch is None and family.tract_id in family.ancestors()
 
         def parent() -> Tract:
@@ -167,9 +167,9 @@ class OpenTracts:
                 raise SessionError(
                     f"Invalid store: {family.agent_id} is its own ancestor. Another program changed the store."
                 )
-            return self._open_parent(known.parent_id)
+            return self._open_parent(remembered.parent_id)
 
-        return Delegation(parent, known.granted, known.actor)
+        return Delegation(parent, remembered.granted, remembered.actor)
 
     def _open_parent(self, name: str) -> Tract:
         """Return a parent tract. A parent that the user closed stays closed, with its locks."""
@@ -263,7 +263,7 @@ class OpenTracts:
         return tract_id, branch or None
 
     def check(self, value: object) -> Tract:
-        """Return a tract, or that of a notebook's wrapper, if it is open in this session.
+        """Return a tract, or the tract of a notebook's wrapper, if it is open in this session.
 
         Raises:
             SessionError: not a tract of this session.

@@ -237,23 +237,23 @@ class Parts:
         """Return the state of the tract."""
         from tract_jupyter.models import StatusInfo
 
-        repository, here = self._repository, self._repository.refs.position
-        source = repository.history.token_source(here)
+        repository, position = self._repository, self._repository.refs.position
+        source = repository.history.token_source(position)
         return StatusInfo(
             tract_id=repository.tract_id,
             location=repository.database.location,
-            branch=here.branch or "(detached)",
-            head=here.commit_hash,
-            commit_count=here.generation + 1,
-            message_count=here.context_messages,
-            token_count=repository.corrections.tokens(here.context_tokens, source),
+            branch=position.branch or "(detached)",
+            head=position.commit_hash,
+            commit_count=position.generation + 1,
+            message_count=position.context_messages,
+            token_count=repository.corrections.tokens(position.context_tokens, source),
             token_source=source,
             corrected_by=repository.corrections.of(source),
             operations=tuple(sorted(self.operations.registry.operation_names)),
             waiting=self.review.ledger.count_waiting(),
             quarantined=tuple(sorted(self.operations.quarantined)),
             quarantined_handlers=tuple(sorted(map("/".join, self.hooks.saved.quarantined))),
-            is_detached=here.branch is None,
+            is_detached=position.branch is None,
             max_tokens=repository.max_tokens(),
         )
 
@@ -616,8 +616,8 @@ class Parts:
         from tract_jupyter.storage import now_text
 
         def place() -> CassettePlace:
-            here = self._repository.refs.position
-            return CassettePlace(self._repository.tract_id, here.branch, here.commit_hash)
+            position = self._repository.refs.position
+            return CassettePlace(self._repository.tract_id, position.branch, position.commit_hash)
 
         def set_clock(time_of: Callable[[str], str] | None) -> None:
             self._repository.database.clock.time_of = time_of

@@ -156,12 +156,12 @@ class Session:
             from tract_jupyter.llm import recorded_tract_id
 
             tract_id = recorded_tract_id(replay, tract_id, record)
-        wanted = uuid4().hex if tract_id is None else tract_id
+        new_id = uuid4().hex if tract_id is None else tract_id
         with self._database.write() as connection:
-            if isinstance(wanted, str) and RefRows(wanted).was_made(connection):
-                raise TractExistsError(f"The tract {wanted!r} already exists. Open it with get_tract.")
-            make_tract(connection, wanted, checked_name(display_name))
-            opened = self._tracts.open(wanted)
+            if isinstance(new_id, str) and RefRows(new_id).was_made(connection):
+                raise TractExistsError(f"The tract {new_id!r} already exists. Open it with get_tract.")
+            make_tract(connection, new_id, checked_name(display_name))
+            opened = self._tracts.open(new_id)
             self._tracts.close_on_rollback(opened)
             if record is not None:
                 opened.tract.cassette.record(record)

@@ -124,7 +124,7 @@ def test_an_alternative_is_chosen(open_lab, model, screenshot):
     page = end(lab)
     screenshot(lab, "orchestrate-chosen", 1)
     told = [message["content"] for message in model.requests[-1]["messages"] if message["role"] == "tool"]
-    assert "annotate(target_hash='HEAD', priority='skip') was chosen in its place" in told[-1]
+    assert "annotate(target_hash='HEAD', priority='skip') was chosen instead" in told[-1]
     assert page.get_by_text("Ran annotate instead of compress").is_visible()
     assert "Ran annotate instead of compress" in bundle(lab)["text/plain"]
     assert "1 change made" in page.locator(".foot").inner_text()

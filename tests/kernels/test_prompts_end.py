@@ -45,7 +45,7 @@ def test_the_end_of_the_time_ends_the_prompt(kernel, outcome, code):
     kernel.prompt()
     kernel.end(cell)
     assert ENDED in cell.text
-    assert "decided within 2 s" in cell.error + cell.text
+    assert "o decision within 2 s" in cell.error + cell.text
     assert outcome.effects == []
 
 

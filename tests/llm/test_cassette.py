@@ -259,7 +259,7 @@ def test_where_nobody_can_be_asked_recorded_decisions_decide(opened, tmp_path):
         lambda ticket: ticket.submit(review.Answer("approve", {}, ticket.round_id), "panel")
     )
     recorded.t.chat("Go.")
-    project = Project.made(lock, Trust())
+    project = Project.load_or_create(lock, Trust())
     project.keep()
     write_lock(lock, recordable_decisions(recorded.t.review.ledger, project, since=None).entries)
     recorded.t.cassette.stop()

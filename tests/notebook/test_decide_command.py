@@ -136,7 +136,7 @@ def test_values_stand_in_the_line(shell, fire, line, fields):
         ("fly", "'fly' is not one of its actions"),
         ("go n=many", "should be a valid integer"),
         ("go m=1", "there is no value 'm'"),
-        ("go n=1 n=2", "'n' is given twice"),
+        ("go n=1 n=2", "'n' has two values"),
         ("stop", "why"),
         ("approve y=1", "there is no value 'y'"),
         ("approve y", "'y' is not name=value"),

@@ -300,7 +300,7 @@ def test_quarantined_operations_are_listed_and_can_be_reviewed(shell, data_dir):
     (data_dir / "tract_jupyter" / "secret").write_bytes(b"x" * 32)  # somebody else
     shell.run("%reload_ext tract_jupyter")
     assert "not approved" in shell.run("%tract").text
-    assert "nobody here has approved it" in shell.run("%tract ops").text
+    assert "you have not approved it here" in shell.run("%tract ops").text
     assert "Did you mean" not in shell.run("%tract_fire citation_check urls=[]").text
     assert "[pending] Activate operation citation_check" in shell.run("%tract review citation_check").text
 

@@ -73,7 +73,7 @@ def test_quotes_are_a_shell_s(shell, tmp_path):
         ("add liar --timeout 0 -- python", "timeout of MCP server 'liar' must be a number above 0"),
         ("add liar -- python 'x", "No closing quotation"),
         ("add class -- python", "cannot be the name"),
-        ("add status -- python", "there is a tool 'status' already"),
+        ("add status -- python", "the tool 'status' already exists"),
         ("add liar -- /nonexistent/x", "No such file"),
         ("add liar http://127.0.0.1:1/mcp", "the connection failed"),
         ("remove", "usage: %tract "),
@@ -105,7 +105,7 @@ def test_a_server_with_a_tool_that_cannot_be_used_says_why(shell, tmp_path):
         shell.run("%tract mcp").text,
     ):
         assert "odd" in text
-        assert "its inputSchema describes no object" in text
+        assert "its inputSchema must describe an object" in text
 
 
 def test_unloading_ends_the_servers(added):
@@ -117,7 +117,7 @@ def test_unloading_ends_the_servers(added):
 def test_a_tool_that_fails_shows_no_lines_of_ours(shell):
     shell.run(f"%tract mcp add liar -- {line('error_without_words')}")
     text = shell.run("tools.liar.go(n=1)").text
-    assert "the server did not say why" in text
+    assert "the server gave no reason" in text
     assert "mcp_client" not in text
 
 

@@ -165,7 +165,7 @@ def test_what_was_recorded_is_carried_out_once_without_a_person(lock, headless, 
 
 
 def test_asked_more_often_than_answered(lock, headless):
-    with pytest.raises(CellExecutionError, match="answers 'deploy' once, and it is asked more often"):
+    with pytest.raises(CellExecutionError, match="answers 'deploy' once, and this run needs more answers"):
         headless(DEFINE, FIRE, "%reload_ext tract_jupyter", FIRE + "\nawait p", lock=lock)
     assert ran(headless.folder) == "3-5 "
 
@@ -174,7 +174,7 @@ def test_asked_more_often_than_answered(lock, headless):
                                      DEFINE.replace("write(f", "write( f")])  # fmt: skip
 def test_one_changed_character_in_an_action_refuses(lock, headless, changed):
     with pytest.raises(
-        CellExecutionError, match="other code or other values: these were changed since"
+        CellExecutionError, match="other code or other values: they have changed since"
     ) as caught:
         headless(changed, lock=lock)
     assert "%tract record" in str(caught.value)
@@ -223,7 +223,7 @@ def test_without_the_secret_it_refuses_and_with_that_of_the_environment_it_does_
     with pytest.raises(CellExecutionError, match="is not signed with your secret, or was changed"):
         headless(DEFINE, lock=lock)
     monkeypatch.setenv("TRACT_JUPYTER_SECRET", "0" * 63)
-    with pytest.raises(CellExecutionError, match="TRACT_JUPYTER_SECRET is set, but holds no secret"):
+    with pytest.raises(CellExecutionError, match="TRACT_JUPYTER_SECRET is set, but is not a secret"):
         headless(DEFINE, lock=lock)
     monkeypatch.setenv("TRACT_JUPYTER_SECRET", value)
     assert headless(DEFINE, FIRE, SHOW, lock=lock)[2].startswith("approved recorded")
@@ -233,12 +233,12 @@ def test_without_the_secret_it_refuses_and_with_that_of_the_environment_it_does_
 def test_a_lock_file_that_was_copied_alone_refuses(lock, headless):
     (lock.parent / PROJECT_FILE).write_text('{"version": 1, "project": "%s"}' % ("0" * 32))
     with pytest.raises(
-        CellExecutionError, match="was recorded in another project, and decides nothing in this"
+        CellExecutionError, match="was recorded in another project, so it has no effect in this"
     ):
         headless(DEFINE, lock=lock)
     (headless.folder / PROJECT_FILE).unlink()
     (lock.parent / PROJECT_FILE).unlink()
-    with pytest.raises(CellExecutionError, match="nothing says that this folder is that one"):
+    with pytest.raises(CellExecutionError, match="this folder lacks"):
         headless(DEFINE, lock=lock)
     assert ran(headless.folder) == ""
 
@@ -252,7 +252,7 @@ def test_what_was_recorded_in_a_notebook_counts_where_that_is(start, headless, m
     lock = record(kernel)
     assert {entry["notebook"] for entry in json.loads(lock.read_text())["entries"]} == {"book.ipynb"}
     monkeypatch.delenv("JPY_SESSION_NAME")
-    with pytest.raises(CellExecutionError, match=r"in the notebook book\.ipynb, which is not here"):
+    with pytest.raises(CellExecutionError, match=r"in the notebook book\.ipynb, which does not exist here"):
         headless(DEFINE, lock=lock)
     shutil.copy(path, headless.folder)
     headless(DEFINE, FIRE, lock=lock)

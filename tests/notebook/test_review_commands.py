@@ -68,7 +68,7 @@ def test_a_wrong_line_is_told_in_one_line(deploy, line, words):
 
 
 def test_the_inbox_says_which_operations_are_not_active(deploy):
-    deploy.namespace["tract"].operations.quarantined["old"] = "nobody here has approved it"
+    deploy.namespace["tract"].operations.quarantined["old"] = "you have not approved it here"
     text = deploy.run("%tract inbox").text
     assert "No requests need a decision" in text
     assert "%tract review old" in text

@@ -103,7 +103,7 @@ def test_what_others_put_into_a_store_is_listed_and_is_no_damage(tmp_path, spec,
         "operation", "handler", "profile", "grant", "question", "decision"
     ]  # fmt: skip
     told = "\n".join(found.unsigned)
-    assert "operation 'theirs': nobody here has approved it" in told
+    assert "operation 'theirs': you have not approved it here" in told
     assert f"question {waiting.pending_id[:8]} 'theirs': not signed by you" in told
     assert re.search(r"decision 1 on \w{8}, 'approve' of '\w+': not signed by you", told)
     assert "'own'" not in told

@@ -90,7 +90,7 @@ def test_another_secret_quarantines_and_review_activates(path, tmp_path):
     trust = Trust(tmp_path / "other")
     with Tract.open(path, trust=trust) as t:
         assert t.hooks.list() == {}
-        assert "nobody here has approved it" in t.hooks.saved.quarantined["citation_check", "no"]
+        assert "you have not approved it here" in t.hooks.saved.quarantined["citation_check", "no"]
         t.operations.review_quarantined("citation_check").approve()
         assert fired(t) == ""
         pending = t.hooks.saved.review_quarantined("citation_check", "no")

@@ -505,7 +505,7 @@ def test_fields_that_are_none_cannot_be_shown(tract, spec):
     tract.register_operation(spec())
     pending = tract.fire("citation_check", {"urls": []}, review=True)
     pending.fields = 3
-    with pytest.raises(PendingError, match="are a dict, not 3. Nothing was decided"):
+    with pytest.raises(PendingError, match="must be a dict, not 3. Nothing was decided"):
         pending.review_request()
     proposed = tract.propose_operation(spec(name="other"))
     proposed.fields["spec"] = 3

@@ -91,7 +91,7 @@ def test_in_a_locked_store_it_is_not_activated(stored, spec):
 
 
 def test_what_is_quarantined_is_not_said_to_be_missing(stored, tmp_path):
-    told = "operation 'citation_check' is quarantined, .*nobody here has approved it.*'%tract review citation_check'"
+    told = "operation 'citation_check' is quarantined, .*you have not approved it here.*'%tract review citation_check'"
     with Tract.open(stored, trust=Trust(tmp_path / "other")) as t:
         for call in (t.fire, t.operations.revoke):
             with pytest.raises(UnknownOperationError, match=told):
@@ -114,7 +114,7 @@ def test_what_is_revoked_is_told_so_after_a_restart(stored):
 def test_another_secret_quarantines(stored, tmp_path):
     with Tract.open(stored, trust=Trust(tmp_path / "other")) as t:
         assert t.operations.registry.operation_names == set()
-        assert "nobody here has approved it" in t.operations.quarantined["citation_check"]
+        assert "you have not approved it here" in t.operations.quarantined["citation_check"]
         assert t.status().quarantined == ("citation_check",)
         assert "fire_citation_check" not in t.executor.tools()
         with pytest.raises(UnknownOperationError):

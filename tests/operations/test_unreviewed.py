@@ -192,7 +192,7 @@ def test_it_stays_so_after_a_restart_and_for_others(tmp_path, sandboxed, propose
         assert fired.status is PendingStatus.APPROVED
     with Tract.open(tmp_path / "t.db", trust=Trust(tmp_path / "other")) as t:
         assert unreviewed(t) == set()
-        assert "nobody here has approved it" in t.operations.quarantined["fresh"]
+        assert "you have not approved it here" in t.operations.quarantined["fresh"]
 
 
 def test_changed_in_the_store_it_is_not_active(tmp_path, sandboxed, propose):
@@ -201,7 +201,7 @@ def test_changed_in_the_store_it_is_not_active(tmp_path, sandboxed, propose):
     with closing(sqlite3.connect(tmp_path / "t.db")) as connection, connection:
         connection.execute("UPDATE operation_specs SET spec_json = replace(spec_json, 'sandbox', 'kernel')")
     with Tract.open(tmp_path / "t.db") as t:
-        assert "nobody here has approved it" in t.operations.quarantined["citation_check"]
+        assert "you have not approved it here" in t.operations.quarantined["citation_check"]
 
 
 def test_stored_by_another_process_just_now_it_is_left_alone(tmp_path, sandboxed, propose):

@@ -137,7 +137,7 @@ def test_what_a_handler_leaves_is_put_back_and_a_person_decides(tract, spec, spo
     assert seen == [pending.fields] == [{"urls": ["a"], "n": 0}]
     (stored,) = tract.review.inbox()
     assert (stored.pending_id, stored.fields) == (pending.pending_id, pending.fields)
-    assert "The handler 'spoiler' put wrong values into the fields" in stored.request["note"]
+    assert "The handler 'spoiler' set invalid values" in stored.request["note"]
     (event,) = tract.hooks.log(handler="spoiler")
     assert (event.outcome, event.error.partition(":")[0]) in {
         ("undecided", "ParameterError"), ("undecided", "ContentError"), ("undecided", "PendingError"),

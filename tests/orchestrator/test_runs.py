@@ -88,7 +88,7 @@ def test_an_alternative_is_done_once_in_the_place_of_the_call(full, orchestrator
     (step,) = result.steps
     assert (step.tool_call.name, step.decision, step.result.success) == ("annotate", "modified", True)
     assert len(full.compile().messages) == 6
-    assert "was chosen in its place" in told(made)[0]
+    assert "was chosen instead" in told(made)[0]
     assert [(made.action, made.channel) for made in full.review.decisions()] == [
         ("approve", "fake"),
         ("choose", "fake"),
@@ -193,7 +193,7 @@ def test_what_its_calls_run_can_lower_the_level_of_the_settings_and_not_raise_it
         return level
 
     made.run()
-    assert "a person's to say" in told(made, 1)[0]
+    assert "only the user can raise autonomy" in told(made, 1)[0]
     assert told(made)[1] == "manual"
     assert settings.config.autonomy_ceiling == "manual"
 

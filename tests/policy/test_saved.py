@@ -71,7 +71,7 @@ def test_those_of_a_foreign_store_run_nothing(tmp_path, store):
         assert tract.policies.log() == []
         (row,) = tract.policies.list()
         assert (row.state, row.is_on) == ("missing", False)
-        assert "nobody here has added it" in row.missing
+        assert "you have not added it here" in row.missing
         assert tract.executor.execute("toggle_policy", {"name": "auto-pin", "on": True}).error
         tract.policies.on("auto-pin")  # a person takes it over
         tract.user("next")
@@ -147,7 +147,8 @@ def test_the_tools_that_look_after_policies(tract):
     assert made.output["config"]["autonomy"] == "collaborative"
     assert "already" in run("register_policy", {"type": "pin"}).error
     assert (
-        "asks a person" in run("register_policy", {"type": "gc", "config": {"autonomy": "autonomous"}}).error
+        "must ask the user"
+        in run("register_policy", {"type": "gc", "config": {"autonomy": "autonomous"}}).error
     )
     assert run("toggle_policy", {"name": "auto-pin", "on": False}).output["on"] is False
     assert run("unregister_policy", {"name": "auto-pin"}).success

@@ -150,7 +150,7 @@ def test_what_a_person_changed_while_it_thought_is_not_approved(pending):
 
     client = Slow(reply(None, call("approve")), reply(None, call("approve")))
     result = pending.consult("?", client=client)
-    assert "changed after it was shown" in result.mistakes[0]
+    assert "has changed since you saw it" in result.mistakes[0]
     assert (result.status, result.turns) == ("approved", 2)
 
 

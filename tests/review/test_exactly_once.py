@@ -98,7 +98,7 @@ def test_killed_after_it_ran_is_begun_with_its_end_unknown_and_not_run_again_by_
     assert out.read_text() == "x"
     with Tract.open(url=place) as t:
         _, ticket = offered(t)
-        assert "how far it came is not known" in ticket.request.why
+        assert "its progress is unknown" in ticket.request.why
         assert out.read_text() == "x"
         press(t, ticket, "reject", reason="it has run")
         assert (out.read_text(), t.review.inbox()) == ("x", [])

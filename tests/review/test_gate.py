@@ -265,7 +265,7 @@ def test_locked_just_after_it_ran_says_that_it_ran(tract, fire, monkeypatch):
     ran = []
     pending = fire(execute_fn=ran.append)
     failing_once(monkeypatch, "finish")
-    with pytest.raises(StoreLockedError, match="was carried out, but that could not be stored"):
+    with pytest.raises(StoreLockedError, match="was carried out, but its outcome could not be stored"):
         pending.approve()
     assert (ran, pending.status, len(tract.review.inbox())) == ([pending], "approved", 1)
 

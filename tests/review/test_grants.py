@@ -89,7 +89,7 @@ def test_a_pattern(t, fire, give):
         ({"pattern": {"n": "*"}}, "also set scope="),
         ({"scope": "always", "pattern": {"m": "*"}}, "has no value 'm'"),
         ({"scope": "always", "pattern": {"at": "*"}}, "has no value 'at'"),
-        ({"scope": "always", "uses": 0}, "at least once"),
+        ({"scope": "always", "uses": 0}, "at least 1"),
     ],
 )
 def test_what_is_no_grant_gives_none_and_decides_nothing(t, arguments, words):
@@ -112,7 +112,7 @@ def test_no_more_than_so_many(t, fire, give):
 def test_revoked_at_once(t, fire, give):
     t.review.grants.revoke(give().grant_id[:6])
     assert fire().status is PendingStatus.PENDING
-    with pytest.raises(GrantError, match="revoked already"):
+    with pytest.raises(GrantError, match="already revoked"):
         t.review.grants.revoke(t.review.grants.all()[0].grant_id)
 
 
@@ -282,14 +282,14 @@ def test_a_model_cannot_give_one(t, scope):
         lambda: pending.apply_decision({"action": "approve", "args": {"scope": scope}}),
         lambda: pending.execute_tool("approve", {"scope": scope, "uses": 3}),
     ):
-        with pytest.raises(GrantError, match="only a person"):
+        with pytest.raises(GrantError, match="only the user"):
             decide()
     assert (pending.status, t.review.grants.all()) == (PendingStatus.PENDING, [])
 
 
 def test_a_handler_cannot_give_one(t, fire):
     t.on("citation_check", lambda p: p.approve(scope="always"))
-    with pytest.raises(GrantError, match="only a person"):
+    with pytest.raises(GrantError, match="only the user"):
         fire()
     assert t.review.grants.all() == []
 
@@ -548,6 +548,6 @@ def test_terms_that_do_not_fit_are_refused_and_nothing_runs(t, counter, terms, t
 
 
 def test_only_a_person_gives_one_for_an_action_too(t, counter):
-    with pytest.raises(GrantError, match="only a person"):
+    with pytest.raises(GrantError, match="only the user"):
         counter().execute_tool("count", {TERMS: {"scope": "always"}})
     assert not t.review.grants.all()

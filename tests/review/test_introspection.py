@@ -113,7 +113,7 @@ def test_describe_api_names_every_field_of_both_kinds(tract, spec):
     assert "`n: dict[str, int]` = `{}`" in text
     assert "`approve(edits: dict[str, Any] | None = None)`" in text
     text = tract.propose_gc().describe_api()
-    assert "`tokens_to_free: int` = `0`: How many tokens they have together." in text
+    assert "`tokens_to_free: int` = `0`: The tokens of the removed commits." in text
     assert "`exclude(commit_hash: str)`" in text
 
 
@@ -138,7 +138,7 @@ def test_titles_of_built_ins_are_words(tract):
 
 def test_a_policy_s_field_is_described_as_its_own_and_not_as_the_tool_s(tract):
     text = tract.policies.propose("p", "annotate", {"target_hash": "HEAD", "priority": "skip"}).describe_api()
-    assert "`reason: str` = `''`: Why.\n" in text
+    assert "`reason: str` = `''`: The reason.\n" in text
     assert "`policy_name: str` = `'p'`: The policy." in text
 
 

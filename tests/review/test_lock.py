@@ -78,10 +78,10 @@ def test_its_text_depends_on_the_entries_only_and_a_queue_keeps_its_order():
     ('{"version": 1}', "not an object with a version"),
     ('{"version": 2, "entries": []}', "version 2"),
     ('{"version": true, "entries": []}', "version True"),
-    ('{"version": 1, "entries": [1]}', "entry 1: it should have exactly kind, title"),
-    ('{"version": 1, "entries": [{"kind": "x"}]}', "entry 1: it should have exactly"),
+    ('{"version": 1, "entries": [1]}', "entry 1: it must have exactly kind, title"),
+    ('{"version": 1, "entries": [{"kind": "x"}]}', "entry 1: it must have exactly"),
     ('<<<<<<< HEAD\n{"version": 1, "entries": []}', "Expecting value"),
-    ('{"version": 1, "entries": [NaN]}', "NaN is no JSON"),
+    ('{"version": 1, "entries": [NaN]}', "NaN is not JSON"),
     ("[" * 200_000, "cannot be read as a lock file"),
 ])  # fmt: skip
 def test_what_is_no_lock_file_is_refused(tmp_path, text, why):
@@ -316,7 +316,7 @@ def test_an_operation_that_asks_is_settled_when_it_is_fired(runs):
     with runs.headless() as tract:
         pending = tract.fire("deploy")
         assert (pending.status, pending.rejection_reason) == ("rejected", "not today")
-        with pytest.raises(NobodyToAskError, match="answers 'deploy' once, and it is asked more often"):
+        with pytest.raises(NobodyToAskError, match="answers 'deploy' once, and this run needs more answers"):
             tract.reviewer.decide_now(tract.fire("deploy"))
 
 
@@ -503,9 +503,9 @@ def test_code_that_decides_what_was_recorded_of_it_changes_nothing(runs):
         pending = runs.ask(tract)
         tract.reviewer.show(pending)
         pending.go(n=3)
-        with pytest.raises(PendingStateError, match="decided already"):
+        with pytest.raises(PendingStateError, match="already decided"):
             pending.go(n=4)
-        with pytest.raises(PendingStateError, match="decided already"):
+        with pytest.raises(PendingStateError, match="already decided"):
             pending.apply_decision({"action": "go", "args": {"n": 3}})
         assert (len(runs.ran), len(decisions(tract))) == (1, 1)
 

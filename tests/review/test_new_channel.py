@@ -104,7 +104,7 @@ def test_without_the_decorator_it_decides_once_and_nothing_stands_or_is_recorded
 
     pending = decided(t, AsyncChannel(robot, "robot"))
     assert pending.status is PendingStatus.APPROVED
-    assert "only a person gives a standing approval" in notes[1]
+    assert "only the user can give a standing approval" in notes[1]
     assert t.review.grants.all() == []
     assert recordable_decisions(t.reviewer.ledger, project(), since=None).entries == []
 
@@ -116,7 +116,7 @@ def test_no_channel_takes_the_name_of_a_rule_or_a_model(name):
     async def ask(request):
         return None
 
-    with pytest.raises(ValueError, match=f"'{name}' is not a name for a person's channel"):
+    with pytest.raises(ValueError, match=f"'{name}' is reserved for decisions of rules, models or code"):
         personal_channel(name)(ask)
     assert decision.personal_channels() == before
 
@@ -159,10 +159,10 @@ def test_a_decision_elsewhere_cancels_the_function(t):
 @pytest.mark.parametrize(
     ("outcome", "told"),
     [
-        (None, "the channel 'chat' left it undecided"),
+        (None, "the channel 'chat' made no decision"),
         (ConnectionError("no network"), r"the channel 'chat' failed \(ConnectionError: no network\)"),
         (Answer("fly"), r"there is no action 'fly'; the actions are: go, approve, reject"),
-        (Answer("go", {"speed": 3}), "the channel 'chat' left it undecided"),
+        (Answer("go", {"speed": 3}), "the channel 'chat' made no decision"),
     ],
     ids=["nothing", "an error", "an unknown action", "refused each time"],
 )

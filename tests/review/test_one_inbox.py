@@ -143,7 +143,7 @@ def test_a_paused_script_whose_tract_is_gone_can_be_turned_down(own_store, top):
         question = the_question(again)
         request = question.review_request()
         assert request.title == "Call tool commit"
-        with pytest.raises(Exception, match="there is no tool 'commit' any more"):
+        with pytest.raises(Exception, match="the tool 'commit' no longer exists"):
             question.approve()
         with pytest.raises(Exception, match="No tract or agent"):
             question.reject("it is gone")

@@ -45,7 +45,7 @@ def recorded(tmp_path):
     """A project with a notebook, and what was recorded in that."""
     folder = tmp_path / "mine"
     book(folder / "book.ipynb", "%load_ext tract_jupyter", CELL)
-    project = Project.made(folder / LOCK_FILE, Trust())
+    project = Project.load_or_create(folder / LOCK_FILE, Trust())
     project.keep()
     write_lock(folder / LOCK_FILE, [made_entry(project)])
     return folder
@@ -81,17 +81,16 @@ def test_a_lock_file_alone_decides_nothing_beside_other_notebooks(recorded, tmp_
     book(tmp_path / "theirs" / name, CELL)
     shutil.copy(recorded / LOCK_FILE, tmp_path / "theirs")
     assert decided(tmp_path / "theirs").startswith(
-        "the entry for 'deploy' in tract.lock.json is for the project that"
+        f"the entry for 'deploy' in tract.lock.json cannot be checked, because this folder lacks {PROJECT_FILE}"
     )
-    assert f"there is no {PROJECT_FILE}" in decided(tmp_path / "theirs")
 
 
 def test_neither_does_it_in_another_project(recorded, tmp_path):
     folder = tmp_path / "theirs"
     book(folder / "book.ipynb", CELL)
-    Project.made(folder / LOCK_FILE, Trust()).keep()
+    Project.load_or_create(folder / LOCK_FILE, Trust()).keep()
     shutil.copy(recorded / LOCK_FILE, folder)
-    assert "was recorded in another project, and decides nothing in this one" in decided(folder)
+    assert "was recorded in another project, so it has no effect in this one" in decided(folder)
     data = json.loads((folder / LOCK_FILE).read_text())
     data["entries"][0]["project"] = json.loads((folder / PROJECT_FILE).read_text())["project"]
     (folder / LOCK_FILE).write_text(json.dumps(data))
@@ -100,23 +99,23 @@ def test_neither_does_it_in_another_project(recorded, tmp_path):
 
 def test_nor_for_another_notebook_of_its_folder(recorded):
     book(recorded / "other.ipynb", "p = %tract_fire deploy   x=3")
-    why = "was recorded in the notebook book.ipynb, and the cell that asks is not in that"
+    why = "was recorded in the notebook book.ipynb, which does not have the asking cell"
     assert why in decided(recorded, "p = %tract_fire deploy   x=3")
     (recorded / "book.ipynb").rename(recorded / "renamed.ipynb")
-    assert "was recorded in the notebook book.ipynb, which is not here" in decided(recorded)
+    assert "was recorded in the notebook book.ipynb, which does not exist here" in decided(recorded)
 
 
 def test_both_files_beside_other_notebooks_decide_nothing(recorded, tmp_path):
     book(tmp_path / "theirs" / "other.ipynb", CELL)
     for name in (LOCK_FILE, PROJECT_FILE):
         shutil.copy(recorded / name, tmp_path / "theirs")
-    assert "book.ipynb, which is not here" in decided(tmp_path / "theirs")
+    assert "book.ipynb, which does not exist here" in decided(tmp_path / "theirs")
 
 
 def test_a_notebook_that_cannot_be_read_has_no_cell(recorded):
     for text in ("{", "[]", '{"cells": [{"cell_type": "code", "source": 3}]}'):
         (recorded / "book.ipynb").write_text(text)
-        assert "the cell that asks is not in that" in decided(recorded)
+        assert "which does not have the asking cell" in decided(recorded)
 
 
 def test_where_the_notebook_was_not_known_it_counts_in_all_of_the_project(recorded, tmp_path):
@@ -125,7 +124,7 @@ def test_where_the_notebook_was_not_known_it_counts_in_all_of_the_project(record
     assert decided(recorded, "something else") == ""
     (tmp_path / "theirs").mkdir()
     shutil.copy(recorded / LOCK_FILE, tmp_path / "theirs")
-    assert "nothing says that this folder is that one" in decided(tmp_path / "theirs")
+    assert "this folder lacks" in decided(tmp_path / "theirs")
 
 
 def test_a_link_to_the_file_is_no_copy(recorded, tmp_path):
@@ -137,25 +136,25 @@ def test_a_link_to_the_file_is_no_copy(recorded, tmp_path):
                                   '{"version": 1, "project": "../x"}', '{"version": 1, "project": 7}'])  # fmt: skip
 def test_a_damaged_id_is_an_error_and_nothing_is_written(recorded, text):
     (recorded / PROJECT_FILE).write_text(text)
-    for use in (Project.of, Project.made):
-        with pytest.raises(LockFileError, match="holds no id of a project"):
+    for use in (Project.of, Project.load_or_create):
+        with pytest.raises(LockFileError, match="has no valid project id"):
             use(recorded / LOCK_FILE, Trust())
     assert (recorded / PROJECT_FILE).read_text() == text
 
 
 def test_an_id_is_made_once(tmp_path):
     lock = tmp_path / LOCK_FILE
-    first, second = Project.made(lock, Trust()), Project.made(lock, Trust())
+    first, second = Project.load_or_create(lock, Trust()), Project.load_or_create(lock, Trust())
     assert list(tmp_path.iterdir()) == []  # only recording writes it
     first.keep()
     first.keep()
-    with pytest.raises(LockFileError, match="by another process just now"):
+    with pytest.raises(LockFileError, match="another process has just created"):
         second.keep()
-    assert Project.made(lock, Trust()).project_id == first.project_id
+    assert Project.load_or_create(lock, Trust()).project_id == first.project_id
 
 
 def test_an_id_that_cannot_be_written_whole_leaves_nothing_behind(tmp_path):
-    project = Project.made(tmp_path / LOCK_FILE, Trust())
+    project = Project.load_or_create(tmp_path / LOCK_FILE, Trust())
     size = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, size[1]))  # as on a full disk
     try:
@@ -167,10 +166,10 @@ def test_an_id_that_cannot_be_written_whole_leaves_nothing_behind(tmp_path):
 
 
 def test_a_notebook_goes_by_its_path_below_the_project(tmp_path):
-    project = Project.made(tmp_path / LOCK_FILE, Trust())
+    project = Project.load_or_create(tmp_path / LOCK_FILE, Trust())
     below = book(tmp_path / "a" / "b.ipynb")
     assert project.path_of(below) == "a/b.ipynb"
-    outside = Project.made(tmp_path / "a" / "c" / LOCK_FILE, Trust())
+    outside = Project.load_or_create(tmp_path / "a" / "c" / LOCK_FILE, Trust())
     assert [outside.path_of(below), project.path_of(tmp_path / "none.ipynb"), project.path_of(None)] == [
         "",
         "",

@@ -32,7 +32,7 @@ def test_a_reason_is_committed_so_that_the_model_learns_it(tract, pending):
     tract.reviewer.channel = FakeChannel()
     click(tract.reviewer.show(pending), "reject", reason="the sources are old")
     tract.reviewer.channel.run_due()
-    assert context(tract) == [("user", "I turned down 'citation_check': the sources are old")]
+    assert context(tract) == [("user", "I rejected 'citation_check': the sources are old")]
     (info,) = tract.log()
     assert info.metadata == {
         "rejected": pending.pending_id,
@@ -51,7 +51,7 @@ def test_a_reason_is_committed_so_that_the_model_learns_it(tract, pending):
 )
 def test_however_it_was_turned_down(tract, pending, decide):
     decide(pending)
-    assert context(tract) == [("user", "I turned down 'citation_check': no")]
+    assert context(tract) == [("user", "I rejected 'citation_check': no")]
 
 
 def test_the_reason_goes_to_the_branch_that_asked(tract, spec):
@@ -66,7 +66,7 @@ def test_the_reason_goes_to_the_branch_that_asked(tract, spec):
     tract.switch("topic")
     assert [text for _, text in context(tract)][1:] == [
         "the question",
-        "I turned down 'citation_check': not so",
+        "I rejected 'citation_check': not so",
     ]
     assert next(iter(tract.log())).metadata["rejected"] == pending.pending_id
     tract.undo()
@@ -108,7 +108,7 @@ def test_a_reason_voids_no_other_proposal(tract, spec):
     compress.approve()
     assert [text for _, text in context(tract)] == [
         "a short summary",
-        "I turned down 'citation_check': not so",
+        "I rejected 'citation_check': not so",
     ]
 
 
@@ -166,7 +166,7 @@ def test_only_what_a_person_says_is_told_to_the_context(tract, pending, tmp_path
     decided = decide(tract, tmp_path)
     assert (decided.decision.channel, decided.decision.decided_by) == (channel, by)
     assert (decided.status, decided.rejection_reason) == ("rejected", "no")
-    assert [text for _, text in context(tract) if "turned down" in text] == []
+    assert [text for _, text in context(tract) if "I rejected" in text] == []
 
 
 def test_a_call_is_not_parted_from_its_answer_and_the_reason_told_once(tract):

@@ -54,7 +54,7 @@ def test_the_last_attempt_is_looked_at_too(check, retries, status):
 def test_the_rejection_tells_all_that_was_wrong(check):
     pending = check("bad 1", "bad 2", "bad 3")
     auto_retry(pending, max_retries=2)
-    assert pending.rejection_reason == "3 attempts, and none was good: (1) bad 1; (2) bad 2; (3) bad 3"
+    assert pending.rejection_reason == "3 attempts, all invalid: (1) bad 1; (2) bad 2; (3) bad 3"
 
 
 def test_what_cannot_be_validated_is_nobody_s_guess(tract):

@@ -397,7 +397,7 @@ def test_what_changed_after_it_was_shown_does_not_run(tract, ask):
     tract.reviewer.channel.run_due()
     assert (ran, pending.status) == ([], PendingStatus.PENDING)
     request, _ = tract.reviewer.channel.shown[-1]
-    assert "the request changed after it was shown" in request.note
+    assert "the request has changed since you saw it" in request.note
     assert "99" in request.tables[0].rows[0].value
     assert decisions(tract) == []
     click(ticket, "approve")  # now that it is what was shown

@@ -117,7 +117,7 @@ def test_what_somebody_else_signed_is_quarantined_and_can_be_read_and_taken_over
     opened("somebody").add("first of all")
     rules = opened()
     assert rules.active == {}
-    assert "nobody here has approved it" in rules.quarantined["first"]
+    assert "you have not approved it here" in rules.quarantined["first"]
     rules.add(rules.to_review("first"))
     assert (rules.active, rules.quarantined, opened().quarantined) == ({"first": "first of all"}, {}, {})
 
@@ -182,5 +182,5 @@ def test_what_is_rolled_back_leaves_all_as_it_was(opened):
     opened("somebody").add("third")
     rules.look_again()
     fail("third")
-    assert "nobody here has approved it" in rules.quarantined["third"]
+    assert "you have not approved it here" in rules.quarantined["third"]
     assert list(rules.active) == ["first"]

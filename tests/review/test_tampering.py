@@ -46,7 +46,7 @@ def test_a_forged_decision_runs_nothing(first, shown, ran, attacker, change, sta
     attacker.set("pendings", status=status)
     first.reviewer.channel.look()
     assert (ran, shown.status) == ([], PendingStatus.PENDING)
-    assert "not with your signing secret" in last_note(first)
+    assert "without your signature" in last_note(first)
     can_still_be_decided(first, shown, ran)
 
 
@@ -82,7 +82,7 @@ def test_a_gated_call_does_not_happen_for_a_status_set_by_sql(first, ran, attack
 
     result = call(first, tamper, lambda ticket: click(ticket, "reject", reason="I see"))
     assert (result.denied, result.error, ran) == (True, "I see", [])
-    assert "put aside" in last_note(first) or "put aside" in first.reviewer.channel.notes[1]
+    assert "set aside" in last_note(first) or "set aside" in first.reviewer.channel.notes[1]
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_an_altered_decision_runs_nothing(first, handed_over, ran, attacker, cha
     attacker.set("decisions", **change)
     first.reviewer.channel.look()
     assert (ran, handed_over.status) == ([], PendingStatus.PENDING)
-    assert "not with your signing secret, or the store was changed" in last_note(first)
+    assert "without your signature, or the store was changed" in last_note(first)
     can_still_be_decided(first, handed_over, ran)
 
 
@@ -159,7 +159,7 @@ def test_what_another_process_carried_out_is_not_left_to_this_one_by_sql(first, 
     attacker.set("decisions", claimed_by=None, started_at=None, finished_at=None)
     first.reviewer.channel.look()
     assert (ticket.status, ticket.pending.fields) == (PendingStatus.PENDING, {"n": 0})
-    assert "not with your signing secret" in last_note(first)
+    assert "without your signature" in last_note(first)
 
 
 @pytest.mark.parametrize("change", [{"decided_by": "somebody"}, {"channel": "panel"}], ids=str)
@@ -169,7 +169,7 @@ def test_who_decided_elsewhere_is_who_signed(first, second, attacker, change):
     attacker.set("decisions", **change)
     first.reviewer.channel.look()
     assert ticket.status is PendingStatus.PENDING
-    assert "not with your signing secret" in last_note(first)
+    assert "without your signature" in last_note(first)
 
 
 def test_what_came_of_another_pending_did_not_come_of_this_one(first, second, attacker):
@@ -196,7 +196,7 @@ def test_a_decision_does_not_count_again_in_a_later_round(first, second, attacke
     attacker.decide(ticket.pending, round=1, action="count", **dict(zip(names, row, strict=True)))
     first.reviewer.channel.look()
     assert ticket.pending.result == 1
-    assert "not with your signing secret" in last_note(first)
+    assert "without your signature" in last_note(first)
 
 
 def test_a_status_without_a_decision_is_asked_about_in_the_inbox(first, second, shown, attacker):

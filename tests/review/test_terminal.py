@@ -89,7 +89,7 @@ def test_the_words_say_for_whom_it_stands_and_what_it_does_not_look_at(tract, sp
     fields = {"n": {"type": "int", "default": 3}, "at": {"type": "str", "default": "noon", "volatile": True}}
     tract.register_operation(spec("pending.approve()", fields=fields))
     tract.operations.fire("citation_check", actor="agent:a", review=True).review(Typist("always", ""))
-    said = "always: verify, and never ask agent:a again for these values; it will not look at at (now 'noon')"
+    said = "always: verify, and never ask again about these values of agent:a; at (now 'noon') may differ"
     assert said in capsys.readouterr().out
     assert tract.review.grants.all()[0].whom == "agent:a"
 

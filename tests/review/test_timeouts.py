@@ -239,7 +239,7 @@ def test_what_was_approved_elsewhere_too_late_does_not_count(t, fire, own_store,
     late(pending)
     t.reviewer.channel.look()
     assert ran == []
-    assert "it had expired by then" in last_note(t)
+    assert "it had already expired" in last_note(t)
 
 
 def test_what_has_expired_can_be_turned_down_by_a_person(t, fire):

@@ -223,6 +223,6 @@ def test_an_environment_that_holds_no_secret_is_an_error_that_does_not_show_it(t
         lambda: here(trust).sign("kind", "text"),
         lambda: here(trust).verify("kind", "text", signature),
     ):
-        with pytest.raises(TrustError, match="TRACT_JUPYTER_SECRET is set, but holds no secret") as caught:
+        with pytest.raises(TrustError, match="TRACT_JUPYTER_SECRET is set, but is not a secret") as caught:
             use()
         assert not given or given not in str(caught.value)

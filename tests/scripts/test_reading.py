@@ -333,7 +333,7 @@ def test_it_ends_with_the_process(on, call, monkeypatch):
 
 
 def test_no_model_switches_it_on(tract):
-    with deciding("model", "model:x"), pytest.raises(GrantError, match="only a person"):
+    with deciding("model", "model:x"), pytest.raises(GrantError, match="only the user"):
         tract.review.grants.begin_rule(reading_scripts())
 
 

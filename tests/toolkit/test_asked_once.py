@@ -77,7 +77,7 @@ def test_there_is_one_question_which_shows_who_calls_and_the_operation(with_depl
     assert {"ship", "bump", "drop", "break_it", "approve", "reject"} <= buttons
     assert request.action("ship").parameters.names == ("to",)
     assert "n" in str(request.tables)
-    assert "deploy, which is not asked about again" in request.why
+    assert "deploy, which needs no second approval" in request.why
     (pending,) = fired
     assert pending.status == "approved"
     assert pending.fields == {"n": 1, "to": arguments.get("to", "")}
@@ -234,7 +234,7 @@ def test_what_was_asked_on_one_branch_writes_to_no_other(own_store):
         t.branch("aside")
         head = t.head
         for one in (pending, asked):
-            with pytest.raises(FingerprintError, match=r"was asked on branch 'main'.*switch\('main'\) first"):
+            with pytest.raises(FingerprintError, match=r"is for branch 'main'.*switch\('main'\) first"):
                 one.approve()
         assert (t.head, pending.status, asked.status) == (head, "pending", "pending")
         t.switch("main")

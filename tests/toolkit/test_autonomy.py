@@ -133,7 +133,7 @@ def test_there_are_no_other_levels(t, level):
         t.autonomy.ceiling = level
     with pytest.raises(ContentError, match="is not a level"):
         t.autonomy.effective(level)
-    with pytest.raises(ContentError, match="is True or False, not 'yes'"):
+    with pytest.raises(ContentError, match="must be True or False, not 'yes'"):
         t.autonomy.allows_destructive = "yes"
     assert t.autonomy.ceiling == "autonomous"
 
@@ -179,7 +179,7 @@ def test_a_tool_call_cannot_raise_it_and_may_lower_it(tract):
         """Raise it."""
         tract.autonomy.ceiling = "manual"
         for name, value in (("ceiling", "autonomous"), ("allows_destructive", True)):
-            with pytest.raises(CodeDecisionError, match="is a person's to say"):
+            with pytest.raises(CodeDecisionError, match="only the user can raise autonomy"):
                 setattr(tract.autonomy, name, value)
         return "tried"
 

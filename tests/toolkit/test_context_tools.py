@@ -107,7 +107,7 @@ def test_compress_asks_the_configured_model(tract, tools):
     ("decide", "denied", "told"),
     [
         (lambda p: p.reject("keep it whole"), True, "keep it whole"),
-        (lambda p: None, False, "is not decided yet, and nothing was changed"),
+        (lambda p: None, False, "has no decision yet, and nothing was changed"),
     ],
 )
 @pytest.mark.parametrize("name", ["compress", "gc", "merge"])

@@ -112,7 +112,7 @@ def test_one_name_may_stand_alone_and_other_names_lead_there(tract, search):
     [
         ("web_serch", "no tool 'web_serch'. Did you mean 'web_search'? tools_search finds tools"),
         (["web_search", "x" * 500], "no tool 'xxxx"),
-        ([f"n{number}" for number in range(11)], "up to 10 tools are described at once, and 11"),
+        ([f"n{number}" for number in range(11)], "too many tools: 11; ask for up to 10"),
         (3, "names"),
         ([3], "names"),
     ],

@@ -380,7 +380,7 @@ def test_an_operation_that_nobody_decided_in_time_is_a_denied_call(tract, spec):
     tract.reviewer.channel = FakeChannel()
     tract.reviewer.timeout, tract.reviewer.on_timeout = 0.05, "deny"
     result = tract.executor.execute("fire_citation_check", {"urls": ["u"]})
-    assert (result.success, result.denied, result.error) == (False, True, "nobody decided within 0.05 s")
+    assert (result.success, result.denied, result.error) == (False, True, "no decision within 0.05 s")
 
 
 @pytest.mark.parametrize("actor", ["user", "agent:1"])

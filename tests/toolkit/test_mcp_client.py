@@ -180,14 +180,14 @@ def test_a_message_without_measure_ends_the_connection_and_fills_no_memory(liar,
 
 def test_empty_and_wordless_answers(liar):
     assert liar("empty").call("go") is None
-    with pytest.raises(ToolExecutionError, match="did not say why"):
+    with pytest.raises(ToolExecutionError, match="gave no reason"):
         liar("error_without_words").call("go")
 
 
 def test_an_answer_that_is_none(liar):
     server = liar("no_answer")
     with pytest.raises(
-        McpResultError, match="sent an answer of 'go' that is not valid: content: Input should be"
+        McpResultError, match="sent an answer of 'go', which is invalid: content: Input should be"
     ):
         server.call("go")
     assert server.is_running
@@ -252,9 +252,9 @@ def test_one_that_does_not_get_ready(liar, way, words):
 @pytest.mark.parametrize(
     ("way", "words"),
     [
-        ("no_list", "that is not valid: tools: Input should be a valid list"),
-        ("endless", "without an end; 1,000 are the maximum"),
-        ("crowd", "without an end; 1,000 are the maximum"),
+        ("no_list", "which is invalid: tools: Input should be a valid list"),
+        ("endless", "an endless list of tools; the maximum is 1,000"),
+        ("crowd", "an endless list of tools; the maximum is 1,000"),
     ],
 )
 def test_a_list_of_tools_that_is_none(liar, way, words):
@@ -373,7 +373,7 @@ def test_a_name_that_is_none(name):
         ({"command": ["x"], "url": "http://x"}, "either a command or a url"),
         ({"command": []}, "must be a list of texts"),
         ({"command": "python server.py"}, "shlex.split"),
-        ({"command": "http://x"}, "passed by name: url='http://x'"),
+        ({"command": "http://x"}, "pass it by name: url='http://x'"),
         ({"command": ["x", 3]}, "must be a list of texts"),
         ({"url": "ftp://x"}, "must begin with http"),
         ({"url": ["x"]}, "must begin with http"),

@@ -241,7 +241,7 @@ def test_the_value_is_of_the_type_that_the_stub_says(tract, tmp_path, schema, va
         ({"content": [text("x" * 1_001)]}, "1,001 bytes"),
         ({"content": [], "structuredContent": {"a": "x" * 1_001}}, "1,010 bytes"),
         ({"content": [OWL], "structuredContent": {"a": "x " * 501}}, "1,011 bytes"),
-        ({"content": [], "resultType": "input_required"}, "asks a question back"),
+        ({"content": [], "resultType": "input_required"}, "asks for input"),
     ],
 )
 def test_an_answer_that_cannot_be_used(tmp_path, answer, words):

@@ -157,7 +157,7 @@ def test_the_policy_knows_the_client(tract):
 
 
 def test_what_needs_a_person_waits_in_the_inbox_and_is_refused_in_time(tract):
-    told = refused("commit", "nobody decided within 0.2 s")
+    told = refused("commit", "no decision within 0.2 s")
     assert call(tract, "commit", MESSAGE) == (True, told, None)
     assert (tract.log(), tract.review.inbox()) == ([], [])
 

@@ -93,7 +93,7 @@ def test_an_error_is_told_once(tract, add_liar):
     add_liar("error_without_words")
     with pytest.raises(ToolExecutionError) as caught:
         tract.tools.liar.go()
-    assert str(caught.value) == "liar.go() failed: the server did not say why"
+    assert str(caught.value) == "liar.go() failed: the server gave no reason"
 
 
 def test_calls_are_logged(tract, add_liar):
@@ -111,7 +111,7 @@ def test_names_are_made_python_names_and_impossible_ones_left_out(tract, add_lia
     assert tract.tools.liar.list_tools is not None
     assert tract.tools.liar.class_() == "{}"
     assert set(tract.mcp.problems("liar")) == {"", "x" * 59 + "…", "a b", "a\ufffdb"}
-    assert all("its name is not valid" in why for why in tract.mcp.problems("liar").values())
+    assert all("its name is invalid" in why for why in tract.mcp.problems("liar").values())
 
 
 def test_of_twins_none_is_taken(tract, add_liar):
@@ -199,12 +199,12 @@ def test_a_tool_without_a_schema_takes_nothing(tract, add_scripted):
         ({"inputSchema": ANY}, "(tool 2)", "no name"),
         ({"name": 5, "inputSchema": ANY}, "(tool 2)", "no name"),
         ("odd", "(tool 2)", "no name"),
-        ({"name": "odd", "inputSchema": "object"}, "odd", "no JSON Schema, but 'object'"),
-        ({"name": "odd", "inputSchema": True}, "odd", "no JSON Schema, but True"),
-        ({"name": "odd", "inputSchema": {"type": "array"}}, "odd", "no object, but 'array'"),
-        ({"name": "odd", "inputSchema": {"type": ["array", "null"]}}, "odd", "no object"),
-        ({"name": "odd", "inputSchema": {"type": 3}}, "odd", "no object, but 3"),
-        ({"name": "odd", "inputSchema": {"anyOf": [{"type": "array"}]}}, "odd", "describes no object"),
+        ({"name": "odd", "inputSchema": "object"}, "odd", "not a JSON Schema, but 'object'"),
+        ({"name": "odd", "inputSchema": True}, "odd", "not a JSON Schema, but True"),
+        ({"name": "odd", "inputSchema": {"type": "array"}}, "odd", "an object, not 'array'"),
+        ({"name": "odd", "inputSchema": {"type": ["array", "null"]}}, "odd", "must describe an object"),
+        ({"name": "odd", "inputSchema": {"type": 3}}, "odd", "an object, not 3"),
+        ({"name": "odd", "inputSchema": {"anyOf": [{"type": "array"}]}}, "odd", "must describe an object"),
         ({"name": "odd", "inputSchema": {"properties": 3}}, "odd", "properties"),
     ],
 )
@@ -302,7 +302,7 @@ def test_a_tool_that_only_runs_as_a_task_is_run_as_one(tract, add_scripted):
     ("answers", "words", "is_cancelled"),
     [
         ({"job": {"error": "no tasks today"}}, "no tasks today", False),
-        ({"job": {"task": task("input_required")}}, "asks a question back", True),
+        ({"job": {"task": task("input_required")}}, "asks for input", True),
         ({"job": {"task": task("working")}, "tasks/get": {"error": "no such task"}}, "no such task", True),
         ({"job": {"task": task("failed")}, "tasks/result": {**DONE, "isError": True}}, "done", False),
         ({"job": {"task": task("cancelled")}, "tasks/result": {"error": "it was cancelled"}}, "it was cancelled", False),
@@ -361,7 +361,7 @@ def test_without_resources_there_is_no_tool_that_reads_them(tract, add_scripted)
 def test_schemas_without_measure_cost_the_tools_that_come_last(tract, add_liar):
     add_liar("heavy")
     assert names_in(tract.tools.liar) == [f"t{n:02}" for n in range(10)]
-    assert all("50,000 is the most of one server" in why for why in tract.mcp.problems("liar").values())
+    assert all("the maximum of one server is 50,000" in why for why in tract.mcp.problems("liar").values())
 
 
 def test_a_server_does_not_take_a_name_that_is_taken(tract, add, add_liar):
@@ -374,7 +374,7 @@ def test_a_server_does_not_take_a_name_that_is_taken(tract, add, add_liar):
         with pytest.raises(OperationExistsError, match="choose another name"):
             add_liar("plain", name=name)
     add_liar("plain", name="taken")
-    with pytest.raises(McpError, match="there is an MCP server 'taken' already"):
+    with pytest.raises(McpError, match="the MCP server 'taken' already exists"):
         add_liar("plain", name="taken")
     assert list(tract.mcp.servers) == ["taken"]
 
@@ -416,7 +416,7 @@ def test_what_is_removed_may_be_added_again(tract, add_liar):
 def test_an_unknown_server_is_answered_with_the_nearest(tract, add_liar):
     add_liar("plain")
     for ask in (tract.mcp.remove, tract.mcp.problems):
-        with pytest.raises(McpError, match=r"Did you mean 'liar'\? There are: liar"):
+        with pytest.raises(McpError, match=r"Did you mean 'liar'\? Servers: liar"):
             ask("lier")
 
 

@@ -302,14 +302,14 @@ async def many():
 @pytest.mark.parametrize(
     ("function", "told"),
     [
-        (3, "a tool is made of a function, not of 3"),
-        (Model, "a tool is made of a function"),
-        (functools.partial(print, 1), "a tool is made of a function"),
-        (min, "does not tell what min takes"),
+        (3, "a tool needs a function, not 3"),
+        (Model, "a tool needs a function"),
+        (functools.partial(print, 1), "a tool needs a function"),
+        (min, "does not know the parameters of min"),
         (len, "every parameter needs a name"),
         (later, "later is asynchronous"),
         (many, "many is asynchronous"),
-        (lambda: 1, "'<lambda>' is not one: give name"),
+        (lambda: 1, "'<lambda>' is not a name for a tool; pass one"),
         (lambda *args: 1, "every parameter needs a name"),
     ],
 )
@@ -322,13 +322,13 @@ def test_what_can_be_no_tool(tract, function, told):
 
 @pytest.mark.parametrize("name", ["", " ", 3])
 def test_a_name_is_a_text(tract, name):
-    with pytest.raises(SpecError, match="a tool needs a name"):
+    with pytest.raises(SpecError, match="is not a name for a tool"):
         tract.tool(name=name)(lambda: 1)
 
 
 @pytest.mark.parametrize("name", ["a\ud800", "pay\u202e", "a\0"])
 def test_a_name_can_be_shown(tract, name):
-    with pytest.raises(SpecError, match="only characters that can be shown"):
+    with pytest.raises(SpecError, match="has unprintable characters"):
         tract.tool(name=name)(lambda: 1)
 
 

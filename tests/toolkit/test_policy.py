@@ -152,12 +152,12 @@ def test_a_tool_that_was_changed_since_is_asked_about_anew(t):
     t.executor.add(ToolDefinition.from_function(shout))
     pending = t.policies.propose("loud", "shout", {"text": "a"})
     del t.executor._fixed["shout"]
-    with pytest.raises(FingerprintError, match="no tool 'shout' any more"):
+    with pytest.raises(FingerprintError, match="the tool 'shout' no longer exists"):
         pending.approve()
     assert pending.review_request().fields is None  # it can still be looked at, and turned down
     parameters = ToolDefinition.from_function(shout).parameters
     t.executor.add(ToolDefinition("shout", "Shouts louder.", parameters, shout))
-    with pytest.raises(FingerprintError, match="changed since"):
+    with pytest.raises(FingerprintError, match="has changed since"):
         pending.approve()
     pending.reject()
 
@@ -197,7 +197,7 @@ def test_the_approval_of_a_policys_call_is_about_what_the_tool_binds(t):
     assert done == ["a"]
     pending = t.policies.propose("tidy", "retire", {"name": "b"})
     versions["b"] = "2"
-    with pytest.raises(FingerprintError, match="was changed since"):
+    with pytest.raises(FingerprintError, match="has changed since"):
         pending.approve()
     t.policies.propose("tidy", "retire", {"name": "b"}).approve()
     assert done == ["a", "b"]

@@ -109,14 +109,14 @@ def test_what_is_shown_and_what_is_callable_from_code_are_two_things(tract, sear
 
 
 def test_the_profile_of_scripts_is_a_profile():
-    with pytest.raises(ContentError, match="callable_from_code is a ToolProfile"):
+    with pytest.raises(ContentError, match="callable_from_code must be a ToolProfile"):
         ToolProfile("mine", {}, callable_from_code="full")
 
 
 def test_an_unknown_profile_is_answered_with_the_nearest(tract):
     with pytest.raises(ContentError, match="no profile 'supervise'. Did you mean 'supervisor'"):
         tract.as_tools("supervise")
-    with pytest.raises(ContentError, match="or a ToolProfile; not 3"):
+    with pytest.raises(ContentError, match="or a ToolProfile, not 3"):
         tract.toolset(3)
 
 
@@ -147,5 +147,5 @@ def test_filtering_keeps_the_order_and_changes_no_tool(tract):
 
 
 def test_a_profile_is_checked_when_it_is_made():
-    with pytest.raises(ContentError, match="'log' has a ToolConfig"):
+    with pytest.raises(ContentError, match="'log' needs a ToolConfig"):
         ToolProfile("mine", {"log": "What happened."})

@@ -120,7 +120,7 @@ def test_the_arithmetic():
         "one by one ≈ 12,500 in 11 requests (11,000 of schemas + 1,500 of calls"
     )
     assert SAVED.arithmetic.endswith(
-        "as a script ≈ 500 in 4 (400 of schemas and instructions + 100 of code and what it told)"
+        "as a script ≈ 500 in 4 (400 of schemas and instructions + 100 of code and its output)"
     )
     assert SAVED + Savings() == SAVED
     assert (SAVED + SAVED).saved == 24_000

@@ -292,8 +292,8 @@ def test_roots_that_somebody_else_has_signed_do_not_count(folder, tmp_path):
 
 
 @pytest.mark.parametrize(("given", "told"), [
-    ("data", "a list of folders, such as \\['data'\\]"), (["nothing"], "is no folder"), (["dot.png"], "is no folder"),
-    ([7], "a root of the workspace is a folder"), (["a\0"], "is no folder"),
+    ("data", "a list of folders, such as \\['data'\\]"), (["nothing"], "is not a folder"), (["dot.png"], "is not a folder"),
+    ([7], "a root of the workspace must be a folder"), (["a\0"], "is not a folder"),
 ])  # fmt: skip
 def test_what_are_no_roots(t, given, told):
     before = t.workspace.roots
@@ -307,7 +307,7 @@ def test_what_runs_for_a_model_can_narrow_the_workspace_and_not_widen_it(t, fold
     def escape() -> str:
         """Widen it, and narrow it."""
         for name, value in (("roots", ["/"]), ("roots", ["data", "/etc"]), ("default", "/")):
-            with pytest.raises(CodeDecisionError, match="a person's to say"):
+            with pytest.raises(CodeDecisionError, match="only the user can add"):
                 setattr(t.workspace, name, value)
         t.workspace.roots = [folder / "data"]
         return "tried"

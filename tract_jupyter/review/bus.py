@@ -194,25 +194,23 @@ class HookBus:
             OperationError: the handler is not callable, another handler has its name, or the position does not exist.
         """
         if not callable(handler):
-            raise OperationError(
-                f"a handler is a function that takes the pending, not {type(handler).__name__}"
-            )
+            raise OperationError(f"a handler must be a function of the pending, not {type(handler).__name__}")
         if name is not None and not (isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME):
-            raise OperationError(f"the name of a handler is a text of 1 to {_LONGEST_NAME} characters")
+            raise OperationError(f"the name of a handler must be a text of 1 to {_LONGEST_NAME} characters")
         listeners = self._listeners.get(operation, [])
-        taken = self.names(operation)
-        if name is not None and name in taken:
+        names = self.names(operation)
+        if name is not None and name in names:
             if name in self.withheld(operation):
                 raise OperationError(
                     f"{operation!r} has a saved handler {name!r}, which is not approved here; review it with "
                     f"'%tract review {operation}/{name}', or call delete_handler({operation!r}, {name!r}) first"
                 )
             raise OperationError(
-                f"{operation!r} has a handler {name!r} already; call off({operation!r}, {name!r}) first"
+                f"{operation!r} already has a handler {name!r}; call off({operation!r}, {name!r}) first"
             )
-        place = _place(operation, taken, before or None, after, at)
+        place = _place(operation, names, before or None, after, at)
         own_name = str(getattr(handler, "__name__", type(handler).__name__))
-        chosen = name or _free_name(own_name[: _LONGEST_NAME - 10], taken)
+        chosen = name or _free_name(own_name[: _LONGEST_NAME - 10], names)
         # a new list: a running `route` continues with the old one
         new = _listener(chosen, handler)
         self._listeners[operation] = [*listeners[:place], new, *listeners[place:]]
@@ -243,12 +241,15 @@ class HookBus:
         """
         self._keep(
             operation,
-            lambda one: one.call is None or (handler is not None and handler not in (one.name, one.call)),
+            lambda listener: (
+                listener.call is None
+                or (handler is not None and handler not in (listener.name, listener.call))
+            ),
         )
 
     def remove(self, operation: str, name: str) -> None:
         """Remove a saved handler or its placeholder."""
-        self._keep(operation, lambda one: one.name != name)
+        self._keep(operation, lambda listener: listener.name != name)
 
     def names(self, operation: str) -> list[str]:
         """Return the names of an operation's handlers, in order."""
@@ -300,11 +301,11 @@ class HookBus:
         names = self.withheld(operation)
         if not names:
             return ""
-        one = len(names) == 1
+        is_single = len(names) == 1
         return (
-            f"The saved {'handler' if one else 'handlers'} {', '.join(map(repr, names))}, which would decide about "
-            f"{operation!r} first, {'is' if one else 'are'} not approved here: you decide, until "
-            f"{'it is' if one else 'they are'} reviewed or deleted ('%tract ops' lists them)."
+            f"The saved {'handler' if is_single else 'handlers'} {', '.join(map(repr, names))}, which would decide "
+            f"about {operation!r} first, {'is' if is_single else 'are'} not approved here: you decide, until "
+            f"{'it is' if is_single else 'they are'} reviewed or deleted ('%tract ops' lists them)."
         )
 
     def _put_in_place(self, operation: str, new: _Listener) -> None:
@@ -313,9 +314,9 @@ class HookBus:
         ]
 
     def _keep(self, operation: str, stays: Callable[[_Listener], bool]) -> None:
-        kept = [listener for listener in self._listeners.get(operation, []) if stays(listener)]
-        if kept:
-            self._listeners[operation] = kept
+        listeners = [listener for listener in self._listeners.get(operation, []) if stays(listener)]
+        if listeners:
+            self._listeners[operation] = listeners
         else:
             self._listeners.pop(operation, None)
 
@@ -325,11 +326,11 @@ class HookBus:
             if pending.status is PendingStatus.PENDING:  # a decided pending needs no guard
                 pending.unguarded = self.unguarded(pending.operation)
             return self._record(pending, name, _WITHHELD)
-        running, this = _running.get(), (key, pending.operation)
-        if this in running:
+        running, entry = _running.get(), (key, pending.operation)
+        if entry in running:
             return self._record(pending, name, "skipped")
         before, fields = pending.status, copy.deepcopy(pending.fields)
-        token, was = _running.set((*running, this)), deciding_now.set(how)
+        running_token, deciding_token = _running.set((*running, entry)), deciding_now.set(how)
         try:
             call(pending)
         except PendingStateError as error:
@@ -347,12 +348,12 @@ class HookBus:
             self._record(pending, name, "raised", error)
             raise
         finally:
-            deciding_now.reset(was)
-            _running.reset(token)
+            deciding_now.reset(deciding_token)
+            _running.reset(running_token)
         outcome = "undecided" if pending.status is before else pending.status.value
         if pending.status is PendingStatus.PASSED_THROUGH:
             pending.status = PendingStatus.PENDING
-        return self._record(pending, name, outcome, _put_back(pending, name, fields))
+        return self._record(pending, name, outcome, _restore_invalid_fields(pending, name, fields))
 
     def _record(self, pending: Pending, handler: str, outcome: str, error: Exception | None = None) -> str:
         text = (
@@ -362,7 +363,7 @@ class HookBus:
         return outcome
 
 
-def _put_back(pending: Pending, name: str, fields: dict[str, Any]) -> TractError | None:
+def _restore_invalid_fields(pending: Pending, name: str, fields: dict[str, Any]) -> TractError | None:
     """Restore the fields if a handler left the pending open with invalid values. Return the error."""
     if pending.status is not PendingStatus.PENDING:
         return None
@@ -371,7 +372,7 @@ def _put_back(pending: Pending, name: str, fields: dict[str, Any]) -> TractError
         canonical_json(pending.fields)
     except TractError as error:
         pending.fields = fields
-        pending.note = f"The handler {name!r} put wrong values into the fields, which were put back: {error}"
+        pending.note = f"The handler {name!r} set invalid values; the old values were restored: {error}"
         return error
     return None
 
@@ -390,7 +391,7 @@ def check_operation(operation: str, known: frozenset[str] | set[str]) -> None:
     if operation != EVERYTHING and operation not in known:
         raise OperationError(
             f"there is no operation {operation!r} to handle.{nearest(str(operation), known)} "
-            f"Hookable are: {', '.join(sorted(known))}, and '*' for all"
+            f"Operations: {', '.join(sorted(known))}, and '*' for all"
         )
 
 
@@ -406,8 +407,8 @@ def _place(
     Raises:
         OperationError: there are several positions, or the position does not exist.
     """
-    if sum(given is not None for given in (before, after, at)) > 1:
-        raise OperationError("a handler has one place: give before, after or at, not several")
+    if sum(position is not None for position in (before, after, at)) > 1:
+        raise OperationError("a handler has one place: set only one of before, after and at")
     if before is True:
         return 0
     if at is not None:
@@ -420,14 +421,14 @@ def _place(
     if neighbour not in names:
         listed = ", ".join(names) or "none"
         raise OperationError(
-            f"{operation!r} has no handler {neighbour!r}.{nearest(str(neighbour), names)} There are: {listed}"
+            f"{operation!r} has no handler {neighbour!r}.{nearest(str(neighbour), names)} Handlers: {listed}"
         )
     return names.index(str(neighbour)) + (after is not None)
 
 
-def _free_name(wanted: str, taken: list[str]) -> str:
-    name, number = wanted, 1
-    while name in taken:
+def _free_name(base: str, names: list[str]) -> str:
+    name, number = base, 1
+    while name in names:
         number += 1
-        name = f"{wanted}_{number}"
+        name = f"{base}_{number}"
     return name

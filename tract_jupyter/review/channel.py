@@ -76,12 +76,12 @@ class Ticket:
         if decision is not None and decision is not self._known:
             self.decided.append((self.request, decision))
             self._known = decision
-        self.request = self._shown_anew(note)
+        self.request = self._current_request(note)
         with self._lock:
             self.round_id = secrets.token_hex(8)
             self._answer, self._held = None, False
 
-    def _shown_anew(self, note: str) -> ReviewRequest:
+    def _current_request(self, note: str) -> ReviewRequest:
         """Return the current request. If it cannot be built, return the previous request with the reason.
 
         The fingerprint of the previous request no longer matches, so only a rejection is possible then.
@@ -90,7 +90,7 @@ class Ticket:
             return self.pending.review_request(note)
         except TractError as error:
             actions = self.request.actions if self.status.is_open else ()
-            why = f"It cannot be approved as it is now: {error}" if self.status.is_open else ""
+            why = f"It cannot be approved in its current state: {error}" if self.status.is_open else ""
             notes = (note, "" if str(error) in note else why)
             return replace(self.request, actions=actions, note="\n".join(filter(None, notes)))
 
@@ -121,8 +121,8 @@ class Ticket:
     @property
     def needed(self) -> frozenset[str]:
         """The keys of all pieces that must be on display before this round accepts any answer except a rejection."""
-        request, (shown, keys) = self.request, self._needed
-        if shown != self.round_id or not shown:
+        request, (round_id, keys) = self.request, self._needed
+        if round_id != self.round_id or not round_id:
             keys = frozenset(piece.key for piece in needed_pieces(request))
             self._needed = (self.round_id, keys)
         return keys
@@ -136,7 +136,9 @@ class Ticket:
         if not unseen:
             return ""
         which, have = (f"{unseen:,} of the {all_:,} lines", "have") if all_ > 1 else ("the line", "has")
-        return f"Nothing was decided: {which} that this would approve {have} not been on display here. Read on first."
+        return (
+            f"Nothing was decided: {which} of this approval {have} not been on display here. Read on first."
+        )
 
     def submit(self, answer: Answer, channel: str) -> bool:
         """Submit an answer from any thread.
@@ -157,11 +159,11 @@ class Ticket:
         with self._lock:
             if self._held:
                 return None
-            taken, self._answer = self._answer, None
-            if taken is not None:
+            answer, self._answer = self._answer, None
+            if answer is not None:
                 self._held = True
                 self.round_id = ""  # nothing more can be submitted in this round
-        return taken
+        return answer
 
     @whole_context
     def hold(self) -> Iterator[bool]:
@@ -289,8 +291,8 @@ class AsyncChannel(Channel):
             before.cancel()
         self._failures.pop(pending_id, None)
         if ticket.status.is_open:
-            asked = self._answer(ticket, ticket.request, ticket.round_id)
-            self._tasks[pending_id] = asyncio.run_coroutine_threadsafe(asked, self._running_loop())
+            coroutine = self._answer(ticket, ticket.request, ticket.round_id)
+            self._tasks[pending_id] = asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
 
     async def _answer(self, ticket: Ticket, request: ReviewRequest, round_id: str) -> None:
         failure: BaseException | None = None
@@ -317,7 +319,7 @@ class AsyncChannel(Channel):
         if may_wait:
             return
         failure = self._failures.get(ticket.pending.pending_id)
-        why = "left it undecided" if failure is None else f"failed ({type(failure).__name__}: {failure})"
+        why = "made no decision" if failure is None else f"failed ({type(failure).__name__}: {failure})"
         how = how_to_decide(ticket.pending.pending_id)
         raise NobodyToAskError(
             f"{ticket.request.title!r} needs a decision, but the channel {self.name!r} {why}. It waits in the inbox: "

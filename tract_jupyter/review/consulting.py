@@ -68,10 +68,10 @@ def consult(
 ) -> Consultation:
     """Let a model decide; see `Pending.consult`."""
     if not pending.status.is_open:
-        raise PendingStateError(f"{pending!r} is decided already; there is nothing to ask a model")
+        raise PendingStateError(f"{pending!r} is already decided; a model cannot decide it again")
     if type(max_turns) is not int or max_turns < 1:
         raise ContentError(
-            f"max_turns is how many replies the model has, from 1 on, not {safe_repr(max_turns)}"
+            f"max_turns must be a whole number of replies, at least 1, not {safe_repr(max_turns)}"
         )
     dialogue = _Dialogue(pending, client)
     dialogue.messages = [
@@ -105,18 +105,18 @@ class _Dialogue:
 
     def ask(self) -> None:
         """Send a request and carry out the calls of the reply until the pending is decided."""
-        pending, shown = self._pending, self._pending.fingerprint
+        pending, fingerprint = self._pending, self._pending.fingerprint
         tools = pending.to_tools()
         self.reply = reply = Reply.of(self._client.chat(list(self.messages), tools=tools))
         self.messages.append(reply.to_message())
         for call in reply.raw_calls:
             if not pending.status.is_open:
                 return
-            step = _carried_out(pending, call, reply.model or "unknown", shown)
+            step = _carried_out(pending, call, reply.model or "unknown", fingerprint)
             self.steps.append(step)
             self.messages.append({"role": "tool", "tool_call_id": call.id, "content": step.answer})
             if not step.is_error:
-                shown = pending.fingerprint  # the model knows its changes
+                fingerprint = pending.fingerprint  # the model knows its changes
         if not reply.raw_calls and pending.status.is_open:
             names = ", ".join(tool["function"]["name"] for tool in tools)
             answer = prompts.NO_CALL.format(names=names)
@@ -124,34 +124,32 @@ class _Dialogue:
             self.messages.append({"role": "user", "content": answer})
 
 
-def _carried_out(pending: Pending, call: RawCall, model: str, shown: str) -> ConsultationStep:
+def _carried_out(pending: Pending, call: RawCall, model: str, fingerprint: str) -> ConsultationStep:
     arguments: dict[str, Any] | str = call.arguments
     try:
         arguments = call.values()
         values = _checked(pending, call.name, arguments)
-        with _deciding(call.name, model, shown):
+        with _deciding(call.name, model, fingerprint):
             result = pending.execute_tool(call.name, values)
     except Exception as error:  # noqa: BLE001 # an action may raise anything; the model receives the error
-        told = f"{type(error).__name__}: {error}"
-        return ConsultationStep(call.name, arguments, _as_json({"error": told}), is_error=True)
+        message = f"{type(error).__name__}: {error}"
+        return ConsultationStep(call.name, arguments, _as_json({"error": message}), is_error=True)
     answer = _as_json({"result": result, "status": pending.status.value})
     return ConsultationStep(call.name, arguments, answer, is_error=False)
 
 
-def _deciding(name: str, model: str, shown: str) -> AbstractContextManager[None]:
+def _deciding(name: str, model: str, fingerprint: str) -> AbstractContextManager[None]:
     # inside a handler, `pass_through` belongs to the handler: the next handler runs, and the pending stays open
     if name == "pass_through" and decision_context().channel == "handler":
         return nullcontext()
-    return deciding("model", f"model:{model}", shown=shown)
+    return deciding("model", f"model:{model}", shown=fingerprint)
 
 
 def _checked(pending: Pending, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments if a model may use them. A model cannot set `scope`, `uses` or `pattern`."""
     offered = [tool["function"]["name"] for tool in pending.to_tools()]
     if name not in offered:
-        raise SpecError(
-            f"there is no action {name!r}.{nearest(name, offered)} Offered are: {', '.join(offered)}"
-        )
+        raise SpecError(f"there is no action {name!r}.{nearest(name, offered)} Actions: {', '.join(offered)}")
     introspection.parameters_for_models(type(pending), name).validate(arguments)
     return arguments
 

@@ -100,7 +100,7 @@ def declare_personal(name: str) -> None:
     """
     if name in _IMPERSONAL | _ANSWERABLE:
         raise ValueError(
-            f"{name!r} is not a name for a person's channel: decisions of that kind are nobody's, a rule's or a model's"
+            f"{name!r} is reserved for decisions of rules, models or code; use another name for a user's channel"
         )
     _PERSONAL.add(name)
 
@@ -268,10 +268,10 @@ NO_ACTION = "no action ran"
 def without_grant(action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a decision without the arguments that create a standing approval."""
     terms = approval_terms(action, arguments)
-    kept = {name: value for name, value in terms.items() if name not in _GRANTING}
+    lasting = {name: value for name, value in terms.items() if name not in _GRANTING}
     if action == "approve":
-        return kept
-    return with_terms(action, own_arguments(arguments), kept)
+        return lasting
+    return with_terms(action, own_arguments(arguments), lasting)
 
 
 TERMS = "approval:"

@@ -31,7 +31,7 @@ LONGEST_PIECE = 200
 MOST_PIECES = 20_000
 """The maximum number of pieces of a request on a page; see also `MOST_CHARACTERS`."""
 TOO_LONG = (
-    "It is too long to be shown in full, so it can be turned down here, and not approved. Look at its fields in code, "
+    "It is too long to display completely, so you can only reject it here. Read its fields in code, "
     "and approve it there."
 )
 _SHORT = 300
@@ -107,13 +107,13 @@ def shown_code(block: CodeBlock) -> ShownCode:
     lines = [distinct(line) for line in _lines(block.code)]
     cut = [_chunks(text) for text, _ in lines]
     pieces = iter(_keyed([text for line in cut for text in line], *place))
-    shown = tuple(
+    code_lines = tuple(
         ShownLine(number, tuple(next(pieces) for _ in line), note)
         for number, (line, (_, note)) in enumerate(zip(cut, lines, strict=True), block.first_line)
     )
     described = _keyed(_cut(block.description), *place and ("description", *place))
     headed = _keyed(_cut(_in_line(block.header)), *place and ("header", *place))
-    return ShownCode(described, headed, shown)
+    return ShownCode(described, headed, code_lines)
 
 
 def shown_rows(table: ValueTable, pending_id: str) -> tuple[ShownRow, ...]:
@@ -200,8 +200,8 @@ def _keyed(texts: list[str], *place: object) -> tuple[DisplayedPiece, ...]:
     """Return the pieces of a text with keys for this place. Without a place, no approval depends on them."""
     if not place:
         return tuple(map(DisplayedPiece, texts))
-    whole = hashlib.blake2b(repr((place, texts)).encode(), digest_size=8, key=_SALT).hexdigest()
-    return tuple(DisplayedPiece(text, f"{whole}.{number}") for number, text in enumerate(texts))
+    key = hashlib.blake2b(repr((place, texts)).encode(), digest_size=8, key=_SALT).hexdigest()
+    return tuple(DisplayedPiece(text, f"{key}.{number}") for number, text in enumerate(texts))
 
 
 def _cut(text: str) -> list[str]:
@@ -218,7 +218,7 @@ def _is_too_long(request: ReviewRequest) -> bool:
     texts = [text for block in request.code for text in (block.code, block.description, block.header)]
     rows = [row for table in request.tables for row in table.rows]
     texts += [text for row in rows for text in (row.name, row.type, row.value, row.description)]
-    texts += [one for c in request.choices for one in (c.ours, c.theirs, c.decided) if one is not None]
+    texts += [side for c in request.choices for side in (c.ours, c.theirs, c.decided) if side is not None]
     characters = sum(map(len, texts))
     if any(row.is_cut for row in rows) or characters > MOST_CHARACTERS:
         return True
@@ -278,13 +278,15 @@ class RuleFindings:
 
     def reasons(self) -> tuple[RuleReason, ...]:
         """Return each distinct reason, the worst first."""
-        found: dict[tuple[RiskLevel, str], dict[str, list[int]]] = {}
+        by_reason: dict[tuple[RiskLevel, str], dict[str, list[int]]] = {}
         for finding in self.findings:
-            places = found.setdefault((finding.level, finding.reason), {})
+            places = by_reason.setdefault((finding.level, finding.reason), {})
             places.setdefault(finding.text, []).append(finding.span.line)
         return tuple(
-            RuleReason(level, text, tuple(Occurrence(what, tuple(lines)) for what, lines in places.items()))
-            for (level, text), places in found.items()
+            RuleReason(
+                level, text, tuple(Occurrence(source, tuple(lines)) for source, lines in places.items())
+            )
+            for (level, text), places in by_reason.items()
         )
 
 
@@ -293,7 +295,7 @@ def by_rule(findings: Iterable[Finding]) -> tuple[RuleFindings, ...]:
     rules: dict[str, list[Finding]] = {}
     for finding in sorted(findings, key=lambda f: (-f.level.rank, f.span, f.code)):
         rules.setdefault(finding.code, []).append(finding)
-    folded = (RuleFindings(code, tuple(found)) for code, found in rules.items())
+    folded = (RuleFindings(code, tuple(of_rule)) for code, of_rule in rules.items())
     return tuple(sorted(folded, key=lambda rule: (-rule.level.rank, rule.code)))
 
 

@@ -29,25 +29,25 @@ class FieldPending(Pending):
     volatile: frozenset[str] = frozenset()
     definition_hash: str
 
-    @gated  # not an @action: only the arguments that were given are stored
+    @gated  # not an @action: only explicit arguments are stored
     def approve(
         self,
-        edits: Annotated[dict[str, Any] | None, "Fields to change first, with their new values."] = None,
+        edits: Annotated[dict[str, Any] | None, "New values of fields, set before the approval."] = None,
         scope: Annotated[
-            Literal["once", "session", "always"], "How long similar requests are approved without asking."
+            Literal["once", "session", "always"], "The time in which similar requests need no approval."
         ] = "once",
-        uses: Annotated[int | None, "With a scope, how many more times; any number if left out."] = None,
+        uses: Annotated[int | None, "With a scope, the number of further uses; default: any number."] = None,
         pattern: Annotated[
             dict[str, Any] | None,
-            'With a scope, values that may differ: {"path": "data/*"}. Left out: exactly these values.',
+            'With a scope, values that may differ: {"path": "data/*"}. Default: exactly these values.',
         ] = None,
         whom: Annotated[
             Literal["this", "children", "anybody"],
-            "With a scope, for whom: who asks now, that one and its children (agent:a/b of agent:a), or anybody.",
+            "With a scope, the actors: the asking one, that one and its children (agent:a/b of agent:a), or anybody.",
         ] = "this",
     ) -> Any:
-        """Approve, run what there is to run, and return its result."""
-        given = {
+        """Approve, run the code if there is any, and return its result."""
+        arguments = {
             "edits": edits,
             "scope": None if scope == "once" else scope,
             "uses": uses,
@@ -55,7 +55,7 @@ class FieldPending(Pending):
             "whom": None if whom == "this" else whom,
         }
         return self.through_gate(
-            "approve", {name: v for name, v in given.items() if v is not None}, self.run_approved
+            "approve", {name: v for name, v in arguments.items() if v is not None}, self.run_approved
         )
 
     @property

@@ -41,16 +41,16 @@ def auto_retry(pending: Any, *, max_retries: int = 3) -> None:
         )
     diagnoses: list[str] = []
     while True:
-        found = ValidationResult.of(pending.validate())
-        if found.passed:
+        result = ValidationResult.of(pending.validate())
+        if result.passed:
             pending.approve()
             return
-        diagnoses.append(found.diagnosis)
+        diagnoses.append(result.diagnosis)
         retries = len(diagnoses) - 1
         if retries >= max_retries or not _can_retry(pending):
-            pending.reject(_told(diagnoses))
+            pending.reject(_join_diagnoses(diagnoses))
             return
-        _retry(pending, found)
+        _retry(pending, result)
 
 
 def _can_retry(pending: Pending) -> bool:
@@ -58,17 +58,19 @@ def _can_retry(pending: Pending) -> bool:
     return "retry" in pending._public_actions and bool(getattr(pending, "retries_left", True))  # noqa: SLF001
 
 
-def _retry(pending: Any, found: ValidationResult) -> None:
-    taken = action_parameters(type(pending), "retry").names
-    given = {"index": found.index, "guidance": found.diagnosis}
-    pending.retry(**{name: value for name, value in given.items() if name in taken and value is not None})
+def _retry(pending: Any, result: ValidationResult) -> None:
+    parameters = action_parameters(type(pending), "retry").names
+    values = {"index": result.index, "guidance": result.diagnosis}
+    pending.retry(
+        **{name: value for name, value in values.items() if name in parameters and value is not None}
+    )
 
 
-def _told(diagnoses: list[str]) -> str:
+def _join_diagnoses(diagnoses: list[str]) -> str:
     if len(diagnoses) == 1:
         return diagnoses[0]
     listed = "; ".join(f"({number}) {text}" for number, text in enumerate(diagnoses, 1))
-    return f"{len(diagnoses)} attempts, and none was good: {listed}"
+    return f"{len(diagnoses)} attempts, all invalid: {listed}"
 
 
 def outcome(pending: Pending) -> Any:
@@ -82,7 +84,7 @@ def outcome(pending: Pending) -> Any:
         return pending.result
     if pending.status.is_open:
         raise UndecidedError(
-            f"{pending.title!r} is not decided yet, and nothing was changed. It waits in '%tract inbox'",
+            f"{pending.title!r} has no decision yet, and nothing was changed. It waits in '%tract inbox'",
             pending,
         )
     by = pending.decision.decided_by if pending.decision else "nobody"
@@ -153,9 +155,9 @@ class Firing:
         if choice is not None and routed is not RoutingResult.DECIDED and choice.holds_for(pending):
             self._choose(pending, choice)
         elif routed is RoutingResult.LEFT_OPEN:
-            return self._once(pending, self._reviewer.keep, joins=joins)
+            return self._ask_open_request(pending, self._reviewer.keep, joins=joins)
         elif routed is RoutingResult.UNGUARDED:
-            return self._asked(pending, ask, joins=joins)
+            return self._ask_or_join(pending, ask, joins=joins)
         elif routed is RoutingResult.UNHANDLED and unhandled == "approve":
             with deciding("automatic", "nobody"):
                 pending.approve()
@@ -163,7 +165,7 @@ class Firing:
             unhandled != "ask" or not self._reviewer.granted(pending)
         ):
             if unhandled == "ask":
-                return self._asked(pending, ask, joins=joins)
+                return self._ask_or_join(pending, ask, joins=joins)
             self._automatic(pending, unhandled)
         return pending
 
@@ -194,13 +196,13 @@ class Firing:
                 with a function never joins an earlier request.
         """
         keep = partial(self._reviewer.keep, unshown=True)
-        return self._once(pending, keep, joins=not any(map(callable, functions)))
+        return self._ask_open_request(pending, keep, joins=not any(map(callable, functions)))
 
-    def _once(
+    def _ask_open_request(
         self,
         pending: _Asked,
         ask: Callable[[Any], object],
-        again: Callable[[Any], object] = lambda _: None,
+        ask_again: Callable[[Any], object] = lambda _: None,
         *,
         joins: bool,
     ) -> _Asked:
@@ -210,7 +212,7 @@ class Firing:
             ask(pending)
             return pending
         duplicate.unguarded = pending.unguarded or duplicate.unguarded
-        again(duplicate)
+        ask_again(duplicate)
         return duplicate
 
     def _choose(self, pending: Pending, choice: ActionChoice) -> None:
@@ -221,12 +223,12 @@ class Firing:
             if pending.status.is_open:
                 self._reviewer.keep(pending)
 
-    def _asked(self, pending: Pending, ask: Unhandled, *, joins: bool) -> Pending:
+    def _ask_or_join(self, pending: Pending, ask: Unhandled, *, joins: bool) -> Pending:
         if callable(ask):
-            return self._once(pending, partial(self._automatic, how=ask), joins=joins)
-        return self._once(pending, self._reviewer.show, self._reviewer.show_again, joins=joins)
+            return self._ask_open_request(pending, partial(self._automatic, how=ask), joins=joins)
+        return self._ask_open_request(pending, self._reviewer.show, self._reviewer.show_again, joins=joins)
 
     def _automatic(self, pending: Pending, how: Unhandled) -> None:
-        assert callable(how), "the rest was looked for"  # noqa: S101
+        assert callable(how), "no function was passed"  # noqa: S101
         with deciding("automatic", "nobody"):
             how(pending)

@@ -1,8 +1,8 @@
-"""The gate: every decision about a pending goes through here, over every channel.
+"""The gate: every decision about a pending goes through it, over every channel.
 
 The gate stores the decision first, with decider, channel and exact subject. Then it carries the decision out, and
 stores the outcome. After a crash the store has one of three states: undecided, decided but not run, or begun with an
-unknown end. The user is asked again about the last two. They never run again by themselves.
+unknown outcome. In the last two cases, the user decides again. The action never runs again by itself.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ if TYPE_CHECKING:
     from tract_jupyter.storage import StoredDecision, StoredPending
 
 _ALWAYS = frozenset({"reject", "pass_through"})
-"""The actions that stay possible where a pending may no longer run."""
+"""The actions that stay possible if a pending may no longer run."""
 _STOPPED = frozenset(
     {PendingStatus.REJECTED.value, PendingStatus.PASSED_THROUGH.value, PendingStatus.EXPIRED.value}
 )
 BUSY = "another process carries it out"
-_NOT_YET = "the process that asked has not carried it out yet. Look again in '%tract inbox'"
+_NOT_YET = "the asking process has not carried it out yet. Look again in '%tract inbox'"
 
 
 class _NotRunError(PendingStateError):
-    """Raised if a decision of another process must not be carried out; nothing was."""
+    """Raised if a decision of another process must not run. Nothing ran."""
 
 
 class Gate:
-    """The one way to decide a pending, and to have what was decided carried out once.
+    """The only way to decide a pending. It carries out each decision once.
 
     Args:
-        ledger: where decisions and outcomes are stored.
-        grants: where an approval that is to stand is kept.
-        on_end: called after each decision that was carried out, with the pending and the decision.
+        ledger: stores decisions and outcomes.
+        grants: stores standing approvals.
+        on_end: called with the pending and the decision after the decision was carried out.
     """
 
     def __init__(self, ledger: Ledger, grants: Grants, on_end: Callable[[Pending, Decision], None]) -> None:
@@ -70,35 +70,33 @@ class Gate:
         self._grants = grants
         self._on_end = on_end
         self.check_code: Callable[[Pending, DecisionContext], None] = lambda _pending, _how: None
-        """Called before code approves something; raises where it may not."""
+        """Called before code approves a pending; raises if the code may not."""
         self._lock = threading.Lock()
 
     def carry_out(
         self, pending: Pending, action: str, arguments: dict[str, Any], run: Callable[[], Any]
     ) -> Any:
-        """Decide a pending. Within `run` of another decision on it, this is a part of that one.
+        """Decide a pending. A call within `run` of another decision on it is a part of that decision.
 
-        Where a recorded decision settled it, code that decides the same is what was recorded, and changes nothing.
+        If a recorded decision already settled the pending, the same decision by code changes nothing.
 
         Args:
-            pending: what is decided.
+            pending: the pending to decide.
             action: the name of the action.
             arguments: its validated arguments.
-            run: carries it out, and changes the pending.
+            run: carries out the action, and changes the pending.
 
         Raises:
-            PendingStateError: it is decided, has expired, or somebody else was faster.
-            FingerprintError: it is not what was shown, or not the version that is active.
+            PendingStateError: it is decided, has expired, or another decision came first.
+            FingerprintError: it has changed since the user saw it, or its code is not the active version.
         """
         __tracebackhide__ = True
         if pending.deciding_thread == threading.get_ident():
             return run()
         if _was_recorded(pending, action, arguments):
             return pending.result
-        with (
-            uninterrupted()
-        ):  # what the store says and what the pending says; the action itself can be stopped
-            with self._alone(pending):
+        with uninterrupted():  # store and pending must agree; the action itself can be stopped
+            with self._exclusively(pending):
                 decision = self._decide(pending, action, arguments)
                 result = None if decision is None else self._run(pending, decision, run)
             if decision is None:
@@ -108,38 +106,40 @@ class Gate:
 
     @uninterrupted()
     def catch_up(self, pending: Pending) -> str:
-        """Follow what the store has that this process has not seen: carry it out here, or take it over.
+        """Apply stored decisions of other processes: carry them out here, or adopt their outcome.
 
         Returns:
-            What happened, in words; empty if nothing did.
+            A description of them; empty if there are none.
         """
         news = self.ledger.news(pending)
         if news is None:
             return ""
-        said = []
+        outcomes = []
         for stored in news.unseen(pending.rounds):
             if stored.claimed_by is None and not pending.runs_elsewhere:
-                said.append(self._follow(pending, stored))
+                outcomes.append(self._follow(pending, stored))
             elif stored.finished_at is None and stored.claimed_by is not None:
                 return BUSY
             else:
                 pending.rounds = stored.round + 1
-                said.append(_told(stored) + (self._take_over(pending, news) if stored is news.last else ""))
-        if not said and not news.is_open and pending.status.is_open:
-            said.append(f"it was {news.pending.status}{self._take_over(pending, news)}")
-        return "; ".join(said)
+                outcomes.append(
+                    _describe(stored) + (self._take_over(pending, news) if stored is news.last else "")
+                )
+        if not outcomes and not news.is_open and pending.status.is_open:
+            outcomes.append(f"it was {news.pending.status}{self._take_over(pending, news)}")
+        return "; ".join(outcomes)
 
     def expire(self, pending: Pending) -> str:
         """Mark the request as expired. Expiry is not a rejection.
 
         Returns:
-            The other outcome in words, as from `catch_up`; empty if the request expired.
+            A description of another outcome, as from `catch_up`; empty if the request expired.
 
         Raises:
-            DecidedFirstError: another thread decides it at this moment.
+            DecidedFirstError: another thread is deciding it.
         """
         with uninterrupted():
-            with self._alone(pending):
+            with self._exclusively(pending):
                 if self._expire(pending):
                     return ""
             return self.catch_up(pending) or BUSY
@@ -147,7 +147,7 @@ class Gate:
     # ---
 
     @whole_context
-    def _alone(self, pending: Pending) -> Iterator[None]:
+    def _exclusively(self, pending: Pending) -> Iterator[None]:
         with self._lock:
             if pending.deciding_thread is not None:
                 raise DecidedFirstError(
@@ -163,7 +163,7 @@ class Gate:
             pending.deciding_thread = None
 
     def _expire(self, pending: Pending) -> bool:
-        """Record it. False if somebody else decided first."""
+        """Store the expiry. Return False if another decision came first."""
         question = _as_text(pending)
         decision = Decision(
             "expire", {}, "timeout", question.fingerprint, "nobody", identity=question.identity
@@ -174,36 +174,36 @@ class Gate:
         return won
 
     def _decide(self, pending: Pending, action: str, arguments: dict[str, Any]) -> Decision | None:
-        """Store the decision; None if somebody else was faster."""
-        now = decision_context()
-        if now.terms and action != "approve":
-            arguments = {**arguments, TERMS: dict(now.terms)}
+        """Store and return the decision. Return None if another decision came first."""
+        context = decision_context()
+        if context.terms and action != "approve":
+            arguments = {**arguments, TERMS: dict(context.terms)}
         if not pending.status.is_open:
             raise PendingStateError(
-                f"{action!r} came too late for {pending!r}: it is decided already; the first decision counts"
+                f"{action!r} came too late for {pending!r}: it is already decided; the first decision counts"
             )
         if self.ledger.in_transaction:
-            self.ledger.if_rolled_back(_way_back(pending))
+            self.ledger.if_rolled_back(_restorer(pending))
         if action not in _ALWAYS:
             if _has_expired(pending, datetime.now(UTC)):
                 self._expire(pending)
-                raise PendingStateError(f"{pending!r} has expired. Ask for it again")
-            if now.needs_leave:
-                self.check_code(pending, now)
-            asked = self._check(pending, action, arguments, now.shown)
+                raise PendingStateError(f"{pending!r} has expired. Propose it again")
+            if context.needs_leave:
+                self.check_code(pending, context)
+            request = self._check(pending, action, arguments, context.shown)
         else:
-            asked = _as_text(pending)
+            request = _as_text(pending)
         with pending.edited(action, arguments):
-            # for the values as they were changed
-            grant = self._grants.asked_for(pending, action, arguments, now)
+            # grant and question cover the edited values
+            grant = self._grants.asked_for(pending, action, arguments, context)
             question = pending.question
             decision = Decision(
                 action,
-                {**arguments, "reason": now.reason} if now.reason else arguments,
-                now.channel,
+                {**arguments, "reason": context.reason} if context.reason else arguments,
+                context.channel,
                 question.fingerprint,
-                now.decided_by,
-                identity=(asked or question).identity,
+                context.decided_by,
+                identity=(request or question).identity,
             )
             ends = pending.is_instant(action)
             if not self.ledger.decide(pending, decision, question, ends=ends, also=grant):
@@ -212,53 +212,53 @@ class Gate:
         return decision
 
     def _check(
-        self, pending: Pending, action: str, arguments: Mapping[str, Any], shown: str | None
+        self, pending: Pending, action: str, arguments: Mapping[str, Any], shown_fingerprint: str | None
     ) -> Question | None:
-        """Check that what would run is what was shown, and may run.
+        """Check that the pending is unchanged since it was displayed, and that it may run.
 
         Returns:
-            The question as it is now; None if it has no JSON form, which the edits of the decision put right.
+            The current question. None if it has no JSON form, but the edits of the decision correct this.
         """
         with pending.edited(action, arguments, keep=False):
             pending.check_fields()
         pending.check_current()
         try:
-            question = pending.freeze()  # anew, whatever is remembered: this is what an approval is about
+            question = pending.freeze()  # without the cache, because an approval binds to it
         except ContentError:
             if not approval_terms(action, arguments).get("edits"):
                 raise
             question = None
-        if shown is not None and (question is None or question.fingerprint != shown):
-            raise FingerprintError("the request changed after it was shown. Read it again")
+        if shown_fingerprint is not None and (question is None or question.fingerprint != shown_fingerprint):
+            raise FingerprintError("the request has changed since you saw it. Read it again")
         return question
 
     def _check_stored(self, pending: Pending, stored: StoredDecision) -> None:
-        """Check what was decided elsewhere.
+        """Check a decision of another process.
 
         Raises:
-            _NotRunError: it must not be carried out.
+            _NotRunError: it must not run.
         """
         if stored.action in _ALWAYS:
-            return  # what stops something needs no proof
+            return  # a rejection needs no proof
         if not self.ledger.hands_over(stored):
             raise _NotRunError(
-                f"{stored.decided_by} chose {stored.action!r}, but not with your signing secret, or the store was "
-                "changed since; decide it yourself"
+                f"{stored.decided_by} chose {stored.action!r}, but without your signature, or the store was changed "
+                "afterwards; decide it yourself"
             )
         if _has_expired(pending, stored.decided_at):
-            raise _NotRunError("it had expired by then")
+            raise _NotRunError("it had already expired")
         try:
             self._check(pending, stored.action, stored.arguments, None)
             with pending.edited(stored.action, stored.arguments, keep=False):
                 if pending.fingerprint != stored.fingerprint:
                     raise _NotRunError("the decision was about another version. Read it again")
-        except TractError as error:  # whatever it is: nothing has run
+        except TractError as error:  # nothing has run yet
             raise _NotRunError(str(error)) from error
 
     def _follow(self, pending: Pending, stored: StoredDecision) -> str:
-        """Carry out here what was decided elsewhere and handed over; put aside what must not run."""
+        """Carry out a decision that another process handed over. Set it aside if it must not run."""
         try:
-            with self._alone(pending):
+            with self._exclusively(pending):
                 self._check_stored(pending, stored)
                 if not self.ledger.begin(pending.pending_id, stored.round, handed_over=True):
                     return BUSY
@@ -268,26 +268,26 @@ class Gate:
         except _NotRunError as error:
             pending.rounds = stored.round + 1
             self.ledger.refuse(stored, str(error))
-            return f"{_told(stored)}, which was put aside: {error}"
+            return f"{_describe(stored)}, which was set aside: {error}"
         except Exception as error:  # noqa: BLE001 # the author's code may raise anything; the pending keeps it
-            return f"{_told(stored)}, which failed: {type(error).__name__}: {error}"
+            return f"{_describe(stored)}, which failed: {type(error).__name__}: {error}"
         self._on_end(pending, Decision.of(stored))
-        return _told(stored)
+        return _describe(stored)
 
     def _carry_out_stored(self, pending: Pending, stored: StoredDecision) -> None:
         pending.rounds, pending.decision = stored.round + 1, Decision.of(stored)
         with pending.edited(stored.action, stored.arguments):
-            pass  # and it stays so
+            pass  # the edits stay
         self._run_and_record(
             pending, stored.round, stored.action,
             lambda: pending.execute_tool(stored.action, stored.arguments),
         )  # fmt: skip
 
     def _take_over(self, pending: Pending, news: PendingRecord) -> str:
-        """Take over what the store says came of it, if it only stops something, or proves that this user wanted it.
+        """Adopt the stored outcome if it only stops the pending, or if this user signed it.
 
         Returns:
-            What is wrong with it; empty if nothing is.
+            The problem with the outcome; empty if there is none.
         """
         decision = None if news.last is None else Decision.of(news.last)
         if pending.runs_elsewhere or self.ledger.proves(news, _as_stored(pending, news.pending)):
@@ -297,8 +297,10 @@ class Gate:
         elif not news.is_open or (news.last is not None and news.last.error is None):
             if not news.is_open:
                 self.ledger.reopen(pending)
-            what = "without a decision" if decision is None else "but not with your signing secret"
-            return f", {what}, or the store was changed since, so it was put aside; decide it yourself"
+            problem = "without a decision" if decision is None else "but without your signature"
+            return (
+                f", {problem}, or the store was changed afterwards, so it was set aside; decide it yourself"
+            )
         return ""
 
     def _run(self, pending: Pending, decision: Decision, run: Callable[[], Any]) -> Any:
@@ -306,7 +308,7 @@ class Gate:
         if pending.is_instant(decision.action):
             result = run()
             if pending.executed_at is not None:
-                pending.executed_at = decision.decided_at  # as it is stored
+                pending.executed_at = decision.decided_at  # the stored time
             return result
         if pending.runs_elsewhere:
             return run()
@@ -328,7 +330,7 @@ class Gate:
             except ContentError:
                 pending.fields = before
                 pending.note = (
-                    "The action put values into the fields that have no JSON form; they were put back."
+                    "The action set fields to values without a JSON form; the old values were restored."
                 )
                 question = pending.question
             self._finish(pending, question, round_, action)
@@ -338,36 +340,36 @@ class Gate:
             self.ledger.finish(pending, question, round_, action)
         except StoreError as error:
             raise type(error)(
-                f"{pending!r} was carried out, but that could not be stored: {error}"
+                f"{pending!r} was carried out, but its outcome could not be stored: {error}"
             ) from error
 
 
 def _was_recorded(pending: Pending, action: str, arguments: dict[str, Any]) -> bool:
-    """Return True if this is the decision of code that was recorded, and settled the pending when it was shown."""
-    made = pending.decision
+    """Return True if code repeats the recorded decision that settled the pending."""
+    decision = pending.decision
     if (
-        made is None
-        or made.channel != RECORDED
+        decision is None
+        or decision.channel != RECORDED
         or pending.status.is_open
         or decision_context().channel != "code"
     ):
         return False
-    return (made.action, made.arguments) == (action, without_grant(action, arguments))
+    return (decision.action, decision.arguments) == (action, without_grant(action, arguments))
 
 
 def _as_text(pending: Pending) -> Question:
-    """Return the question for a decision that runs nothing; a field without JSON form becomes a text."""
-    given: Any = pending.fields
-    if not isinstance(given, dict):  # code may have put anything there
-        pending.fields = {"fields": given}
+    """Return the question for a decision that runs nothing. A field without JSON form becomes a text."""
+    fields: Any = pending.fields
+    if not isinstance(fields, dict):  # code may have put anything there
+        pending.fields = {"fields": fields}
     try:
         return pending.question
     except ContentError:
-        pending.fields = {str(name): _noted(value) for name, value in pending.fields.items()}
+        pending.fields = {str(name): _plain_or_text(value) for name, value in pending.fields.items()}
         return pending.question
 
 
-def _noted(value: object) -> object:
+def _plain_or_text(value: object) -> object:
     try:
         return plain(value)
     except ContentError:
@@ -384,8 +386,8 @@ _STATE = frozenset({
 })  # fmt: skip
 
 
-def _way_back(pending: Pending) -> Callable[[], None]:
-    """Return what restores a pending's present state if the transaction of a decision is rolled back."""
+def _restorer(pending: Pending) -> Callable[[], None]:
+    """Return a function that restores the current state after a rollback of the decision's transaction."""
     before = {name: value for name, value in vars(pending).items() if name in _STATE}
     fields = copy.deepcopy(pending.fields)
 
@@ -393,15 +395,15 @@ def _way_back(pending: Pending) -> Callable[[], None]:
         vars(pending).update(before)
         pending.fields = fields
         pending.note = (
-            "The batch that it was decided in was rolled back, and the decision with it. What it did outside of the "
-            "store stays done."
+            "The batch of the decision was rolled back, and the decision with it. Effects outside of the store "
+            "remain."
         )
 
     return go_back
 
 
 def _as_stored(pending: Pending, stored: StoredPending) -> str:
-    """Return the fingerprint that this pending has with the values of the store; empty if it could not have them."""
+    """Return the fingerprint with the stored field values; empty if they do not fit this pending."""
     before, pending.fields = pending.fields, stored.fields
     try:
         return pending.fingerprint
@@ -411,7 +413,7 @@ def _as_stored(pending: Pending, stored: StoredPending) -> str:
         pending.fields = before
 
 
-def _told(stored: StoredDecision) -> str:
-    reason = f", as {stored.reason!r}" if stored.reason else ""
+def _describe(stored: StoredDecision) -> str:
+    reason = f" because {stored.reason!r}" if stored.reason else ""
     ended = f", which ended with: {stored.error}" if stored.error else ""
     return f"{stored.decided_by} ({stored.channel}) chose {stored.action!r}{reason}{ended}"

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 NOT_SIGNED = "not signed by you"
-_NO_PERSON = "only a person gives a standing approval: in a panel, at a prompt or in their own code"
+_NO_PERSON = "only the user can give a standing approval: in a panel, at a prompt or in their own code"
 _ANYTHING = "*"
 
 
@@ -82,14 +82,14 @@ def _allows(allowed: Any, value: Any) -> bool:
     if allowed == _ANYTHING:
         return True
     if isinstance(allowed, list):
-        return any(_equal(one, value) for one in allowed)
+        return any(_equal(choice, value) for choice in allowed)
     if isinstance(allowed, str) and isinstance(value, str):
         return ".." not in re.split(r"[/\\]", value) and _Glob.of(allowed).matches(value)
     return _equal(allowed, value)
 
 
-def _equal(one: Any, other: Any) -> bool:
-    return canonical_json(one) == canonical_json(other)  # `1`, `1.0` and `True` are different values
+def _equal(first: Any, second: Any) -> bool:
+    return canonical_json(first) == canonical_json(second)  # `1`, `1.0` and `True` are different values
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class Grants:
         if pending.doubt:
             raise GrantError(f"{pending.doubt} Approve it once")
         if subject.rule and (scope != "session" or pattern or whom not in {None, "this"}):
-            raise GrantError(f"{subject.rule!r} is for this session and for {subject.actor} only")
+            raise GrantError(f"{subject.rule!r} is only possible for this session and for {subject.actor}")
         chosen = (action, {} if action == "approve" else own_arguments(arguments))
         grant = self._new(subject, scope, uses, pattern or {}, whom or "this", how.decided_by, chosen)
         return lambda connection: self._rows.insert(connection, grant)
@@ -317,16 +317,16 @@ class Grants:
         Raises:
             GrantError: no grant matches, several match, or the grant is already revoked.
         """
-        found = [grant for grant in self.all() if grant_id and grant.grant_id.startswith(grant_id)]
-        if len(found) != 1:
-            which = "several grants begin" if found else "no grant begins"
+        matches = [grant for grant in self.all() if grant_id and grant.grant_id.startswith(grant_id)]
+        if len(matches) != 1:
+            which = "several grants begin" if matches else "no grant begins"
             raise GrantError(f"{which} with {grant_id!r}; '%tract grants' lists them")
         with self._database.write() as connection:
-            if not self._rows.revoke(connection, found[0].grant_id):
+            if not self._rows.revoke(connection, matches[0].grant_id):
                 raise GrantError(
-                    f"grant {found[0].grant_id} is revoked already; '%tract grants' lists those that are not"
+                    f"grant {matches[0].grant_id} is already revoked; '%tract grants' lists the active ones"
                 )
-        return found[0]
+        return matches[0]
 
     def carry_over(self, connection: Connection, kind: str, name: str, old_hash: str, new_hash: str) -> int:
         """Move the live grants of a version to a new version that can do nothing more. Return their number.
@@ -351,12 +351,12 @@ class Grants:
         unknown = [name for name in pattern if name not in subject.values]
         if unknown:
             raise GrantError(
-                f"{subject.name!r} has no value {unknown[0]!r}; it has {', '.join(subject.values)}"
+                f"{subject.name!r} has no value {unknown[0]!r}; its values are {', '.join(subject.values)}"
             )
         if uses is not None and uses < 1:
-            raise GrantError(f"uses is how often it may be used, at least once, not {uses}")
+            raise GrantError(f"uses must be at least 1, not {uses}")
         session = _this_session() if scope == "session" else None
-        what = canonical_json(
+        terms = canonical_json(
             {
                 "pattern": dict(pattern),
                 "approved": dict(subject.values),
@@ -370,7 +370,7 @@ class Grants:
         )
         return self._stored.sign(
             StoredGrant(
-                secrets.token_hex(8), subject.kind, subject.name, subject.definition_hash, what, scope, session,
+                secrets.token_hex(8), subject.kind, subject.name, subject.definition_hash, terms, scope, session,
                 uses, 0, "", by, "", now_text(), None,
             )
         )  # fmt: skip
@@ -389,10 +389,10 @@ class Grants:
     def _shown(self, stored: StoredGrant) -> Grant:
         return Grant(
             grant_id=stored.grant_id, kind=stored.kind, name=stored.name, definition_hash=stored.definition_hash,
-            covers=_in_words(stored.pattern_json), scope=stored.scope, uses=stored.uses,
+            covers=_values_in_words(stored.pattern_json), scope=stored.scope, uses=stored.uses,
             most_uses=stored.most_uses, granted_by=stored.granted_by, created_at=read_moment(stored.created_at),
             whom=_whom_in_words(stored.pattern_json), ignores=_ignored(stored.pattern_json),
-            state=self._state(stored), **_chosen(stored.pattern_json),
+            state=self._state(stored), **_granted_action(stored.pattern_json),
         )  # fmt: skip
 
 
@@ -405,14 +405,14 @@ def _covers(stored: StoredGrant, subject: Subject) -> bool:
     """Return True if a signed grant covers these values, regardless of the actor."""
     if stored.definition_hash != subject.definition_hash:
         return False
-    what = json.loads(stored.pattern_json)
-    return covers(what["pattern"], what["approved"], subject.values)
+    terms = json.loads(stored.pattern_json)
+    return covers(terms["pattern"], terms["approved"], subject.values)
 
 
 def _is_for(stored: StoredGrant, actor: str) -> bool:
     """Return True if a signed grant permits this actor."""
-    what = json.loads(stored.pattern_json)
-    named, whom = what["actor"], what["whom"]
+    terms = json.loads(stored.pattern_json)
+    named, whom = terms["actor"], terms["whom"]
     is_child = actor.startswith((f"{named}/", f"{named}:"))
     return whom == "anybody" or actor == named or (whom == "children" and is_child)
 
@@ -424,16 +424,16 @@ def whom_in_words(actor: str, whom: object) -> str:
 
 def _whom_in_words(pattern_json: str) -> str:
     try:
-        what = json.loads(pattern_json)
-        return whom_in_words(what["actor"], what["whom"])
+        terms = json.loads(pattern_json)
+        return whom_in_words(terms["actor"], terms["whom"])
     except _DAMAGED:
         return _UNREADABLE
 
 
-def _chosen(pattern_json: str) -> dict[str, Any]:
+def _granted_action(pattern_json: str) -> dict[str, Any]:
     try:
-        what = json.loads(pattern_json)
-        return {"action": str(what["action"]), "arguments": dict(what["arguments"])}
+        terms = json.loads(pattern_json)
+        return {"action": str(terms["action"]), "arguments": dict(terms["arguments"])}
     except _DAMAGED:
         return {"action": _UNREADABLE, "arguments": {}}
 
@@ -445,9 +445,9 @@ def _ignored(pattern_json: str) -> tuple[str, ...]:
         return ()
 
 
-def _in_words(pattern_json: str) -> str:
+def _values_in_words(pattern_json: str) -> str:
     try:
-        what = json.loads(pattern_json)
-        return str(what.get("rule") or pattern_text(what["pattern"], what["approved"]))
+        terms = json.loads(pattern_json)
+        return str(terms.get("rule") or pattern_text(terms["pattern"], terms["approved"]))
     except _DAMAGED:
         return _UNREADABLE

@@ -131,11 +131,11 @@ def _schema(pending: Pending, name: str) -> dict[str, Any]:
     within = fields.json_schema
     described = {"description": schema["properties"]["edits"].get("description", "")}
     # the fields already contain the current values
-    kept = {
+    properties = {
         field: {k: v for k, v in about.items() if k != "default"}
         for field, about in within["properties"].items()
     }
-    edits = {**described, "type": "object", "properties": kept, "additionalProperties": False}
+    edits = {**described, "type": "object", "properties": properties, "additionalProperties": False}
     defined = {"$defs": {**schema.get("$defs", {}), **within["$defs"]}} if "$defs" in within else {}
     return {**schema, "properties": {**schema["properties"], "edits": edits}, **defined}
 
@@ -183,12 +183,12 @@ def unfinished_text(unfinished: StoredDecision | None) -> str:
     if unfinished is None:
         return ""
     when = unfinished.decided_at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    said = f"{unfinished.decided_by} chose {unfinished.action!r} on {when} ({unfinished.channel})"
+    text = f"{unfinished.decided_by} chose {unfinished.action!r} on {when} ({unfinished.channel})"
     if unfinished.started_at is None:
-        return f"{said}; it was not run. Choose it again to run it now."
+        return f"{text}; it was not run. Choose it again to run it now."
     return (
-        f"{said}; {process_text(unfinished.claimed_by)} began to run it, and how far it came is not known. Look before "
-        "you choose it again, which runs it once more."
+        f"{text}; {process_text(unfinished.claimed_by)} began to run it, and its progress is unknown. Check its "
+        "effects before you choose it again, which runs it once more."
     )
 
 
@@ -214,14 +214,14 @@ def rest_tables(pending: Pending) -> tuple[ValueTable, ...]:
         *sorted(pending.fields.keys() - about.keys()),
     ]
     rest = {name: _as_stored(pending.fields[name]) for name in names if name not in pending.in_view}
-    given = {name: value for name, value in rest.items() if value not in _NOTHING}
-    empty = [name for name in rest if name not in given]
-    decided = {name: value for name, value in given.items() if name not in pending.machinery}
-    needed = {name: value for name, value in given.items() if name in pending.machinery}
-    left = ValueRow("empty", "", ", ".join(empty), "Not given, or nothing.")
+    present = {name: value for name, value in rest.items() if value not in _NOTHING}
+    empty = [name for name in rest if name not in present]
+    decided = {name: value for name, value in present.items() if name not in pending.machinery}
+    needed = {name: value for name, value in present.items() if name in pending.machinery}
+    empty_row = ValueRow("empty", "", ", ".join(empty), "Fields without a value.")
     tables = (
-        ValueTable("Details", (*value_rows(decided, {}, about), *([left] if empty else []))),
-        ValueTable("What carrying it out needs", value_rows(needed, {}, about), "nothing"),
+        ValueTable("Details", (*value_rows(decided, {}, about), *([empty_row] if empty else []))),
+        ValueTable("Technical fields", value_rows(needed, {}, about), "nothing"),
     )
     return tuple(table for table in tables if table.rows)
 
@@ -280,9 +280,9 @@ def review_actions(pending: Pending) -> tuple[ReviewAction, ...]:
     """Return the buttons: the operation's own actions first, then approve and reject."""
     by_action, subject = pending.runs_nothing("approve"), pending.subject
     offered = [name for name in _offered(pending) if name not in _BASIC | pending.without_button]
-    found = [name for name in offered if decides(pending.owner_of_action(name), name)]
-    own = sorted(found, key=lambda name: name in pending.preparing)
-    doing = [name for name in own if name not in pending.preparing]
+    actions = [name for name in offered if decides(pending.owner_of_action(name), name)]
+    ordered = sorted(actions, key=lambda name: name in pending.preparing)
+    doing = [name for name in ordered if name not in pending.preparing]
     buttons = [
         ReviewAction(
             name,
@@ -292,20 +292,20 @@ def review_actions(pending: Pending) -> tuple[ReviewAction, ...]:
             style="approve" if by_action and doing == [name] else "neutral",
             description=_summary(pending.owner_of_action(name), name),
         )
-        for name in own
+        for name in ordered
     ]
     for name in ("approve", "reject"):
         if pending.status.is_open:
             # edits and scopes need no inputs: a panel has forms for them
-            asked = {"volatile"} if getattr(pending, "requests", ()) else frozenset()
+            allowed = {"volatile"} if getattr(pending, "requests", ()) else frozenset()
             parameters = action_parameters(pending.owner_of_action(name), name).without(
-                (PERSONAL - asked) | {"edits"}
+                (PERSONAL - allowed) | {"edits"}
             )
             is_idle = by_action and name == "approve"
             style: Any = "neutral" if is_idle else name
             runs_tool = name == "approve" and subject is not None and subject.kind == "tool"
-            said = _tool_label(pending, subject.name) if subject and runs_tool else pending.labels[name]
-            label = APPROVE_ONLY if is_idle else said
+            run_text = _tool_label(pending, subject.name) if subject and runs_tool else pending.labels[name]
+            label = APPROVE_ONLY if is_idle else run_text
             buttons.append(ReviewAction(name, label, parameters, style=style))
     return tuple(buttons)
 
@@ -335,12 +335,12 @@ def _cut(value: Any) -> Any:
     if isinstance(value, list):
         return [_cut(item) for item in value]
     if isinstance(value, dict):
-        kept = {key: _cut(item) for key, item in list(value.items())[:_MAX_DICT]}
-        return kept if len(value) <= _MAX_DICT else {**kept, "_truncated": True, "_total": len(value)}
+        items = {key: _cut(item) for key, item in list(value.items())[:_MAX_DICT]}
+        return items if len(value) <= _MAX_DICT else {**items, "_truncated": True, "_total": len(value)}
     return value
 
 
 def outcome_text(pending: Pending) -> str:
     """Describe the part of the last decision that did not run; empty if all of it ran."""
-    made = pending.decision
-    return NO_ACTION if made is not None and pending.runs_nothing(made.action) else ""
+    decision = pending.decision
+    return NO_ACTION if decision is not None and pending.runs_nothing(decision.action) else ""

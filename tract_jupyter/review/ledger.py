@@ -69,12 +69,12 @@ class Ledger(Records):
         """
         with self._database.write() as connection:
             stored = self._rows.get(connection, pending.pending_id)
-            waited: dict[str, Any] = {"waited_until": _in(wait)} if wait else {}
+            waited: dict[str, Any] = {"waited_until": _time_in(wait)} if wait else {}
             if stored is None:
                 self._insert(connection, pending, request, **waited)
             elif request is not None and _is_ours(pending, stored):
-                asked = self._as_asked(pending, pending.question, request_to_dict(request))
-                self._rows.update(connection, pending.pending_id, **asked, **_time(pending), **waited)
+                values = self._signed_values(pending, pending.question, request_to_dict(request))
+                self._rows.update(connection, pending.pending_id, **values, **_time(pending), **waited)
             pending.rounds = self._decisions.count(connection, pending.pending_id)
 
     def take_over(self, pending: Pending, stored: StoredPending, *, wait: float = 0) -> bool:
@@ -100,7 +100,7 @@ class Ledger(Records):
                 is_free = last is None or last.finished_at is not None
                 if is_free and self._rows.get(connection, stored.pending_id) == stored:
                     pending.rounds = 0 if last is None else last.round + 1
-                    row = self._row(pending, request, waited_until=_in(wait) if wait else None)
+                    row = self._row(pending, request, waited_until=_time_in(wait) if wait else None)
                     self._rows.update(connection, pending.pending_id, **row)
                     is_taken = True
         finally:
@@ -111,7 +111,7 @@ class Ledger(Records):
     def wait(self, pending_id: str, seconds: float) -> None:
         """Record that this process waits for the decision. It renews the record before the seconds are over."""
         with self._database.write() as connection:
-            self._rows.update(connection, pending_id, waited_until=_in(seconds))
+            self._rows.update(connection, pending_id, waited_until=_time_in(seconds))
 
     # --- deciding and carrying out
 
@@ -155,20 +155,20 @@ class Ledger(Records):
     def refuse(self, stored: StoredDecision, why: str) -> None:
         """Set aside a decision that cannot be carried out, and reopen the pending."""
         with self._database.write() as connection:
-            if self._take_on(connection, stored.pending_id, stored.round):
+            if self._claim_handed_over(connection, stored.pending_id, stored.round):
                 self._decisions.finish(connection, stored.pending_id, stored.round, why)
                 self._rows.update(connection, stored.pending_id, **_REOPENED)
 
     def reopen(self, pending: Pending) -> None:
         """Reopen a pending with this process's values, regardless of the stored state."""
-        asked = self._as_asked(pending, pending.question, request_to_dict(pending.review_request()))
+        values = self._signed_values(pending, pending.question, request_to_dict(pending.review_request()))
         with self._database.write() as connection:
-            self._rows.update(connection, pending.pending_id, **_REOPENED, **asked)
+            self._rows.update(connection, pending.pending_id, **_REOPENED, **values)
 
     def settle(self, pending_id: str, round_: int, why: str) -> bool:
         """Consume an approval for another pending. Return False if another process was faster."""
         with self._database.write() as connection:
-            if not self._take_on(connection, pending_id, round_):
+            if not self._claim_handed_over(connection, pending_id, round_):
                 return False
             self._decisions.finish(connection, pending_id, round_, why)
             self._rows.update(connection, pending_id, settled_at=now_text())
@@ -182,7 +182,7 @@ class Ledger(Records):
         me = this_process()
         with self._database.write() as connection:
             if handed_over:
-                return self._take_on(connection, pending_id, round_)
+                return self._claim_handed_over(connection, pending_id, round_)
             return self._decisions.claim(connection, pending_id, round_, me, instead_of=me)
 
     def finish(self, pending: Pending, question: Question, round_: int, action: str) -> None:
@@ -198,16 +198,19 @@ class Ledger(Records):
         outcome = DecisionOutcome(round_, pending.status.value, question.fingerprint, executed_at)
         with self._database.write() as connection:
             stored = self._rows.shown(connection, pending.pending_id) if is_settled else None
-            shown = stored.request if stored else self._shown_anew(connection, pending)
+            request = stored.request if stored else self._current_request(connection, pending)
             self._rows.update(
-                connection, pending.pending_id, **values, **self._as_asked(pending, question, shown, outcome)
+                connection,
+                pending.pending_id,
+                **values,
+                **self._signed_values(pending, question, request, outcome),
             )
             self._decisions.finish(connection, pending.pending_id, round_, pending.error)
             self._record_outcome(connection, pending, action)
 
     # ---
 
-    def _shown_anew(self, connection: Connection, pending: Pending) -> dict[str, Any] | None:
+    def _current_request(self, connection: Connection, pending: Pending) -> dict[str, Any] | None:
         """Return the current request, or the stored one if the pending cannot build a request now."""
         try:
             return request_to_dict(pending.review_request())
@@ -215,14 +218,16 @@ class Ledger(Records):
             before = self._rows.shown(connection, pending.pending_id)
             return None if before is None else before.request
 
-    def _take_on(self, connection: Connection, pending_id: str, round_: int) -> bool:
+    def _claim_handed_over(self, connection: Connection, pending_id: str, round_: int) -> bool:
         """Claim a decision that was reserved for the asking process.
 
         Sign it again, so no process can claim it a second time.
         """
         if not self._decisions.claim(connection, pending_id, round_, this_process(), instead_of=None):
             return False
-        stored = next(one for one in self._decisions.of(connection, pending_id) if one.round == round_)
+        stored = next(
+            decision for decision in self._decisions.of(connection, pending_id) if decision.round == round_
+        )
         if self.hands_over(stored):
             signature = self._signatures.of_decision(
                 Decision.of(stored), pending_id, round_, handed_over=False
@@ -230,19 +235,21 @@ class Ledger(Records):
             self._decisions.sign(connection, pending_id, round_, signature)
         return True
 
-    def _as_asked(
+    def _signed_values(
         self,
         pending: Pending,
         question: Question,
-        shown: dict[str, Any] | None,
+        request: dict[str, Any] | None,
         outcome: DecisionOutcome | None = None,
     ) -> dict[str, Any]:
         """Return the signed part of a row: the question and its outcome."""
-        came_of_it = "" if outcome is None else self._signatures.of_outcome(pending.pending_id, outcome)
+        outcome_signature = (
+            "" if outcome is None else self._signatures.of_outcome(pending.pending_id, outcome)
+        )
         signed: dict[str, Any] = {
-            "request": shown,
-            "signature": self._signatures.of_asked(pending, question, shown),
-            "outcome": came_of_it,
+            "request": request,
+            "signature": self._signatures.of_asked(pending, question, request),
+            "outcome": outcome_signature,
         }
         if pending.is_unshown:
             signed["is_unshown"] = True
@@ -252,11 +259,11 @@ class Ledger(Records):
         self, connection: Connection, pending: Pending, request: ReviewRequest | None,
         outcome: DecisionOutcome | None = None, **more: Any,
     ) -> None:  # fmt: skip
-        shown = None if request is None else request_to_dict(request)
+        data = None if request is None else request_to_dict(request)
         values = {
             "pending_id": pending.pending_id,
             "status": pending.status.value,
-            **self._row(pending, shown, outcome),
+            **self._row(pending, data, outcome),
             **more,
         }
         self._rows.insert(connection, values)
@@ -264,7 +271,7 @@ class Ledger(Records):
     def _row(
         self,
         pending: Pending,
-        shown: dict[str, Any] | None,
+        request: dict[str, Any] | None,
         outcome: DecisionOutcome | None = None,
         **more: Any,
     ) -> dict[str, Any]:
@@ -280,7 +287,7 @@ class Ledger(Records):
             **_time(pending),
             "error": pending.error,
             "created_at": to_text(pending.created_at),
-            **self._as_asked(pending, pending.question, shown, outcome),
+            **self._signed_values(pending, pending.question, request, outcome),
             **more,
         }
 
@@ -292,7 +299,7 @@ class Ledger(Records):
         stored = self._rows.shown(connection, pending_id)
         if stored is not None and not self._is_free(connection, pending, stored.status):
             return False
-        after = _after(decision, at, ends=ends)
+        after = _state_after(decision, at, ends=ends)
         outcome = _expected(pending, decision, after) if ends else None
         if stored is None:
             self._insert(connection, pending, None, outcome, **after)
@@ -313,12 +320,12 @@ class Ledger(Records):
                 stored.fingerprint,
                 stored.identity,
             )
-            asked = (
+            changed = (
                 {}
                 if pending.runs_elsewhere or is_same
-                else self._as_asked(pending, question, stored.request, outcome)
+                else self._signed_values(pending, question, stored.request, outcome)
             )
-            self._rows.update(connection, pending_id, **after, **asked)
+            self._rows.update(connection, pending_id, **after, **changed)
         about: dict[str, Any] = {
             "pending_id": pending_id,
             "title": pending.title,
@@ -338,10 +345,10 @@ class Ledger(Records):
             return False  # another decision came first in this round
         if last.finished_at is not None:
             return status in OPEN
-        asked = pending.unfinished
+        unfinished = pending.unfinished
         if last.claimed_by == this_process() and last.started_at is None:
-            asked = last  # this process could not begin, for example because the store was locked
-        if asked is None or (asked.round, asked.claimed_by) != (last.round, last.claimed_by):
+            unfinished = last  # this process could not begin, for example because the store was locked
+        if unfinished is None or (unfinished.round, unfinished.claimed_by) != (last.round, last.claimed_by):
             return False  # another process carries it out, or is about to
         self._decisions.claim(
             connection, last.pending_id, last.round, this_process(), instead_of=last.claimed_by
@@ -350,11 +357,11 @@ class Ledger(Records):
         return True
 
     def _record_outcome(self, connection: Connection, pending: Pending, action: str) -> None:
-        what = {"pending_id": pending.pending_id, "action": action}
+        about = {"pending_id": pending.pending_id, "action": action}
         if pending.status is PendingStatus.FAILED:
-            self._events.append(connection, "failed", pending.actor, {**what, "error": pending.error})
+            self._events.append(connection, "failed", pending.actor, {**about, "error": pending.error})
         elif pending.status is PendingStatus.REJECTED and action != "reject":  # by the action's own code
-            rejected = {**what, "reason": pending.rejection_reason}
+            rejected = {**about, "reason": pending.rejection_reason}
             self._events.append(connection, "rejected", pending.actor, rejected)
 
 
@@ -364,7 +371,7 @@ def _is_ours(pending: Pending, stored: StoredPending) -> bool:
     return is_asked_here and stored.status in OPEN and not pending.doubt
 
 
-def _in(seconds: float) -> str:
+def _time_in(seconds: float) -> str:
     return to_text(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
@@ -372,7 +379,7 @@ def _time(pending: Pending) -> dict[str, Any]:
     return {"expires_at": moment_text(pending.expires_at), "on_timeout": pending.on_timeout}
 
 
-def _after(decision: Decision, at: str, *, ends: bool) -> dict[str, Any]:
+def _state_after(decision: Decision, at: str, *, ends: bool) -> dict[str, Any]:
     """Return a pending's state after storing a decision. Without an execution time, the decision has not run yet."""
     final = _FINAL.get(decision.action)
     if final is None:

@@ -59,17 +59,17 @@ class Project(NamedTuple):
             LockFileError: the project file cannot be read.
         """
         folder = lock.resolve().parent  # a link to a lock file is not a copy
-        found = _read(folder / PROJECT_FILE)
-        return cls(folder, found, trust.for_project(found))
+        project_id = _read(folder / PROJECT_FILE)
+        return cls(folder, project_id, trust.for_project(project_id))
 
     @classmethod
-    def made(cls, lock: Path, trust: Trust) -> Project:
+    def load_or_create(cls, lock: Path, trust: Trust) -> Project:
         """Return the project of a lock file. Without a project file, generate a new id; `keep` writes it."""
-        found = cls.of(lock, trust)
-        if found.project_id:
-            return found
-        made = secrets.token_hex(16)
-        return found._replace(project_id=made, signer=trust.for_project(made))
+        project = cls.of(lock, trust)
+        if project.project_id:
+            return project
+        project_id = secrets.token_hex(16)
+        return project._replace(project_id=project_id, signer=trust.for_project(project_id))
 
     def keep(self) -> None:
         """Write the project id, unless the file already has it.
@@ -82,7 +82,7 @@ class Project(NamedTuple):
             _make(path, json.dumps({"version": _VERSION, "project": self.project_id}, indent=2) + "\n")
         except FileExistsError:
             if _read(path) != self.project_id:
-                raise LockFileError(f"{path} was made by another process just now; record again") from None
+                raise LockFileError(f"another process has just created {path}; record again") from None
         except OSError as error:
             raise LockFileError(
                 f"{path} cannot be written: {error.strerror}; nothing was changed. Make its folder writable, or set "
@@ -110,11 +110,11 @@ class Project(NamedTuple):
         """
         if not self.project_id:
             return (
-                "is for the project that it was recorded in, and nothing says that this folder is that one: there is "
-                f"no {PROJECT_FILE}, which is committed and copied with the lock file"
+                f"cannot be checked, because this folder lacks {PROJECT_FILE}; commit and copy that file with the "
+                "lock file"
             )
         if entry.project != self.project_id:
-            return "was recorded in another project, and decides nothing in this one"
+            return "was recorded in another project, so it has no effect in this one"
         if not entry.verifies(self.signer):
             return "is not signed with your secret, or was changed"
         return self._why_not_of(entry.notebook, cell)
@@ -124,9 +124,9 @@ class Project(NamedTuple):
             return ""
         path = self.folder / notebook
         if not path.is_file():
-            return f"was recorded in the notebook {notebook}, which is not here"
+            return f"was recorded in the notebook {notebook}, which does not exist here"
         if cell.strip() and path.suffix == _NOTEBOOK and not _has(path, cell):
-            return f"was recorded in the notebook {notebook}, and the cell that asks is not in that"
+            return f"was recorded in the notebook {notebook}, which does not have the asking cell"
         return ""
 
 
@@ -154,13 +154,13 @@ def _read(path: Path) -> str:
         return ""
     except (OSError, ValueError, RecursionError):
         data = None
-    found = data.get("project") if isinstance(data, dict) and data.get("version") == _VERSION else None
-    if not isinstance(found, str) or not _ID.fullmatch(found):
+    project_id = data.get("project") if isinstance(data, dict) and data.get("version") == _VERSION else None
+    if not isinstance(project_id, str) or not _ID.fullmatch(project_id):
         raise LockFileError(
-            f"{path} holds no id of a project. Take it from version control again, or delete it and the lock file, and "
-            "write both anew with '%tract record'"
+            f"{path} has no valid project id. Restore it from version control, or delete it and the lock file, and "
+            "write both again with '%tract record'"
         )
-    return found
+    return project_id
 
 
 def _has(path: Path, cell: str) -> bool:
@@ -174,10 +174,12 @@ def _sources(path: str, _changed: int, _size: int) -> frozenset[str]:
     """Return the sources of a notebook's code cells. Empty if the notebook cannot be read."""
     try:
         cells = json.loads(Path(path).read_text(encoding="utf-8"))["cells"]
-        found = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
+        sources = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return frozenset()
-    return frozenset("".join(map(str, source)).strip() for source in found if isinstance(source, str | list))
+    return frozenset(
+        "".join(map(str, source)).strip() for source in sources if isinstance(source, str | list)
+    )
 
 
 LOCK_FILE = "tract.lock.json"
@@ -221,8 +223,8 @@ class RecordedDecision:
         Raises:
             TrustError: no usable secret exists.
         """
-        made = replace(self, project=project.project_id)
-        return replace(made, signature=project.signer.sign(_SIGNED, asdict(made) | _UNSIGNED))
+        entry = replace(self, project=project.project_id)
+        return replace(entry, signature=project.signer.sign(_SIGNED, asdict(entry) | _UNSIGNED))
 
     def verifies(self, signer: Signer) -> bool:
         """Return True if this user signed the unchanged entry. `Project.why_not` decides if the entry is valid.
@@ -319,7 +321,7 @@ def _entries(data: Any) -> Iterable[RecordedDecision]:
         raise ContentError("it is not an object with a version and a list of entries")
     version = data.get("version")
     if type(version) is not int or version != VERSION:
-        raise ContentError(f"it is of version {version!r}, and this tract_jupyter knows version {VERSION}")
+        raise ContentError(f"it has version {version!r}, and this tract_jupyter supports version {VERSION}")
     for number, entry in enumerate(data["entries"], 1):
         try:
             yield _entry(entry)
@@ -329,7 +331,7 @@ def _entries(data: Any) -> Iterable[RecordedDecision]:
 
 def _entry(data: Any) -> RecordedDecision:
     if not isinstance(data, dict) or sorted(data) != sorted(_KEYS):
-        raise ContentError(f"it should have exactly {', '.join(_KEYS)}")
+        raise ContentError(f"it must have exactly {', '.join(_KEYS)}")
     if not isinstance(data["arguments"], dict):
         raise ContentError("its arguments are not an object")
     for name in _KEYS:
@@ -342,16 +344,16 @@ def _entry(data: Any) -> RecordedDecision:
 
 
 def _sorted(arguments: dict[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(canonical_json(arguments))
-    return made
+    values: dict[str, Any] = json.loads(canonical_json(arguments))
+    return values
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _unreadable(path: Path, why: str) -> str:
     return (
-        f"{path} cannot be read as a lock file: {why:.300}. Take it from version control again, or delete it and write "
-        "it anew with '%tract record'"
+        f"{path} cannot be read as a lock file: {why:.300}. Restore it from version control, or delete it and write "
+        "it again with '%tract record'"
     )

@@ -80,14 +80,14 @@ def action(method: F) -> F:
         parameters = introspection.action_parameters(type(self), name)
         arguments = parameters.validate(parameters.bind(args, kwargs))
         call = functools.partial(method, self, **arguments)
-        if not self.is_instant(name):  # it may take long, and is noted however it ends
+        if not self.is_instant(name):  # it may take long, and every end is recorded
             call = functools.partial(interruptible, call)
         return self.through_gate(name, arguments, call)
 
     return gated(act)  # type: ignore[return-value]
 
 
-_FEWEST_DIGITS = 8  # of a fingerprint that stands for all of it
+_FEWEST_DIGITS = 8  # digits that identify a fingerprint
 
 
 class Pending:
@@ -109,9 +109,9 @@ class Pending:
     labels: ClassVar[Mapping[str, str]] = {"approve": "Approve", "reject": "Reject"}
     """The labels of the buttons of built-in decisions."""
     in_view: ClassVar[frozenset[str] | None] = None
-    """The fields that `code_blocks` and `tables` show in full; None for all. The others are shown in a table behind."""
+    """The fields that `code_blocks` and `tables` show in full; None for all. Another table shows the rest."""
     machinery: ClassVar[frozenset[str]] = frozenset()
-    """The technical fields. They are shown folded."""
+    """The technical fields, which a page folds."""
 
     without_button: ClassVar[frozenset[str]] = frozenset()
     """The actions without a button, because the user can change values before approving instead."""
@@ -145,11 +145,11 @@ class Pending:
     rounds: int
     """The number of decisions on it that this process knows of."""
     deciding_thread: int | None
-    """The thread that carries a decision out at the moment."""
+    """The thread that is carrying out a decision."""
     decision: Decision | None
     """The last decision on it."""
     unfinished: StoredDecision | None
-    """An approval whose process ended before the action did. The user is asked again."""
+    """An approval whose process ended before the action did. The user decides again."""
     note: str
     """A note for the user who decided."""
     doubt: str
@@ -163,7 +163,7 @@ class Pending:
     not_granted: str
     """A note about a standing approval of another actor that would cover the request."""
     advice: str
-    """What a model said that reviewed it first and left it to a person, quoted and marked as a model's words."""
+    """The words of a model that reviewed it first and left it to the user, quoted and marked."""
     origins: tuple[ValueRow, ...]
     """The origins of the values that a script gives, as far as they are known."""
 
@@ -229,7 +229,7 @@ class Pending:
 
     @action
     def approve(self) -> Any:
-        """Approve, run what there is to run, and return its result."""
+        """Approve, run the code if there is any, and return its result."""
         return self.run_approved()
 
     @action
@@ -261,7 +261,7 @@ class Pending:
         """
         if len(fingerprint) < _FEWEST_DIGITS or not self.fingerprint.startswith(fingerprint):
             raise FingerprintError(
-                f"{self.title!r} does not have the fingerprint {fingerprint[:64]!r}; read the present version. "
+                f"{self.title!r} does not have the fingerprint {fingerprint[:64]!r}; read the current version. "
                 f"Pass at least {_FEWEST_DIGITS} digits."
             )
         self._named = self.fingerprint
@@ -278,7 +278,7 @@ class Pending:
         Raises:
             SpecError: the action is missing, or not offered.
             ParameterError: the arguments do not fit.
-            PendingStateError: it is decided already.
+            PendingStateError: it is already decided.
         """
         if "action" not in decision:
             raise SpecError(
@@ -290,13 +290,13 @@ class Pending:
     def execute_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Carry out an offered action by name, as in a model's tool call."""
         if not isinstance(name, str) or name not in self.offered_actions:
-            known = ", ".join(sorted(self.offered_actions))
+            offered = ", ".join(sorted(self.offered_actions))
             raise SpecError(f"{self.operation!r} offers no action {name!r}.{nearest(str(name), self.offered_actions)} "
-                            f"Offered are: {known}")  # fmt: skip
+                            f"Actions: {offered}")  # fmt: skip
         has_terms = name != "approve" and isinstance(arguments, dict)
         terms = approval_terms(name, arguments) if has_terms else {}
-        own = own_arguments(arguments) if terms else arguments
-        values = introspection.action_parameters(self.owner_of_action(name), name).validate(own)
+        action_arguments = own_arguments(arguments) if terms else arguments
+        values = introspection.action_parameters(self.owner_of_action(name), name).validate(action_arguments)
         with deciding_by_default("tool"), self.on_terms(terms):
             return self.carry_out_action(name, values)
 
@@ -312,7 +312,7 @@ class Pending:
         return on_terms(terms)
 
     def carry_out_action(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Carry an offered action out, with validated arguments."""
+        """Carry out an offered action with validated arguments."""
         return getattr(self, name)(**arguments)
 
     def through_gate(self, name: str, arguments: dict[str, Any], run: Callable[[], Any]) -> Any:
@@ -344,8 +344,8 @@ class Pending:
             max_turns: the maximum number of replies.
 
         Raises:
-            LLMError: there is no client, or it gave back no reply.
-            PendingStateError: it is decided already.
+            LLMError: there is no client, or it returned no reply.
+            PendingStateError: it is already decided.
         """
         from tract_jupyter.review.consulting import consult
 
@@ -366,7 +366,7 @@ class Pending:
         Args:
             prompt_fn: prints a question and returns the typed text; the default is `input`.
         """
-        status = ask_until_decided(self, prompt_fn or input)  # looked up now: a kernel has one of its own
+        status = ask_until_decided(self, prompt_fn or input)  # looked up now, because a kernel replaces it
         if status.is_open:
             self.tract.reviewer.keep(self)
         return status
@@ -377,14 +377,14 @@ class Pending:
             await self.tract.reviewer.decide(self)
         return self
 
-    # --- what a decision binds to
+    # --- the subject of a decision
 
     @property
     def question(self) -> Question:
         """A snapshot of the request. It is computed again if the fields change.
 
         Raises:
-            ContentError: a field has no JSON form, so what is approved could not be pinned down.
+            ContentError: a field has no JSON form, so an approval cannot bind to it.
         """
         fields_json = canonical_json(self.fields)
         if self._question is None or self._question.fields_json != fields_json:
@@ -418,14 +418,14 @@ class Pending:
 
     @property
     def subject(self) -> Subject | None:
-        """The subject of a standing approval; None if the user is asked each time."""
+        """The subject of a standing approval; None if each request needs a decision."""
         return None
 
     def repeats(self, other: Pending | StoredPending) -> bool:
         """Return True if it is the same request as another pending or stored row with the same identity."""
         try:
             return self.fingerprint == other.fingerprint
-        except ContentError:  # something was put into one of them that is not JSON
+        except ContentError:  # a field has a value without JSON form
             return False
 
     @property
@@ -435,7 +435,7 @@ class Pending:
 
     @property
     def is_named(self) -> bool:
-        """True if `named` confirmed the present fingerprint."""
+        """True if `named` confirmed the current fingerprint."""
         return self._named == self.fingerprint
 
     @property
@@ -451,7 +451,7 @@ class Pending:
         return self.created_at + timedelta(seconds=self.timeout)
 
     def runs_nothing(self, action: str) -> bool:  # noqa: ARG002
-        """Return True if an action approves without running what another action would run."""
+        """Return True if an action approves but runs nothing, while another action would run code."""
         return False
 
     def edited(
@@ -484,12 +484,12 @@ class Pending:
         """Check the types of the fields.
 
         Raises:
-            TractError: one is not; nothing is shown or decided then.
+            TractError: a field has a wrong type. Nothing is displayed or decided then.
         """
         if not isinstance(self.fields, dict):
             raise PendingError(
-                f"the fields of {self!r} are a dict, not {brief_repr(self.fields)}. Nothing was decided; put that "
-                "right, and decide then"
+                f"the fields of {self!r} must be a dict, not {brief_repr(self.fields)}. Nothing was decided; "
+                "correct them, and decide again"
             )
 
     def check_current(self) -> None:
@@ -499,7 +499,7 @@ class Pending:
             FingerprintError: it was replaced or removed since.
         """
 
-    # --- what can be done about it
+    # --- actions
 
     @property
     def offered_actions(self) -> frozenset[str]:
@@ -510,7 +510,7 @@ class Pending:
         """Return the class that declares the action."""
         return type(self)
 
-    # --- what a reviewer is shown
+    # --- display
 
     @property
     def runs_in(self) -> RunsIn:
@@ -552,7 +552,7 @@ class Pending:
         return f"asked by {self.triggered_by}" if self.triggered_by else ""
 
     def editable(self) -> Parameters | None:
-        """Return the fields that the user may change, with the present values as defaults."""
+        """Return the fields that the user may change, with the current values as defaults."""
         return None
 
     def asking_block(self) -> CodeBlock | None:
@@ -570,7 +570,7 @@ class Pending:
             note: the outcome of the last answer; the default is the pending's note.
 
         Raises:
-            TractError: a field is not of its type, so that it cannot be shown.
+            TractError: a field has a wrong type, so it cannot be displayed.
         """
         self.check_fields()
         asking = self.asking_block()
@@ -622,8 +622,8 @@ class Pending:
         return introspection.describe_api(self)
 
     def pprint(self) -> None:
-        """Print it for people."""
-        print(introspection.to_text(self))  # noqa: T201 # that is what it is for
+        """Print it for users."""
+        print(introspection.to_text(self))  # noqa: T201 # it prints
 
     @repr_of_whole
     def __repr__(self) -> str:
@@ -638,7 +638,7 @@ class Pending:
         if self._execute_fn is not None:
             try:
                 self.result = interruptible(self._execute_fn, self)
-            except BaseException as error:  # interrupted half-way is failed too, and can be tried again
+            except BaseException as error:  # an interrupted action has failed, and can run again
                 self.fail(error)
                 raise
         self.executed_at = datetime.now(UTC)
@@ -659,7 +659,7 @@ class Pending:
     def _require_open(self, action: str) -> None:
         if not self.status.is_open:
             raise PendingStateError(
-                f"{action!r} came too late for {self!r}: it is decided already; the first decision counts"
+                f"{action!r} came too late for {self!r}: it is already decided; the first decision counts"
             )
 
 

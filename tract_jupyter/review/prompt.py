@@ -35,8 +35,8 @@ OWN_WORDS = (_EDIT, _SESSION, _ALWAYS)
 """The words that the prompt adds to the actions."""
 _EXPLAINED = {
     _EDIT: "edit: change values, then {verb}",
-    _SESSION: "session: {verb}, and do not ask {actor} again for these values until this kernel or script ends",
-    _ALWAYS: "always: {verb}, and never ask {actor} again for these values",
+    _SESSION: "session: {verb}, and do not ask again about these values of {actor} until this kernel or script ends",
+    _ALWAYS: "always: {verb}, and never ask again about these values of {actor}",
 }
 _OPEN, _CLOSE = "([{", ")]}"
 _SHOWN = 80
@@ -75,7 +75,7 @@ def ask(ticket: Ticket, read: Read, *, may_wait: bool = False) -> Answer | None:
     """
     try:
         _check_refused(ticket)
-        return _asked(ticket, read, may_wait=may_wait)
+        return _ask_once(ticket, read, may_wait=may_wait)
     except UndecidedError as error:
         if not may_wait:
             raise
@@ -83,7 +83,7 @@ def ask(ticket: Ticket, read: Read, *, may_wait: bool = False) -> Answer | None:
         return None
 
 
-def _asked(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | None:
+def _ask_once(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | None:
     round_id = ticket.round_id
     chosen = _ask_word(ticket, read, may_wait=may_wait)
     if chosen is None or isinstance(chosen, Answer):
@@ -94,8 +94,8 @@ def _asked(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | None:
         terms = {"scope": chosen} if chosen != _EDIT else {"edits": edits} if edits else {}
         chosen = _main_action(ticket)
     arguments = {parameter.name: _ask_value(ticket, parameter, read) for parameter in chosen.parameters}
-    given = {name: value for name, value in arguments.items() if value is not ...}
-    return Answer(chosen.name, with_terms(chosen.name, given, terms), round_id)
+    values = {name: value for name, value in arguments.items() if value is not ...}
+    return Answer(chosen.name, with_terms(chosen.name, values, terms), round_id)
 
 
 def _ask_word(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | ReviewAction | str | None:
@@ -103,35 +103,35 @@ def _ask_word(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | ReviewA
     words = _words(ticket)
     for word, choice in words.items():
         if isinstance(choice, str):
-            print(printable(f"  {_explained(ticket.request, choice)}"))  # noqa: T201
+            print(printable(f"  {_explanation(ticket.request, choice)}"))  # noqa: T201
         elif choice.label.lower() != word and not choice.label.startswith("Run "):
             print(f"  {word}: {choice.label.lower()}")  # noqa: T201
     later = " (Enter: later, in %tract inbox)" if may_wait else ""
-    for _ in _tries(ticket):
-        given = read(printable(f"{' / '.join(words)}?{later} ")).strip()
-        if not given and may_wait:
+    for _ in _attempts(ticket):
+        line = read(printable(f"{' / '.join(words)}?{later} ")).strip()
+        if not line and may_wait:
             return None
-        chosen = _find_word(ticket, given)
+        chosen = _find_word(ticket, line)
         if chosen is not None:
             return chosen
-        if " " in given:
+        if " " in line:
             try:
-                return read_line(ticket, given)
+                return read_line(ticket, line)
             except (OperationError, ParameterError) as error:
                 print(printable(f"  {error}"))  # noqa: T201
                 continue
-        print("Type one of the names, or as much of it as tells it from the others.")  # noqa: T201
+        print("Type one of the names, or its unique beginning.")  # noqa: T201
     return None
 
 
-def _find_word(ticket: Ticket, given: str) -> ReviewAction | str | None:
+def _find_word(ticket: Ticket, text: str) -> ReviewAction | str | None:
     """Find the typed action or prompt word. The text may be a word, a button's label, or a unique prefix."""
-    words, given = _words(ticket), given.lower()
-    exact = [choice for word, choice in words.items() if given in (word, getattr(choice, "name", word))]
-    begun = [choice for word, choice in words.items() if given and word.startswith(given)]
-    labels = [action for action in ticket.request.actions if given and action.label.lower().startswith(given)]
-    found = exact or begun or labels
-    return found[0] if len(found) == 1 else None
+    words, text = _words(ticket), text.lower()
+    exact = [choice for word, choice in words.items() if text in (word, getattr(choice, "name", word))]
+    begun = [choice for word, choice in words.items() if text and word.startswith(text)]
+    labels = [action for action in ticket.request.actions if text and action.label.lower().startswith(text)]
+    matches = exact or begun or labels
+    return matches[0] if len(matches) == 1 else None
 
 
 def read_line(ticket: Ticket, line: str) -> Answer:
@@ -144,16 +144,16 @@ def read_line(ticket: Ticket, line: str) -> Answer:
     word, _, rest = line.partition(" ")
     chosen, rest = _find_word(ticket, word), rest.strip()
     if chosen is None or chosen == _EDIT:
-        offered = [one for one in _words(ticket) if one != _EDIT]
+        offered = [known for known in _words(ticket) if known != _EDIT]
         raise OperationError(
-            f"{word!r} is not one of its actions.{nearest(word, offered)} There are: {', '.join(offered)}"
+            f"{word!r} is not one of its actions.{nearest(word, offered)} Actions: {', '.join(offered)}"
         )
     if isinstance(chosen, str):
         if rest:
             raise OperationError(f"{chosen} takes no values, got {rest[:60]!r}")
         main = _main_action(ticket)
-        given = _arguments(main, "") if main.name != "approve" else {}
-        return Answer(main.name, with_terms(main.name, given, {"scope": chosen}), ticket.round_id)
+        values = _arguments(main, "") if main.name != "approve" else {}
+        return Answer(main.name, with_terms(main.name, values, {"scope": chosen}), ticket.round_id)
     if chosen.name == "approve" and not len(chosen.parameters):
         edits = _values(rest, ticket.request.fields or ())
         return Answer("approve", {"edits": edits} if edits else {}, ticket.round_id)
@@ -180,29 +180,25 @@ def _values(text: str, parameters: Iterable[Parameter]) -> dict[str, Any]:
     for part in split_words(text):
         name, equals, value = part.partition("=")
         if name in values:
-            raise OperationError(f"{name!r} is given twice")
+            raise OperationError(f"{name!r} has two values; give one")
         if not equals or name not in known:
-            what = f"there is no value {name[:60]!r}" if equals else f"{part[:60]!r} is not name=value"
+            problem = f"there is no value {name[:60]!r}" if equals else f"{part[:60]!r} is not name=value"
             raise OperationError(
-                f"{what}.{nearest(name, known)} "
-                + (
-                    f"Values are typed as name=value, for: {', '.join(known)}"
-                    if known
-                    else "It takes no values"
-                )
+                f"{problem}.{nearest(name, known)} "
+                + (f"Type values as name=value, for: {', '.join(known)}" if known else "It takes no values")
             )
         values[name] = read_value(known[name], value)
     return values
 
 
-def _tries(ticket: Ticket) -> Iterator[int]:
+def _attempts(ticket: Ticket) -> Iterator[int]:
     """Count the attempts to read an answer. The input may not come from a human.
 
     Raises:
         UndecidedError: the last attempt failed.
     """
     yield from range(_TRIES)
-    raise _given_up(ticket, "could not be read")
+    raise _retry_limit_error(ticket, "could not be read")
 
 
 def _check_refused(ticket: Ticket) -> None:
@@ -213,10 +209,10 @@ def _check_refused(ticket: Ticket) -> None:
     """
     if ticket.refused >= _TRIES:
         ticket.refused = 0  # the next request prompts again
-        raise _given_up(ticket, "were refused")
+        raise _retry_limit_error(ticket, "were refused")
 
 
-def _given_up(ticket: Ticket, why: str) -> UndecidedError:
+def _retry_limit_error(ticket: Ticket, why: str) -> UndecidedError:
     return UndecidedError(
         f"nothing was decided about {ticket.request.title!r}: {_TRIES} answers {why}. It waits: "
         f"{how_to_decide(ticket.pending.pending_id)} asks again",
@@ -224,7 +220,7 @@ def _given_up(ticket: Ticket, why: str) -> UndecidedError:
     )
 
 
-def _explained(request: ReviewRequest, word: str) -> str:
+def _explanation(request: ReviewRequest, word: str) -> str:
     """Explain a prompt word for this request."""
     subject, main = request.subject, request.main_action
     verb = "approve" if main is None else action_word(main)
@@ -236,7 +232,7 @@ def _explained(request: ReviewRequest, word: str) -> str:
         f"{name} (now {show_value(value, _SHOWN)})" for name, value in subject.ignored.items()
     )
     return _EXPLAINED[word].format(actor=subject.actor, verb=verb) + (
-        f"; it will not look at {ignored}" if ignored else ""
+        f"; {ignored} may differ" if ignored else ""
     )
 
 
@@ -252,12 +248,12 @@ def _words(ticket: Ticket) -> dict[str, ReviewAction | str]:
     """Return the words that a user can type: the actions, and the prompt words that are not action names."""
     request = ticket.request
     words: dict[str, ReviewAction | str] = {action_word(action): action for action in request.actions}
-    own = [] if request.fields is None or not len(request.fields) else [_EDIT]
+    extra = [] if request.fields is None or not len(request.fields) else [_EDIT]
     if request.subject is not None:  # a session belongs to the asking process
         lasting = [] if request.subject.rule else [_ALWAYS]
-        own += lasting if ticket.pending.runs_elsewhere else [_SESSION, *lasting]
+        extra += lasting if ticket.pending.runs_elsewhere else [_SESSION, *lasting]
     names = {action.name for action in request.actions}
-    offered = own if request.action("approve") is not None else []
+    offered = extra if request.action("approve") is not None else []
     return {**words, **{word: word for word in offered if word not in words and word not in names}}
 
 
@@ -275,12 +271,12 @@ def _ask_value(ticket: Ticket, parameter: Parameter, read: Read) -> Any:
     """Ask for a value; return `...` for the default."""
     default = "" if parameter.required or parameter.optional else show_value(parameter.default, _SHOWN)
     offered = "" if parameter.required else f" [{default}]"
-    for _ in _tries(ticket):
-        given = read(printable(f"  {parameter.name} ({type_text(parameter.annotation)}){offered}: "))
-        if not given and not parameter.required:
+    for _ in _attempts(ticket):
+        text = read(printable(f"  {parameter.name} ({type_text(parameter.annotation)}){offered}: "))
+        if not text and not parameter.required:
             return ...
         try:
-            return read_value(parameter, given)
+            return read_value(parameter, text)
         except ParameterError as error:
             print(f"  {error}")  # noqa: T201
     return ...

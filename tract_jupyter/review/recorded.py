@@ -49,17 +49,17 @@ def recordable_decisions(
         TrustError: no usable secret exists.
     """
     decided = ledger.decided(personal_channels())
-    asked = [
+    displayed = [
         (d, p)
         for d, p in decided
         if ((p.request is not None and not p.is_unshown) or p.operation == ACTIVATE) and _is_offered(d)
     ]
-    chosen = [(d, p) for d, p in asked if since is None or d.decided_at >= since]
+    chosen = [(d, p) for d, p in displayed if since is None or d.decided_at >= since]
     usable = [(d, p) for d, p in chosen if _is_done(d) and ledger.verifies(d)]
     have = {d.identity for d, _ in usable}
     earlier = {
         d.identity: (d, p)
-        for d, p in asked
+        for d, p in displayed
         if d.identity in active and d.identity not in have and d.action == "approve" and _is_done(d)
         and ledger.verifies(d)
     }  # fmt: skip
@@ -142,9 +142,9 @@ class RecordedDecisions:
             return f"the entry for {title!r} in {name} {wrong}"
         if same:
             times = "once" if len(same) == 1 else f"{len(same)} times"
-            return f"{name} answers {title!r} {times}, and it is asked more often"
+            return f"{name} answers {title!r} {times}, and this run needs more answers"
         if any(entry.title == lasting_title(title) for entry in self._all()):
-            return f"{name} has an entry for {title!r}, but for other code or other values: these were changed since"
+            return f"{name} has an entry for {title!r}, but for other code or other values: they have changed since"
         return f"{name} has no entry for {title!r}"
 
     def _all(self) -> tuple[RecordedDecision, ...]:

@@ -51,13 +51,13 @@ class Signatures:
         text = Decision.of(stored).signed_text(stored.pending_id, stored.round)
         return self._signer.verify(_DECISION, [text, handed_over], stored.signature)
 
-    def of_asked(self, pending: Pending, question: Question, shown: Mapping[str, Any] | None) -> str:
+    def of_asked(self, pending: Pending, question: Question, request: Mapping[str, Any] | None) -> str:
         """Sign the question and the request."""
-        return self._signer.sign(_ASKED, _asked(pending, question.fingerprint, shown))
+        return self._signer.sign(_ASKED, _request_content(pending, question.fingerprint, request))
 
     def vouches(self, stored: StoredPending) -> bool:
         """Return True if the stored pending is unchanged since a process of this user asked it."""
-        content = _asked(stored, stored.fingerprint, stored.request)
+        content = _request_content(stored, stored.fingerprint, stored.request)
         return self._signer.verify(_ASKED, content, stored.signature)
 
     def of_outcome(self, pending_id: str, outcome: DecisionOutcome) -> str:
@@ -69,10 +69,19 @@ class Signatures:
         return self._signer.verify(_OUTCOME, [stored.pending_id, list(outcome)], stored.outcome)
 
 
-def _asked(what: Pending | StoredPending, fingerprint: str, request: Mapping[str, Any] | None) -> list[Any]:
-    times = [to_text(what.created_at), moment_text(what.expires_at)]
-    who = [what.pending_id, what.operation, what.actor, what.triggered_by, what.branch, what.resumable]
-    return [*who, *times, fingerprint, what.fields, request]
+def _request_content(
+    pending: Pending | StoredPending, fingerprint: str, request: Mapping[str, Any] | None
+) -> list[Any]:
+    times = [to_text(pending.created_at), moment_text(pending.expires_at)]
+    identity = [
+        pending.pending_id,
+        pending.operation,
+        pending.actor,
+        pending.triggered_by,
+        pending.branch,
+        pending.resumable,
+    ]
+    return [*identity, *times, fingerprint, pending.fields, request]
 
 
 def moment_text(moment: datetime | None) -> str | None:
@@ -185,8 +194,8 @@ class Records:
             waiting = self._rows.unsettled(connection, None)
             decisions = self._decisions.newest(connection, None)
         return (
-            [one for one in waiting if not self.vouches(one)],
-            [one for one in reversed(decisions) if not self.verifies(one)],
+            [row for row in waiting if not self.vouches(row)],
+            [row for row in reversed(decisions) if not self.verifies(row)],
         )
 
     def standing(self, stored: StoredPending) -> tuple[PendingStatus, StoredDecision | None]:
@@ -228,7 +237,7 @@ class Records:
         The result includes only pendings that this user signed.
         """
         with self._database.read() as connection:
-            return [one for one in self._rows.of_operation(connection, operation) if self.vouches(one)]
+            return [row for row in self._rows.of_operation(connection, operation) if self.vouches(row)]
 
     def is_waiting(self, pending: Pending) -> bool:
         """Return True if a pending with the same identity still needs a decision or a run."""

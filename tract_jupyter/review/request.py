@@ -103,8 +103,8 @@ class ValueRow:
     def __post_init__(self) -> None:
         parts = ("name", "type", "value", "description")
         notes = {part: distinct(getattr(self, part))[1] for part in parts}
-        told = "; ".join(f"{part}: {note}" for part, note in notes.items() if note)
-        object.__setattr__(self, "hidden", printable(self.hidden or told))
+        hidden = "; ".join(f"{part}: {note}" for part, note in notes.items() if note)
+        object.__setattr__(self, "hidden", printable(self.hidden or hidden))
         _make_printable(self, *parts)
 
 
@@ -233,9 +233,9 @@ class ReviewRequest:
         return first or self.action("approve")
 
 
-def _make_printable(what: object, *names: str) -> None:
+def _make_printable(target: object, *names: str) -> None:
     for name in names:
-        object.__setattr__(what, name, printable(getattr(what, name)))
+        object.__setattr__(target, name, printable(getattr(target, name)))
 
 
 _LONGEST_NAME = 32
@@ -269,7 +269,7 @@ def findings_text(blocks: Iterable[CodeBlock]) -> str:
 
 def request_to_dict(request: ReviewRequest) -> dict[str, Any]:
     """Return the full request as JSON-compatible data."""
-    return {one.name: _plain(getattr(request, one.name)) for one in fields(request)}
+    return {field.name: _plain(getattr(request, field.name)) for field in fields(request)}
 
 
 def request_from_dict(data: Mapping[str, Any]) -> ReviewRequest:
@@ -278,12 +278,15 @@ def request_from_dict(data: Mapping[str, Any]) -> ReviewRequest:
     Raises:
         SpecError, ValueError: the data is not a stored request.
     """
-    given = read_as(_REQUEST, data, ContentError, "request")
-    actions = [{**one, "parameters": _parameters(one["name"], one["parameters"])} for one in given["actions"]]
-    values, subject = given["fields"], given["subject"]
+    record = read_as(_REQUEST, data, ContentError, "request")
+    actions = [
+        {**action, "parameters": _parameters(action["name"], action["parameters"])}
+        for action in record["actions"]
+    ]
+    values, subject = record["fields"], record["subject"]
     return ReviewRequest(**{
-        **given,
-        "actions": tuple(ReviewAction(**one) for one in actions),
+        **record,
+        "actions": tuple(ReviewAction(**action) for action in actions),
         "fields": None if values is None else _parameters("fields", values),
         "subject": None if subject is None else Subject(**subject),
     })  # fmt: skip
@@ -310,28 +313,37 @@ _REQUEST = _record(
 
 def _plain(value: Any) -> Any:
     if isinstance(value, CodeBlock):  # is_typed is valid in the asking process only
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.name != "is_typed"}
+        return {
+            field.name: _plain(getattr(value, field.name))
+            for field in fields(value)
+            if field.name != "is_typed"
+        }
     if is_dataclass(value):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Subject):
         return {**value._asdict(), "ignored": dict(value.ignored)}
     if isinstance(value, Parameters):
-        return [_plain_parameter(one) for one in value]
+        return [_plain_parameter(parameter) for parameter in value]
     if isinstance(value, Enum):
         return value.value
-    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
-def _plain_parameter(one: Parameter) -> dict[str, Any]:
-    default = {} if one.required else {"default": one.default}
-    return {"name": one.name, "type": type_text(one.annotation), "description": one.description, **default}
+def _plain_parameter(parameter: Parameter) -> dict[str, Any]:
+    default = {} if parameter.required else {"default": parameter.default}
+    return {
+        "name": parameter.name,
+        "type": type_text(parameter.annotation),
+        "description": parameter.description,
+        **default,
+    }
 
 
 def _parameters(subject: str, stored: list[dict[str, Any]]) -> Parameters:
-    found = [
+    parameters = [
         Parameter(p["name"], _type(p["type"]), p.get("default", REQUIRED), p["description"]) for p in stored
     ]
-    return Parameters(subject, found)
+    return Parameters(subject, parameters)
 
 
 def _type(text: str) -> Any:

@@ -45,7 +45,7 @@ class Rejections:
         If the commit fails, the decision remains valid.
         """
         is_reason = decision.action == "reject" and decision.reason and decision.is_personal
-        if not (self.are_told and is_reason) or _is_told_anyway(pending) or pending.branch is None:
+        if not (self.are_told and is_reason) or _reads_reason_elsewhere(pending) or pending.branch is None:
             return
         about = {
             "rejected": pending.pending_id,
@@ -54,17 +54,19 @@ class Rejections:
         }
         commits, branch = self._repository.commits, self._repository.refs.position.branch
         try:
-            said = f"I turned down {pending.title!r}: {decision.reason}"
-            content = {"content_type": "dialogue", "role": "user", "text": said, "name": None}
+            text = f"I rejected {pending.title!r}: {decision.reason}"
+            content = {"content_type": "dialogue", "role": "user", "text": text, "name": None}
             if pending.branch == branch:
                 commits.commit(content, metadata=about)
             else:
                 commits.commit_on(pending.branch, content, metadata=about)
         except TractError:
-            _logger.warning("why %r was turned down could not be committed", pending.title, exc_info=True)
+            _logger.warning(
+                "the reason of the rejection of %r could not be committed", pending.title, exc_info=True
+            )
 
 
-def _is_told_anyway(pending: Pending) -> bool:
+def _reads_reason_elsewhere(pending: Pending) -> bool:
     """Return True if the model needs no separate message about a rejection.
 
     The model reads the reason in the answer to its tool call, and a message would separate the answer from the call. A
@@ -111,9 +113,9 @@ class Review:
         return self.rejections.are_told
 
     @tells_rejections.setter
-    def tells_rejections(self, told: bool) -> None:
+    def tells_rejections(self, tells: bool) -> None:
         """Choose if the model receives the reasons for rejections."""
-        self.rejections.are_told = told
+        self.rejections.are_told = tells
 
     def inbox(self, limit: int = 100) -> list[StoredPending]:
         """Return the stored pendings of all processes that await a decision, oldest first.

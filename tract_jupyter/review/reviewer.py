@@ -161,23 +161,23 @@ class Reviewer:
         return True
 
     def keep(self, pending: Pending, *, unshown: bool = False) -> None:
-        """Put a pending into the inbox without showing it. `unshown`: code made it, and no user was asked yet."""
+        """Put a pending into the inbox without showing it. `unshown`: code created it, and no user has seen it yet."""
         pending.is_unshown = unshown
         self.ledger.ask(pending, pending.review_request())
         with self._lock:
             if (
                 len(self._kept) >= self._most_kept
             ):  # remove decided pendings each time that the number doubles
-                self._kept = {key: one for key, one in self._kept.items() if one.status.is_open}
+                self._kept = {key: request for key, request in self._kept.items() if request.status.is_open}
                 self._most_kept = 2 * len(self._kept) + _FEW
             self._kept[pending.pending_id] = pending
 
     def find_duplicate(self, pending: Asked) -> Asked | None:
         """Return the identical open request of the same actor, or None.
 
-        A request that a user is being asked about, or that has a time limit, belongs to its caller and never matches.
-        If an identical request was left by a process that has ended, `pending` takes over its id and is not a
-        duplicate. The same holds for a request elsewhere that any process can carry out.
+        A request that a user is deciding now, or that has a time limit, belongs to its caller and never matches.
+        If a process has ended and left an identical request, `pending` takes over its id and is not a duplicate.
+        The same holds for a request elsewhere that any process can carry out.
         """
         duplicate = self._find(pending)
         return None if duplicate is pending else duplicate
@@ -193,8 +193,8 @@ class Reviewer:
         claimed = {pending.pending_id}
         self._try_claim(pending.pending_id)  # before other code can find the request
         try:
-            found = self._find(pending, claims=True, wait=_LEASE_SECONDS if can_wait else 0)
-            request = found or pending
+            duplicate = self._find(pending, claims=True, wait=_LEASE_SECONDS if can_wait else 0)
+            request = duplicate or pending
             claimed.add(request.pending_id)
             self._move_to_current_cell(request.pending_id)
             yield request
@@ -215,15 +215,15 @@ class Reviewer:
         for stored in self.ledger.same(pending):
             if is_waited_for(stored) or not self._try_claim(stored.pending_id):
                 continue
-            found = None
+            match = None
             try:
-                found = self._join(pending, stored, claims=claims, wait=wait)
+                match = self._join(pending, stored, claims=claims, wait=wait)
             finally:
-                if found is None or not claims:
+                if match is None or not claims:
                     with self._lock:
                         self._claimed.discard(stored.pending_id)
-            if found is not None:
-                return found
+            if match is not None:
+                return match
         return None
 
     def _try_claim(self, pending_id: str) -> bool:
@@ -269,9 +269,9 @@ class Reviewer:
     def asked_here(self, pending_id: str) -> Pending | None:
         """Return the open pending of this process with that id, or None."""
         with self._lock:
-            ticket, kept = self._tickets.get(pending_id), self._kept.get(pending_id)
-        found = kept if ticket is None else ticket.pending
-        return None if found is None or found.runs_elsewhere or not found.status.is_open else found
+            ticket, pending = self._tickets.get(pending_id), self._kept.get(pending_id)
+        pending = pending if ticket is None else ticket.pending
+        return None if pending is None or pending.runs_elsewhere or not pending.status.is_open else pending
 
     # --- asking
 
@@ -287,7 +287,7 @@ class Reviewer:
         """
         ticket = self._ticket(pending)
         self._replay(ticket)
-        if self._put_up(ticket):
+        if self._display(ticket):
             self._prompt_at_once(ticket)
         return ticket
 
@@ -296,7 +296,7 @@ class Reviewer:
         ticket = self._ticket(pending)
         self.channel.forget(ticket)
         ticket.is_shown = False
-        self._put_up(ticket)
+        self._display(ticket)
         self._prompt_at_once(ticket)
         return ticket
 
@@ -335,18 +335,18 @@ class Reviewer:
             undecided; these stay in the inbox.
         """
         __tracebackhide__ = True
-        left: UndecidedError | None = None
-        asked: list[Pending] = []
+        open_error: UndecidedError | None = None
+        requests: list[Pending] = []
         sleep = _ThreadSleep()
         with self.channel.interruptible(), ExitStack() as stack:
             waiting: list[Iterator[float]] = []
             with self.channel.together():
                 for pending in pendings:
-                    asked.append(stack.enter_context(self.claim(pending)))
+                    requests.append(stack.enter_context(self.claim(pending)))
                     try:
-                        ticket = stack.enter_context(self._waiting(asked[-1], sleep.end))
+                        ticket = stack.enter_context(self._waiting(requests[-1], sleep.end))
                     except UndecidedError as error:
-                        left = error
+                        open_error = error
                     else:
                         waiting.append(self._steps(ticket, blocks=_is_main_thread()))
             while waiting:
@@ -356,11 +356,11 @@ class Reviewer:
                     except StopIteration:
                         waiting.remove(steps)
                     except UndecidedError as error:
-                        left = error
+                        open_error = error
                         waiting.remove(steps)
                 if waiting:
                     sleep.begin(HEARTBEAT)
-        return asked, left
+        return requests, open_error
 
     def catch_up(self, pending: Pending) -> str:
         """Apply decisions of other processes; see `Gate.catch_up`."""
@@ -369,7 +369,7 @@ class Reviewer:
     def taken_up(self, pending: Pending) -> Ticket:
         """Store the request if necessary, and return its ticket without showing it.
 
-        If code changed the pending after it was shown, the ticket has a new round.
+        If code has changed the pending since its display, the ticket has a new round.
         """
         ticket = self._ticket(pending)
         with ticket.hold() as free:
@@ -383,11 +383,11 @@ class Reviewer:
         with uninterrupted():  # carried out here, not in a separate task
             ticket.waiting += 1
             try:
-                taken = ticket.submit(answer, channel)
+                is_accepted = ticket.submit(answer, channel)
             finally:
                 ticket.waiting -= 1
             self.carry_out(ticket)
-        return taken
+        return is_accepted
 
     def ask_by_typing(self, ticket: Ticket) -> bool:
         """Prompt until the user decides or leaves the request for later. False if the front end takes no input."""
@@ -405,12 +405,12 @@ class Reviewer:
     def carry_out(self, ticket: Ticket) -> None:
         """Carry out the answer of a ticket, if it has one that no other thread took."""
         with uninterrupted():  # the approved action itself can be interrupted
-            taken = ticket.take()
-            if taken is None:
+            submitted = ticket.take()
+            if submitted is None:
                 return
             note = "Interrupted before it ended."
             try:
-                note = dispatch(ticket, *taken)
+                note = dispatch(ticket, *submitted)
             finally:
                 self._finish_round(ticket, note)
 
@@ -437,7 +437,7 @@ class Reviewer:
     def _ticket(self, pending: Pending, wait: float = 0) -> Ticket:
         """Return the ticket of a pending. Two threads that ask about one pending share it.
 
-        The request is stored before the lock is taken, because a thread that holds a store in memory may want the lock.
+        It stores the request before it takes the lock, because a thread that holds a store in memory may want the lock.
         """
         ticket = self._known_ticket(pending)
         if ticket is not None:
@@ -461,7 +461,7 @@ class Reviewer:
             return None  # the process that waited has ended, so this one can carry it out
         return ticket
 
-    def _put_up(self, ticket: Ticket) -> bool:
+    def _display(self, ticket: Ticket) -> bool:
         """Show the request if it is not on display."""
         with self._lock:
             if ticket.is_shown:
@@ -523,12 +523,12 @@ class Reviewer:
         ticket.wakes.append(wake)
         rounds = pending.rounds
         try:
-            self._put_up(ticket)
+            self._display(ticket)
             yield ticket
         except (KeyboardInterrupt, asyncio.CancelledError) as error:
             if pending.rounds == rounds:
-                told = f"Interrupted: {ticket.request.title!r} waits. {how_to_decide(pending.pending_id)} decides it."
-                in_one_line(error, told, own=isinstance(error, KeyboardInterrupt))
+                line = f"Interrupted: {ticket.request.title!r} waits. {how_to_decide(pending.pending_id)} decides it."
+                in_one_line(error, line, with_code=isinstance(error, KeyboardInterrupt))
             raise
         finally:
             ticket.waiting -= 1
@@ -553,7 +553,7 @@ class Reviewer:
             self.carry_out(ticket)
             now = time.monotonic()
             if blocks and not ticket.settled.is_set() and self.channel.is_left(ticket):
-                self._leave(ticket)
+                self._end_wait(ticket)
             if not ticket.settled.is_set() and not self.channel.panel_may_answer(ticket, now - started):
                 self._prompt(ticket, started)
                 now = time.monotonic()
@@ -567,7 +567,7 @@ class Reviewer:
             if not ticket.settled.is_set():
                 yield HEARTBEAT
 
-    def _leave(self, ticket: Ticket) -> None:
+    def _end_wait(self, ticket: Ticket) -> None:
         """End the wait, since no page shows the request.
 
         Raises:
@@ -637,10 +637,10 @@ class Reviewer:
             )  # fmt: skip
         if pending.on_timeout == "deny":
             with ticket.hold() as free, capturing(ticket):
-                said = self._expired(pending) if free else BUSY
-            if said != BUSY:
-                told = f"In another process: {said}."
-                self._finish_round(ticket, told if said else f"No decision within {pending.timeout:g} s.")
+                outcome = self._expired(pending) if free else BUSY
+            if outcome != BUSY:
+                note = f"In another process: {outcome}."
+                self._finish_round(ticket, note if outcome else f"No decision within {pending.timeout:g} s.")
 
     def _expired(self, pending: Pending) -> str:
         try:
@@ -667,10 +667,10 @@ class Reviewer:
         with ticket.hold() as free, capturing(ticket):
             if not free or ticket.settled.is_set() or pending.deciding_thread is not None:
                 return
-            said = self._gate.catch_up(pending) if ticket.status.is_open else ""
-        if said and said != BUSY:
-            self._finish_round(ticket, f"In another process: {said}.")
-        elif not said and not ticket.status.is_open:
+            outcome = self._gate.catch_up(pending) if ticket.status.is_open else ""
+        if outcome and outcome != BUSY:
+            self._finish_round(ticket, f"In another process: {outcome}.")
+        elif not outcome and not ticket.status.is_open:
             self._finish_round(ticket, pending.note)
 
     def _finish_round(self, ticket: Ticket, note: str) -> None:
@@ -694,23 +694,30 @@ def _fingerprint(pending: Pending) -> str:
         return ""
 
 
-def _asks_the_same(one: Pending, other: Pending) -> bool:
+def _asks_the_same(first: Pending, second: Pending) -> bool:
     """Return True if two pendings with the same identity are one request of one actor."""
-    is_open = one.status is PendingStatus.PENDING and one.deciding_thread is None
+    is_open = first.status is PendingStatus.PENDING and first.deciding_thread is None
     return (
-        is_open and one.operation == other.operation and _asker(one) == _asker(other) and one.repeats(other)
+        is_open
+        and first.operation == second.operation
+        and _origin_key(first) == _origin_key(second)
+        and first.repeats(second)
     )
 
 
-def _asker(one: Pending | StoredPending) -> tuple[str, str | None, str]:
+def _origin_key(pending: Pending | StoredPending) -> tuple[str, str | None, str]:
     """Return the actor and the branch. Each run counts separately, because it waits for its answer."""
-    by = one.triggered_by or ""
-    return one.actor, one.branch, by if by.startswith(RUN) else ""
+    by = pending.triggered_by or ""
+    return pending.actor, pending.branch, by if by.startswith(RUN) else ""
 
 
 def _is_left(stored: StoredPending, other: Pending) -> bool:
     """Return True if an identical stored request has no live process, or any process can carry it out."""
-    if (stored.status, stored.operation, _asker(stored)) != (_PENDING, other.operation, _asker(other)):
+    if (stored.status, stored.operation, _origin_key(stored)) != (
+        _PENDING,
+        other.operation,
+        _origin_key(other),
+    ):
         return False
     is_ours = stored.origin == this_process() or has_ended(stored.origin)
     return (is_ours or other.resumable) and other.repeats(stored)

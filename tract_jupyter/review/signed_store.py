@@ -65,10 +65,7 @@ class SignedStore(ABC, Generic[Row]):
     @property
     def foreign(self) -> str:
         """The reason for ignoring an item with an invalid signature."""
-        return (
-            f"nobody here has {self.vouched} it; it comes from another user, another store or another tract, or it was "
-            "changed"
-        )
+        return f"you have not {self.vouched} it here; it comes from another user, store or tract, or it was changed"
 
     def sign(self, row: Row, signed_as: str = "") -> Row:
         """Return the row with this user's signature.
@@ -89,8 +86,8 @@ class SignedStore(ABC, Generic[Row]):
             content = self.content(row)
         except (ValueError, RecursionError):
             return False
-        given: Any = row
-        return self._signer.verify(signed_as or self.signed_as, content, given.signature)
+        stored: Any = row
+        return self._signer.verify(signed_as or self.signed_as, content, stored.signature)
 
     def all(self) -> list[Row]:
         """Return all rows in order, signed or not."""
@@ -285,9 +282,9 @@ class ActiveStore(SignedStore[Row], Generic[Row, Item, Key]):
             item = self.read(row)
         except TractError as error:
             return str(error)
-        own = self.key_of(item)
-        if own != key:
-            return f"it is stored as {_words(key)} but calls itself {_words(own)}"
+        declared = self.key_of(item)
+        if declared != key:
+            return f"it is stored as {_words(key)} but calls itself {_words(declared)}"
         self._attached(key, lambda: self.attach(item))
         return ""
 

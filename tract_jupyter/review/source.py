@@ -46,29 +46,29 @@ class CallSite(NamedTuple):
         around = _AROUND_IN_SCRIPT if self.filename.startswith("<script:") else _AROUND
         before = sum(1 for _ in takewhile(str.isspace, lines))  # in place of a cell's magic
         first = max(self.line - around, before + 1)
-        shown = lines[first - 1 : self.line + around]
+        code = lines[first - 1 : self.line + around]
         title = f"Asked by {_name(self.filename)}, line {self.line}"
-        return CodeBlock(title, _as_typed("".join(shown)), first_line=first, marked=self.line)
+        return CodeBlock(title, _as_typed("".join(code)), first_line=first, marked=self.line)
 
 
-_told: ContextVar[CallSite | None] = ContextVar("_told", default=None)
+_asked_at: ContextVar[CallSite | None] = ContextVar("tract_asked_at", default=None)
 
 
 @contextmanager
 def asked_at(place: CallSite) -> Iterator[None]:
     """Set the asking line for a block whose code is not on this stack."""
-    token = _told.set(place)
+    token = _asked_at.set(place)
     try:
         yield
     finally:
-        _told.reset(token)
+        _asked_at.reset(token)
 
 
 def calling_site() -> CallSite | None:
     """Return the line from `asked_at`, or the innermost stack frame outside this package and installed libraries."""
-    told = _told.get()
-    if told is not None:
-        return told
+    site = _asked_at.get()
+    if site is not None:
+        return site
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 # `inspect.currentframe` does the same
     for _ in range(_MOST_FRAMES):
         if frame is None:
@@ -137,16 +137,16 @@ def origins(code: str, call: CodeRange, values: Mapping[str, Any] | None = None)
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
-    found = next(
+    node = next(
         (node for node in ast.walk(tree) if isinstance(node, ast.Call) and _place(node) == call), None
     )
-    return () if found is None else tuple(_rows(code, found, values or {}))
+    return () if node is None else tuple(_rows(code, node, values or {}))
 
 
 def _rows(code: str, call: ast.Call, values: Mapping[str, Any]) -> Iterator[ValueRow]:
-    given = [(f"argument {number}", node) for number, node in enumerate(call.args, 1)]
-    given += [(keyword.arg or "**", keyword.value) for keyword in call.keywords]
-    for name, expression in given:
+    arguments = [(f"argument {number}", node) for number, node in enumerate(call.args, 1)]
+    arguments += [(keyword.arg or "**", keyword.value) for keyword in call.keywords]
+    for name, expression in arguments:
         if not isinstance(expression, ast.Constant):
             text = ast.get_source_segment(code, expression) or ""
             yield ValueRow(name, "", text, _known(expression, values))

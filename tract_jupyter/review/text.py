@@ -99,9 +99,9 @@ def _record_block(block: CodeBlock, pending_id: str) -> Iterator[str]:  # noqa: 
         )
         return
     findings = [f"  {in_short(rule)}" for rule in by_rule(block.findings)]
-    yield from (f"{block.title}: {counted(len(code.lines), 'line')}", *findings, *_over(block, code))
-    for (_, line), shown in zip(_numbered(block, code), code.lines, strict=True):
-        yield from (line, *_hidden(shown.hidden))
+    yield from (f"{block.title}: {counted(len(code.lines), 'line')}", *findings, *_lines_above(block, code))
+    for (_, line), code_line in zip(_numbered(block, code), code.lines, strict=True):
+        yield from (line, *_hidden(code_line.hidden))
 
 
 def _record_table(table: ValueTable, pending_id: str) -> Iterator[str]:
@@ -134,7 +134,7 @@ def _numbered(block: CodeBlock, code: ShownCode) -> Iterator[tuple[int, str]]:
         yield number, f"{mark}{number:4}  {_joined(pieces)}"
 
 
-def _over(block: CodeBlock, code: ShownCode) -> list[str]:
+def _lines_above(block: CodeBlock, code: ShownCode) -> list[str]:
     """Return the lines above the code."""
     about = [f"  {_joined(code.description)}"] if code.description else []
     note = [f"  {block.analysis_note}"] if block.analysis_note else []
@@ -143,15 +143,15 @@ def _over(block: CodeBlock, code: ShownCode) -> list[str]:
 
 def _block_lines(block: CodeBlock) -> list[str]:
     code = shown_code(block)
-    lines = [f"{block.title}:", *_findings_lines(block), *_over(block, code)]
+    lines = [f"{block.title}:", *_findings_lines(block), *_lines_above(block, code)]
     by_line: dict[int, list[str]] = {}
-    told: set[str] = set()
+    remedies: set[str] = set()
     for f in block.findings:
-        remedy = "" if f.remedy in told else f" {f.remedy}"
-        told.add(f.remedy)
+        remedy = "" if f.remedy in remedies else f" {f.remedy}"
+        remedies.add(f.remedy)
         by_line.setdefault(f.span.line, []).append(f"       ^ {f.level.value} {f.code}: {f.reason}{remedy}")
-    for (number, line), shown in zip(_numbered(block, code), code.lines, strict=True):
-        lines += [line, *by_line.get(number, []), *_hidden(shown.hidden)]
+    for (number, line), code_line in zip(_numbered(block, code), code.lines, strict=True):
+        lines += [line, *by_line.get(number, []), *_hidden(code_line.hidden)]
     return lines
 
 
@@ -168,14 +168,14 @@ def _findings_lines(block: CodeBlock) -> list[str]:
 
 def _choice_lines(choice: TextChoice, pending_id: str) -> Iterator[str]:
     """Yield both texts and the choice. An omitted text has no lines."""
-    shown = shown_choice(choice, pending_id)
+    pieces = shown_choice(choice, pending_id)
     yield f"{choice.title} ({choice.name}): {choice.said}"
-    for side, text, lines in zip(choice.sides, (choice.ours, choice.theirs), shown, strict=False):
+    for side, text, lines in zip(choice.sides, (choice.ours, choice.theirs), pieces, strict=False):
         yield f"  {side}{' leaves it out' if text is None else ':'}"
         yield from (f"    | {line.text}" for line in lines)
-    if shown.other:
+    if pieces.other:
         yield "  it becomes:"
-        yield from (f"    | {line.text}" for line in shown.other)
+        yield from (f"    | {line.text}" for line in pieces.other)
 
 
 def _table_lines(table: ValueTable, pending_id: str) -> list[str]:

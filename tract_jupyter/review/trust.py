@@ -71,13 +71,13 @@ class Trust:
         return Signer(("project", project_id), self._read, self._make)
 
     def _read(self) -> bytes | None:
-        given = os.environ.get(SECRET_VARIABLE) if self._is_default else None
-        if given is not None:
-            return _from_hex(given)
+        value = os.environ.get(SECRET_VARIABLE) if self._is_default else None
+        if value is not None:
+            return _from_hex(value)
         try:
-            found = self.secret_file.stat()
-            seen = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-            if self._seen == seen:
+            state = self.secret_file.stat()
+            version = (state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+            if self._seen == version:
                 return self._secret  # a decision reads it several times
             exposed = why_exposed(self.secret_file)
             secret = self.secret_file.read_bytes()
@@ -98,7 +98,7 @@ class Trust:
             raise TrustError(
                 f"the signing secret {self.secret_file} is damaged; delete it, and approve your operations again"
             )
-        self._seen, self._secret = seen, secret
+        self._seen, self._secret = version, secret
         return secret
 
     def _make(self) -> bytes:
@@ -117,13 +117,15 @@ class Trust:
                 temporary.unlink()
         except OSError as error:
             raise TrustError(
-                f"the signing secret {self.secret_file} cannot be made: {error.strerror}; set JUPYTER_DATA_DIR to a "
-                "folder of yours"
+                f"the signing secret {self.secret_file} cannot be created: {error.strerror}; set JUPYTER_DATA_DIR to "
+                "your own folder"
             ) from error
-        made = self._read()
-        if made is None:
-            raise TrustError(f"the signing secret {self.secret_file} vanished while it was made; try again")
-        return made
+        secret = self._read()
+        if secret is None:
+            raise TrustError(
+                f"the signing secret {self.secret_file} disappeared during its creation; try again"
+            )
+        return secret
 
 
 class Signer:
@@ -169,20 +171,20 @@ class Signer:
             text = canonical_json([kind, self._place, content])
         except ContentError:  # the store may hold a value without a JSON form
             return False
-        own = hmac.digest(secret, text.encode(), "sha256").hex()
-        given = str(signature).encode(
+        expected = hmac.digest(secret, text.encode(), "sha256").hex()
+        actual = str(signature).encode(
             errors="replace"
         )  # the store may hold anything; texts compare only if ASCII
-        return hmac.compare_digest(own.encode(), given)
+        return hmac.compare_digest(expected.encode(), actual)
 
 
-def _from_hex(given: str) -> bytes:
+def _from_hex(value: str) -> bytes:
     """Read the secret from the environment variable. Errors reveal only its length."""
-    text = given.strip()
+    text = value.strip()
     if not re.fullmatch(rf"(?:[0-9a-fA-F]{{2}}){{{_BYTES},}}", text):
-        found = f"it has {len(text)} characters" if text else "it is empty, as where CI withholds its secrets"
+        problem = f"it has {len(text)} characters" if text else "it is empty, as in CI runs without secrets"
         raise TrustError(
-            f"the environment variable {SECRET_VARIABLE} is set, but holds no secret: {found}, and should be your "
-            f"secret file as hex digits, {2 * _BYTES} or more. Set it so, or unset it to use the file"
+            f"the environment variable {SECRET_VARIABLE} is set, but is not a secret: {problem}. Set it to the content "
+            f"of your secret file as {2 * _BYTES} or more hex digits, or unset it to use the file"
         )
     return bytes.fromhex(text)

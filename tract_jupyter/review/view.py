@@ -333,12 +333,12 @@ def _find_risk(request: ReviewRequest, worst: RuleFindings | None, *, is_code: b
         has_code = any(block.binds == "code" and block.language == "python" for block in request.code)
         about = "" if is_code else first_sentence(request.summary)
         return Risk(None, "no findings" if has_code else "", about, "")
-    found = [f for block in request.code for f in block.findings if f.level is worst.level]
-    shown = found if is_code else [f for f in worst.findings if f.level is worst.level]
-    where = lines_text(finding.span.line for finding in shown)
+    findings = [f for block in request.code for f in block.findings if f.level is worst.level]
+    located = findings if is_code else [f for f in worst.findings if f.level is worst.level]
+    where = lines_text(finding.span.line for finding in located)
     return Risk(
         worst.level,
-        counted(len(found), f"{worst.level.value} finding"),
+        counted(len(findings), f"{worst.level.value} finding"),
         "" if is_code else rule_words(worst),
         where,
     )
@@ -349,8 +349,8 @@ def _list_values(request: ReviewRequest) -> Iterator[ShownValue]:
         return
     for table in request.tables:
         if table.binds == "values":
-            kept = replace(table, rows=tuple(row for row in table.rows if not row.is_default))
-            for row in shown_rows(kept, request.pending_id):
+            visible = replace(table, rows=tuple(row for row in table.rows if not row.is_default))
+            for row in shown_rows(visible, request.pending_id):
                 keys = tuple(piece.key for piece in (*row.name, *row.value) if piece.key)
                 yield ShownValue(_join(row.name), _join(row.value), keys)
 
@@ -518,13 +518,13 @@ _DURATIONS = {"session": "Not asked again in this session", "always": "Not asked
 def describe_standing(ticket: Ticket) -> str:
     """Return a description of the newest standing approval. Empty if there is none."""
     subject = ticket.request.subject
-    made = [approval_terms(decision.action, decision.arguments) for _, decision in ticket.decided]
-    given = [terms for terms in made if terms.get("scope") in _DURATIONS]
-    if subject is None or not given:
+    all_terms = [approval_terms(decision.action, decision.arguments) for _, decision in ticket.decided]
+    standing = [terms for terms in all_terms if terms.get("scope") in _DURATIONS]
+    if subject is None or not standing:
         return ""
     if subject.rule:
         return f"Switched on: {subject.rule}. %tract grants lists and revokes it."
-    terms = given[-1]
+    terms = standing[-1]
     covered = cut(pattern_text(terms.get("pattern") or {}, subject.values), _PATTERN)
     often = "" if terms.get("uses") is None else f", for the next {terms['uses']}"
     ignored = f"; whatever {', '.join(subject.ignored)} is" if subject.ignored else ""

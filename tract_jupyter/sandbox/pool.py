@@ -247,16 +247,16 @@ class ErrorHints:
         return ""
 
 
-def explain_error(error: Any, shown: str, hints: ErrorHints) -> ErrorReport:
+def explain_error(error: Any, traceback_text: str, hints: ErrorHints) -> ErrorReport:
     """Report an error of `pydantic_monty`, with advice if the sandbox is the cause.
 
     Args:
         error: A `MontyError`.
-        shown: The traceback, with the code author's lines.
+        traceback_text: The traceback, with the code author's lines.
         hints: Advice for this kind of code.
     """
     inner = getattr(error, "exception", lambda: error)()
     name, message = type(inner).__name__, str(inner)
     hint = hints.of(name, message)
-    lines = f"{shown.rstrip()}\n" + (f"{hint}.\n" if hint else "")
+    lines = f"{traceback_text.rstrip()}\n" + (f"{hint}.\n" if hint else "")
     return ErrorReport(name, f"{message}. {hint}" if hint else message, lines)

@@ -104,9 +104,9 @@ def unsupported(
         elif isinstance(node, ast.Name) and node.id in missing:
             yield Unsupported(node.lineno, f"no {node.id!r}")
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            there = members.get(node.value.id)
-            if there is not None and node.value.id not in bound and node.attr not in there:
-                hint = f"{node.value.id} has only {', '.join(sorted(there))}" if there else ""
+            known_members = members.get(node.value.id)
+            if known_members is not None and node.value.id not in bound and node.attr not in known_members:
+                hint = f"{node.value.id} has only {', '.join(sorted(known_members))}" if known_members else ""
                 yield Unsupported(node.lineno, f"no '{node.value.id}.{node.attr}'", hint)
 
 
@@ -226,8 +226,8 @@ def run_isolated(pool: SandboxPool, code: IsolatedCode, inputs: dict[str, Any]) 
     try:
         return attempt_isolated(pool, code, inputs, printed.take)
     except IsolatedFailure as failure:
-        name, message, shown = failure.report
-        raise SandboxError(f"{code.filename} raised {name}: {message}. {UNCHANGED}", shown) from None
+        name, message, traceback_text = failure.report
+        raise SandboxError(f"{code.filename} raised {name}: {message}. {UNCHANGED}", traceback_text) from None
     finally:
         printed.show()
 

@@ -55,7 +55,7 @@ class LoggedCall(NamedTuple):
 
     @property
     def is_answer(self) -> bool:
-        """True if the log can answer the same call. After a refusal, the user is asked again."""
+        """True if the log can answer the same call. After a refusal, the user decides again."""
         return self.output is not None and not self.denied
 
     @property

@@ -54,9 +54,7 @@ def instructions(
     listed = _likeliest(functions, ranked(functions, executor.uses, query), count, max_tokens - least)
     while listed:
         rest = [name for name in functions if name not in listed]
-        text = _text(
-            head, stub_source(listed, argument_docs=False), _of_the_rest(rest, can_search=can_search)
-        )
+        text = _text(head, stub_source(listed, argument_docs=False), _rest_line(rest, can_search=can_search))
         if count(text) <= max_tokens:
             return text
         listed.popitem()
@@ -86,7 +84,7 @@ def _text(head: str, stubs: str, rest: str) -> str:
     return head + prompts.SCRIPT_TOOLS.format(stubs=stubs + rest)
 
 
-def _of_the_rest(names: list[str], *, can_search: bool) -> str:
+def _rest_line(names: list[str], *, can_search: bool) -> str:
     """Return a line about the tools that are not listed."""
     if not names:
         return ""

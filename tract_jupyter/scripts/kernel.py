@@ -21,7 +21,7 @@ from tract_jupyter.exceptions import ScriptFailedError, ToolDeniedError, ToolExe
 from tract_jupyter.models import counted
 from tract_jupyter.prompts import FIGURES
 from tract_jupyter.review import captured
-from tract_jupyter.scripts.known import DRAWN, KernelVariables, made_names, open_figures
+from tract_jupyter.scripts.known import DRAWN, KernelVariables, add_created_names, open_figures
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
 from tract_jupyter.scripts.script import MAIN, OWN
 from tract_jupyter.scripts.stopper import ScriptStopped
@@ -95,9 +95,9 @@ def _evaluated(code: CodeType, namespace: dict[str, Any]) -> Any:
 
 def script_error(error: BaseException, filename: str) -> ScriptError:
     """Describe an exception and its causes, with the script's own lines only."""
-    shown = traceback.TracebackException.from_exception(error, compact=True)
-    _own_lines_only(shown, filename)
-    return ScriptError(type(error).__name__, _message(error), _OURS.sub("", "".join(shown.format())))
+    report = traceback.TracebackException.from_exception(error, compact=True)
+    _own_lines_only(report, filename)
+    return ScriptError(type(error).__name__, _message(error), _OURS.sub("", "".join(report.format())))
 
 
 def _message(error: BaseException) -> str:
@@ -107,14 +107,14 @@ def _message(error: BaseException) -> str:
         return f"(no message: {type(broken).__name__})"
 
 
-def _own_lines_only(shown: traceback.TracebackException | None, filename: str) -> None:
+def _own_lines_only(report: traceback.TracebackException | None, filename: str) -> None:
     """Remove the frames of this package and of libraries."""
     seen = set()
-    while shown is not None and id(shown) not in seen:
-        seen.add(id(shown))
-        own = [frame for frame in shown.stack if frame.filename == filename]
-        shown.stack = traceback.StackSummary.from_list(own)
-        shown = shown.__cause__ or (None if shown.__suppress_context__ else shown.__context__)
+    while report is not None and id(report) not in seen:
+        seen.add(id(report))
+        frames = [frame for frame in report.stack if frame.filename == filename]
+        report.stack = traceback.StackSummary.from_list(frames)
+        report = report.__cause__ or (None if report.__suppress_context__ else report.__context__)
 
 
 USER = ""
@@ -129,7 +129,7 @@ class ScriptNotebooks:
     """The script notebooks of this process, by id.
 
     Args:
-        given: It returns the names in every namespace, such as `tools`.
+        shared_names: It returns the names in every namespace, such as `tools`.
 
     Attributes:
         user_namespace: The namespace of the notebook's user, if there is one.
@@ -140,8 +140,8 @@ class ScriptNotebooks:
         self.user_namespace: dict[str, Any] | None = None
         self.user_cells: Callable[[], list[str]] = list
         self._ran: dict[str, list[tuple[int, str]]] = {}
-        self._made: dict[str, dict[str, int]] = {}
-        self._given = shared_names
+        self._created: dict[str, dict[str, int]] = {}
+        self._shared_names = shared_names
         self._notebooks: dict[str, dict[str, Any]] = {}
 
     def resolved(self, notebook_id: str | None) -> str:
@@ -180,7 +180,7 @@ class ScriptNotebooks:
     def restore(self, namespace: dict[str, Any]) -> None:
         """Restore the names of every namespace if a script removed them. Keep the user's own values."""
         is_users = namespace is self.user_namespace
-        for name, value in self._given().items():
+        for name, value in self._shared_names().items():
             if not is_users:
                 namespace[name] = value
             elif name != "tools":  # the extension's own is there, if the user wants it
@@ -190,7 +190,7 @@ class ScriptNotebooks:
         """Record the code of a script, the variables before it, and the variables it may have created."""
         cells = len(self.user_cells()) if notebook_id == USER else 0
         self._ran.setdefault(notebook_id, []).append((cells, code))
-        made_names(code, before, after, self._made.setdefault(notebook_id, {}))
+        add_created_names(code, before, after, self._created.setdefault(notebook_id, {}))
 
     def ran_code(self, notebook_id: str) -> list[str]:
         """Return the code that ran in a notebook, oldest first: the user's cells and scripts."""
@@ -208,8 +208,8 @@ class ScriptNotebooks:
         if identity == USER:
             namespace = self.user_namespace or {}
         else:
-            namespace = self._notebooks.get(identity) or {**_empty(), **self._given()}
-        return KernelVariables(dict(namespace), self._made.get(identity), cells)
+            namespace = self._notebooks.get(identity) or {**_empty(), **self._shared_names()}
+        return KernelVariables(dict(namespace), self._created.get(identity), cells)
 
     def sizes(self) -> dict[str, int]:
         """Return the number of variables of each notebook, by id."""
@@ -221,7 +221,7 @@ class ScriptNotebooks:
         Raises:
             ScriptFailedError: The notebook does not exist.
         """
-        shared_names = self._given()
+        shared_names = self._shared_names()
         return {
             name: _kind(value)
             for name, value in self._existing(notebook_id).items()
@@ -239,7 +239,7 @@ class ScriptNotebooks:
         count = len(self.variables(notebook_id))
         self._notebooks[notebook_id] = _empty()
         self._ran.pop(notebook_id, None)
-        self._made.pop(notebook_id, None)
+        self._created.pop(notebook_id, None)
         return count
 
     def create(self, notebook_id: str) -> None:
@@ -255,7 +255,7 @@ class ScriptNotebooks:
         if fresh or notebook_id not in self._notebooks:
             check_room(notebook_id, self._notebooks)
             self._ran.pop(notebook_id, None)
-            self._made.pop(notebook_id, None)
+            self._created.pop(notebook_id, None)
             self._notebooks[notebook_id] = _empty()
         return self._notebooks[notebook_id]
 

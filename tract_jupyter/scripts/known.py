@@ -65,15 +65,15 @@ class KernelVariables:
 
     Args:
         namespace: The variables.
-        made: The variables that scripts created, each with the identity of its value.
+        created: The variables that scripts created, each with the identity of its value.
         cells: The cells of the user.
     """
 
     def __init__(
-        self, namespace: dict[str, Any], made: Mapping[str, int] | None = None, cells: Collection[str] = ()
+        self, namespace: dict[str, Any], created: Mapping[str, int] | None = None, cells: Collection[str] = ()
     ) -> None:
         self.namespace = namespace
-        self._made = made or {}
+        self._created = created or {}
         self._cells = cells
         self._words: set[str] | None = None
         self._kinds: dict[str, str] = {}
@@ -165,7 +165,7 @@ class KernelVariables:
 
     def is_free(self, name: str) -> bool:
         """Return True if a script may assign to an existing variable, because only scripts used it."""
-        is_made = name in self._made and id(self.namespace.get(name)) == self._made[name]
+        is_made = name in self._created and id(self.namespace.get(name)) == self._created[name]
         return is_made and not self.is_mentioned(name)
 
     def is_mentioned(self, name: str) -> bool:
@@ -437,20 +437,24 @@ def open_figures() -> set[Any]:
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 
 
-def made_names(code: str, before: Mapping[str, Any], after: Mapping[str, Any], made: dict[str, int]) -> None:
-    """Add the variables that a script created to `made`, each with the identity of its value."""
+def add_created_names(
+    code: str, before: Mapping[str, Any], after: Mapping[str, Any], created: dict[str, int]
+) -> None:
+    """Add the variables that a script created to `created`, each with the identity of its value."""
     for node in ast.walk(parse(code)):
         name = ""
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             name = node.id
         elif isinstance(node, ast.FunctionDef):
             name = node.name
-        is_new = name not in before or made.get(name) == id(before[name])
+        is_new = name not in before or created.get(name) == id(before[name])
         if name in after and is_new:
-            made[name] = id(after[name])
+            created[name] = id(after[name])
 
 
-def keep_made(before: Mapping[str, Any], after: dict[str, Any], namespace: dict[str, Any]) -> dict[str, Any]:
+def keep_new_variables(
+    before: Mapping[str, Any], after: dict[str, Any], namespace: dict[str, Any]
+) -> dict[str, Any]:
     """Copy a script's new variables into a namespace, and return them. Skip variables that changed since."""
     moved = {}
     for name, value in after.items():
@@ -460,11 +464,11 @@ def keep_made(before: Mapping[str, Any], after: dict[str, Any], namespace: dict[
             and not name.startswith("_")
             and namespace.get(name, _MISSING) is before.get(name, _MISSING)
         ):
-            moved[name] = namespace[name] = _moved(value, after, namespace)
+            moved[name] = namespace[name] = _rebound(value, after, namespace)
     return moved
 
 
-def _moved(value: Any, after: dict[str, Any], namespace: dict[str, Any]) -> Any:
+def _rebound(value: Any, after: dict[str, Any], namespace: dict[str, Any]) -> Any:
     """Rebind a function of a script to the variables of a namespace. Return other values unchanged."""
     if type(value) is not FunctionType or value.__globals__ is not after:
         return value

@@ -19,7 +19,7 @@ class ScriptLimits:
         calls: Tool calls.
         seconds: Running time. Waiting for the user's decision does not count.
         result_bytes: The approximate size of all results as JSON.
-        output_characters: Characters of the output that are kept, half from the beginning and half from the end.
+        output_characters: Characters of the kept output, half from the beginning and half from the end.
         depth: Nested calls of tools that call tools.
         memory: Bytes in the sandbox. The kernel's memory has no limit.
     """

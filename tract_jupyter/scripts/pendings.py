@@ -103,8 +103,10 @@ class PendingScriptCall(ToolPending):
 
     def repeats(self, other: Pending | StoredPending) -> bool:
         """Return True if a second run of the same script waits at the same call."""
-        there = other.fields.get("script")
-        return isinstance(there, dict) and all(there.get(name) == self.script[name] for name in _SAME)
+        other_script = other.fields.get("script")
+        return isinstance(other_script, dict) and all(
+            other_script.get(name) == self.script[name] for name in _SAME
+        )
 
     def is_instant(self, action: str) -> bool:
         """Return True if the decision needs no further work, because the script itself waits."""
@@ -163,22 +165,22 @@ class PendingScriptCall(ToolPending):
         tool = self.current_tool
         return "" if tool is None else tool.description
 
-    def _asker(self) -> str:
+    def _caller(self) -> str:
         try:
             return str(self.acts_in.executor.asker(self.actor))
-        except TractError:  # the tract below is gone
+        except TractError:  # the child tract is gone
             return self.actor
 
     def why(self) -> str:
         """Return the caller, and the effect of a later decision."""
         return (
-            f"{self._asker()} wants to make this call, and is paused there. The program is saved with this request. "
+            f"{self._caller()} wants to make this call, and is paused there. The program is saved with this request. "
             f"After a later decision, it continues from this line. {self.about_operation()}"
         ).rstrip()
 
 
 class PendingScript(FieldPending):
-    """A script for the kernel, where nothing restricts it. No part of it runs before the approval.
+    """A script for the kernel, without any restrictions. No part of it runs before the approval.
 
     The user may change the code first. A standing approval covers code that has no findings and only reads (`READS`).
 

@@ -137,8 +137,8 @@ class ScriptResult:
     @property
     def text(self) -> str:
         """The whole output in order, and the error if there is one."""
-        shown = "".join(output.text for output in self.outputs)
-        return shown if self.error is None else f"{shown}{self.error.traceback}"
+        text = "".join(output.text for output in self.outputs)
+        return text if self.error is None else f"{text}{self.error.traceback}"
 
     def check(self) -> None:
         """Raise an error if the script did not complete.

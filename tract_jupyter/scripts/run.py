@@ -256,7 +256,9 @@ class ScriptCalls:
         of this call.
         """
         barred = (
-            self._ended or (_FORKED if os.getpid() != self._process else "") or self._reaches_up(executor)
+            self._ended
+            or (_FORKED if os.getpid() != self._process else "")
+            or self._parent_call_refusal(executor)
         )
         refusal = barred or self.meter.refusal()
         if refusal:
@@ -266,10 +268,14 @@ class ScriptCalls:
         self._record(name, arguments, result, seconds, self._line() if line is None else line)
         return result
 
-    def _reaches_up(self, executor: ToolExecutor) -> str:
-        """Return the refusal if the script itself calls a tool of a tract above; otherwise an empty text."""
-        own = self.executor
-        is_above = own is not None and own is not executor and own.stands_below(executor)
+    def _parent_call_refusal(self, executor: ToolExecutor) -> str:
+        """Return the refusal if the script itself calls a tool of a parent tract; otherwise an empty text."""
+        script_executor = self.executor
+        is_above = (
+            script_executor is not None
+            and script_executor is not executor
+            and script_executor.stands_below(executor)
+        )
         return OF_A_TRACT_ABOVE if is_above and self.meter.depth == 0 else ""
 
     def question(self, tool: ToolDefinition, values: dict[str, Any]) -> Any:
@@ -340,7 +346,7 @@ class ScriptCalls:
         self, name: str, arguments: Mapping[str, Any], result: ToolResult, seconds: float, line: int
     ) -> None:
         argument_size, result_size = rough_size(arguments), rough_size(result.output)
-        shown = _shown(arguments)
+        short_arguments = _shown(arguments)
         with self._lock:  # a script may call from several threads
             self.count += 1
             self.meter.result_bytes += result_size
@@ -349,7 +355,7 @@ class ScriptCalls:
                 self.exchanged.add(name, arguments, result, argument_size + result_size)
             self.records.append(
                 ScriptCall(
-                    name, shown, line, result.success, result.error, seconds, argument_size, result_size,
+                    name, short_arguments, line, result.success, result.error, seconds, argument_size, result_size,
                     result.replayed,
                 )
             )  # fmt: skip

@@ -13,7 +13,7 @@ from tract_jupyter.models import brief_repr, canonical_json, check_choice, safe_
 from tract_jupyter.scripts.call_log import CallLog
 from tract_jupyter.scripts.instructions import instructions
 from tract_jupyter.scripts.kernel import NAMES, ScriptNotebooks, run_in_kernel, was_left
-from tract_jupyter.scripts.known import keep_made
+from tract_jupyter.scripts.known import keep_new_variables
 from tract_jupyter.scripts.limits import ScriptLimits
 from tract_jupyter.scripts.result import ScriptStatus
 from tract_jupyter.scripts.run import ScriptRun
@@ -238,16 +238,16 @@ class Scripts:
     def _overhead(self, profile: ToolProfile) -> _Overhead:
         """Return the tokens of the schemas in a request. Count them again only if the tools change."""
         tools = self._executor.tools()
-        known = self._overheads.get(profile.name)
-        if known is None or known.profile != profile or not known.is_of(tools):
+        overhead = self._overheads.get(profile.name)
+        if overhead is None or overhead.profile != profile or not overhead.is_of(tools):
             count = self._count_tokens
-            known = self._overheads[profile.name] = _Overhead(
+            overhead = self._overheads[profile.name] = _Overhead(
                 profile,
                 tuple(tools.values()),
                 schema_tokens(tools, profile.in_code, count, without=CODE_MODE),
                 schema_tokens(tools, profile, count),
             )
-        return known
+        return overhead
 
     def _shown(self, profile: ToolProfile) -> int:
         """Return the tokens of schemas and instructions in each request under a profile."""
@@ -264,7 +264,7 @@ class Scripts:
         finally:
             new = namespace
             if names is not None:
-                new = {} if was_left() else keep_made(before, names, namespace)
+                new = {} if was_left() else keep_new_variables(before, names, namespace)
             self.notebooks.note(run.notebook_id, run.script.code, before, new)
             log.end(completed=run.status is ScriptStatus.COMPLETED)
             run.notes = (*log.notes(), *run.notes)

@@ -430,6 +430,6 @@ def _tools_module(definitions: tuple[ToolDefinition, ...]) -> _Tools:
         )
         for space in namespaces(tools)
     }
-    own = dict.fromkeys(functions(tools), _stand_in)
-    module = ExternalModule({**own, **spaces}, id=_MODULE)
+    plain = dict.fromkeys(functions(tools), _stand_in)
+    module = ExternalModule({**plain, **spaces}, id=_MODULE)
     return _Tools(definitions, {short: tool.name for short, tool in known.items()}, module)

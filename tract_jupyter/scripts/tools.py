@@ -83,10 +83,10 @@ class _ScriptTools:
             return scripts.execute(run).to_dict()
 
         def approved(pending: PendingScript) -> ScriptResult:
-            now = pending.fields["code"]
-            changed = scripts.prepare(now, backend=backend, notebook_id=notebook_id, author=actor)
+            code_now = pending.fields["code"]
+            changed = scripts.prepare(code_now, backend=backend, notebook_id=notebook_id, author=actor)
             seen = None if is_asked else pending.seen
-            return scripts.execute(run if now == code else changed, names=seen)
+            return scripts.execute(run if code_now == code else changed, names=seen)
 
         executor = self._executor()
         reviewer = executor.reviewer
@@ -94,7 +94,7 @@ class _ScriptTools:
             code, notebook_id=notebook_id, tract=executor.top.tract, acts_in=executor.tract, actor=actor,
             execute_fn=approved,
         )  # fmt: skip
-        own, notes = pending.pending_id, call_context().notes
+        new_id, notes = pending.pending_id, call_context().notes
         doubt = "" if notes is None else notes.doubt
         is_asked = bool(doubt) or pending.subject is None
         if is_asked or not reviewer.granted(pending):
@@ -102,7 +102,7 @@ class _ScriptTools:
             with reviewer.claim(pending) as claimed:
                 pending = claimed
                 # an open request with its old id was never approved, and nothing ran
-                pending.caution = "" if doubt == BEGUN_BEFORE and pending.pending_id != own else doubt
+                pending.caution = "" if doubt == BEGUN_BEFORE and pending.pending_id != new_id else doubt
                 note_question(pending)
                 reviewer.decide_now(pending)
         else:

@@ -73,8 +73,8 @@ class Autonomy:
             StoreError: it cannot be stored.
             TrustError: it cannot be signed.
         """
-        wanted, (ceiling, destructive) = AutonomyLevel(level), self._read()
-        self._save(wanted, destructive=destructive, is_more=wanted.rank > ceiling.rank)
+        requested, (ceiling, destructive) = AutonomyLevel(level), self._read()
+        self._save(requested, destructive=destructive, is_more=requested.rank > ceiling.rank)
 
     @property
     def allows_destructive(self) -> bool:
@@ -92,7 +92,7 @@ class Autonomy:
             TrustError: it cannot be signed.
         """
         if not isinstance(allowed, bool):
-            raise ContentError(f"allows_destructive is True or False, not {brief_repr(allowed)}")
+            raise ContentError(f"allows_destructive must be True or False, not {brief_repr(allowed)}")
         ceiling, before = self._read()
         self._save(ceiling, destructive=allowed, is_more=allowed and not before)
 
@@ -105,14 +105,14 @@ class Autonomy:
             ContentError: there is no such level.
         """
         acting = call_context().level
-        own = [] if acting is None else [acting.level_now()]
+        limits = [] if acting is None else [acting.level_now()]
         try:
             above = self._above()
         except TractError:
-            own.append(AutonomyLevel.MANUAL)
+            limits.append(AutonomyLevel.MANUAL)
         else:
-            own += [] if above is None else [above.effective()]
-        return effective_autonomy(self.ceiling, *own, *map(AutonomyLevel, levels))
+            limits += [] if above is None else [above.effective()]
+        return effective_autonomy(self.ceiling, *limits, *map(AutonomyLevel, levels))
 
     def _covers_destructive(self) -> bool:
         above = self._above()
@@ -136,13 +136,13 @@ class Autonomy:
             ContentError: there is no such level.
         """
         permission = self._executor().permission
-        own, effective = permission(tool, actor), self.effective(level)
-        if own is Permission.DENY or tool.traits.read_only:
-            return own
+        executor_permission, effective = permission(tool, actor), self.effective(level)
+        if executor_permission is Permission.DENY or tool.traits.read_only:
+            return executor_permission
         if effective is AutonomyLevel.MANUAL:
             return Permission.DENY
-        if own is Permission.ALLOW or effective is AutonomyLevel.COLLABORATIVE:
-            return own
+        if executor_permission is Permission.ALLOW or effective is AutonomyLevel.COLLABORATIVE:
+            return executor_permission
         is_asked = tool.needs_person or permission is not default_permission
         is_asked = is_asked or (tool.traits.destructive and not self._covers_destructive())
         return Permission.ASK if is_asked else Permission.ALLOW
@@ -191,8 +191,8 @@ class Autonomy:
         """
         if runs_for_model(self._executor()):
             raise CodeDecisionError(
-                "how much happens without a person is a person's to say: what runs on behalf of a model can lower it, "
-                f"and not raise it to {level}{more}. Set it in your own cell, or with '%tract autonomy'"
+                f"only the user can raise autonomy to {level}{more}; code that runs for a model can only lower it. "
+                "Set it in your own cell, or with '%tract autonomy'"
             )
 
     def _save(self, ceiling: AutonomyLevel, *, destructive: bool, is_more: bool) -> None:

@@ -55,7 +55,7 @@ def context_tool(
     def add(function: Function) -> Function:
         name = function.__name__.rstrip("_")
         if name in CONTEXT_TOOLS:
-            raise SpecError(f"there is a context tool {name!r} already; choose another name")
+            raise SpecError(f"the context tool {name!r} already exists; choose another name")
         if not function.__doc__ and sys.flags.optimize > 1:
             raise SpecError(
                 "python -OO removes docstrings, which describe tools to a model; run Python without -OO "
@@ -63,7 +63,7 @@ def context_tool(
             )
         if not function.__doc__:
             raise SpecError(
-                f"the context tool {name!r} has no docstring, and models need it as the description"
+                f"the context tool {name!r} has no docstring; write one, because models need a description"
             )
         CONTEXT_TOOLS[name] = function, Traits(read_only, destructive, open_world)
         return function
@@ -110,11 +110,11 @@ def commit(
         dict[str, Any], 'Such as {"content_type": "dialogue", "role": "user", "text": "..."}.'
     ],
     operation: Annotated[Literal["append", "edit"], "An edit replaces its target."] = "append",
-    message: Annotated[str | None, "One line for the log; made from the text if left out."] = None,
+    message: Annotated[str | None, "One line for the log; default: from the text."] = None,
     edit_target: Annotated[str | None, "With an edit: the commit to replace."] = None,
-    metadata: Annotated[dict[str, Any] | None, "Anything worth keeping beside it."] = None,
-    generation_config: Annotated[dict[str, Any] | None, "Model and parameters it was made with."] = None,
-    tags: Annotated[list[str] | None, "Labels to find it by."] = None,
+    metadata: Annotated[dict[str, Any] | None, "More data to store with it."] = None,
+    generation_config: Annotated[dict[str, Any] | None, "Its model and parameters."] = None,
+    tags: Annotated[list[str] | None, "Labels for a search."] = None,
 ) -> dict[str, Any]:
     """Add a commit to the context, to save or write down a message, an instruction, a fact, or an edit of one.
 
@@ -156,20 +156,20 @@ def annotate(
 )  # it may send messages to the model; the originals stay, so nothing is destroyed
 def compress(
     tract: Any,
-    target_tokens: Annotated[int | None, "How long a model should make each summary."] = None,
-    from_commit: Annotated[str | None, "The first commit to replace; the beginning if left out."] = None,
-    to_commit: Annotated[str | None, "The last commit to replace; HEAD if left out."] = None,
-    instructions: Annotated[str | None, "What the model that writes the summaries should keep."] = None,
+    target_tokens: Annotated[int | None, "Length of each summary that a model writes."] = None,
+    from_commit: Annotated[str | None, "The first commit to replace; default: the beginning."] = None,
+    to_commit: Annotated[str | None, "The last commit to replace; default: HEAD."] = None,
+    instructions: Annotated[str | None, "Contents that the summaries should keep."] = None,
     content: Annotated[
         str | list[str] | None,
-        "The summary, or a list with one for each run of messages between pinned or preserved ones. If left out, the "
+        "The summary, or a list with one for each run of messages between pinned or preserved ones. Default: the "
         "configured model writes them.",
     ] = None,
-    preserve: Annotated[list[str] | None, "Commits to keep word for word, besides the pinned ones."] = None,
+    preserve: Annotated[list[str] | None, "More commits to keep word for word."] = None,
 ) -> dict[str, Any]:
     """Summarize messages to get below the budget: replace them by summaries.
 
-    What is pinned stays word for word; the originals are kept aside. Not for one message: annotate it with skip.
+    Pinned ones stay word for word; the originals stay in the store. Not for one message: annotate it with skip.
     """
     result = tract.compress(
         target_tokens=target_tokens,
@@ -195,10 +195,10 @@ def compress(
 @context_tool(destructive=True)
 def gc(
     tract: Any,
-    orphan_retention_days: Annotated[float, "Keep what is younger, in days."] = 7,
-    dry_run: Annotated[bool, "Only report what would be removed."] = False,  # noqa: FBT002 # a tool's own parameter
+    orphan_retention_days: Annotated[float, "Keep younger commits, in days."] = 7,
+    dry_run: Annotated[bool, "Only report, and remove nothing."] = False,  # noqa: FBT002 # a tool's own parameter
 ) -> dict[str, Any]:
-    """Delete old commits for good that are unreachable from any branch, to free disk space: nothing brings them back.
+    """Delete old commits for good that are unreachable from any branch, to free disk space: nothing restores them.
 
     Not to put a branch away: archive.
     """
@@ -216,7 +216,7 @@ def gc(
 def branch(
     tract: VersionedContext,
     name: Annotated[str, "Such as topic/first-try."],
-    source: Annotated[str | None, "The commit where it begins; HEAD if left out."] = None,
+    source: Annotated[str | None, "The commit to start from; default: HEAD."] = None,
     switch: Annotated[bool, "Make it the current branch."] = True,  # noqa: FBT002 # a tool's own parameter
 ) -> dict[str, Any]:
     """Create a new branch, to try something without touching the current one. Not for one that exists: switch."""
@@ -235,9 +235,9 @@ def switch(
 
 @context_tool()
 def checkout(
-    tract: VersionedContext, target: Annotated[str, "A branch or a commit; - is where HEAD was before."]
+    tract: VersionedContext, target: Annotated[str, "A branch or a commit; - is the previous one."]
 ) -> dict[str, Any]:
-    """Look at an old state at an earlier commit, detached: there is no current branch to commit to; or go to a branch.
+    """Look at an old state at an earlier commit, detached: without a current branch to commit to; or go to a branch.
 
     Not to undo: reset.
     """
@@ -258,7 +258,7 @@ def merge(
 ) -> dict[str, Any]:
     """Combine another branch into the current, present one.
 
-    If there are conflicts, they are listed and nothing is changed. Not for single commits: cherry_pick.
+    With conflicts, it lists them and changes nothing. Not for single commits: cherry_pick.
     """
     result = tract.merge(source_branch, message=message, resolver=resolver)
     return {
@@ -280,7 +280,7 @@ def merge_into(
 ) -> dict[str, Any]:
     """Bring the present branch, or another, into a third, without leaving the current one.
 
-    With conflicts, nothing is changed. Not into the current one: merge.
+    With conflicts, it changes nothing. Not into the current one: merge.
     """
     with tract.standing_on(target_branch):
         result = tract.merge(source_branch, message=message)
@@ -294,10 +294,8 @@ def merge_into(
 
 
 @context_tool()
-def rebase(
-    tract: Any, target_branch: Annotated[str, "The branch whose newest commit to go on from."]
-) -> dict[str, Any]:
-    """Replay the commits of the current branch on top of another one. With conflicts, nothing is changed.
+def rebase(tract: Any, target_branch: Annotated[str, "The branch to continue from."]) -> dict[str, Any]:
+    """Replay the commits of the current branch on top of another one. With conflicts, it changes nothing.
 
     Not for a branch that others work on: merge.
     """
@@ -315,9 +313,9 @@ def rebase(
 def archive(
     tract: VersionedContext,
     branch: Annotated[str, "The branch to put away; not the current one."],
-    name: Annotated[str | None, "Its new name; archive/ and the old one if left out."] = None,
+    name: Annotated[str | None, "Its new name; default: archive/ and the old one."] = None,
 ) -> dict[str, Any]:
-    """Put a finished branch away under another name; its commits are kept, and branch takes it back.
+    """Put a finished branch away under another name; its commits stay, and branch restores it.
 
     Not to delete for good: gc.
     """
@@ -345,7 +343,7 @@ def cherry_pick(
 def reset(tract: VersionedContext, target: CommitName) -> dict[str, Any]:
     """Undo: move the current branch back to another commit; later ones leave the context.
 
-    It is neither soft nor hard: they stay addressable, ORIG_HEAD names where the branch was, and gc removes them only
+    It is neither soft nor hard: they stay addressable, ORIG_HEAD names the old tip, and gc removes them only
     after some days. Not for a mere look: checkout.
     """
     return {"branch": tract.current_branch, "head": tract.reset(target)}
@@ -363,9 +361,9 @@ def tag(tract: VersionedContext, commit_hash: CommitName, tag: _Tag) -> dict[str
 
 @context_tool()
 def untag(tract: VersionedContext, commit_hash: CommitName, tag: _Tag) -> dict[str, Any]:
-    """Remove a tag, a label, from a commit or its message. Tags that it was made with stay.
+    """Remove a tag, a label, from a commit or its message. Tags from its creation stay.
 
-    Not to be rid of the commit: annotate it with skip.
+    Not to hide the commit: annotate it with skip.
     """
     removed = tract.tags.remove(commit_hash, tag)
     return {**_tags_of(tract, commit_hash), "removed": removed}
@@ -373,9 +371,9 @@ def untag(tract: VersionedContext, commit_hash: CommitName, tag: _Tag) -> dict[s
 
 @context_tool()
 def register_tag(
-    tract: VersionedContext, name: _Tag, description: Annotated[str, "What it is for."] = ""
+    tract: VersionedContext, name: _Tag, description: Annotated[str, "Its purpose."] = ""
 ) -> dict[str, Any]:
-    """Write down what a tag is meant for, so that it is used in one sense. Not to label a commit: tag."""
+    """Write down the meaning of a tag, so all use it in one sense. Not to label a commit: tag."""
     tract.tags.register(name, description)
     return {"name": name, "description": description}
 
@@ -387,13 +385,13 @@ def _tags_of(tract: VersionedContext, commit_hash: str) -> dict[str, Any]:
 @context_tool()
 def configure_model(
     tract: Any,
-    model: Annotated[str | None, "Its name, as the provider calls it; left out, the usual one."] = None,
+    model: Annotated[str | None, "Its name at the provider; default: the usual one."] = None,
     operation: Annotated[
         ModelOperation,
         "chat: replies; compress: summaries; merge: guidance on conflicts; tool_result: shortening answers of "
         "tools; consult: decisions.",
     ] = "chat",
-    temperature: Annotated[float | None, "From 0 on; left out, the usual one."] = None,
+    temperature: Annotated[float | None, "0 or more; default: the usual one."] = None,
 ) -> dict[str, Any]:
     """Use another model, such as a cheaper one, or another temperature, for one kind of request: replies, summaries.
 
@@ -405,9 +403,9 @@ def configure_model(
 
 @context_tool(read_only=True)
 def compile_(tract: VersionedContext) -> dict[str, Any]:
-    """Show all messages exactly as the model would be sent them, with their number of tokens.
+    """Show all messages exactly as the model would receive them, with their number of tokens.
 
-    Not to see how full it is or what came last: status and log cost less.
+    Not for its size or the latest commits: status and log cost less.
     """
     context = tract.compile()
     return {
@@ -421,7 +419,7 @@ def compile_(tract: VersionedContext) -> dict[str, Any]:
 def status(tract: Any) -> dict[str, Any]:
     """Show the current branch, the number of commits and messages, the tokens used and the budget.
 
-    Not for what is in it: log.
+    Not for its content: log.
     """
     status = tract.status()
     return {
@@ -453,10 +451,8 @@ def log(
 @context_tool(read_only=True)
 def diff(
     tract: VersionedContext,
-    commit_a: Annotated[
-        str | None, "The commit to compare with; the one before commit_b if left out."
-    ] = None,
-    commit_b: Annotated[str | None, "The commit to look at; HEAD if left out."] = None,
+    commit_a: Annotated[str | None, "The commit to compare with; default: the one before commit_b."] = None,
+    commit_b: Annotated[str | None, "The commit to look at; default: HEAD."] = None,
 ) -> dict[str, Any]:
     """Compare the context at two commits and show what changed: messages added, removed and edited.
 
@@ -495,7 +491,7 @@ def get_commit(tract: VersionedContext, commit_hash: CommitName) -> dict[str, An
 
 @context_tool(read_only=True)
 def list_branches(tract: VersionedContext) -> list[dict[str, Any]]:
-    """List which branches there are, and which one is the current one. Not for what is on them: log."""
+    """List which branches there are, and which one is the current one. Not for their commits: log."""
     return [
         {"name": branch.name, "head": branch.commit_hash, "current": branch.is_current}
         for branch in tract.list_branches()
@@ -510,7 +506,7 @@ def get_tags(tract: VersionedContext, commit_hash: CommitName) -> list[str]:
 
 @context_tool(read_only=True)
 def list_tags(tract: VersionedContext) -> list[dict[str, Any]]:
-    """List which tags exist, what each is for, and how often it is used. Not for one commit: get_tags."""
+    """List which tags exist, the purpose of each, and how often it is used. Not for one commit: get_tags."""
     return [
         {"name": tag.name, "description": tag.description, "count": tag.count} for tag in tract.tags.list()
     ]
@@ -520,7 +516,7 @@ def list_tags(tract: VersionedContext) -> list[dict[str, Any]]:
 def query_by_tags(
     tract: VersionedContext,
     tags: Annotated[list[str], "The tags to look for."],
-    match: Annotated[Literal["any", "all"], "all: only commits with every one of them."] = "any",
+    match: Annotated[Literal["any", "all"], "all: only commits with every tag."] = "any",
     limit: Annotated[int, "How many, newest first."] = 20,
 ) -> list[dict[str, Any]]:
     """Find every commit or message of the current branch that is labelled with any, or all, of some tags, newest first.
@@ -533,9 +529,9 @@ def query_by_tags(
 @context_tool(read_only=True)
 def child_status(
     tract: VersionedContext,
-    child: Annotated[str | None, "Its id; all children if left out."] = None,
+    child: Annotated[str | None, "Its id; default: all children."] = None,
 ) -> list[dict[str, Any]]:
-    """Tell how this tract's children, its subagents, are doing: what for, branch, commits and tokens of each.
+    """Tell how this tract's children, its subagents, are doing: purpose, branch, commits and tokens of each.
 
     Not for this tract itself: status.
     """
@@ -543,12 +539,12 @@ def child_status(
         {
             "child": info.child_id,
             "purpose": info.purpose,
-            "branch": here.branch,
-            "head": here.commit_hash,
-            "commit_count": here.generation + 1,
-            "token_count": here.context_tokens,
+            "branch": position.branch,
+            "head": position.commit_hash,
+            "commit_count": position.generation + 1,
+            "token_count": position.context_tokens,
         }
-        for info, here in tract.family.standing(child)
+        for info, position in tract.family.standing(child)
     ]
 
 
@@ -559,30 +555,30 @@ _PolicyName = Annotated[str, "The name of the policy."]
 @context_tool()
 def register_policy(
     tract: Any,
-    type: Annotated[_POLICY_TYPES, "What it does."],  # noqa: A002 # the tool's own parameter
-    name: Annotated[str | None, "What it goes by; auto- and the type if left out."] = None,
+    type: Annotated[_POLICY_TYPES, "Its action."],  # noqa: A002 # the tool's own parameter
+    name: Annotated[str | None, "Its name; default: auto- and the type."] = None,
     config: Annotated[dict[str, Any] | None, 'Its settings, such as {"threshold": 0.8}.'] = None,
 ) -> dict[str, Any]:
     """Add a policy, an automatic rule: from now on it watches the context.
 
-    It proposes what its type says, and a person decides. Not for what is due now: use the tool itself.
+    It proposes the action of its type, and the user decides. Not for one action now: use the tool itself.
     """
     settings = {"autonomy": "collaborative", **(config or {})}
     if settings["autonomy"] == "autonomous":
         raise ContentError(
-            "a policy that a model adds asks a person: its autonomy is 'manual' or 'collaborative'"
+            "a policy from a model must ask the user; set its autonomy to 'manual' or 'collaborative'"
         )
-    wanted = name or f"auto-{type}"
-    if any(row.name == wanted for row in tract.policies.list()):
+    policy_name = name or f"auto-{type}"
+    if any(row.name == policy_name for row in tract.policies.list()):
         raise ContentError(
-            f"there is a policy {wanted!r} already; unregister it first, or choose another name"
+            f"the policy {policy_name!r} already exists; unregister it first, or choose another name"
         )
-    return _policy(tract, tract.policies.add(type, name=wanted, **settings))
+    return _policy(tract, tract.policies.add(type, name=policy_name, **settings))
 
 
 @context_tool()
 def unregister_policy(tract: Any, name: _PolicyName) -> dict[str, Any]:
-    """Delete a policy, an automatic rule, for good, with what it remembers. Not for a moment: toggle_policy."""
+    """Delete a policy, an automatic rule, for good, with its state. Not for a moment: toggle_policy."""
     tract.policies.remove(name)
     return {"name": name, "removed": True}
 
@@ -591,11 +587,11 @@ def unregister_policy(tract: Any, name: _PolicyName) -> dict[str, Any]:
 def toggle_policy(
     tract: Any,
     name: _PolicyName,
-    on: Annotated[bool, "True to have it watch again, False to have it rest."],  # a tool's own parameter
+    on: Annotated[bool, "True: it watches again. False: it pauses."],  # a tool's own parameter
 ) -> dict[str, Any]:
     """Switch a policy off for a moment, or on again, without losing its settings. Not for good: unregister_policy."""
     if on and _policy(tract, name).get("missing"):
-        raise ContentError(f"the policy {name!r} cannot be used here, and only a person can take it over")
+        raise ContentError(f"the policy {name!r} is not approved here, and only the user can take it over")
     (tract.policies.on if on else tract.policies.off)(name)
     return _policy(tract, name)
 
@@ -619,26 +615,28 @@ _PAGE: Final = 12_000
 @context_tool(read_only=True)
 def read_result(
     tract: VersionedContext,
-    tool_call_id: Annotated[str, "The call whose result was cut; the note at its end says which."],
-    start: Annotated[int, "The character to begin at; 0 is the first one."] = 0,
+    tool_call_id: Annotated[str, "The call with the cut result; the note at its end names it."],
+    start: Annotated[int, "The first character to read; 0 is the beginning."] = 0,
     length: Annotated[int, "How many characters, at most 12,000."] = _PAGE,
 ) -> str:
     """Read the rest of a tool's answer, an earlier result, that was cut off because it was too long.
 
     Not for messages: get_commit.
     """
-    found = [one for one in tract.tool_turns.results() if one.metadata.get("tool_call_id") == tool_call_id]
-    if not found:
+    results = [
+        result for result in tract.tool_turns.results() if result.metadata.get("tool_call_id") == tool_call_id
+    ]
+    if not results:
         return f"[no call {tool_call_id!r} has a result here; the note at the end of a cut result names its call]"
-    newest = found[-1]
-    whole = newest.metadata.get("original_content")
-    if whole is None:
+    newest = results[-1]
+    content = newest.metadata.get("original_content")
+    if content is None:
         payload = tract.get_content(newest.commit_hash)["payload"]
-        whole = payload["content"] if set(payload) == {"content"} else payload
-    text = whole if isinstance(whole, str) else json.dumps(whole, ensure_ascii=False)
+        content = payload["content"] if set(payload) == {"content"} else payload
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     start, length = max(start, 0), min(max(length, 1), _PAGE)
     end = min(start + length, len(text))
     if start >= len(text):
         return f"[there is nothing at {start:,}: the result has {len(text):,} characters]"
-    rest = f"go on with start={end}" if end < len(text) else "this is the end"
+    rest = f"continue with start={end}" if end < len(text) else "this is the end"
     return f"{text[start:end]}\n[characters {start:,} to {end:,} of {len(text):,}; {rest}]"

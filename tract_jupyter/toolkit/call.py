@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit.pendings import ToolQuestion
     from tract_jupyter.toolkit.profiles import ToolProfile
 
-_ALLOW: Final = Permission.ALLOW  # looking a member up takes as long as calling a function
+_ALLOW: Final = Permission.ALLOW  # a member lookup takes as long as a function call
 
 
 class Call:
@@ -151,7 +151,7 @@ class Call:
             raise CallRefused("; ".join(error.problems), denied=False) from None
         self._check_approval()
         if tool.check is not None:
-            with _calling(self._executor, self._profile):
+            with _call_settings(self._executor, self._profile):
                 tool.check(self.values, self._actor)
         self._check_level()
         return self._permission()
@@ -201,7 +201,7 @@ class Call:
         pending = self.request()
         try:
             if not reviewer.granted(pending):
-                with reviewer.claim(pending) as same:  # the identical request, if one is open
+                with reviewer.claim(pending) as same:  # the identical open request, if there is one
                     same.unguarded = pending.unguarded
                     with waiting(same):
                         reviewer.decide_now(same)
@@ -234,7 +234,7 @@ class Call:
 
     def _run(self) -> ToolResult:
         tool, values, actor = self.tool, self.values, self._actor
-        with _calling(self._executor, self._profile, self._level):
+        with _call_settings(self._executor, self._profile, self._level):
             try:
                 if tool.told_choice:
                     output = tool.handler(actor, self._choice, **values)
@@ -252,7 +252,7 @@ class Call:
 
     def _request(self, doubt: str) -> PendingToolCall:
         executor, tool, values, actor = self._executor, self.tool, self.values, self._actor
-        asked = tool.hash_for(values)
+        definition_hash = tool.hash_for(values)
         return PendingToolCall(
             tool.name,
             values,
@@ -261,26 +261,28 @@ class Call:
             actor=actor,
             triggered_by=what_triggered(),
             parameters=tool.parameters,
-            definition_hash=asked,
-            check=partial(self._check_unchanged, dict(values), asked),
+            definition_hash=definition_hash,
+            check=partial(self._check_unchanged, dict(values), definition_hash),
             description=tool.description,
             why=f"{executor.asker(actor)} wants to make this call. It needs your approval: "
-            f"{doubt or f'the tool {_traits(tool)}'}.{_asked_each_time(tool)}",
+            f"{doubt or f'the tool {_traits(tool)}'}.{_doubt_sentence(tool)}",
             details=_details_of(tool, actor),
         )
 
-    def _check_unchanged(self, values: dict[str, Any], asked: str) -> None:
+    def _check_unchanged(self, values: dict[str, Any], definition_hash: str) -> None:
         """Check that an approval still matches the call.
 
         Raises:
             FingerprintError: the tool, its lock or the permission changed since the request.
         """
-        again = Call(self._executor, self.tool.name, self._actor, None, self._level, Approval(asked))
-        again.values = values
+        repeat = Call(
+            self._executor, self.tool.name, self._actor, None, self._level, Approval(definition_hash)
+        )
+        repeat.values = values
         try:
-            again.find()
-            again._check_approval()
-            again._permission()
+            repeat.find()
+            repeat._check_approval()
+            repeat._permission()
         except CallRefused as refused:
             raise FingerprintError(str(refused)) from None
 
@@ -313,25 +315,27 @@ def failed(name: str, error: BaseException) -> ToolResult:
         return error.result or ToolResult(
             name, success=False, error=str(error), cause=error.__cause__, denied=error.denied
         )
-    told = f"{type(error).__name__}: {_words(error)}"
+    message = f"{type(error).__name__}: {_words(error)}"
     if isinstance(error, UndecidedError):
-        told = undecided(told)
-    return ToolResult(name, success=False, error=told, cause=error, denied=isinstance(error, RejectedError))
+        message = undecided(message)
+    return ToolResult(
+        name, success=False, error=message, cause=error, denied=isinstance(error, RejectedError)
+    )
 
 
 def refusal(pending: Pending) -> str:
     """Return why a request was not approved, for the actor of the request."""
     if pending.status is PendingStatus.EXPIRED:
-        return f"nobody decided within {pending.timeout:g} s"
+        return f"no decision within {pending.timeout:g} s"
     return pending.rejection_reason or "it was rejected, without a reason"
 
 
-def _calling(
+def _call_settings(
     executor: ToolExecutor, profile: ToolProfile | None, level: LeveledPermission | None = None
 ) -> AbstractContextManager[None]:
     """Set the executor, the profile and the level of the calls in this block."""
-    given = {"executor": executor, "profile": profile, "level": level}
-    return changed_context(**{name: value for name, value in given.items() if value is not None})
+    changes = {"executor": executor, "profile": profile, "level": level}
+    return changed_context(**{name: value for name, value in changes.items() if value is not None})
 
 
 def _may_count(approval: Approval, tool: ToolDefinition) -> bool:
@@ -339,9 +343,9 @@ def _may_count(approval: Approval, tool: ToolDefinition) -> bool:
     return tool.binds is not None or approval.definition_hash == tool.definition_hash
 
 
-def _asked_each_time(tool: ToolDefinition) -> str:
+def _doubt_sentence(tool: ToolDefinition) -> str:
     doubt = tool.code_doubt
-    return doubt and f" A standing approval is not possible, since other code may run later: {doubt}."
+    return doubt and f" A standing approval is not possible, because other code may run later: {doubt}."
 
 
 def _locked(name: str, reason: str) -> str:

@@ -87,7 +87,7 @@ _NOT_SEARCHED_IN: Final = (
     "asyncio",
     "_asyncio",
 )  # calls wait there for a moment
-_MAKERS: Final = frozenset({"__init__", "__new__", "__post_init__"})  # their assignments are no state yet
+_MAKERS: Final = frozenset({"__init__", "__new__", "__post_init__"})  # their assignments are not state yet
 _OPCODES: Final = {
     "LOAD_GLOBAL": "names", "LOAD_NAME": "names", "LOAD_FROM_DICT_OR_GLOBALS": "names",
     "LOAD_ATTR": "attributes", "LOAD_METHOD": "attributes", "LOAD_SUPER_ATTR": "attributes",
@@ -214,24 +214,26 @@ class _Walk:
             if self._later:
                 data += self._search(self._later.popleft())
             else:
-                made = self._classes.popleft()
-                data += [] if id(made) in self._seen else [self.of(made)]
+                user_class = self._classes.popleft()
+                data += [] if id(user_class) in self._seen else [self.of(user_class)]
         return data
 
     def assigned(self) -> tuple[frozenset[tuple[int, str]], frozenset[str]]:
         """Return the variables and attributes that the reached code assigns."""
-        counted = [one for one in self._reached if not one.name]
-        others = [one for one in self._reached if one.name]
+        counted = [function for function in self._reached if not function.name]
+        others = [function for function in self._reached if function.name]
         while True:
-            named = {"__call__"}.union(*(one.facts.attributes | one.facts.names for one in counted))
-            now = [one for one in others if one.name in named]
+            named = {"__call__"}.union(
+                *(function.facts.attributes | function.facts.names for function in counted)
+            )
+            now = [function for function in others if function.name in named]
             if not now:
                 break
-            others = [one for one in others if one.name not in named]
+            others = [function for function in others if function.name not in named]
             counted += now
         return (
-            frozenset().union(*(one.variables for one in counted)),
-            frozenset().union(*(one.facts.assigned_attributes for one in counted)),
+            frozenset().union(*(function.variables for function in counted)),
+            frozenset().union(*(function.facts.assigned_attributes for function in counted)),
         )
 
     def of(self, value: Any, *, strict: bool = False) -> Any:
@@ -262,18 +264,18 @@ class _Walk:
 
     def _search(self, root: Any) -> list[Any]:
         """Return data for the user's code in an object, also in objects within it."""
-        found, todo = [], deque([root])
+        data, todo = [], deque([root])
         while todo:
-            one = todo.popleft()
-            if id(one) in self._searched:
+            value = todo.popleft()
+            if id(value) in self._searched:
                 continue
             self._count(self._searched)
-            self._searched[id(one)] = one
-            if type(one) not in _CONTAINERS and self._is_code(one):
-                found.append(self.of(one))
+            self._searched[id(value)] = value
+            if type(value) not in _CONTAINERS and self._is_code(value):
+                data.append(self.of(value))
             else:
-                todo.extend(each for each in self._held(one) if type(each) not in _PLAIN)
-        return found
+                todo.extend(each for each in self._held(value) if type(each) not in _PLAIN)
+        return data
 
     def _held(self, value: Any) -> Iterable[Any]:
         """Return the objects that an object holds. The class of a user's object counts at the end."""
@@ -293,10 +295,10 @@ class _Walk:
                 return ()
             if self._is_user_class(kind):
                 self._classes.append(kind)
-        return [one for one in gc.get_referents(value) if one is not kind]
+        return [referent for referent in gc.get_referents(value) if referent is not kind]
 
     def _is_code(self, value: Any) -> bool:
-        """Return True if a value is code of the user, or made of some."""
+        """Return True if a value is user code, or wraps it."""
         if isinstance(value, FunctionType):
             return _is_user_function(value)
         if isinstance(value, type):
@@ -305,21 +307,21 @@ class _Walk:
             isinstance(value, ModuleType) and _is_user_module(value)
         )
 
-    def _is_user_class(self, made: type) -> bool:
-        known = self._user_classes.get(id(made))
+    def _is_user_class(self, kind: type) -> bool:
+        known = self._user_classes.get(id(kind))
         if known is None:
-            known = self._user_classes[id(made)] = (made, _is_user_class(made))
+            known = self._user_classes[id(kind)] = (kind, _is_user_class(kind))
         return known[1]
 
     def _state(self, value: Any) -> None:
-        """Add a value of the state. The code in it counts always."""
+        """Add a value of the state. Its code always counts."""
         if type(value) not in _PLAIN:
             self._later.append(value)
         if self.with_state:
             self.state.append(self.of(value))
 
     def _parts(self, value: Any, *, strict: bool) -> list[Any] | None:
-        """Return the parts of an object that Python makes of code; None for another object."""
+        """Return the parts of a code object, such as a method or a partial; None for another object."""
         if isinstance(value, Enum):
             return [self.of(type(value)), value.name, self.of(value.value)]
         if isinstance(value, (partial, partialmethod)):
@@ -340,18 +342,18 @@ class _Walk:
         return None
 
     def _each(self, values: Iterable[Any], *, strict: bool = False) -> list[Any]:
-        return [self.of(one, strict=strict) for one in values]
+        return [self.of(value, strict=strict) for value in values]
 
     def _named(
         self, values: Mapping[Any, Any], *, strict: bool = False, state: Iterable[str] = ()
     ) -> list[Any]:
-        told = []
+        data = []
         for name in sorted(name for name in values if isinstance(name, str)):
             if name in state:
                 self._state(values[name])
             else:
-                told.append([name, self.of(values[name], strict=strict)])
-        return told
+                data.append([name, self.of(values[name], strict=strict)])
+        return data
 
     def _function(self, function: FunctionType, name: str = "", *, strict: bool = False) -> Any:
         code, cells = function.__code__, function.__closure__ or ()
@@ -360,21 +362,23 @@ class _Walk:
             is_ours = code.co_filename.startswith(_PACKAGE)
             text = _facts(code).text if is_ours else f"{function.__module__}.{function.__qualname__}"
             self._later.append(function)
-            values = [one for one in _enclosed(function) if type(one) in _PLAIN]
+            values = [value for value in _enclosed(function) if type(value) in _PLAIN]
             return ["function", text, self._each(values)]
         facts = _facts(code)
         free = dict(zip(code.co_freevars, cells, strict=True))
-        assigned = {(id(function.__globals__), one) for one in facts.assigned}
-        assigned |= {(id(free[one]), "") for one in facts.assigned_cells if one in free}
+        assigned = {(id(function.__globals__), variable) for variable in facts.assigned}
+        assigned |= {(id(free[variable]), "") for variable in facts.assigned_cells if variable in free}
         self._reached.append(_Reached(name, facts, frozenset(assigned)))
-        closure = {one: _content(cell) for one, cell in free.items()}
+        closure = {variable: _content(cell) for variable, cell in free.items()}
         with suppress(Exception):  # a type hint may name a missing class
             self._later.append(function.__annotations__)
         return [
             "function",
             facts.text,
             self._named(
-                closure, strict=strict, state={one for one in free if (id(free[one]), "") in self.variables}
+                closure,
+                strict=strict,
+                state={variable for variable in free if (id(free[variable]), "") in self.variables},
             ),
             self._each(function.__defaults__ or (), strict=strict),
             self._named(function.__kwdefaults__ or {}, strict=strict),
@@ -386,38 +390,38 @@ class _Walk:
         """Yield data for the global names and the imports of code."""
         for name in sorted(_FINDING_NAMES & (facts.attributes | facts.names)):
             self.doubts.add(f"it uses {name}")
-        found = {name: namespace[name] for name in facts.names if name in namespace}
-        state = {name for name in found if (id(namespace), name) in self.variables}
-        yield self._named(found, state=state)
-        modules = [one for _, one in sorted(found.items()) if isinstance(one, ModuleType)]
-        yield self._members([builtins], facts.names - found.keys())
+        variables = {name: namespace[name] for name in facts.names if name in namespace}
+        state = {name for name in variables if (id(namespace), name) in self.variables}
+        yield self._named(variables, state=state)
+        modules = [value for _, value in sorted(variables.items()) if isinstance(value, ModuleType)]
+        yield self._members([builtins], facts.names - variables.keys())
         yield self._members(modules, facts.attributes)
         yield self._imported(facts, namespace.get("__package__") or namespace.get("__name__") or "")
 
     def _members(self, modules: list[ModuleType], names: Iterable[str]) -> list[Any]:
-        """Return data for the names in modules that code reads: all in the user's, the user's code in others."""
-        told: list[Any] = []
+        """Return data for the names that code reads in modules: all in user modules, only user code in others."""
+        data: list[Any] = []
         for module in modules:  # the loop appends to it
             members = vars(module)
             for name in sorted(name for name in names if name in members):
                 member = members[name]
                 if isinstance(member, ModuleType):
-                    if all(member is not one for one in modules):
+                    if all(member is not known for known in modules):
                         modules.append(member)
                         self._later.append(member)
                 elif _is_user_module(module):
                     state = self.attributes | {
                         name for number, name in self.variables if number == id(members)
                     }
-                    told.append([module.__name__, self._named({name: member}, state=state)])
+                    data.append([module.__name__, self._named({name: member}, state=state)])
                 elif self._is_code(member) or self._is_user_class(type(member)) or member is sys.modules:
                     self._later.append(member)
                 else:
                     self._check_finder(member)
-        return told
+        return data
 
     def _check_finder(self, value: Any) -> None:
-        if any(value is one for one in _FINDERS):
+        if any(value is finder for finder in _FINDERS):
             self.doubts.add(f"it uses {value.__name__}")
 
     def _module(self, module: ModuleType) -> Any:
@@ -426,19 +430,19 @@ class _Walk:
             self.doubts.add("it uses the module __main__")
         if module is sys.modules["__main__"] or not _is_user_module(module):
             return ["module", module.__name__]
-        told: list[Any] = []
+        members: list[Any] = []
         for name, member in sorted(vars(module).items()):
             if isinstance(member, FunctionType) and self._is_code(member) and id(member) not in self._seen:
                 self._seen[id(member)] = (len(self._seen), member)
-                told.append([name, self._function(member, name)])
+                members.append([name, self._function(member, name)])
             elif not name.startswith("__") and type(member) not in _PLAIN:
                 self._later.append(member)
-        return ["module", module.__name__, told]
+        return ["module", module.__name__, members]
 
     def _imported(self, facts: _Facts, package: str) -> list[Any]:
         """Return the digests of the files of the user's modules that code imports, also indirectly."""
-        told: list[Any] = []
-        todo = deque((package, one) for one in sorted(facts.imports))
+        data: list[Any] = []
+        todo = deque((package, imported) for imported in sorted(facts.imports))
         while todo:
             name = _absolute(*todo[0])
             members = todo.popleft()[1].members
@@ -449,36 +453,39 @@ class _Walk:
                 if file:
                     self._count(self._files)
                     text, others = _file_facts(file, Path(file).stat().st_mtime_ns)
-                    told.append([dotted, text])
+                    data.append([dotted, text])
                     is_package = file.endswith("__init__.py")
                     inner = dotted if is_package else dotted.rpartition(".")[0]
-                    todo.extend((inner, one) for one in sorted(others))
+                    todo.extend((inner, imported) for imported in sorted(others))
                     if is_package:
                         todo.append(("", _Import(0, dotted, tuple(sorted(facts.attributes)))))
                 module = sys.modules.get(dotted)
                 if module is not None and _is_user_module(module):
-                    told += self._each(_patched(module, file))
-        return told
+                    data += self._each(_patched(module, file))
+        return data
 
-    def _class(self, made: type) -> Any:
-        if not self._is_user_class(made):
-            self._check_finder(made)
-            return ["class", made.__module__, made.__qualname__]
-        told: list[Any] = []
-        for name, member in sorted(vars(made).items()):
+    def _class(self, kind: type) -> Any:
+        if not self._is_user_class(kind):
+            self._check_finder(kind)
+            return ["class", kind.__module__, kind.__qualname__]
+        members: list[Any] = []
+        for name, member in sorted(vars(kind).items()):
             if isinstance(member, FunctionType) and id(member) not in self._seen:
                 self._seen[id(member)] = (len(self._seen), member)
-                told.append([name, self._function(member, name)])
+                members.append([name, self._function(member, name)])
             elif name in self.attributes:
                 self._state(member)
             elif name not in _OF_CLASSES:
-                told.append([name, self.of(member)])
-        return ["class", made.__qualname__, self._each((type(made), *made.__bases__)), told]
+                members.append([name, self.of(member)])
+        return ["class", kind.__qualname__, self._each((type(kind), *kind.__bases__)), members]
 
     def _instance(self, value: Any, kind: type, *, strict: bool) -> Any:
         attributes = dict(getattr(value, "__dict__", None) or {})
         self._later.append(value)
-        base: Any = next((one for one in kind.__mro__ if one in _PLAIN or one in _CONTAINERS), None)
+        base: Any = next(
+            (base_class for base_class in kind.__mro__ if base_class in _PLAIN or base_class in _CONTAINERS),
+            None,
+        )
         if base in _CONTAINERS and self.with_state:
             self.state.append(self._each(_in_order(value, base), strict=strict))
         if not self._is_user_class(kind):
@@ -491,18 +498,22 @@ class _Walk:
                 and not kind.__module__.startswith(_OURS)
             )
             return ["object", kind.__module__, kind.__qualname__, _token(value) if is_itself else ""]
-        for name in (name for one in kind.__mro__ for name in _listed(vars(one).get("__slots__", ()))):
+        for name in (
+            name for base_class in kind.__mro__ for name in _listed(vars(base_class).get("__slots__", ()))
+        ):
             with suppress(AttributeError):  # not set
                 attributes[name] = getattr(value, name)
         state = {
-            one for one in attributes if isinstance(inspect.getattr_static(kind, one, None), cached_property)
+            name
+            for name in attributes
+            if isinstance(inspect.getattr_static(kind, name, None), cached_property)
         }
-        told = [self.of(kind), self._named(attributes, strict=strict, state=self.attributes | state)]
+        data = [self.of(kind), self._named(attributes, strict=strict, state=self.attributes | state)]
         if base in _PLAIN:
-            told.append(base.__repr__(value))
+            data.append(base.__repr__(value))
         elif base in _FIXED:
-            told.append(self._each(_in_order(value, base), strict=strict))
-        return ["object", *told]
+            data.append(self._each(_in_order(value, base), strict=strict))
+        return ["object", *data]
 
 
 def _in_order(container: Any, kind: type | None = None) -> list[Any]:
@@ -526,7 +537,7 @@ def _enclosed(function: FunctionType) -> list[Any]:
     """Return the values that a function holds."""
     cells = map(_content, function.__closure__ or ())
     named = (function.__kwdefaults__ or {}, vars(function))
-    return [*cells, *(function.__defaults__ or ()), *(one for values in named for one in values.values())]
+    return [*cells, *(function.__defaults__ or ()), *(value for values in named for value in values.values())]
 
 
 def _listed(slots: Any) -> list[str]:
@@ -546,15 +557,17 @@ def _is_user_file(name: str) -> bool:
 
 
 def _is_user_module(module: ModuleType) -> bool:
-    """Return True for a module of the user, or one that was made without a file."""
+    """Return True for a module of the user, or one without a file."""
     file, spec = (vars(module).get(name) for name in ("__file__", "__spec__"))  # this loads no lazy module
     if file is not None:
         return _is_user_file(file)
-    return spec is None or any(_is_user_file(f"{one}/") for one in spec.submodule_search_locations or ())
+    return spec is None or any(
+        _is_user_file(f"{folder}/") for folder in spec.submodule_search_locations or ()
+    )
 
 
 def _is_user_name(module: str | None) -> bool:
-    """Return True for the name of a module of the user, or of none, as if `exec` ran in a namespace without a name."""
+    """Return True for the name of a user module, and for a missing name, as of code that `exec` runs."""
     loaded = sys.modules.get(module or "")
     return module in {"__main__", "builtins"} or loaded is None or _is_user_module(loaded)
 
@@ -565,12 +578,12 @@ def _is_user_function(function: FunctionType) -> bool:
     return _is_user_name(function.__module__) if is_generated else _is_user_file(file)
 
 
-def _is_user_class(made: type) -> bool:
-    if not made.__flags__ & _HEAP_TYPE:
+def _is_user_class(kind: type) -> bool:
+    if not kind.__flags__ & _HEAP_TYPE:
         return False
-    functions = [one for one in vars(made).values() if isinstance(one, FunctionType)]
-    return _is_user_name(made.__module__) or any(
-        _is_user_function(one) for one in functions if one.__code__.co_filename != "<string>"
+    functions = [function for function in vars(kind).values() if isinstance(function, FunctionType)]
+    return _is_user_name(kind.__module__) or any(
+        _is_user_function(function) for function in functions if function.__code__.co_filename != "<string>"
     )
 
 
@@ -578,17 +591,17 @@ _tokens: dict[int, tuple[Callable[[], Any], str]] = {}
 
 
 def _token(value: Any) -> str:
-    """Return a text that identifies one object of this process, and no later one."""
+    """Return a text that identifies one object of this process. No later object gets the same text."""
     number = id(value)
-    held, token = _tokens.get(number, (lambda: None, ""))
-    if held() is value:
+    reference, token = _tokens.get(number, (lambda: None, ""))
+    if reference() is value:
         return token
     token = secrets.token_hex(8)
     try:
-        held = weakref.ref(value, lambda _: _tokens.pop(number, None))
+        reference = weakref.ref(value, lambda _: _tokens.pop(number, None))
     except TypeError:
-        held = partial(_same, value)  # it stays alive, and no other object gets its id
-    _tokens[number] = (held, token)
+        reference = partial(_same, value)  # it stays alive, and no other object gets its id
+    _tokens[number] = (reference, token)
     return token
 
 
@@ -598,39 +611,41 @@ def _same(value: Any) -> Any:
 
 @lru_cache(maxsize=4_096)
 def _facts(code: CodeType) -> _Facts:
-    found: dict[str, set[Any]] = {name: set() for name in _Facts.__slots__ if name != "text"}
+    sets: dict[str, set[Any]] = {name: set() for name in _Facts.__slots__ if name != "text"}
     for each in _with_inner(code):
-        found["attributes"].update(
-            one for one in each.co_consts if isinstance(one, str) and one.isidentifier()
+        sets["attributes"].update(
+            constant for constant in each.co_consts if isinstance(constant, str) and constant.isidentifier()
         )
         before: list[Any] = [0, None]
         by_text = _globals_by_text(each)
-        found["names"].update(by_text.values())
-        for one in dis.get_instructions(each):
-            if one.offset in by_text:
+        sets["names"].update(by_text.values())
+        for instruction in dis.get_instructions(each):
+            if instruction.offset in by_text:
                 continue
-            if one.opname in _OPCODES and isinstance(one.argval, str):
-                found[_OPCODES[one.opname]].add(one.argval)
-            elif one.opname == "STORE_DEREF" and one.argval in each.co_freevars:
-                found["assigned_cells"].add(one.argval)
-            elif one.opname == "IMPORT_NAME":
-                found["imports"].add(_Import(before[-2], one.argval, before[-1] or ()))
-            if one.opname != "EXTENDED_ARG":
-                before = [before[-1], one.argval]
+            if instruction.opname in _OPCODES and isinstance(instruction.argval, str):
+                sets[_OPCODES[instruction.opname]].add(instruction.argval)
+            elif instruction.opname == "STORE_DEREF" and instruction.argval in each.co_freevars:
+                sets["assigned_cells"].add(instruction.argval)
+            elif instruction.opname == "IMPORT_NAME":
+                sets["imports"].add(_Import(before[-2], instruction.argval, before[-1] or ()))
+            if instruction.opname != "EXTENDED_ARG":
+                before = [before[-1], instruction.argval]
     if code.co_name in _MAKERS:
-        found["assigned_attributes"].clear()
-    return _Facts(_text(code), **{name: frozenset(names) for name, names in found.items()})
+        sets["assigned_attributes"].clear()
+    return _Facts(_text(code), **{name: frozenset(names) for name, names in sets.items()})
 
 
 def _globals_by_text(code: CodeType) -> dict[int, str]:
     """Return the names that code reads as `globals()["name"]`, by the offset at which it loads `globals`."""
-    found = {}
-    told = [
-        one
-        for one in dis.get_instructions(code)
-        if one.opname not in {"PRECALL", "PUSH_NULL", "EXTENDED_ARG"}
+    names = {}
+    instructions = [
+        instruction
+        for instruction in dis.get_instructions(code)
+        if instruction.opname not in {"PRECALL", "PUSH_NULL", "EXTENDED_ARG"}
     ]
-    for first, call, name, read in zip(told, told[1:], told[2:], told[3:], strict=False):
+    for first, call, name, read in zip(
+        instructions, instructions[1:], instructions[2:], instructions[3:], strict=False
+    ):
         is_call = first.opname == "LOAD_GLOBAL" and first.argval == "globals" and call.opname == "CALL"
         is_read = read.opname == "BINARY_SUBSCR" or read.argrepr == "[]"
         if (
@@ -640,15 +655,15 @@ def _globals_by_text(code: CodeType) -> dict[int, str]:
             and isinstance(name.argval, str)
             and name.opname == "LOAD_CONST"
         ):
-            found[first.offset] = name.argval
-    return found
+            names[first.offset] = name.argval
+    return names
 
 
 def _with_inner(code: CodeType) -> Iterable[CodeType]:
     yield code
-    for one in code.co_consts:
-        if isinstance(one, CodeType):
-            yield from _with_inner(one)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _with_inner(constant)
 
 
 def _text(code: CodeType) -> str:
@@ -666,10 +681,10 @@ def _text(code: CodeType) -> str:
 
 @lru_cache(maxsize=32)
 def _compiled(source: str) -> dict[tuple[str, int], list[CodeType]]:
-    found: dict[tuple[str, int], list[CodeType]] = {}
-    for one in _with_inner(compile(source, "<source>", "exec", dont_inherit=True)):
-        found.setdefault((one.co_qualname, one.co_firstlineno), []).append(one)
-    return found
+    codes: dict[tuple[str, int], list[CodeType]] = {}
+    for code in _with_inner(compile(source, "<source>", "exec", dont_inherit=True)):
+        codes.setdefault((code.co_qualname, code.co_firstlineno), []).append(code)
+    return codes
 
 
 def _bytecode(value: Any) -> Any:
@@ -679,17 +694,17 @@ def _bytecode(value: Any) -> Any:
             value.co_argcount, value.co_posonlyargcount, value.co_kwonlyargcount, value.co_flags, value.co_names,
             value.co_varnames, value.co_freevars, value.co_cellvars, value.co_exceptiontable.hex(),
         )  # fmt: skip
-        return [value.co_code.hex(), repr(about), [_bytecode(one) for one in value.co_consts]]
+        return [value.co_code.hex(), repr(about), [_bytecode(constant) for constant in value.co_consts]]
     if isinstance(value, tuple | frozenset):
-        told = [_bytecode(one) for one in value]
-        return [type(value).__name__, told if isinstance(value, tuple) else sorted(map(digest, told))]
+        items = [_bytecode(item) for item in value]
+        return [type(value).__name__, items if isinstance(value, tuple) else sorted(map(digest, items))]
     return [type(value).__name__, f"{value:x}" if type(value) is int else repr(value)]
 
 
-def _absolute(package: str, one: _Import) -> str:
+def _absolute(package: str, imported: _Import) -> str:
     """Return the full name of an imported module."""
-    parents = package.split(".")[: len(package.split(".")) - one.level + 1] if one.level else []
-    return ".".join([*parents, *filter(None, [one.name])])
+    parents = package.split(".")[: len(package.split(".")) - imported.level + 1] if imported.level else []
+    return ".".join([*parents, *filter(None, [imported.name])])
 
 
 def _with_parents(name: str) -> list[str]:
@@ -728,10 +743,10 @@ def _file_facts(file: str, _changed_at: int) -> tuple[str, frozenset[_Import]]:
 
 def _patched(module: ModuleType, file: str) -> list[FunctionType]:
     """Return the functions of a loaded module that come from a cell instead of a file."""
-    classes = [one for one in vars(module).values() if isinstance(one, type)]
-    own = [one for one in classes if one.__module__ == module.__name__]
-    members = chain.from_iterable(vars(one).values() for one in (module, *own))
-    functions = [one for one in members if isinstance(one, FunctionType) and _is_user_function(one)]
+    classes = [value for value in vars(module).values() if isinstance(value, type)]
+    user_classes = [user_class for user_class in classes if user_class.__module__ == module.__name__]
+    members = chain.from_iterable(vars(holder).values() for holder in (module, *user_classes))
+    functions = [value for value in members if isinstance(value, FunctionType) and _is_user_function(value)]
     of_file: dict[tuple[str, int], list[CodeType]] = {}
     with suppress(OSError, SyntaxError, ValueError, RecursionError):
         of_file = _compiled(Path(file).read_text(encoding="utf-8"))
@@ -741,4 +756,4 @@ def _patched(module: ModuleType, file: str) -> list[FunctionType]:
             return not Path(code.co_filename).is_file()
         return code not in of_file.get((code.co_qualname, code.co_firstlineno), [])
 
-    return [one for one in functions if is_put(one.__code__)]
+    return [function for function in functions if is_put(function.__code__)]

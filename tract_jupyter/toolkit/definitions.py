@@ -38,17 +38,17 @@ def check_function(function: object) -> None:
         SpecError: it is not a function, it is asynchronous, or Python does not know its parameters.
     """
     if not inspect.isroutine(function):
-        raise SpecError(f"a tool is made of a function, not of {brief_repr(function)}")
+        raise SpecError(f"a tool needs a function, not {brief_repr(function)}")
     try:
         inspect.signature(function)
     except ValueError:
         raise SpecError(
-            f"Python does not tell what {function.__name__} takes; call it in your own function"
+            f"Python does not know the parameters of {function.__name__}; call it in your own function"
         ) from None
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise SpecError(
-            f"{function.__name__} is asynchronous, and a tool answers at once; define it with 'def', and run what has "
-            "to be awaited with asyncio.run in a thread of its own"
+            f"{function.__name__} is asynchronous, and tools are synchronous; define it with 'def', and call "
+            "asyncio.run in a separate thread"
         )
 
 
@@ -59,11 +59,9 @@ def checked_name(name: object) -> str:
         SpecError: it is not a string, is empty, has unprintable characters, or is `<lambda>`.
     """
     if not isinstance(name, str) or not name.strip() or name == "<lambda>":
-        raise SpecError(
-            f"a tool needs a name, such as 'search'; {brief_repr(name)} is not one: give name='...'"
-        )
+        raise SpecError(f"{brief_repr(name)} is not a name for a tool; pass one, such as name='search'")
     if printable(name) != name:
-        raise SpecError(f"the name of a tool has only characters that can be shown, and {name!a} has others")
+        raise SpecError(f"the tool name {name!a} has unprintable characters; use only printable ones")
     return name
 
 
@@ -109,7 +107,7 @@ def check_json_types(function: Callable[..., Any]) -> None:
         wrong = without_json_form(hints[name]) if name in hints else None
         if wrong is not None:
             raise SpecError(
-                f"{function.__name__}: {name!r} takes {type_text(wrong)}, which a model cannot send; a tool takes str, "
+                f"{function.__name__}: {name!r} takes {type_text(wrong)}, which a model cannot send; use str, "
                 "int, float, bool, None, list, dict[str, ...], Literal, a TypedDict of such, or unions of them"
             )
 
@@ -253,10 +251,10 @@ class ToolDefinition:
 
     def bound_to(self, instance: object) -> ToolDefinition:
         """Return this tool with its handler, a method, bound to another instance. This is faster than a new tool."""
-        made = copy(self)
-        made.__dict__.pop("_first_hash", None)
-        object.__setattr__(made, "handler", MethodType(self.handler.__func__, instance))  # type: ignore[attr-defined]
-        return made
+        bound = copy(self)
+        bound.__dict__.pop("_first_hash", None)
+        object.__setattr__(bound, "handler", MethodType(self.handler.__func__, instance))  # type: ignore[attr-defined]
+        return bound
 
     def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments with defaults. A null may replace an omitted argument.
@@ -267,8 +265,8 @@ class ToolDefinition:
         try:
             return self.parameters.validate(arguments)
         except ParameterError:
-            given = without_nulls(arguments, self.parameters.json_schema)
-        return self.parameters.validate(given)
+            shortened = without_nulls(arguments, self.parameters.json_schema)
+        return self.parameters.validate(shortened)
 
     def hash_for(self, values: Mapping[str, Any]) -> str:
         """Return the 64 hex digits that an approval of a call covers: the tool, and the state that `binds` returns."""
@@ -307,14 +305,14 @@ class ToolDefinition:
             SpecError: it is not a plain function, or it has a parameter without a name (`*args`) or without a JSON
                 form.
         """
-        told, about = "", dict[str, str]()
+        summary, about = "", dict[str, str]()
         if owner != BUILT_IN:
             check_function(function)
-            told, about = parse_docstring(function.__doc__)
+            summary, about = parse_docstring(function.__doc__)
         parameters, returns = _declared(function, about, skip=int(told_actor))
         return cls(
             checked_name(function.__name__ if name is None else name),
-            told if description is None else description,
+            summary if description is None else description,
             parameters,
             function,
             traits=traits or Traits(),
@@ -380,11 +378,11 @@ def _declared(function: Callable[..., Any], about: dict[str, str], *, skip: int)
         SpecError: a model cannot send a value for one of the parameters.
     """
     known_as = None if about else getattr(function, "__func__", None)
-    found = _KNOWN.get((known_as, skip))
-    if known_as is None or found is None:
+    entry = _KNOWN.get((known_as, skip))
+    if known_as is None or entry is None:
         check_json_types(function)
         returns = hints_of(function).get("return", Any)
-        found = Parameters.of(function, skip=skip, descriptions=about), returns
+        entry = Parameters.of(function, skip=skip, descriptions=about), returns
         if known_as is not None and function.__module__.startswith("tract_jupyter."):
-            _KNOWN[known_as, skip] = found
-    return found
+            _KNOWN[known_as, skip] = entry
+    return entry

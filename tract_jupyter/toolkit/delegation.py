@@ -61,7 +61,9 @@ def agent_actor(parent: str, name: str) -> str:
         SpecError: the id is invalid.
     """
     if not name or "/" in name or len(name) > _LONGEST_ID or (not parent and name in _AT_THE_TOP):
-        raise SpecError(f"{brief_repr(name)} cannot be the id of a model that acts below another one")
+        raise SpecError(
+            f"{brief_repr(name)} cannot be the id of a child's model; use 1 to {_LONGEST_ID} characters without '/'"
+        )
     return join_actors(parent, name) if parent else _AGENT + name
 
 
@@ -165,5 +167,5 @@ def _as_data(granted: ToolProfile | None) -> Any:
 def _of_data(data: Any) -> ToolProfile | None:
     if data is None or data == READING_ONLY.name:
         return None if data is None else READING_ONLY
-    shown, *in_code = map(ToolProfile.from_dict, data)
-    return replace(shown, callable_from_code=in_code[0] if in_code else None)
+    profile, *in_code = map(ToolProfile.from_dict, data)
+    return replace(profile, callable_from_code=in_code[0] if in_code else None)

@@ -68,8 +68,8 @@ def _words(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
 
 
-def _is_alike(one: str, other: str) -> bool:
-    short, long = sorted((one, other), key=len)
+def _is_alike(first: str, second: str) -> bool:
+    short, long = sorted((first, second), key=len)
     return len(short) >= _SHORTEST_BEGINNING and long.startswith(short)
 
 
@@ -82,13 +82,13 @@ def relevance(query: str, functions: Mapping[str, ToolDefinition]) -> dict[str, 
         query: any text. Of a long text, only the first words count.
         functions: the tools, by any names.
     """
-    wanted = [word for word in dict.fromkeys(_words(query[:4_000])) if word not in _PASSED_OVER]
+    query_words = [word for word in dict.fromkeys(_words(query[:4_000])) if word not in _PASSED_OVER]
     indexed = {name: _Indexed(name, tool) for name, tool in functions.items()}
     scores: dict[str, float] = {}
-    for word in wanted:
-        found = {name: weight for name, each in indexed.items() if (weight := each.weight(word))}
-        rarity = math.log1p(len(functions) / len(found)) if found else 0.0
-        for name, weight in found.items():
+    for word in query_words:
+        matches = {name: weight for name, each in indexed.items() if (weight := each.weight(word))}
+        rarity = math.log1p(len(functions) / len(matches)) if matches else 0.0
+        for name, weight in matches.items():
             scores[name] = scores.get(name, 0.0) + weight * rarity
     return scores
 
@@ -106,10 +106,10 @@ def ranked(functions: Mapping[str, ToolDefinition], uses: Mapping[str, int], que
     used = {name: float(uses.get(tool.name, 0)) for name, tool in functions.items()}
     likely: dict[str, float] = dict.fromkeys(functions, 0.0)
     for scores in (relevance(query, functions), used):
-        found = sorted(
+        relevant = sorted(
             (name for name, score in scores.items() if score), key=lambda name: (-scores[name], name)
         )
-        for position, name in enumerate(found):
+        for position, name in enumerate(relevant):
             likely[name] += 1 / (1 + position)
     return sorted(functions, key=lambda name: (-likely[name], functions[name].owner == BUILT_IN, name))
 
@@ -135,7 +135,7 @@ def callable_functions(
     }
 
 
-Query = Annotated[str, "What you want to do, in a few words; or a part of a tool's name."]
+Query = Annotated[str, "Your task in a few words, or a part of the name."]
 Names = Annotated[str | list[str], "One tool, or a list of up to 10."]
 
 
@@ -164,9 +164,9 @@ class _DiscoveryTools:
         self._count = count
 
     def tools_search(self, actor: str, /, query: Query) -> list[str]:
-        """Find out whether there is a tool or function that you could use, and which.
+        """Find out if there is a tool or function that you could use, and which.
 
-        Look for it in a few words; up to 5 are listed, the likeliest first. Not for how one is called:
+        Look for it in a few words; it lists up to 5, the likeliest first. Not for how to call one:
         tools_describe.
         """
         executor = self._executor()
@@ -176,26 +176,24 @@ class _DiscoveryTools:
         def place(name: str) -> tuple[float, int, str]:
             return -scores[name], -executor.uses[functions[name].name], name
 
-        found = [
+        lines = [
             f"{name}: {one_line(functions[name].description, _LONGEST_LINE)}"
             for name in sorted(scores, key=place)[:_MOST_FOUND]
         ]
-        self._counted("\n".join([query, *found]))
-        return found
+        self._counted("\n".join([query, *lines]))
+        return lines
 
     def tools_describe(self, actor: str, /, names: Names) -> str:
-        """Read the documentation of a tool in detail: arguments, parameters, types, defaults, how exactly it is called.
+        """Read the documentation of a tool in detail: arguments, parameters, types, defaults, how exactly to call it.
 
         Not to look for one: tools_search.
         """
         functions = callable_functions(self._executor(), actor, call_context().profile)
-        wanted = dict.fromkeys([names] if isinstance(names, str) else names)
-        if len(wanted) > _MOST_DESCRIBED:
-            raise ContentError(
-                f"up to {_MOST_DESCRIBED} tools are described at once, and {len(wanted)} were asked for"
-            )
-        text = stub_source({name: functions[name] for name in _resolved(wanted, functions)})
-        self._counted("\n".join([*wanted, text]))
+        requested = dict.fromkeys([names] if isinstance(names, str) else names)
+        if len(requested) > _MOST_DESCRIBED:
+            raise ContentError(f"too many tools: {len(requested)}; ask for up to {_MOST_DESCRIBED} at once")
+        text = stub_source({name: functions[name] for name in _resolved(requested, functions)})
+        self._counted("\n".join([*requested, text]))
         return text
 
     def _counted(self, exchanged: str) -> None:
@@ -214,13 +212,13 @@ def _resolved(names: Iterable[str], functions: Mapping[str, ToolDefinition]) -> 
     Raises:
         UnknownToolError: there is no such tool.
     """
-    own = {tool.name: name for name, tool in functions.items()}
-    found = []
+    names_by_tool = {tool.name: name for name, tool in functions.items()}
+    resolved = []
     for name in names:
         short = name.removeprefix("tools.")
-        known = short if short in functions else own.get(short)
+        known = short if short in functions else names_by_tool.get(short)
         if known is None:
             close = nearest(short, functions)
             raise UnknownToolError(f"no tool {one_line(name, 80)!r}.{close} tools_search finds tools")
-        found.append(known)
-    return found
+        resolved.append(known)
+    return resolved

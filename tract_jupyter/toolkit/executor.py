@@ -121,10 +121,10 @@ class ToolExecutor:
 
     def _upwards(self) -> Iterator[ToolExecutor]:
         """Yield this executor and all reachable ancestors."""
-        one: ToolExecutor | None = self
-        while one is not None:
-            yield one
-            one = one.above
+        executor: ToolExecutor | None = self
+        while executor is not None:
+            yield executor
+            executor = executor.above
 
     @property
     def top(self) -> ToolExecutor:
@@ -164,7 +164,7 @@ class ToolExecutor:
 
     def stands_below(self, other: object) -> bool:
         """Return True if another executor is an ancestor, which shares some of its tools with this one."""
-        return any(one is other for one in self._upwards() if one is not self)
+        return any(executor is other for executor in self._upwards() if executor is not self)
 
     def qualified(self, actor: str) -> str:
         """Return the unique name of an actor across all tracts: `agent:<id>/script:...` in a child tract.
@@ -183,21 +183,23 @@ class ToolExecutor:
         if actor == USER:
             return actor
         chain: list[str] = []
-        one: ToolExecutor | None = self
-        while one is not None and one._delegation is not None:  # noqa: SLF001 # its own class
-            one = one.above
-            chain.append("the conversation at the top" if one is None or not one.agent else one.agent)
+        executor: ToolExecutor | None = self
+        while executor is not None and executor._delegation is not None:  # noqa: SLF001 # its own class
+            executor = executor.above
+            chain.append(
+                "the conversation at the top" if executor is None or not executor.agent else executor.agent
+            )
         return f"{actor} (depth {len(chain)}, below {', below '.join(chain)})"
 
     def count_use(self, name: str) -> None:
         """Count a call of a tool, here and in all ancestors."""
-        for one in self._upwards():
-            one.uses[name] += 1
+        for executor in self._upwards():
+            executor.uses[name] += 1
 
     def count_savings(self, savings: Savings) -> None:
         """Add the savings of a script, here and in all ancestors."""
-        for one in self._upwards():
-            one.savings += savings
+        for executor in self._upwards():
+            executor.savings += savings
 
     @property
     def permission(self) -> PermissionOf:
@@ -205,14 +207,14 @@ class ToolExecutor:
 
         In a child tract, the stricter one of the parent's and its own permission applies.
         """
-        own = self._permission
+        restriction = self._permission
         if self._delegation is None:
-            return own
+            return restriction
         above = self.above
         if above is None:
             return _deny
-        theirs = above.permission
-        return theirs if own is default_permission else partial(_stricter, theirs, own)
+        inherited = above.permission
+        return inherited if restriction is default_permission else partial(_stricter, inherited, restriction)
 
     @permission.setter
     def permission(self, permission: PermissionOf) -> None:
@@ -242,10 +244,10 @@ class ToolExecutor:
         above = self.above
         if above is None:
             return {}
-        theirs = {name: self._fixed.get(name, tool) for name, tool in above.tools().items()}
-        own = {name: tool for name, tool in self._fixed.items() if tool.owner != BUILT_IN}
-        found = {**theirs, **own, **self._live()}
-        return {name: tool for name, tool in found.items() if self._is_granted(tool)}
+        inherited = {name: self._fixed.get(name, tool) for name, tool in above.tools().items()}
+        own_tools = {name: tool for name, tool in self._fixed.items() if tool.owner != BUILT_IN}
+        tools = {**inherited, **own_tools, **self._live()}
+        return {name: tool for name, tool in tools.items() if self._is_granted(tool)}
 
     def _is_granted(self, tool: ToolDefinition) -> bool:
         granted = self.granted
@@ -265,7 +267,7 @@ class ToolExecutor:
         """
         if not self._is_granted(tool):
             raise SpecError(
-                f"{tool.name!r} is none of the tools that were granted to {self.agent}, so nobody could call it here; "
+                f"{tool.name!r} is not granted to {self.agent}, so it could not be called here; "
                 "spawn the child with a profile that has it"
             )
         former = self.get(tool.name)
@@ -274,11 +276,11 @@ class ToolExecutor:
             return
         if former is not None:
             raise OperationExistsError(
-                f"there is a tool {former.name!r} already (owner: {former.owner}); choose another name"
+                f"the tool {former.name!r} already exists (owner: {former.owner}); choose another name"
             )
         if python_name(tool.name).startswith(TOOL_PREFIX):
             raise OperationExistsError(
-                f"{tool.name!r}: names with {TOOL_PREFIX!r} are those of operations; choose another"
+                f"{tool.name!r}: names with {TOOL_PREFIX!r} are reserved for operations; choose another"
             )
         space = next(
             (s for s in self.namespaces() if s in {python_name(tool.name), tool.name.partition(".")[0]}), None
@@ -287,7 +289,7 @@ class ToolExecutor:
             raise OperationExistsError(
                 f"{tool.name!r}: tools.{space} holds the tools of an MCP server; choose another"
             )
-        others = (name for name, one in self.tools().items() if not one.namespace)
+        others = (name for name, existing in self.tools().items() if not existing.namespace)
         python_names([*others, tool.name])
         self._fixed[tool.name] = tool
 
@@ -305,7 +307,7 @@ class ToolExecutor:
             )
         if tool.name not in self._fixed:
             raise OperationExistsError(
-                f"{tool.name!r} is a tool of a tract above; remove it there, or lock it here"
+                f"{tool.name!r} belongs to a parent tract; remove it there, or lock it here"
             )
         del self._fixed[tool.name]
 
@@ -327,7 +329,7 @@ class ToolExecutor:
         for tool in self.tools().values():
             if not tool.namespace and name in {python_name(tool.name), tool.name.partition(".")[0]}:
                 raise OperationExistsError(
-                    f"there is a tool {tool.name!r} already; choose another name than {name!r}"
+                    f"the tool {tool.name!r} already exists; choose another name than {name!r}"
                 )
 
     def get(self, name: str) -> ToolDefinition | None:
@@ -336,16 +338,16 @@ class ToolExecutor:
 
     def find(self, name: str) -> ToolDefinition | None:
         """Return the current tool with exactly this name; None if there is none."""
-        own = self._fixed.get(name) or self._live().get(name)
+        tool = self._fixed.get(name) or self._live().get(name)
         if self._delegation is None:
-            return own
+            return tool
         above = self.above
         if above is None:
             return None
-        if own is None or own.owner == BUILT_IN:
-            theirs = above.find(name)  # a tract grants only its own tools
-            own = None if theirs is None else own or theirs
-        return own if own is not None and self._is_granted(own) else None
+        if tool is None or tool.owner == BUILT_IN:
+            inherited = above.find(name)  # a tract grants only its own tools
+            tool = None if inherited is None else tool or inherited
+        return tool if tool is not None and self._is_granted(tool) else None
 
     # --- locks
 
@@ -376,7 +378,7 @@ class ToolExecutor:
         locked = name if name in self._locks else self._known(name).name
         self._locks.pop(locked, None)
         if locked in self.locks:
-            raise OperationExistsError(f"{locked!r} is locked in a tract above; unlock it there")
+            raise OperationExistsError(f"{locked!r} is locked in a parent tract; unlock it there")
 
     # --- calls
 
@@ -443,14 +445,14 @@ class ToolExecutor:
 
     def unknown(self, name: str, tool: ToolDefinition | None, profile: ToolProfile | None) -> ToolResult:
         """Refuse an unknown tool, and list the known ones. A tool that is not granted counts as denied."""
-        gone = self.why_gone()
-        if gone:
-            return ToolResult(str(name), success=False, error=gone, denied=True)
+        reason = self.why_gone()
+        if reason:
+            return ToolResult(str(name), success=False, error=reason, denied=True)
         if tool is not None and profile is not None and profile.in_code.has(tool):
             message = CALLED_FROM_CODE.format(tool=name, function=python_name(tool.own_name))
             return ToolResult(name, success=False, error=message, denied=True)
-        there, locks = self.tools().values(), self.locks
-        offered = there if profile is None else profile.filter_tools(there)
+        tools, locks = self.tools().values(), self.locks
+        offered = tools if profile is None else profile.filter_tools(tools)
         names = sorted(each.name for each in offered if each.name not in locks)
         near, listed = nearest(str(name), names), ", ".join(names)
         if tool is None and self.agent and isinstance(name, str) and self.top.get(name) is not None:
@@ -471,8 +473,8 @@ class ToolExecutor:
         return tools.get(provider_names(tools).get(name, ""))
 
 
-def _stricter(one: PermissionOf, other: PermissionOf, tool: ToolDefinition, actor: str) -> Permission:
-    return max(one(tool, actor), other(tool, actor), key=_STRICTNESS.index)
+def _stricter(first: PermissionOf, second: PermissionOf, tool: ToolDefinition, actor: str) -> Permission:
+    return max(first(tool, actor), second(tool, actor), key=_STRICTNESS.index)
 
 
 def _deny(tool: ToolDefinition, actor: str) -> Permission:  # noqa: ARG001 # the signature of a permission

@@ -46,11 +46,11 @@ def provider_names(names: Iterable[str]) -> dict[str, str]:
     kept the short name, a later tool, such as another server's, could take it over. It would then receive the calls
     of a model that knows the old meaning.
     """
-    wanted = {name: _provider_names(name) for name in names}
-    wishes = Counter(chain.from_iterable(wanted.values()))
+    candidates = {name: _provider_names(name) for name in names}
+    wishes = Counter(chain.from_iterable(candidates.values()))
     return {
         next((short for short in shorts if short == name or wishes[short] == 1), shorts[-1]): name
-        for name, shorts in wanted.items()
+        for name, shorts in candidates.items()
     }
 
 
@@ -74,8 +74,8 @@ def functions(tools: Mapping[str, ToolDefinition], namespace: str = "") -> dict[
     Raises:
         OperationExistsError: two tools have the same name.
     """
-    own = {tool.own_name: tool for tool in tools.values() if tool.namespace == namespace}
-    return {short: own[name] for short, name in python_names(own).items()}
+    named = {tool.own_name: tool for tool in tools.values() if tool.namespace == namespace}
+    return {short: named[name] for short, name in python_names(named).items()}
 
 
 def all_functions(tools: Mapping[str, ToolDefinition]) -> dict[str, ToolDefinition]:
@@ -86,7 +86,7 @@ def all_functions(tools: Mapping[str, ToolDefinition]) -> dict[str, ToolDefiniti
     """
     spaces = {f"{space}.": functions(tools, space) for space in sorted(namespaces(tools))}
     named = {"": functions(tools), **spaces}
-    return {space + short: tool for space, found in named.items() for short, tool in found.items()}
+    return {space + short: tool for space, group in named.items() for short, tool in group.items()}
 
 
 TOOL_GROUPS = ("agents", "code", "dynamic_agents", "self")

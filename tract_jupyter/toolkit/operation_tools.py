@@ -92,28 +92,28 @@ class _Proposing:
         self,
         actor: str,
         /,
-        name: Annotated[str, "A new name; firing the operation is then the tool fire_NAME."],
+        name: Annotated[str, "A new name; the tool fire_NAME then fires the operation."],
         actions: Annotated[
             dict[str, Any],
             "Each action by name: {code, description, params, required, defaults, isolation}. code is the body of a "
             "Python function of `pending` and the params ({name: type}); it changes pending.fields, and calls "
-            "pending.approve() or pending.reject(reason). isolation is 'sandbox', where that is all it reaches, or "
-            "'kernel', for which a person reviews the code.",
+            "pending.approve() or pending.reject(reason). isolation is 'sandbox', if it reaches nothing else, or "
+            "'kernel', and the user reviews the code.",
         ],
-        description: Annotated[str, "What it is for."] = "",
+        description: Annotated[str, "Its purpose."] = "",
         fields: Annotated[
             dict[str, Any] | None,
-            "What is given when it is fired: {name: {type, description, default, required}}.",
+            "The inputs of a firing: {name: {type, description, default, required}}.",
         ] = None,
         unhandled: Annotated[
             Literal["approve", "ask"],
-            "What a firing means that no handler decides: approved, or a person is asked.",
+            "If no handler decides: approve, or ask the user.",
         ] = "approve",
     ) -> Any:
         """Write a new operation: typed fields, and actions that decide about it.
 
-        A person reviews it first; but where autonomy is 'autonomous', a new one whose actions all declare isolation
-        'sandbox' is active at once. Not for code to run once: notebook_execute.
+        The user reviews it first. With autonomy 'autonomous', a new one is active at once if all its actions declare
+        isolation 'sandbox'. Not for code to run once: notebook_execute.
         """
         spec = spec_from_dict(
             {

@@ -60,7 +60,7 @@ class Approval(NamedTuple):
 class ToolQuestion(FieldPending):
     """Base class of requests about a tool call.
 
-    The request belongs to the root tract, which has the inbox. The call may belong to a tract below the root.
+    The request belongs to the root tract, which has the inbox. The call may belong to a child tract.
     """
 
     _acts_in: Callable[[], Any] | None = None
@@ -71,7 +71,7 @@ class ToolQuestion(FieldPending):
         return self.tract if self._acts_in is None else self._acts_in()
 
     def act_in(self, tract: Any) -> None:
-        """Assign the call to a tract below the request's tract."""
+        """Assign the call to a child of the request's tract."""
         if tract is not self.tract:
             self._acts_in, self.branch = lambda: tract, tract.current_branch
 
@@ -79,10 +79,10 @@ class ToolQuestion(FieldPending):
     def current_tool(self) -> ToolDefinition | None:
         """The current tool; None if it does not exist any more, or the calling tract is gone."""
         try:
-            found: ToolDefinition | None = self.acts_in.executor.get(self.tool_name)
-        except TractError:  # the tract below is gone
+            tool: ToolDefinition | None = self.acts_in.executor.get(self.tool_name)
+        except TractError:  # the child tract is gone
             return None
-        return found
+        return tool
 
     @cached_property
     def code_doubt(self) -> str:
@@ -114,8 +114,8 @@ class ToolQuestion(FieldPending):
     def title(self) -> str:
         """The title that the tool returns for the call, or a title with the tool's name."""
         tool = self.current_tool
-        told = "" if tool is None or tool.title is None else tool.title(self.call_arguments)
-        return told or f"Call tool {self.tool_name}"
+        title = "" if tool is None or tool.title is None else tool.title(self.call_arguments)
+        return title or f"Call tool {self.tool_name}"
 
     @property
     def trusts_defaults(self) -> bool:
@@ -142,7 +142,7 @@ class ToolQuestion(FieldPending):
         if self.branch in (None, current):
             return
         raise FingerprintError(
-            f"this was asked on branch {self.branch!r}, and the current one is {current!r}; "
+            f"this request is for branch {self.branch!r}, and the current branch is {current!r}; "
             f"switch({self.branch!r}) first"
         )
 
@@ -152,21 +152,21 @@ class ToolQuestion(FieldPending):
         operation = self.tool_name.removeprefix(TOOL_PREFIX)
         if operation == self.tool_name:
             return None
-        with suppress(TractError):  # the tract below is gone
-            found: type[DynamicPending] | None = self._home.operations.registry.get_class(operation)
-            return found
+        with suppress(TractError):  # the child tract is gone
+            fired: type[DynamicPending] | None = self._home.operations.registry.get_class(operation)
+            return fired
         return None
 
     @property
     def choice(self) -> ActionChoice | None:
         """The user's choice, made now or in a standing approval; None if there is none."""
-        made: Decision | None = self.decision
-        if made is None or self.status is not PendingStatus.APPROVED:
+        decision: Decision | None = self.decision
+        if decision is None or self.status is not PendingStatus.APPROVED:
             return None
-        if not made.is_personal and made.channel not in _STANDING:
+        if not decision.is_personal and decision.channel not in _STANDING:
             return None
-        arguments = {} if made.action == "approve" else own_arguments(made.arguments)
-        return ActionChoice(made.action, arguments, made.decided_by, made.is_personal)
+        arguments = {} if decision.action == "approve" else own_arguments(decision.arguments)
+        return ActionChoice(decision.action, arguments, decision.decided_by, decision.is_personal)
 
     @property
     def approval(self) -> Approval:
@@ -183,9 +183,9 @@ class ToolQuestion(FieldPending):
 
         It is the old one if the tool has changed since the request. Then `check_current` refuses the call.
         """
-        tool, shown = self.current_tool, self.approved_hash
-        is_unchanged = tool is not None and tool.hash_for(self.call_arguments) == shown
-        return tool.hash_for(values) if tool is not None and is_unchanged else shown
+        tool, approved = self.current_tool, self.approved_hash
+        is_unchanged = tool is not None and tool.hash_for(self.call_arguments) == approved
+        return tool.hash_for(values) if tool is not None and is_unchanged else approved
 
     @property
     def offered_actions(self) -> frozenset[str]:
@@ -224,22 +224,22 @@ class ToolQuestion(FieldPending):
         fired = self.fired
         if fired is None:
             return ""
-        told = [
-            f"It fires the operation {fired.spec.name}, which is not asked about again.",
+        sentences = [
+            f"It fires the operation {fired.spec.name}, which needs no second approval.",
             unreviewed_text(fired, self._home),
             "Its handlers decide first. Your choice applies if none of them decides."
             if self._home.hooks.list().get(fired.spec.name)
             else "",
             findings_text(self.code_blocks()),
         ]
-        return " ".join(filter(None, told))
+        return " ".join(filter(None, sentences))
 
     def about_rewrite(self) -> str:
         """Describe the cost of changing earlier messages, such as lost reasoning and cache; empty if there is none."""
-        given = self.call_arguments
-        if self.tool_name not in _CHANGED or given.get("priority", "skip") != "skip":
+        arguments = self.call_arguments
+        if self.tool_name not in _CHANGED or arguments.get("priority", "skip") != "skip":
             return ""
-        target = given.get(_CHANGED[self.tool_name])
+        target = arguments.get(_CHANGED[self.tool_name])
         if target is None and self.tool_name != "compress":
             return ""
         with suppress(TractError):  # the call itself reports invalid arguments
@@ -301,7 +301,7 @@ class ToolPending(BuiltinPending, ToolQuestion):
             FingerprintError: the tool was changed or removed, or the call would write to another branch.
         """
         if self._tool().hash_for(self.call_arguments) != self.definition_hash:
-            raise FingerprintError(f"the tool {self.tool_name!r} was changed since; {self.again}")
+            raise FingerprintError(f"the tool {self.tool_name!r} has changed since the request; {self.again}")
         self.check_branch()
 
     def editable(self) -> Any:
@@ -314,14 +314,14 @@ class ToolPending(BuiltinPending, ToolQuestion):
         declared = {} if tool is None else {p.name: p for p in tool.parameters}
         arguments = self.call_arguments
         names = [*declared, *(name for name in arguments if name not in declared)]
-        given = {name: arguments[name] for name in names if name in arguments}
-        rows = value_rows(given, declared, trusted=self.trusts_defaults)
+        values = {name: arguments[name] for name in names if name in arguments}
+        rows = value_rows(values, declared, trusted=self.trusts_defaults)
         return (ValueTable(f"Call {self.tool_name} with", rows),) if rows else ()
 
     def _tool(self) -> ToolDefinition:
         tool = self.current_tool
         if tool is None:
-            raise FingerprintError(f"there is no tool {self.tool_name!r} any more; it cannot be called")
+            raise FingerprintError(f"the tool {self.tool_name!r} no longer exists, so it cannot be called")
         return tool
 
     @property
@@ -405,20 +405,23 @@ class PendingToolCall(ToolQuestion):
         """Run an alternative instead of this call."""
         if not 1 <= number <= len(self.alternatives):
             raise PendingError(
-                f"there is no alternative {number}; there are {len(self.alternatives)}, counted from 1"
+                f"there is no alternative {number}; the alternatives are 1 to {len(self.alternatives)}"
             )
         self.take_instead(self.alternatives[number - 1])
 
     def take_instead(self, chosen: Alternative, reason: str = "") -> None:
         """Reject this call in favor of another one. The caller then asks about the chosen call."""
         self.instead = chosen
-        self.reject(reason or f"{chosen} was chosen in its place")
+        self.reject(reason or f"{chosen} was chosen instead")
 
     def take_place_of(self, other: Any) -> None:
         """Replace another request with this call. The other request's call becomes an alternative."""
         before = Alternative(other.tool_name, dict(other.call_arguments), other.reasoning)
         self.reasoning = other.instead.why
-        self.alternatives = (before, *(one for one in other.alternatives if one is not other.instead))
+        self.alternatives = (
+            before,
+            *(alternative for alternative in other.alternatives if alternative is not other.instead),
+        )
 
     @property
     def approved_hash(self) -> str:
@@ -447,14 +450,14 @@ class PendingToolCall(ToolQuestion):
 
     def tables(self) -> tuple[ValueTable, ...]:
         """Return the arguments, without those that the details show as a text."""
-        texts = [block for block in self._told_details().blocks if block.language == "text"]
+        texts = [block for block in self._call_details().blocks if block.language == "text"]
         return tuple(
             replace(
                 table,
                 rows=tuple(
                     row
                     for row in table.rows
-                    if not any(one.is_value(row.name, self.fields.get(row.name)) for one in texts)
+                    if not any(text.is_value(row.name, self.fields.get(row.name)) for text in texts)
                 ),
             )
             for table in super().tables()
@@ -462,30 +465,32 @@ class PendingToolCall(ToolQuestion):
 
     def more_tables(self) -> tuple[ValueTable, ...]:
         """Return the details of the tool, the caller's reasoning, and the alternatives."""
-        said = (ValueRow("reasoning", "", self.reasoning[:_LONGEST_REASONING]),) if self.reasoning else ()
+        reasoning = (
+            (ValueRow("reasoning", "", self.reasoning[:_LONGEST_REASONING]),) if self.reasoning else ()
+        )
         others = tuple(
             ValueRow(f"alternative {number}", "", str(other), other.why)
             for number, other in enumerate(self.alternatives, 1)
         )
         tables = (
-            ValueTable("In its own words", said, "nothing"),
+            ValueTable("In its own words", reasoning, "nothing"),
             ValueTable("Alternatives", others, "nothing"),
         )
-        told = self._told_details()
-        return (*told.tables, *super().more_tables(), *(table for table in tables if table.rows))
+        details = self._call_details()
+        return (*details.tables, *super().more_tables(), *(table for table in tables if table.rows))
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """Return the code of the operation that it fires, and the tool's own code blocks."""
-        return (*super().code_blocks(), *self._told_details().blocks)
+        return (*super().code_blocks(), *self._call_details().blocks)
 
-    def _told_details(self) -> CallDetails:
+    def _call_details(self) -> CallDetails:
         if self._details is None:
             return CallDetails()
         try:
             return self._details(self.fields)
         except TractError as error:  # the user changed the arguments to invalid values
-            wrong = (ValueRow("as it is now", "", "it cannot be done", str(error)),)
-            return CallDetails((ValueTable("What is wrong", wrong, "nothing"),))
+            wrong = (ValueRow("current values", "", "the call is impossible", str(error)),)
+            return CallDetails((ValueTable("Problem", wrong, "nothing"),))
 
     @property
     def name(self) -> str:
@@ -513,5 +518,5 @@ class PendingToolCall(ToolQuestion):
 
     def why(self) -> str:
         """Return the caller, and the reason for the request."""
-        asked = self._why or f"{self.actor} wants to make this call; a person's own cell is not asked."
-        return " ".join(filter(None, (asked, self.about_operation(), self.about_rewrite())))
+        reason = self._why or f"{self.actor} wants to make this call; your own cells need no approval."
+        return " ".join(filter(None, (reason, self.about_operation(), self.about_rewrite())))

@@ -37,9 +37,9 @@ class PendingPolicy(ToolPending):
     about: ClassVar[Mapping[str, str]] = {
         "policy_name": "The policy.",
         "action_type": "The tool that it wants to call.",
-        "action_params": "What it wants to call it with.",
-        "reason": "Why.",
-        "definition_hash": "Of the tool, as it was when this was asked.",
+        "action_params": "The arguments of the call.",
+        "reason": "The reason.",
+        "definition_hash": "The hash of the tool at the time of the request.",
     }
     policy_name = Field()
     action_type = Field()
@@ -52,9 +52,9 @@ class PendingPolicy(ToolPending):
 
     @action
     def modify_params(
-        self, params: Annotated[dict[str, Any], "New values; those that are not named stay as they are."]
+        self, params: Annotated[dict[str, Any], "New values; the others do not change."]
     ) -> dict[str, Any]:
-        """Change what the tool would be called with, and return all of it."""
+        """Change arguments of the call, and return all of them."""
         self.fields = self._with_values(self.field_parameters.validate({**self.action_params, **params}))
         return dict(self.action_params)
 
@@ -116,9 +116,13 @@ class PolicyCalls:
             UndecidedError: the request waits in the inbox.
             ToolExecutionError: there is no such tool, or its call failed.
         """
-        tool, fields = self._wanted(policy_name, action_type, action_params, reason)
-        own = self._executor.permission(tool, policy_actor(policy_name))
-        permission = own if permission is None or own is Permission.DENY else permission
+        tool, fields = self._planned_call(policy_name, action_type, action_params, reason)
+        executor_permission = self._executor.permission(tool, policy_actor(policy_name))
+        permission = (
+            executor_permission
+            if permission is None or executor_permission is Permission.DENY
+            else permission
+        )
         if permission is Permission.ALLOW and not self._firing.bus.listens("policy"):
             return self._call(fields)
         pending = self._pending(fields)
@@ -136,7 +140,7 @@ class PolicyCalls:
 
         The request stays in the inbox until it is decided.
         """
-        _, fields = self._wanted(policy_name, action_type, action_params, reason)
+        _, fields = self._planned_call(policy_name, action_type, action_params, reason)
         return self.keep(self._pending(fields))
 
     def keep(self, pending: PendingPolicy) -> PendingPolicy:
@@ -163,7 +167,7 @@ class PolicyCalls:
         """Return True if handlers decide about calls of policies, or about the tool's effect."""
         return self.has_handlers or self._firing.bus.listens(tool.name)
 
-    def _wanted(
+    def _planned_call(
         self, policy_name: str, action_type: str, action_params: Mapping[str, Any] | None, reason: str
     ) -> tuple[ToolDefinition, dict[str, Any]]:
         """Return the tool for a policy's planned call, and the checked fields of the request."""

@@ -59,13 +59,13 @@ class ToolProfile:
         """
         if not (self.callable_from_code is None or isinstance(self.callable_from_code, ToolProfile)):
             raise ContentError(
-                f"profile {self.name!r}: callable_from_code is a ToolProfile, or None for the same tools; not "
+                f"profile {self.name!r}: callable_from_code must be a ToolProfile, or None for the same tools, not "
                 f"{brief_repr(self.callable_from_code)}"
             )
         for name, config in self.tool_configs.items():
             if not isinstance(config, ToolConfig):
                 raise ContentError(
-                    f"profile {self.name!r}: {name!r} has a ToolConfig, such as ToolConfig(description='...'), not "
+                    f"profile {self.name!r}: {name!r} needs a ToolConfig, such as ToolConfig(description='...'), not "
                     f"{brief_repr(config)}"
                 )
 
@@ -91,10 +91,10 @@ class ToolProfile:
         A model with this profile receives three schemas instead of all, and results of tools stay in its scripts.
         Locks, permission and review apply to the calls of scripts as to any other.
         """
-        shown = {name: ToolConfig() for name in CODE_MODE}
-        found = {name: ToolConfig() for name in DISCOVERY if name not in self.tool_configs}
-        in_code = replace(self.in_code, tool_configs={**self.in_code.tool_configs, **found})
-        return ToolProfile(f"{self.name}{_IN_CODE}", shown, callable_from_code=in_code)
+        visible = {name: ToolConfig() for name in CODE_MODE}
+        discovery = {name: ToolConfig() for name in DISCOVERY if name not in self.tool_configs}
+        in_code = replace(self.in_code, tool_configs={**self.in_code.tool_configs, **discovery})
+        return ToolProfile(f"{self.name}{_IN_CODE}", visible, callable_from_code=in_code)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the selection of tools as JSON data, without descriptions and without `callable_from_code`."""
@@ -157,17 +157,19 @@ _PROFILES: Final = {
 }
 
 
-def profile_of(given: str | ToolProfile) -> ToolProfile:
+def profile_of(profile: str | ToolProfile) -> ToolProfile:
     """Return the built-in profile with a name. Return a profile object unchanged.
 
     Raises:
         ContentError: there is no such profile.
     """
-    if isinstance(given, ToolProfile):
-        return given
-    if isinstance(given, str):
-        return get_profile(given)
-    raise ContentError(f"a profile is a name, such as 'self', or a ToolProfile; not {brief_repr(given)}")
+    if isinstance(profile, ToolProfile):
+        return profile
+    if isinstance(profile, str):
+        return get_profile(profile)
+    raise ContentError(
+        f"a profile must be a name, such as 'self', or a ToolProfile, not {brief_repr(profile)}"
+    )
 
 
 def rights_of(granted: str | ToolProfile | None) -> ToolProfile | None:

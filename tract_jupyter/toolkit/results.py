@@ -51,27 +51,29 @@ class ToolResult(NamedTuple):
         """Return the result as JSON data. If the output has no JSON form, the data has its type and a short `repr`."""
         if not self.success:
             return {"error": self.error, **({"denied": True} if self.denied else {})}
-        told: dict[str, Any] = {} if self.told is None else {"told": self.told}
+        extra: dict[str, Any] = {} if self.told is None else {"told": self.told}
         if self.images:
-            told["images"] = [
-                [one.attachment.name, base64.b64encode(one.data).decode()] for one in self.images
+            extra["images"] = [
+                [image.attachment.name, base64.b64encode(image.data).decode()] for image in self.images
             ]
         try:
-            return {"output": json.loads(canonical_json(self.output)), **told}
+            return {"output": json.loads(canonical_json(self.output)), **extra}
         except ContentError:
             return {"shown": brief_repr(self.output), "type": type(self.output).__name__}
 
     @classmethod
-    def from_json(cls, name: str, told: Mapping[str, Any]) -> ToolResult:
+    def from_json(cls, name: str, data: Mapping[str, Any]) -> ToolResult:
         """Rebuild the result of a tool from the data of `to_json`."""
-        if "error" in told:
-            return cls(name, success=False, error=told["error"], denied=told.get("denied", False))
-        if "output" in told:
-            images = (AttachedFile.of(file, base64.b64decode(data)) for file, data in told.get("images", ()))
-            return cls(name, success=True, output=told["output"], told=told.get("told"), images=tuple(images))
-        shown = str(told["shown"])
+        if "error" in data:
+            return cls(name, success=False, error=data["error"], denied=data.get("denied", False))
+        if "output" in data:
+            images = (
+                AttachedFile.of(file, base64.b64decode(encoded)) for file, encoded in data.get("images", ())
+            )
+            return cls(name, success=True, output=data["output"], told=data.get("told"), images=tuple(images))
+        text = str(data["shown"])
         # a class with that name, because errors show the name
-        kind = type(str(told.get("type")).replace("\0", ""), (), {"__repr__": lambda _: shown})
+        kind = type(str(data.get("type")).replace("\0", ""), (), {"__repr__": lambda _: text})
         return cls(name, success=True, output=kind())
 
     def value(self, arguments: Mapping[str, Any]) -> Any:
@@ -88,8 +90,8 @@ class ToolResult(NamedTuple):
         if self.success:
             return self.output if self.told is None else _with_content(self.output, self.told)
         kind = ToolDeniedError if self.denied else ToolExecutionError
-        given = arguments if isinstance(arguments, Mapping) else {}  # a model may have sent anything
-        raise kind(self.tool_name, given, self.error) from self.cause
+        values = arguments if isinstance(arguments, Mapping) else {}  # a model may have sent anything
+        raise kind(self.tool_name, values, self.error) from self.cause
 
 
 class StructuredDict(dict[str, Any]):
@@ -111,15 +113,15 @@ class StructuredList(list[Any]):
 
 
 def _with_content(value: Any, content: str) -> Any:
-    made: StructuredDict | StructuredList
+    result: StructuredDict | StructuredList
     if isinstance(value, dict):
-        made = StructuredDict(value)
+        result = StructuredDict(value)
     elif isinstance(value, list):
-        made = StructuredList(value)
+        result = StructuredList(value)
     else:
         return value
-    made.content = content
-    return made
+    result.content = content
+    return result
 
 
 def result_of(name: str, output: Any) -> ToolResult:
@@ -145,9 +147,9 @@ def for_model(result: ToolResult, limit: int) -> ToolResult:
     """Return the result for a model: JSON data of at most `limit` bytes, or an error."""
     if not result.success:
         return result._replace(error=printable(result.error, _LONGEST_ERROR))
-    shown = result.output if result.told is None else result.told.encode(errors="replace").decode()
+    output = result.output if result.told is None else result.told.encode(errors="replace").decode()
     try:
-        text = canonical_json(shown)
+        text = canonical_json(output)
     except ContentError as error:
         return _not_shown(result, prompts.NO_JSON.format(tool=result.tool_name, reason=error))
     size = len(text.encode())

@@ -88,7 +88,7 @@ class Savings:
             f"one by one ≈ {self.one_by_one:,} in {requests} ({self.schema_tokens:,} of schemas + "
             f"{self.exchanged_tokens:,} of calls and results, which later requests send again); as a script ≈ "
             f"{self.in_code:,} in {in_code:,} ({self.shown_tokens:,} of schemas and instructions + "
-            f"{self.script_tokens:,} of code and what it told)"
+            f"{self.script_tokens:,} of code and its output)"
         )
 
     def __add__(self, other: Savings) -> Savings:
@@ -136,11 +136,11 @@ class Exchanged:
             result: the result of the call. For a failed call, the error counts.
             rough: the estimated number of characters of both.
         """
-        told = result.error
+        answer = result.error
         if result.success:
-            told = result.output if result.told is None else result.told
+            answer = result.output if result.told is None else result.told
         if self.calls < _COUNTED_CALLS and self._read_characters < _COUNTED_CHARACTERS:
-            tokens = self._counted(name) + self._counted(arguments) + self._counted(told)
+            tokens = self._counted(name) + self._counted(arguments) + self._counted(answer)
         else:
             tokens = self._estimated(min(rough, self._longest))
         self.calls += 1
@@ -207,9 +207,9 @@ def schema_tokens(
         without: the names of tools that do not count.
     """
     names = {name: short for short, name in provider_names(tools).items()}
-    shown = [
+    schemas = [
         to_openai(names[tool.name], tool)
         for tool in profile.filter_tools(tools.values())
         if tool.name not in without
     ]
-    return count(canonical_json(shown)) if shown else 0
+    return count(canonical_json(schemas)) if schemas else 0

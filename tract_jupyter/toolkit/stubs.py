@@ -93,10 +93,10 @@ class ToolsModule(types.ModuleType):
         return self.__dict__["__helpers__"].find(name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"'tools' is made from the registered tools; {name!r} cannot be set on it")
+        raise AttributeError(f"'tools' has only the registered tools; {name!r} cannot be set")
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"'tools' is made from the registered tools; {name!r} cannot be deleted from it")
+        raise AttributeError(f"'tools' has only the registered tools; {name!r} cannot be deleted")
 
     def __dir__(self) -> list[str]:
         return sorted({*self.__dict__["__helpers__"].names(), *HELPERS})
@@ -166,13 +166,13 @@ class _Helpers:
             ToolExecutionError: there is no such tool.
         """
         known = self._all_functions()
-        wanted = list(known) if names is None else list(names)
-        for name in wanted:
+        selected = list(known) if names is None else list(names)
+        for name in selected:
             if name not in known:
                 raise ToolExecutionError(
-                    "stub_source", {"names": wanted}, f"no tool {name!r}.{nearest(name, known)}"
+                    "stub_source", {"names": selected}, f"no tool {name!r}.{nearest(name, known)}"
                 )
-        return stub_source({name: known[name] for name in wanted}, docs=docs)
+        return stub_source({name: known[name] for name in selected}, docs=docs)
 
     def _all_functions(self) -> dict[str, ToolDefinition]:
         """Return the tools of this module and of its namespaces."""

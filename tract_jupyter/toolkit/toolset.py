@@ -105,9 +105,9 @@ class Toolset:
         """
         if executor is self._executor:
             return self
-        made = copy(self)
-        made._conversation = executor  # noqa: SLF001 # its own copy
-        return made
+        toolset = copy(self)
+        toolset._conversation = executor  # noqa: SLF001 # its own copy
+        return toolset
 
     def key_of(self, name: str, arguments: Mapping[str, Any]) -> str:
         """Return a key that identical calls share: the tool and the arguments in any order."""
@@ -161,10 +161,10 @@ class Toolset:
 
     def with_profile(self, profile: ToolProfile) -> Toolset:
         """Return a toolset with the same actor and descriptions for another profile."""
-        made = copy(self)
-        made.profile = profile
-        made._check_overrides()  # noqa: SLF001 # its own copy
-        return made
+        toolset = copy(self)
+        toolset.profile = profile
+        toolset._check_overrides()  # noqa: SLF001 # its own copy
+        return toolset
 
     def has(self, name: str) -> bool:
         """Return True if the profile has a tool with this name or provider name."""
@@ -190,8 +190,10 @@ class Toolset:
 
     def nearest(self, name: str, most: int = 3) -> list[str]:
         """Return the most similar provider names, regardless of case."""
-        lower = {one.lower(): one for one in self._provided()}
-        return [lower[one] for one in get_close_matches(name.lower(), lower, n=most, cutoff=_LIKENESS)]
+        lower = {provided.lower(): provided for provided in self._provided()}
+        return [
+            lower[provided] for provided in get_close_matches(name.lower(), lower, n=most, cutoff=_LIKENESS)
+        ]
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Call a tool and return its output.
@@ -276,5 +278,7 @@ def shape(format: str, *, strict: bool = False) -> Callable[[str, ToolDefinition
     """
     check_choice(format, tuple(_SHAPES), "format")
     if strict and format != "openai":
-        raise ContentError(f"strict is a mode of the format 'openai'; {format!r} has none: leave strict out")
+        raise ContentError(
+            f"the format {format!r} has no strict mode; leave strict out, or use the format 'openai'"
+        )
     return to_openai_strict if strict else _SHAPES[format]

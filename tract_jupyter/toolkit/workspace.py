@@ -74,10 +74,10 @@ class Workspace:
             TrustError: they cannot be signed.
         """
         if isinstance(folders, str | Path):
-            raise AttachmentError(f"roots is a list of folders, such as [{str(folders)!r}]")
-        wanted = tuple(dict.fromkeys(map(_folder, folders)))
-        self._check_person(wanted)
-        values: dict[str, Any] = {"roots": [str(one) for one in wanted]}
+            raise AttachmentError(f"roots must be a list of folders, such as [{str(folders)!r}]")
+        roots = tuple(dict.fromkeys(map(_folder, folders)))
+        self._check_person(roots)
+        values: dict[str, Any] = {"roots": [str(folder) for folder in roots]}
         self._settings.save(_SETTINGS, values, values)
 
     @property
@@ -96,17 +96,17 @@ class Workspace:
             AttachmentError: the path is not a folder.
             CodeDecisionError: a script or a tool call tries to add a folder.
         """
-        wanted = _folder(folder)
-        self._check_person((wanted,))
-        self._default = wanted
+        root = _folder(folder)
+        self._check_person((root,))
+        self._default = root
 
-    def _check_person(self, wanted: Sequence[Path]) -> None:
+    def _check_person(self, roots: Sequence[Path]) -> None:
         now = self.roots
-        more = next((one for one in wanted if not any(map(one.is_relative_to, now))), None)
-        if more is not None and runs_for_model(self._executor()):
+        added = next((root for root in roots if not any(map(root.is_relative_to, now))), None)
+        if added is not None and runs_for_model(self._executor()):
             raise CodeDecisionError(
-                "which folders may be read is a person's to say: what runs on behalf of a model can narrow the "
-                f"workspace, and not add {str(more)!r}. Set tract.workspace.roots in your own cell"
+                f"only the user can add {str(added)!r} to the workspace; code that runs for a model can only remove "
+                "folders. Set tract.workspace.roots in your own cell"
             )
 
     def read(self, *names: str | Path, send_anyway: bool = False) -> list[AttachedFile]:
@@ -125,29 +125,31 @@ class Workspace:
         """
         if send_anyway and runs_for_model(self._executor()):
             raise CodeDecisionError(
-                "send_anyway is the user's decision, so code that runs for a model cannot use it. Use it in a cell of "
-                "your own"
+                "send_anyway is the user's decision, so code that runs for a model cannot use it. Use it in your own "
+                "cell"
             )
         return read_files(self.roots, names, send_anyway=send_anyway)
 
 
 def _stored_roots(stored: Setting) -> tuple[Path, ...]:
-    given = stored.values.get("roots")
-    if not stored.is_own or not isinstance(given, list):
+    roots = stored.values.get("roots")
+    if not stored.is_own or not isinstance(roots, list):
         return ()
-    return tuple(Path(one) for one in given if isinstance(one, str))
+    return tuple(Path(root) for root in roots if isinstance(root, str))
 
 
-def _folder(given: object) -> Path:
-    if not isinstance(given, str | os.PathLike):
-        raise AttachmentError(f"a root of the workspace is a folder, such as 'data', not {brief_repr(given)}")
+def _folder(path: object) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        raise AttachmentError(
+            f"a root of the workspace must be a folder, such as 'data', not {brief_repr(path)}"
+        )
     try:
-        found = Path(given).expanduser().resolve(strict=True)
-        is_folder = found.is_dir()
+        folder = Path(path).expanduser().resolve(strict=True)
+        is_folder = folder.is_dir()
     except (OSError, ValueError, RuntimeError):
         is_folder = False
     if not is_folder:
         raise AttachmentError(
-            f"{brief_repr(str(given))} is no folder, so the workspace stays as it is; make it first"
+            f"{brief_repr(str(path))} is not a folder, so the workspace was not changed; create it first"
         )
-    return found
+    return folder

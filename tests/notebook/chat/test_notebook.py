@@ -38,7 +38,7 @@ def test_its_model_may_ask_for_the_variables_of_the_notebook(shell, tract):
 def test_why_something_was_turned_down_is_no_turn(shell, tract):
     shell.run("%%tract_chat\nHow many rows are there?")
     tract.commit(
-        {"content_type": "dialogue", "role": "user", "text": "I turned down 'x': no"},
+        {"content_type": "dialogue", "role": "user", "text": "I rejected 'x': no"},
         metadata={"rejected": "p1"},
     )
     (turn,) = tract.loop.turns()

@@ -256,9 +256,7 @@ def test_what_was_not_on_display_is_not_approved_and_says_so(tract, waiting):
     decide(inbox, "approve", 0, 1, seen=seen)
     assert (first.status, second.status) == ("approved", "pending")
     said = inbox._panel.view["rows"][1]["refused"]
-    assert said.startswith(
-        "Nothing was decided: 2 of the 6 lines that this would approve have not been on display"
-    )
+    assert said.startswith("Nothing was decided: 2 of the 6 lines of this approval have not been on display")
     decide(inbox, "approve", 2, seen=None)
     assert third.status == "pending"
     decide(inbox, "reject", 1, 2, seen=[])
@@ -477,7 +475,7 @@ def test_what_cannot_be_shown_is_listed_with_the_reason(tract, waiting, monkeypa
 
     monkeypatch.setattr(tract.operations, "rebuild", broken)
     monkeypatch.setattr(tract.reviewer, "asked_here", lambda _: None)  # as if another process had asked
-    inbox = open_inbox(tract, (("old", "nobody here has approved it", "%look at old"),))
+    inbox = open_inbox(tract, (("old", "you have not approved it here", "%look at old"),))
     assert texts(inbox) == ["a", "c"]
     text = outline(inbox._panel.view["rest_html"]).text
     for words in (stored.pending_id[:8], "its <request> is unreadable", "%look at old"):

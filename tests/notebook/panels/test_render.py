@@ -130,7 +130,7 @@ def test_huge_values_are_cut_and_their_size_is_said(ticket):
     html = body_html(ticket(a="x" * 5_000_000))
     assert len(html) < 50_000
     assert "5,000,000 characters" in html
-    assert "too long to be shown in full" in html
+    assert "too long to display completely" in html
 
 
 def test_what_is_too_long_to_be_shown_can_only_be_turned_down(ticket):

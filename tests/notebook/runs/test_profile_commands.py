@@ -69,7 +69,7 @@ def test_a_users_mistake_is_one_line(shell, line, told):
 
 
 def test_one_of_somebody_else_is_shown_and_not_used(shell, foreign):
-    assert re.search(r"theirs +1 +not used: nobody here has saved it", shell.run("%tract profiles").text)
+    assert re.search(r"theirs +1 +not used: you have not saved it here", shell.run("%tract profiles").text)
     result = shell.run("%tract profile theirs")
     assert "Profile theirs: not used" in result.text
     assert f"--adopt {foreign.fingerprint[:8]} adopts exactly this version" in result.text

@@ -201,7 +201,7 @@ def test_summaries_come_from_the_configured_model(t):
         pending.summarize()
     client = ScriptedClient(" ", " ", " ", " ", "short")
     t.configure_llm(client)
-    with pytest.raises(LLMResponseError, match="as it was"):
+    with pytest.raises(LLMResponseError, match="the answer is unchanged"):
         pending.summarize()
     before = pending.token_count
     assert pending.summarize("keep the numbers") == "short"

@@ -68,9 +68,9 @@ def test_it_is_named_and_the_pending_stays_open_until_it_is_mended(tract, propos
         del pending.fields[field]
     else:
         pending.fields[field] = value
-    with pytest.raises(PendingError, match=rf"{field}.*Nothing was decided; put that right"):
+    with pytest.raises(PendingError, match=rf"{field}.*Nothing was decided; correct them"):
         pending.approve()
-    with pytest.raises(PendingError, match=rf"{field}.*Nothing was decided; put that right"):
+    with pytest.raises(PendingError, match=rf"{field}.*Nothing was decided; correct them"):
         pending.review_request()
     assert (pending.status, pending.rounds) == (PendingStatus.PENDING, 0)
     pending.fields[field] = before[field]

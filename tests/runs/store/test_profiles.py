@@ -111,9 +111,9 @@ def test_another_users_profile_is_shown_and_not_used(make, profiles):
     theirs.save(SCENE, activate=True)
     (listed,) = profiles.list()
     assert (listed.data, listed.is_active) == (DATA, True)
-    assert "nobody here has saved it" in listed.quarantined
+    assert "you have not saved it here" in listed.quarantined
     for call in (lambda: profiles.active, lambda: profiles.get("scene"), lambda: profiles.activate("scene")):
-        with pytest.raises(RunError, match="is not used: nobody here has saved it"):
+        with pytest.raises(RunError, match="is not used: you have not saved it here"):
             call()
     profiles.adopt(listed)
     assert profiles.active == SCENE

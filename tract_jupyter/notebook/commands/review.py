@@ -52,7 +52,7 @@ def _record(notebook: NotebookSession, rest: list[str]) -> GridView:
     no_arguments("record", rest)
     trust, path = Trust(), notebook.lock_path
     tract = notebook.tract
-    project = Project.made(path, trust)
+    project = Project.load_or_create(path, trust)
     recorded_in = project.path_of(notebook_path(notebook.shell))
     found = recordable_decisions(
         tract.reviewer.ledger, project, since=None if everything else BEGAN, active=_active(tract),

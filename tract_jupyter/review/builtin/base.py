@@ -53,15 +53,15 @@ class ValidationResult:
         return self.passed
 
     @classmethod
-    def of(cls, said: Any) -> ValidationResult:
+    def of(cls, verdict: Any) -> ValidationResult:
         """Convert the return value of a validator; see `diagnosis_of`.
 
         Raises:
             ContentError: the value is not a valid return value of a validator.
         """
-        if isinstance(said, ValidationResult):
-            return said
-        diagnosis = diagnosis_of(said)
+        if isinstance(verdict, ValidationResult):
+            return verdict
+        diagnosis = diagnosis_of(verdict)
         return cls(passed=not diagnosis, diagnosis=diagnosis)
 
 
@@ -110,7 +110,7 @@ class BuiltinPending(Pending):
         problem = field_problem(self.name, canonical_json(self.fields))
         if problem:
             raise PendingError(
-                f"the fields of {self!r} do not fit: {problem}. Nothing was decided; put that right, and decide then"
+                f"invalid fields of {self!r}: {problem}. Nothing was decided; correct them, and decide again"
             )
 
     def check_current(self) -> None:
@@ -126,7 +126,7 @@ class BuiltinPending(Pending):
             return
         if self.tract.current_branch != branch:
             raise FingerprintError(
-                f"this is about branch {branch!r}, and the current one is {self.tract.current_branch!r}; "
+                f"this request is for branch {branch!r}, and the current branch is {self.tract.current_branch!r}; "
                 f"switch({branch!r}) first"
             )
         if self.tract.head == self.fields.get("head"):
@@ -162,12 +162,12 @@ class Guided(Pending):
 
     @reading
     def get_guidance(self) -> str | None:
-        """Return the guidance for what is done."""
+        """Return the guidance."""
         return self.guidance  # type: ignore[no-any-return] # a field's value
 
     @action
     def edit_guidance(self, text: Annotated[str, "The whole guidance."]) -> None:
-        """Say what to look after; what is done from now on goes by it."""
+        """Set the guidance; it applies to all later steps."""
         writer = "llm" if decision_context().channel == "model" else "user"
         self.guidance_source = guidance_source(self.guidance_source, writer)
         self.guidance = text

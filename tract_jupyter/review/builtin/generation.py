@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.exceptions import FingerprintError, PendingError, PendingStateError
 from tract_jupyter.llm import CUT, ask_model, sent_of
+from tract_jupyter.models import counted
 from tract_jupyter.prompts import retry_text
 from tract_jupyter.review.builtin.base import BuiltinPending, Field, ValidationResult
 from tract_jupyter.review.introspection import reading
@@ -32,15 +33,15 @@ class PendingGeneration(BuiltinPending):
     name = "generate"
     label = "Model's reply"
     about: ClassVar[Mapping[str, str]] = {
-        "response_text": "What the model says.",
-        "tool_calls": "The tools that it calls.",
+        "response_text": "The text of the reply.",
+        "tool_calls": "The tool calls of the reply.",
         "diagnosis": "The validator's error; empty if the reply is valid, null if it was not validated.",
         "retry_prompt": "The text for the model with the next try, instead of the default.",
-        "hide_retries": "Whether the replies before this one stay out of the context.",
+        "hide_retries": "Whether the earlier replies stay out of the context.",
         "retry_count": "The number of retries so far.",
         "retry_history": "The earlier replies, each with its error.",
         "max_retries": "The maximum number of retries.",
-        "usage": "The tokens that this reply took.",
+        "usage": "The tokens of this reply.",
     }
     in_view = frozenset({"response_text", "tool_calls"})
     # a retry sends them again; the provider's own form of the reply goes with it
@@ -79,11 +80,11 @@ class PendingGeneration(BuiltinPending):
     def retry(
         self, guidance: Annotated[str | None, "More to correct, in addition to the validator's error."] = None
     ) -> str:
-        """Ask the model again, telling it what was wrong, and return what it says now."""
+        """Send the problem to the model, and return its new reply."""
         if self.retries_left < 1:
             raise PendingStateError(
-                f"the model was asked again {self.retry_count} times, and max_retries={self.max_retries}; "
-                "approve the reply as it is, or reject it"
+                f"no more retries: {self.retry_count} were made, and max_retries={self.max_retries}; "
+                "approve this reply, or reject it"
             )
         wrong = "\n".join(dict.fromkeys(text for text in (self._known_diagnosis(), guidance) if text))
         failed = {
@@ -95,24 +96,24 @@ class PendingGeneration(BuiltinPending):
             "prompt": retry_text(wrong, self.retry_prompt),
         }
         history = [*self.retry_history, failed]
-        reply = ask_model(self._client(), self._sent(), {**self.fields, "retry_history": history})
+        reply = ask_model(self._client(), self._request_messages(), {**self.fields, "retry_history": history})
         self.fields.update(reply, retry_history=history, retry_count=self.retry_count + 1)
         self.look()
         return str(self.response_text)
 
     @reading
     def validate(self) -> ValidationResult:
-        """Return the verdict of the validator on the reply; without a validator it is good."""
-        said = self._known_diagnosis()
-        if said is None and self.fields["validator"] is not None:
+        """Return the verdict of the validator on the reply. Without a validator, the reply passes."""
+        diagnosis = self._known_diagnosis()
+        if diagnosis is None and self.fields["validator"] is not None:
             raise PendingError(
-                f"only the process that asked has the validator {self.fields['validator']!r}; read the reply yourself"
+                f"only the asking process has the validator {self.fields['validator']!r}; read the reply yourself"
             )
-        return ValidationResult.of(said)
+        return ValidationResult.of(diagnosis)
 
     @reading
     def get_response(self) -> dict[str, Any]:
-        """Return the reply: its text and the tools that it calls."""
+        """Return the reply: its text and its tool calls."""
         return {"text": self.response_text, "tool_calls": list(self.tool_calls), "model": self.model}
 
     def check_current(self) -> None:
@@ -127,25 +128,25 @@ class PendingGeneration(BuiltinPending):
         branch, current = self.fields["branch"], self.tract.current_branch
         if current != branch:
             raise FingerprintError(
-                f"the model was asked on branch {branch!r}, and the current one is {current!r}; "
+                f"this reply is for branch {branch!r}, and the current branch is {current!r}; "
                 f"switch({branch!r}) first"
             )
 
     def why(self) -> str:
         """Explain who asked, and whether the context has changed since."""
         moved = self.tract.head != self.fields["head"]
-        told = "the context has changed since the request to the model" if moved else ""
-        return "; ".join(filter(None, [super().why(), told]))
+        note = "the context has changed since the request to the model" if moved else ""
+        return "; ".join(filter(None, [super().why(), note]))
 
     def summary(self) -> str:
         """Describe the reply in one sentence."""
         called = ", ".join(call["name"] for call in self.tool_calls)
-        said = f"{self.model or 'The model'} replied with {len(self.response_text):,} characters"
-        asked = f", after it was asked again {self.retry_count} times" if self.retry_count else ""
+        reply = f"{self.model or 'The model'} replied with {len(self.response_text):,} characters"
+        retries = f", after {counted(self.retry_count, 'failed attempt')}" if self.retry_count else ""
         wrong = f" The validator says: {self.diagnosis}" if self.diagnosis else ""
         cut = self.fields["ending"].get(CUT)
-        about = f" It is not whole: {cut}." if cut else ""
-        return f"{said}{f', and calls {called}' if called else ''}{asked}.{about}{wrong}"
+        about = f" It is incomplete: {cut}." if cut else ""
+        return f"{reply}{f', and calls {called}' if called else ''}{retries}.{about}{wrong}"
 
     def tables(self) -> tuple[ValueTable, ...]:
         """Show the reply and the earlier replies."""
@@ -157,15 +158,18 @@ class PendingGeneration(BuiltinPending):
             ValueRow.of(str(number), "str", failed["response_text"], failed["diagnosis"])
             for number, failed in enumerate(self.retry_history, 1)
         )
-        found = (ValueTable("Reply", tuple(rows), "rows"), ValueTable("Replies before it", before, "nothing"))
-        return tuple(table for table in found if table.rows)
+        tables = (
+            ValueTable("Reply", tuple(rows), "rows"),
+            ValueTable("Earlier replies", before, "nothing"),
+        )
+        return tuple(table for table in tables if table.rows)
 
     def look(self) -> None:
         """Validate a new reply and save the diagnosis."""
         self._verdict = None
         self.diagnosis = None if self._validator is None else self._known_diagnosis()
 
-    def _sent(self) -> list[dict[str, Any]]:
+    def _request_messages(self) -> list[dict[str, Any]]:
         """Return the messages of the request: the context at that time, or the prompt that a run built from it."""
         prompt: list[dict[str, Any]] | None = self.fields["prompt"]
         if prompt is not None:

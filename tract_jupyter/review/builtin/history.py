@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 _SHORTEST = 10  # characters
 
 
-def _told_rewrite(fields: Mapping[str, Any]) -> str:
+def _rewrite_sentence(fields: Mapping[str, Any]) -> str:
     """Return a sentence about the reasoning and the cache that the change discards. Empty if there are none."""
-    told = str(fields["rewrite"])
-    return f" {told[0].upper()}{told[1:]}." if told else ""
+    cost = str(fields["rewrite"])
+    return f" {cost[0].upper()}{cost[1:]}." if cost else ""
 
 
-Index = Annotated[int, "Of the summary, from 0."]
+Index = Annotated[int, "The number of the summary, from 0."]
 
 
 class PendingCompress(GuidedPending):
-    """Put summaries in the places of messages.
+    """Replace messages with summaries.
 
     Args:
         compressor: carries out the compression.
@@ -50,13 +50,13 @@ class PendingCompress(GuidedPending):
     labels: ClassVar[Mapping[str, str]] = {"approve": "Compress", "reject": "Reject"}
     about: ClassVar[Mapping[str, str]] = {
         "summaries": "The summaries, in the order of their messages.",
-        "writers": "Which model wrote each summary, and the tokens that it took; null if no model did.",
+        "writers": "The model of each summary, and its tokens; null if no model wrote it.",
         "source_commits": "Hashes of the commits that each summary replaces.",
-        "preserved_commits": "Hashes of the commits that stay, as they are pinned or to be preserved.",
+        "preserved_commits": "Hashes of the commits that stay, because they are pinned or preserved.",
         "original_tokens": "The tokens of the replaced messages.",
-        "estimated_tokens": "How many tokens the summaries have together.",
-        "target_tokens": "How many tokens a summary should have; any number if null.",
-        "most_tokens": "How many tokens each summary may have; any number if null.",
+        "estimated_tokens": "The tokens of all summaries.",
+        "target_tokens": "The target tokens of each summary; any number if null.",
+        "most_tokens": "The maximum tokens of each summary; any number if null.",
         "price": "Its cost and savings.",
         "rewrite": "The loss of the model's reasoning and of its provider's cache; empty if none.",
         "instructions": "Instructions for the summarizer, in addition to the guidance.",
@@ -86,7 +86,7 @@ class PendingCompress(GuidedPending):
 
     @action
     def edit_summary(self, index: Index, text: str) -> None:
-        """Write a summary yourself."""
+        """Replace the text of a summary."""
         self._change(index, text)
 
     @action
@@ -95,7 +95,7 @@ class PendingCompress(GuidedPending):
         index: Index,
         guidance: Annotated[str | None, "Guidance for this part; default: the guidance of the whole."] = None,
     ) -> str:
-        """Have one summary written again, and return it."""
+        """Write one summary again, and return it."""
         _, selection = self._compressor.selected(self.fields)
         before = with_writer(self.summaries[self._index(index)], self.writers[index])
         text = self._source.write(selection.groups[index], guidance or self.guidance)
@@ -104,11 +104,11 @@ class PendingCompress(GuidedPending):
 
     @reading
     def validate(self) -> ValidationResult:
-        """Check that every summary is good: long enough, short enough, with all that must be kept."""
+        """Check that every summary has a valid length and the required contents."""
         _, selection = self._compressor.selected(self.fields)
         for index, (text, group) in enumerate(zip(self.summaries, selection.groups, strict=True)):
-            found = self._source.problem(text, group)
-            problem = self._length_problem(index, text) if found is None else found.text
+            finding = self._source.problem(text, group)
+            problem = self._length_problem(index, text) if finding is None else finding.text
             if problem is not None:
                 return ValidationResult(passed=False, diagnosis=problem, index=index)
         return ValidationResult(passed=True)
@@ -130,7 +130,7 @@ class PendingCompress(GuidedPending):
         return (
             f"{count:,} messages of {self.fields['branch']!r} ({self.original_tokens:,} tokens) become {many} "
             f"({self.estimated_tokens:,} tokens). That {self.fields['price']}. expand() and undo() bring the originals "
-            f"back.{_told_rewrite(self.fields)}"
+            f"back.{_rewrite_sentence(self.fields)}"
         )
 
     def tables(self) -> tuple[ValueTable, ...]:
@@ -157,7 +157,9 @@ class PendingCompress(GuidedPending):
 
     def _index(self, index: int) -> int:
         if not 0 <= index < len(self.summaries):
-            raise CompressionError(f"there is no summary {index}; they are 0 to {len(self.summaries) - 1}")
+            raise CompressionError(
+                f"there is no summary {index}; the summaries are 0 to {len(self.summaries) - 1}"
+            )
         return index
 
     def _length_problem(self, index: int, text: str) -> str | None:
@@ -172,39 +174,39 @@ class PendingCompress(GuidedPending):
 
 
 class PendingGC(BuiltinPending):
-    """Remove commits that nothing leads to, for good."""
+    """Remove unreachable commits permanently."""
 
     name = "gc"
     label = "Garbage collection"
     labels: ClassVar[Mapping[str, str]] = {"approve": "Collect garbage", "reject": "Reject"}
     about: ClassVar[Mapping[str, str]] = {
-        "commits_to_remove": "Hashes of the commits that would go.",
-        "tokens_to_free": "How many tokens they have together.",
-        "excluded": "Hashes of commits that stay, with all that they need.",
+        "commits_to_remove": "Hashes of the removed commits.",
+        "tokens_to_free": "The tokens of the removed commits.",
+        "excluded": "Hashes of commits to keep, with everything that they need.",
         "orphan_retention_days": "The minimum age of removed commits, in days.",
-        "archive_retention_days": "Originals of summaries that ended longer ago go too, in days; none do if empty.",
+        "archive_retention_days": "The minimum age of removed originals of summaries, in days; empty to keep them.",
     }
     commits_to_remove = Field()
     tokens_to_free = Field()
     excluded = Field()
 
     @action
-    def exclude(self, commit_hash: Annotated[str, "Of a candidate; its first digits suffice."]) -> None:
-        """Keep a commit, with all that it needs."""
-        found = self.tract.get_commit(commit_hash).commit_hash
-        if found not in self.commits_to_remove:
+    def exclude(self, commit_hash: Annotated[str, "The hash of a candidate, or its first digits."]) -> None:
+        """Keep a commit, with everything that it needs."""
+        full_hash = self.tract.get_commit(commit_hash).commit_hash
+        if full_hash not in self.commits_to_remove:
             raise CommitNotFoundError(
-                f"{commit_hash!r} is not a candidate, so it stays anyway; list_candidates() lists the candidates"
+                f"{commit_hash!r} is not a candidate, so it stays; list_candidates() lists the candidates"
             )
-        self.excluded = sorted([*self.excluded, found])
-        left = self.tract.gc(
+        self.excluded = sorted([*self.excluded, full_hash])
+        garbage = self.tract.gc(
             orphan_retention_days=self.fields["orphan_retention_days"],
             archive_retention_days=self.fields["archive_retention_days"],
             keep=self.excluded,
             dry_run=True,
         )
-        self.commits_to_remove = [name for name in self.commits_to_remove if name in left.commits]
-        self.tokens_to_free = left.tokens
+        self.commits_to_remove = [name for name in self.commits_to_remove if name in garbage.commits]
+        self.tokens_to_free = garbage.tokens
 
     @reading
     def list_candidates(self) -> list[dict[str, object]]:
@@ -217,12 +219,12 @@ class PendingGC(BuiltinPending):
 
     def summary(self) -> str:
         """Describe the effect of an approval."""
-        commits = counted(len(self.commits_to_remove), "commit")
-        return f"Remove {commits} ({self.tokens_to_free:,} tokens) that nothing leads to. There is no undo."
+        commits = counted(len(self.commits_to_remove), "unreachable commit")
+        return f"Remove {commits} ({self.tokens_to_free:,} tokens). There is no undo."
 
 
-Key = Annotated[str, "Of the conflict, such as 'both_edit:0f3a9b…'; list_conflicts() has them."]
-How = Annotated[Literal["ours", "theirs", "replace", "skip"], "With `replace`, give the text."]
+Key = Annotated[str, "The key of the conflict, such as 'both_edit:0f3a9b…'; see list_conflicts()."]
+How = Annotated[Literal["ours", "theirs", "replace", "skip"], "`replace` needs the text."]
 
 
 class PendingMerge(GuidedPending):
@@ -236,13 +238,13 @@ class PendingMerge(GuidedPending):
 
     name = "merge"
     about: ClassVar[Mapping[str, str]] = {
-        "source_branch": "The branch that is merged.",
-        "target_branch": "The branch that it is merged into.",
-        "conflicts": "What both sides changed, with both texts.",
+        "source_branch": "The branch to merge.",
+        "target_branch": "The branch that receives it.",
+        "conflicts": "The changes of both sides, with both texts.",
         "resolutions": "The resolution of each conflict, by its key.",
-        "strategy": "`auto`, or `strict`, where warnings need a decision too.",
+        "strategy": "`auto`, or `strict` if warnings also need a decision.",
         "no_ff": "Make a merge commit even if a fast-forward is possible.",
-        "delete_branch": "Whether the merged branch is deleted then.",
+        "delete_branch": "Delete the merged branch afterwards.",
         "message": "The message of the merge commit; names both branches if null.",
         "source_head": "The tip of the merged branch at the time of the request.",
         "rewrite": "The loss of the model's reasoning and of its provider's cache; empty if none.",
@@ -275,14 +277,14 @@ class PendingMerge(GuidedPending):
         values = {"set_resolution", "edit_resolution", "edit_interactive"}
         return frozenset(values if callable(self._resolver) else {*values, "retry", "edit_guidance"})
 
-    @gated  # not an @action: only the arguments that were given are stored
+    @gated  # not an @action: only explicit arguments are stored
     def approve(
         self,
         edits: Annotated[
-            dict[str, Any] | None, "Decisions by the keys of conflicts: ours, theirs, skip, or another text."
+            dict[str, Any] | None, "Resolutions by conflict key: ours, theirs, skip, or another text."
         ] = None,
     ) -> Any:
-        """Decide what is left to decide, merge, and return the result."""
+        """Resolve the open conflicts, merge, and return the result."""
         return self.through_gate("approve", {} if edits is None else {"edits": edits}, self.run_approved)
 
     def editable(self) -> Parameters | None:
@@ -290,7 +292,7 @@ class PendingMerge(GuidedPending):
         if not self.status.is_open:
             return None
         chosen = [(conflict["key"], self._value_of(conflict["key"])) for conflict in self.conflicts]
-        return Parameters(self.name, [Parameter(key, _Value, made, _HOW) for key, made in chosen])
+        return Parameters(self.name, [Parameter(key, _Value, value, _HOW) for key, value in chosen])
 
     def edited(
         self, action: str, arguments: Mapping[str, Any], *, keep: bool = True
@@ -303,38 +305,38 @@ class PendingMerge(GuidedPending):
         edits, fields = arguments.get("edits"), self.fields
         if edits and action == "approve":
             known = Parameters(self.name, [Parameter(c["key"], _Value, None, _HOW) for c in self.conflicts])
-            given = known.validate(dict(edits))
-            made = {key: _made_of(given[key]) for key in edits}
-            left = {key: was for key, was in self.resolutions.items() if key not in made}
-            decided = {key: decision for key, decision in made.items() if decision is not None}
-            fields = {**fields, "resolutions": {**left, **decided}}
+            values = known.validate(dict(edits))
+            changed = {key: _resolution_for(values[key]) for key in edits}
+            unchanged = {key: old for key, old in self.resolutions.items() if key not in changed}
+            decided = {key: decision for key, decision in changed.items() if decision is not None}
+            fields = {**fields, "resolutions": {**unchanged, **decided}}
         return self._changed(fields, keep=keep)
 
     @action
     def set_resolution(self, key: Key, action: How, text: str | None = None, reason: str = "") -> None:
-        """Decide about a conflict."""
+        """Resolve a conflict."""
         conflict = self._conflict(key)
-        Resolution(action, text, reason)  # raises if the two do not go together
+        Resolution(action, text, reason)  # raises if action and text conflict
         self.resolutions[conflict["key"]] = {"action": action, "replacement": text, "reason": reason}
 
     @action
     def edit_resolution(self, key: Key, text: str) -> None:
-        """Write another text for a conflict that is decided."""
+        """Replace the text of a resolved conflict."""
         if key not in self.resolutions:
-            raise HistoryError(f"{key!r} is not decided yet; use set_resolution")
+            raise HistoryError(f"{key!r} has no resolution yet; use set_resolution")
         self.resolutions[key] = {**self.resolutions[key], "action": "replace", "replacement": text}
 
     @action
     def edit_interactive(self) -> None:
-        """Ask at the keyboard about each conflict that is not decided."""
+        """Ask at the keyboard about each open conflict."""
         for conflict in self.conflicts:
             if conflict["key"] not in self.resolutions:
                 print(f"{conflict['key']}\n  ours:   {conflict['ours']}\n  theirs: {conflict['theirs']}")  # noqa: T201
-                given = input("ours / theirs / skip, or the new text: ").strip()
-                simple = given in {"ours", "theirs", "skip"}
+                answer = input("ours / theirs / skip, or the new text: ").strip()
+                simple = answer in {"ours", "theirs", "skip"}
                 self.resolutions[conflict["key"]] = {
-                    "action": given if simple else "replace",
-                    "replacement": None if simple else given,
+                    "action": answer if simple else "replace",
+                    "replacement": None if simple else answer,
                     "reason": "",
                 }
 
@@ -343,11 +345,11 @@ class PendingMerge(GuidedPending):
         self,
         guidance: Annotated[str | None, "Guidance for this part; default: the guidance of the whole."] = None,
     ) -> None:
-        """Have the resolver decide about all conflicts again."""
+        """Call the resolver again for all conflicts."""
         if not callable(self._resolver):
-            raise HistoryError("there is no resolver that could decide again; use set_resolution")
-        told = guidance or self.guidance
-        self.resolutions = resolutions_of(self._conflicts(), with_guidance(self._resolver, told))
+            raise HistoryError("there is no resolver to call again; use set_resolution")
+        guidance = guidance or self.guidance
+        self.resolutions = resolutions_of(self._conflicts(), with_guidance(self._resolver, guidance))
 
     @reading
     def validate(self) -> ValidationResult:
@@ -371,16 +373,18 @@ class PendingMerge(GuidedPending):
 
     @reading
     def get_resolution(self, key: Key) -> dict[str, Any] | None:
-        """Return what is decided about a conflict; None if nothing is."""
+        """Return the resolution of a conflict; None if it has none."""
         return self.resolutions.get(self._conflict(key)["key"])  # type: ignore[no-any-return] # a field's value
 
     def summary(self) -> str:
         """Describe the effect of an approval."""
         count = len(self.conflicts)
-        left = sum(c["is_blocking"] and c["key"] not in self.resolutions for c in self.conflicts)
-        open_ = f"{left} of {counted(count, 'conflict')} {'is' if left == 1 else 'are'} not decided."
-        state = open_ if left else "All conflicts are decided." if count else "Nothing collides."
-        return f"{state}{_told_rewrite(self.fields)}"
+        open_count = sum(c["is_blocking"] and c["key"] not in self.resolutions for c in self.conflicts)
+        open_text = (
+            f"{open_count} of {counted(count, 'conflict')} {'is' if open_count == 1 else 'are'} not decided."
+        )
+        state = open_text if open_count else "All conflicts are decided." if count else "No conflicts."
+        return f"{state}{_rewrite_sentence(self.fields)}"
 
     def tables(self) -> tuple[ValueTable, ...]:
         """Show the background of the conflicts: the base texts and the reasons of the resolutions.
@@ -391,10 +395,10 @@ class PendingMerge(GuidedPending):
         for conflict in self.conflicts:
             decided = self.resolutions.get(conflict["key"])
             parts = {name: conflict[name] for name in ("base", "target", "is_blocking")}
-            told = {**parts, "decided": decided and dict(sorted(decided.items()))}  # as after a restart
-            text = "\n".join(f"{name}: {value!r}" for name, value in told.items() if value is not None)
+            details = {**parts, "decided": decided and dict(sorted(decided.items()))}  # as after a restart
+            text = "\n".join(f"{name}: {value!r}" for name, value in details.items() if value is not None)
             rows.append(ValueRow(conflict["key"], conflict["kind"], text))
-        summary = "Their texts before, and the reasons of decisions."
+        summary = "The earlier texts, and the reasons of the resolutions."
         return (ValueTable("About the conflicts", tuple(rows), "nothing", summary),)
 
     def choices(self) -> tuple[TextChoice, ...]:
@@ -415,10 +419,10 @@ class PendingMerge(GuidedPending):
 
     def _value_of(self, key: str) -> str | None:
         """Return the resolution of a conflict as its value: a word, or the replacement text."""
-        made = self.resolutions.get(key)
-        if made is None or made["action"] != "replace":
-            return None if made is None else str(made["action"])
-        replacement = made["replacement"]
+        resolution = self.resolutions.get(key)
+        if resolution is None or resolution["action"] != "replace":
+            return None if resolution is None else str(resolution["action"])
+        replacement = resolution["replacement"]
         return replacement if isinstance(replacement, str) else text_of(replacement)
 
     def check_touched(self) -> None:
@@ -426,19 +430,19 @@ class PendingMerge(GuidedPending):
         self._as_shown(self.fields)
 
     def _as_shown(self, fields: Mapping[str, Any]) -> MergePreview:
-        found = self._look(fields, Heads(fields["branch"], fields["source_head"]))
-        now = [conflict_to_dict(conflict) for conflict in found.result.conflicts]
-        if _blocking(now) != _blocking(fields["conflicts"]):
+        preview = self._look(fields, Heads(fields["branch"], fields["source_head"]))
+        conflicts = [conflict_to_dict(conflict) for conflict in preview.result.conflicts]
+        if _blocking(conflicts) != _blocking(fields["conflicts"]):
             raise HistoryError(
-                f"what collides in merging {fields['source_branch']!r} is not what was shown any more; nothing was "
-                "changed. Ask for it again"
+                f"the conflicts with {fields['source_branch']!r} have changed since the request; nothing was "
+                "changed. Propose it again"
             )
-        return found
+        return preview
 
     def _run(self, fields: dict[str, Any]) -> Any:
         return self._merge.join(
             self._as_shown(fields),
-            resolver={key: resolution_from(made) for key, made in fields["resolutions"].items()},
+            resolver={key: resolution_from(resolution) for key, resolution in fields["resolutions"].items()},
             delete_branch=fields["delete_branch"],
             message=fields["message"],
         )
@@ -448,28 +452,28 @@ class PendingMerge(GuidedPending):
         return self._merge.look(fields["source_branch"], **how, expected=expected)
 
     def _conflict(self, key: str) -> dict[str, Any]:
-        found = next((conflict for conflict in self.conflicts if conflict["key"] == key), None)
-        if found is None:
+        conflict = next((conflict for conflict in self.conflicts if conflict["key"] == key), None)
+        if conflict is None:
             keys = [conflict["key"] for conflict in self.conflicts]
             raise HistoryError(
-                f"there is no conflict {key!r}.{nearest(key, keys)} They are: {', '.join(keys)}"
+                f"there is no conflict {key!r}.{nearest(key, keys)} Conflicts: {', '.join(keys)}"
             )
-        return found  # type: ignore[no-any-return] # a field's value
+        return conflict  # type: ignore[no-any-return] # a field's value
 
     def _conflicts(self) -> Sequence[Conflict]:
         return self._look(self.fields).result.conflicts
 
 
 _Value = str | None
-_HOW = "ours, theirs, skip, or the text that it becomes."
+_HOW = "ours, theirs, skip, or the new text."
 _COLLISIONS = {
     "both_edit": "both sides changed it",
-    "skip_vs_edit": "one side leaves it out, the other changed it",
-    "edit_plus_append": "one side changed it, the other wrote on with the text before",
+    "skip_vs_edit": "one side skips it, the other side changed it",
+    "edit_plus_append": "one side changed it, the other side continued from the old text",
 }
 
 
-def _made_of(value: str | None) -> dict[str, Any] | None:
+def _resolution_for(value: str | None) -> dict[str, Any] | None:
     """Return the resolution for the value of a conflict, or None."""
     if value is None:
         return None
@@ -501,19 +505,19 @@ def conflict_to_dict(conflict: Conflict) -> dict[str, Any]:
 
 def resolutions_of(conflicts: Sequence[Conflict], resolver: Resolver | None) -> dict[str, Any]:
     """Return the resolver's resolutions of conflicts, as JSON values."""
-    return {key: _resolution_to_dict(made) for key, made in answers(conflicts, resolver).items()}
+    return {key: _resolution_to_dict(resolution) for key, resolution in answers(conflicts, resolver).items()}
 
 
-def resolution_from(made: Mapping[str, Any]) -> Resolution:
+def resolution_from(data: Mapping[str, Any]) -> Resolution:
     """Restore a resolution from a value of `resolutions_of`."""
-    return Resolution(made["action"], made["replacement"], made["reason"])
+    return Resolution(data["action"], data["replacement"], data["reason"])
 
 
-def _resolution_to_dict(made: Resolution) -> dict[str, Any]:
-    replacement = made.replacement
+def _resolution_to_dict(resolution: Resolution) -> dict[str, Any]:
+    replacement = resolution.replacement
     if isinstance(replacement, BaseModel):
         replacement = replacement.model_dump(mode="json")
-    return {"action": str(made.action), "replacement": replacement, "reason": made.reason}
+    return {"action": str(resolution.action), "replacement": replacement, "reason": resolution.reason}
 
 
 def with_guidance(resolver: Any, guidance: str | None) -> Any:
@@ -526,7 +530,7 @@ def with_guidance(resolver: Any, guidance: str | None) -> Any:
 
 
 class PendingRebase(BuiltinPending):
-    """Put the own commits of the current branch onto the tip of another one.
+    """Move the commits of the current branch to the tip of another branch.
 
     Args:
         rebase: carries out the rebase.
@@ -538,9 +542,9 @@ class PendingRebase(BuiltinPending):
     labels: ClassVar[Mapping[str, str]] = {"approve": "Rebase", "reject": "Reject"}
     about: ClassVar[Mapping[str, str]] = {
         "target_base": "The branch to continue from.",
-        "replay_plan": "The branch's commits that would be written again, oldest first.",
+        "replay_plan": "The commits to write again, oldest first.",
         "excluded": "Hashes of the branch's omitted commits.",
-        "warnings": "What both branches changed.",
+        "warnings": "The changes of both branches.",
         "resolutions": "The resolution, by the key of the conflict.",
         "target_head": "The tip of the other branch at the time of the request.",
         "rewrite": "The loss of the model's reasoning and of its provider's cache; empty if none.",
@@ -557,38 +561,40 @@ class PendingRebase(BuiltinPending):
         self._rebase = rebase
 
     @action
-    def exclude(self, commit_hash: Annotated[str, "Of an own commit; its first digits suffice."]) -> None:
-        """Leave an own message out, with all that edits or annotates it."""
-        found = [
+    def exclude(
+        self, commit_hash: Annotated[str, "The hash of a moved commit, or its first digits."]
+    ) -> None:
+        """Omit a message, with its edits and annotations."""
+        matches = [
             step for step in self.replay_plan if commit_hash and step["commit_hash"].startswith(commit_hash)
         ]
-        if len(found) != 1:
-            which = "several own commits begin" if found else "no own commit begins"
+        if len(matches) != 1:
+            which = "several commits to move begin" if matches else "no commit to move begins"
             raise CommitNotFoundError(f"{which} with {commit_hash!r}; list_commits() lists them")
-        name = found[0]["commit_hash"]
-        own = {step["commit_hash"] for step in self.replay_plan}
-        if found[0]["target"] is not None and found[0]["target"] not in {*own, *self.excluded}:
+        name = matches[0]["commit_hash"]
+        own_hashes = {step["commit_hash"] for step in self.replay_plan}
+        if matches[0]["target"] is not None and matches[0]["target"] not in {*own_hashes, *self.excluded}:
             raise HistoryError(
-                f"{name[:8]} changes a message that both branches have, and takes part in how they are brought "
-                "together; undo it on the branch, and rebase then"
+                f"{name[:8]} changes a message of both branches, so the rebase needs it; "
+                "undo it on the branch, and rebase again"
             )
-        gone = [
+        removed = [
             step["commit_hash"] for step in self.replay_plan if name in (step["commit_hash"], step["target"])
         ]
-        self.excluded = [*self.excluded, *gone]
-        self.replay_plan = [step for step in self.replay_plan if step["commit_hash"] not in gone]
+        self.excluded = [*self.excluded, *removed]
+        self.replay_plan = [step for step in self.replay_plan if step["commit_hash"] not in removed]
 
     @reading
     def list_commits(self) -> list[dict[str, Any]]:
-        """Return the commits that would be placed anew, oldest first."""
+        """Return the commits to write again, oldest first."""
         return [dict(step) for step in self.replay_plan]
 
     def summary(self) -> str:
         """Describe the effect of an approval."""
         count = len(self.replay_plan)
         return (
-            f"Place {count:,} commit{'s' * (count != 1)} of {self.fields['branch']!r} anew, onto {self.target_base!r}. "
-            f"undo() brings the originals back.{_told_rewrite(self.fields)}"
+            f"Move {count:,} commit{'s' * (count != 1)} of {self.fields['branch']!r} onto {self.target_base!r}. "
+            f"undo() brings the originals back.{_rewrite_sentence(self.fields)}"
         )
 
     def tables(self) -> tuple[ValueTable, ...]:
@@ -600,11 +606,11 @@ class PendingRebase(BuiltinPending):
         warnings = tuple(
             ValueRow(str(number), "conflict", text) for number, text in enumerate(self.warnings, 1)
         )
-        found = (ValueTable("Commits", rows, "rows"), ValueTable("Conflicts", warnings))
-        return tuple(table for table in found if table.rows)
+        tables = (ValueTable("Commits", rows, "rows"), ValueTable("Conflicts", warnings))
+        return tuple(table for table in tables if table.rows)
 
     def check_touched(self) -> None:
-        """Check that the other branch has not moved and that all own commits exist unchanged."""
+        """Check that the other branch has not moved and that all commits to move exist unchanged."""
         sides, drafts = self._rebase.look(self.target_base, _expected(self.fields))
         if not (sides.is_ahead or sides.is_behind):
             check_planned(drafts, _planned(self.fields))
@@ -612,7 +618,7 @@ class PendingRebase(BuiltinPending):
     def _run(self, fields: dict[str, Any]) -> Any:
         return self._rebase.run(
             fields["target_base"],
-            {key: resolution_from(made) for key, made in fields["resolutions"].items()},
+            {key: resolution_from(resolution) for key, resolution in fields["resolutions"].items()},
             leave_out=fields["excluded"],
             planned=_planned(fields),
             expected=_expected(fields),
@@ -620,7 +626,7 @@ class PendingRebase(BuiltinPending):
 
 
 def _planned(fields: Mapping[str, Any]) -> set[str]:
-    """Return the own commits at the time of the request."""
+    """Return the commits to move, as of the request."""
     return {step["commit_hash"] for step in fields["replay_plan"]}.union(fields["excluded"])
 
 

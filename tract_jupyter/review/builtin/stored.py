@@ -205,9 +205,9 @@ class _ScriptCall(TypedDict):
 
 
 def _paired(fields: _Compress) -> _Compress:
-    given, wanted = len(fields["summaries"]), len(fields["source_commits"])
-    if given != wanted:
-        raise ValueError(f"there are {given} summaries of {wanted} runs of messages")
+    summaries, runs = len(fields["summaries"]), len(fields["source_commits"])
+    if summaries != runs:
+        raise ValueError(f"{summaries} summaries for {runs} runs of messages")
     return fields
 
 
@@ -250,8 +250,8 @@ def check_stored(operation: str, fields: dict[str, Any]) -> None:
     problem = field_problem(operation, fields)
     if problem:
         raise PendingError(
-            f"what is stored of this {operation} cannot be read ({problem}): somebody changed it, or "
-            "another version of tract_jupyter wrote it. Nothing was done; ask for it again"
+            f"the stored {operation} cannot be read ({problem}): it was changed, or another version of "
+            "tract_jupyter wrote it. Nothing was done; propose it again"
         )
 
 

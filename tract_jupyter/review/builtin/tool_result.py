@@ -68,15 +68,15 @@ class PendingToolResult(BuiltinPending):
     name = "tool_result"
     label = "Tool result"
     about: ClassVar[Mapping[str, str]] = {
-        "tool_call_id": "The call that is answered.",
+        "tool_call_id": "The id of the call.",
         "tool_name": "The tool.",
         "content": "Its answer, as text or JSON.",
-        "writer": "Which model shortened the answer, and the tokens that it took; null if no model did.",
-        "token_count": "How many tokens the answer takes.",
+        "writer": "The model that shortened the answer, and its tokens; null if no model did.",
+        "token_count": "The tokens of the answer.",
         "original_content": "The tool's original answer, if the answer was changed.",
         "is_error": "Whether the call failed.",
         "edit": "The earlier answer that this one replaces.",
-        "branch": "Where the call is.",
+        "branch": "The branch of the call.",
     }
     in_view = frozenset({"content", "original_content"})
     tool_call_id = Field()
@@ -102,7 +102,7 @@ class PendingToolResult(BuiltinPending):
 
     @action
     def reject(self, reason: Annotated[str, "The reason; the model receives it."] = "") -> None:
-        """Withhold the answer. The model is told so, and why."""
+        """Withhold the answer. The model receives the reason."""
         self._require_open("reject")
         if self._leaves_a_gap():
             self.withhold(reason)
@@ -111,16 +111,16 @@ class PendingToolResult(BuiltinPending):
 
     @action
     def edit_result(self, content: Annotated[str | dict[str, Any], "The new answer."]) -> None:
-        """Change the answer; what the tool gave is kept in the commit's metadata."""
+        """Change the answer. The commit's metadata keeps the original."""
         self._change(content)
 
     @action
     def summarize(
         self,
-        instructions: Annotated[str, "What to look after."] = "",
-        target_tokens: Annotated[int | None, "How long it should be."] = None,
+        instructions: Annotated[str, "The important points."] = "",
+        target_tokens: Annotated[int | None, "The target length in tokens."] = None,
     ) -> str:
-        """Have the configured model shorten the answer, and return what it is then."""
+        """Let the configured model shorten the answer, and return the new answer."""
         return self.shorten(instructions, target_tokens)
 
     def shorten(
@@ -150,14 +150,14 @@ class PendingToolResult(BuiltinPending):
             (shorter,) = source.texts([CompressGroup((self.tool_call_id,), (answer,))])
         except CompressionError as error:
             raise LLMResponseError(
-                f"no text of the model was good, and the answer is as it was: {error}"
+                f"the model wrote no valid text, so the answer is unchanged: {error}"
             ) from error
         self._change(shorter)
         return shorter
 
     @reading
     def get_result(self) -> Any:
-        """Return the answer as it would be committed."""
+        """Return the current answer."""
         return self.content
 
     def withhold(self, reason: str) -> None:
@@ -168,9 +168,9 @@ class PendingToolResult(BuiltinPending):
         """
         try:
             self.check_current()
-            said = f"withheld: {reason or 'no reason was given'}"
+            notice = f"withheld: {reason or 'no reason was given'}"
             self.result = self._commit(
-                {**self.fields, "content": said, "is_error": True, "original_content": None}
+                {**self.fields, "content": notice, "is_error": True, "original_content": None}
             )
         except BaseException as error:  # the model has no notice yet, so the result is not rejected
             self.fail(error)
@@ -188,7 +188,7 @@ class PendingToolResult(BuiltinPending):
         """
         if self.tract.current_branch != self.fields["branch"]:
             raise FingerprintError(
-                f"the call of {self.tool_name!r} is on branch {self.fields['branch']!r}, and the current one is "
+                f"the call of {self.tool_name!r} is on branch {self.fields['branch']!r}, and the current branch is "
                 f"{self.tract.current_branch!r}; switch({self.fields['branch']!r}) first"
             )
 
@@ -196,7 +196,7 @@ class PendingToolResult(BuiltinPending):
         """Describe the tool result in one sentence."""
         kind = "failed with" if self.is_error else "answered with"
         tokens = show_tokens(self.tract.corrected(self.token_count), self.tract.tokenizer.name)
-        changed = " It was changed since." if self.original_content is not None else ""
+        changed = " The answer was changed." if self.original_content is not None else ""
         return f"The tool {self.tool_name} {kind} {tokens} tokens.{changed}"
 
     def tables(self) -> tuple[ValueTable, ...]:
@@ -311,22 +311,22 @@ class ToolResults:
         rules = _rules(instructions)
         check_text(default_instructions, "default_instructions")
         check_text(system_prompt or "", "system_prompt")
-        for what, number, least in (
+        for option, number, least in (
             ("auto_threshold", auto_threshold, 0),
             ("target_tokens", target_tokens, 1),
         ):
             if number is not None and (type(number) is not int or number < least):
-                raise ContentError(f"{what} is a number of tokens from {least} on, not {brief_repr(number)}")
+                raise ContentError(f"{option} must be at least {least} tokens, not {brief_repr(number)}")
 
         def shorten(pending: PendingToolResult) -> None:
-            told = rules.get(pending.tool_name)
+            rule = rules.get(pending.tool_name)
             tokens = self._repository.corrections.tokens
-            if told is None and auto_threshold is not None and tokens(pending.token_count) > auto_threshold:
-                told = default_instructions
-            if told is not None and not pending.is_error:
+            if rule is None and auto_threshold is not None and tokens(pending.token_count) > auto_threshold:
+                rule = default_instructions
+            if rule is not None and not pending.is_error:
                 try:
                     pending.shorten(
-                        told, target_tokens, system_prompt=system_prompt, include_context=include_context
+                        rule, target_tokens, system_prompt=system_prompt, include_context=include_context
                     )
                 except Exception as error:  # noqa: BLE001 # a client may raise anything; the original result remains
                     _logger.warning("an answer of %r was not shortened: %s", pending.tool_name, error)
@@ -417,7 +417,7 @@ class ToolResults:
         turned_down = pending.status in {PendingStatus.REJECTED, PendingStatus.EXPIRED}
         if turned_down and pending.result is None and pending.fields["edit"] is None:
             # another process decided, or the request expired
-            pending.withhold(pending.rejection_reason or "nobody decided in time")
+            pending.withhold(pending.rejection_reason or "no decision in time")
         info: CommitInfo = pending.result if turned_down and pending.result is not None else outcome(pending)
         return info
 
@@ -444,9 +444,7 @@ class ToolResults:
 def _rules(instructions: Mapping[str, str] | None) -> dict[str, str]:
     """Validate the instructions and return them by tool name."""
     if instructions is not None and not isinstance(instructions, Mapping):
-        raise ContentError(
-            f"the instructions are texts by the names of tools, not {brief_repr(instructions)}"
-        )
+        raise ContentError(f"instructions must map tool names to texts, not {brief_repr(instructions)}")
     rules = dict(instructions or {})
     for tool, text in rules.items():
         check_text(tool, "the name of a tool")

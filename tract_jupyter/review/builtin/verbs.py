@@ -1,7 +1,7 @@
 """The methods of `Tract` that rearrange the history: compress, merge, rebase, gc.
 
-A verb does its change at once if no handler listens. Otherwise, and if it is proposed, it makes a pending: its
-approval does the change. To add a verb, write a `HistoryVerb` and list it in `HistoryVerbs`.
+A verb makes its change at once if no handler listens. Otherwise, or if it is proposed, it creates a pending, whose
+approval makes the change. To add a verb, write a `HistoryVerb` and list it in `HistoryVerbs`.
 """
 
 from __future__ import annotations
@@ -79,104 +79,110 @@ class HistoryVerb(Generic[_Result, _Proposed]):
         self._rewrite = rewrite
 
     def run(self, arguments: Mapping[str, Any]) -> _Result:
-        """Do the change, or return the result of the decision if handlers listen."""
-        given = SimpleNamespace(**arguments)
-        found = self._look(given)
-        if self._is_decided(given, found):
-            pending = self._pending(given, found)
-            return self._firing.result(pending, *self._functions(given))  # type: ignore[no-any-return]
-        with triggered(given.triggered_by):
-            return self._carry_out(given, found)
+        """Make the change, or return the result of the decision if handlers listen."""
+        inputs = SimpleNamespace(**arguments)
+        selection = self._look(inputs)
+        if self._is_decided(inputs, selection):
+            pending = self._pending(inputs, selection)
+            return self._firing.result(pending, *self._functions(inputs))  # type: ignore[no-any-return]
+        with triggered(inputs.triggered_by):
+            return self._carry_out(inputs, selection)
 
     def propose(self, arguments: Mapping[str, Any]) -> _Proposed:
-        """Return the pending whose approval does the change, and put it into the inbox."""
-        given = SimpleNamespace(**arguments)
-        return self._firing.keep(self._pending(given, self._look(given)), *self._functions(given))
+        """Put a pending into the inbox whose approval makes the change, and return it."""
+        inputs = SimpleNamespace(**arguments)
+        return self._firing.keep(self._pending(inputs, self._look(inputs)), *self._functions(inputs))
 
     def restored(self, fields: dict[str, Any], **options: Any) -> _Proposed:
-        """Make the pending from its fields, which another process may have stored."""
+        """Create the pending from its fields, which another process may have stored."""
         raise NotImplementedError
 
-    def _look(self, given: SimpleNamespace) -> Any:
+    def _look(self, inputs: SimpleNamespace) -> Any:
         """Check the arguments and return the commits that they name. This changes nothing."""
 
-    def _is_decided(self, given: SimpleNamespace, found: Any) -> bool:  # noqa: ARG002 # some verbs use them
+    def _is_decided(self, inputs: SimpleNamespace, selection: Any) -> bool:  # noqa: ARG002 # some verbs use them
         return self._firing.bus.listens(self.operation)
 
-    def _pending(self, given: SimpleNamespace, found: Any) -> _Proposed:
+    def _pending(self, inputs: SimpleNamespace, selection: Any) -> _Proposed:
         raise NotImplementedError
 
-    def _carry_out(self, given: SimpleNamespace, found: Any) -> _Result:
+    def _carry_out(self, inputs: SimpleNamespace, selection: Any) -> _Result:
         raise NotImplementedError
 
-    def _functions(self, given: SimpleNamespace) -> list[object]:
-        return [getattr(given, name) for name in self.functions]
+    def _functions(self, inputs: SimpleNamespace) -> list[object]:
+        return [getattr(inputs, name) for name in self.functions]
 
 
 class CompressVerb(HistoryVerb[CompressResult, PendingCompress]):
-    """Puts summaries in the places of messages."""
+    """Replaces messages with summaries."""
 
     operation = "compress"
     functions = ("summarizer", "validator")
 
     def restored(self, fields: dict[str, Any], **options: Any) -> PendingCompress:
-        """Make the pending of another process again; the configured model can write its summaries."""
+        """Create the pending from its fields; the configured model can write its summaries."""
         writer = summarizer_for(self._models.available("compress"), None, None)
         source = Source(None, writer, fields["target_tokens"], fields["instructions"])
         return self._pending_of(fields, source, **options)
 
-    def _look(self, given: SimpleNamespace) -> tuple[CompressScope, Summarizer | None]:
+    def _look(self, inputs: SimpleNamespace) -> tuple[CompressScope, Summarizer | None]:
         """Return the messages, and the function that writes their summaries."""
-        chosen = Range(given.commits, given.from_commit, given.to_commit, given.preserve, given.one_summary)
+        chosen = Range(
+            inputs.commits, inputs.from_commit, inputs.to_commit, inputs.preserve, inputs.one_summary
+        )
         scope = self._repository.compressor.look(chosen)
-        context = scope.history.context.messages if given.include_context else ()
+        context = scope.history.context.messages if inputs.include_context else ()
         return scope, summarizer_for(
-            self._models.available("compress"), given.content, given.summarizer, given.system_prompt, context
+            self._models.available("compress"),
+            inputs.content,
+            inputs.summarizer,
+            inputs.system_prompt,
+            context,
         )
 
     def _pending(
-        self, given: SimpleNamespace, found: tuple[CompressScope, Summarizer | None]
+        self, inputs: SimpleNamespace, selection: tuple[CompressScope, Summarizer | None]
     ) -> PendingCompress:
-        scope, writer = found
+        scope, writer = selection
         # The pending checks the length itself, because an edit may change it.
-        source = self._source(given, writer, given.instructions)
-        told, said_by = self._guidance(given, scope)
+        source = self._source(inputs, writer, inputs.instructions)
+        guidance, author = self._guidance(inputs, scope)
         fields = {
-            **self._repository.compressor.propose(scope, source, told),
-            "guidance": told,
-            "guidance_source": said_by,
-            "target_tokens": given.target_tokens,
-            "instructions": given.instructions,
-            "message": given.message,
+            **self._repository.compressor.propose(scope, source, guidance),
+            "guidance": guidance,
+            "guidance_source": author,
+            "target_tokens": inputs.target_tokens,
+            "instructions": inputs.instructions,
+            "message": inputs.message,
             "rewrite": self._rewrite([message.commit_hash for message in scope.selection.messages]),
         }
-        return self._pending_of(fields, source, triggered_by=given.triggered_by)
+        return self._pending_of(fields, source, triggered_by=inputs.triggered_by)
 
     def _pending_of(self, fields: dict[str, Any], source: Source, **options: Any) -> PendingCompress:
         compressor = self._repository.compressor
         return PendingCompress(fields, tract=self._tract, compressor=compressor, source=source, **options)
 
     def _carry_out(
-        self, given: SimpleNamespace, found: tuple[CompressScope, Summarizer | None]
+        self, inputs: SimpleNamespace, selection: tuple[CompressScope, Summarizer | None]
     ) -> CompressResult:
-        scope, writer = found
+        scope, writer = selection
         self._repository.before_rewrite(*[message.commit_hash for message in scope.selection.messages])
-        told, _ = self._guidance(given, scope)
-        instructions, count = guided(told, given.instructions), self._repository.counter.count_text
-        source = self._source(given, writer, instructions, count=count)
-        return self._repository.compressor.compress(scope, source, given.message)
+        guidance, _ = self._guidance(inputs, scope)
+        instructions, count = guided(guidance, inputs.instructions), self._repository.counter.count_text
+        source = self._source(inputs, writer, instructions, count=count)
+        return self._repository.compressor.compress(scope, source, inputs.message)
 
     def _source(
-        self, given: SimpleNamespace, writer: Summarizer | None, instructions: str | None, **others: Any
+        self, inputs: SimpleNamespace, writer: Summarizer | None, instructions: str | None, **others: Any
     ) -> Source:
         return Source(
-            given.content, writer, given.target_tokens, instructions, validator=given.validator,
-            token_tolerance=given.token_tolerance, max_retries=given.max_retries, **others,
+            inputs.content, writer, inputs.target_tokens, instructions, validator=inputs.validator,
+            token_tolerance=inputs.token_tolerance, max_retries=inputs.max_retries, **others,
         )  # fmt: skip
 
-    def _guidance(self, given: SimpleNamespace, scope: CompressScope) -> tuple[str | None, str | None]:
+    def _guidance(self, inputs: SimpleNamespace, scope: CompressScope) -> tuple[str | None, str | None]:
         texts = [message_text(message) for message in scope.selection.messages]
-        return _guidance(given, self._models, "compress", "sum messages of a conversation up", texts)
+        return _guidance(inputs, self._models, "compress", "summarize messages of a conversation", texts)
 
 
 class MergeVerb(HistoryVerb[MergeResult, PendingMerge]):
@@ -186,113 +192,113 @@ class MergeVerb(HistoryVerb[MergeResult, PendingMerge]):
     functions = ("resolver",)
 
     def restored(self, fields: dict[str, Any], **options: Any) -> PendingMerge:
-        """Make the pending of a merge from its fields."""
+        """Create the pending of a merge from its fields."""
         return PendingMerge(fields, tract=self._tract, merge=self._repository.merge, **options)
 
-    def _look(self, given: SimpleNamespace) -> MergePreview:
-        return self._repository.merge.look(given.source_branch, strategy=given.strategy, no_ff=given.no_ff)
+    def _look(self, inputs: SimpleNamespace) -> MergePreview:
+        return self._repository.merge.look(inputs.source_branch, strategy=inputs.strategy, no_ff=inputs.no_ff)
 
-    def _is_decided(self, given: SimpleNamespace, found: MergePreview) -> bool:
-        return bool(found.result.conflicts) and super()._is_decided(given, found)
+    def _is_decided(self, inputs: SimpleNamespace, selection: MergePreview) -> bool:
+        return bool(selection.result.conflicts) and super()._is_decided(inputs, selection)
 
-    def _pending(self, given: SimpleNamespace, found: MergePreview) -> PendingMerge:
-        told, said_by = self._guidance(given, found)
-        conflicts, sides = found.result.conflicts, found.sides
+    def _pending(self, inputs: SimpleNamespace, selection: MergePreview) -> PendingMerge:
+        guidance, author = self._guidance(inputs, selection)
+        conflicts, sides = selection.result.conflicts, selection.sides
         fields = {
             "branch": sides.here.branch,
             "head": sides.tips[0],
             "source_head": sides.tips[1],
-            "source_branch": found.result.source_branch,
-            "target_branch": found.result.target_branch,
+            "source_branch": selection.result.source_branch,
+            "target_branch": selection.result.target_branch,
             "conflicts": [conflict_to_dict(conflict) for conflict in conflicts],
-            "resolutions": resolutions_of(conflicts, with_guidance(given.resolver, told)),
-            "strategy": given.strategy,
-            "no_ff": given.no_ff,
-            "delete_branch": given.delete_branch,
-            "message": given.message,
-            "guidance": told,
-            "guidance_source": said_by,
+            "resolutions": resolutions_of(conflicts, with_guidance(inputs.resolver, guidance)),
+            "strategy": inputs.strategy,
+            "no_ff": inputs.no_ff,
+            "delete_branch": inputs.delete_branch,
+            "message": inputs.message,
+            "guidance": guidance,
+            "guidance_source": author,
             "rewrite": self._rewrite([conflict.target for conflict in conflicts]),
         }
-        return self.restored(fields, resolver=given.resolver, triggered_by=given.triggered_by)
+        return self.restored(fields, resolver=inputs.resolver, triggered_by=inputs.triggered_by)
 
-    def _carry_out(self, given: SimpleNamespace, found: MergePreview) -> MergeResult:
-        resolver, conflicts = given.resolver, found.result.conflicts
+    def _carry_out(self, inputs: SimpleNamespace, selection: MergePreview) -> MergeResult:
+        resolver, conflicts = inputs.resolver, selection.result.conflicts
         if conflicts:
             self._repository.before_rewrite(*[conflict.target for conflict in conflicts])
-            resolver = with_guidance(resolver, self._guidance(given, found)[0])
+            resolver = with_guidance(resolver, self._guidance(inputs, selection)[0])
         return self._repository.merge.join(
-            found, resolver=resolver, delete_branch=given.delete_branch, message=given.message
+            selection, resolver=resolver, delete_branch=inputs.delete_branch, message=inputs.message
         )
 
-    def _guidance(self, given: SimpleNamespace, found: MergePreview) -> tuple[str | None, str | None]:
-        texts = [str(conflict) for conflict in found.result.conflicts]
-        return _guidance(given, self._models, "merge", "decide conflicts of a merge", texts)
+    def _guidance(self, inputs: SimpleNamespace, selection: MergePreview) -> tuple[str | None, str | None]:
+        texts = [str(conflict) for conflict in selection.result.conflicts]
+        return _guidance(inputs, self._models, "merge", "decide conflicts of a merge", texts)
 
 
 class RebaseVerb(HistoryVerb[RebaseResult, PendingRebase]):
-    """Puts the own commits of the current branch onto another one."""
+    """Moves the commits of the current branch to the tip of another branch."""
 
     operation = "rebase"
     functions = ("resolver",)
 
     def restored(self, fields: dict[str, Any], **options: Any) -> PendingRebase:
-        """Make the pending of a rebase from its fields."""
+        """Create the pending of a rebase from its fields."""
         return PendingRebase(fields, tract=self._tract, rebase=self._repository.rebase, **options)
 
-    def _pending(self, given: SimpleNamespace, found: None) -> PendingRebase:  # noqa: ARG002 # it looks itself
-        sides, drafts = self._repository.rebase.look(given.target_branch)
+    def _pending(self, inputs: SimpleNamespace, selection: None) -> PendingRebase:  # noqa: ARG002 # it looks itself
+        sides, drafts = self._repository.rebase.look(inputs.target_branch)
         conflicts = sides.compared.conflicts
         fields = {
             "branch": sides.here.branch,
             "head": sides.tips[0],
-            "target_base": given.target_branch,
+            "target_base": inputs.target_branch,
             "target_head": sides.tips[1],
             "replay_plan": [_draft_to_dict(draft) for draft in drafts],
             "excluded": [],
             "warnings": [str(conflict) for conflict in conflicts],
-            "resolutions": resolutions_of(conflicts, given.resolver),
+            "resolutions": resolutions_of(conflicts, inputs.resolver),
             "rewrite": self._rewrite(_replayed(drafts)),
         }
-        return self.restored(fields, triggered_by=given.triggered_by)
+        return self.restored(fields, triggered_by=inputs.triggered_by)
 
-    def _carry_out(self, given: SimpleNamespace, found: None) -> RebaseResult:  # noqa: ARG002 # `run` looks itself
+    def _carry_out(self, inputs: SimpleNamespace, selection: None) -> RebaseResult:  # noqa: ARG002 # `run` looks itself
         if self._repository.has_blocks:
-            self._repository.before_rewrite(*_replayed(self._repository.rebase.look(given.target_branch)[1]))
-        return self._repository.rebase.run(given.target_branch, given.resolver)
+            self._repository.before_rewrite(*_replayed(self._repository.rebase.look(inputs.target_branch)[1]))
+        return self._repository.rebase.run(inputs.target_branch, inputs.resolver)
 
 
 class GCVerb(HistoryVerb[GCResult, PendingGC]):
-    """Removes commits that nothing leads to."""
+    """Removes unreachable commits."""
 
     operation = "gc"
 
     def restored(self, fields: dict[str, Any], **options: Any) -> PendingGC:
-        """Make the pending of a garbage collection from its fields."""
+        """Create the pending of a garbage collection from its fields."""
         return PendingGC(fields, tract=self._tract, run=self._collect, **options)
 
-    def _look(self, given: SimpleNamespace) -> tuple[Retain, Choice]:
+    def _look(self, inputs: SimpleNamespace) -> tuple[Retain, Choice]:
         """Return the retention times, and the commits to keep by their full hashes, which the collector compares."""
-        retain = Retain(given.orphan_retention_days, given.archive_retention_days)
-        names = names_of(given.keep, "keep")
+        retain = Retain(inputs.orphan_retention_days, inputs.archive_retention_days)
+        names = names_of(inputs.keep, "keep")
         return retain, Choice(frozenset(self._repository.refs.resolve(name) for name in names))
 
-    def _is_decided(self, given: SimpleNamespace, found: tuple[Retain, Choice]) -> bool:
-        return not given.dry_run and super()._is_decided(given, found)
+    def _is_decided(self, inputs: SimpleNamespace, selection: tuple[Retain, Choice]) -> bool:
+        return not inputs.dry_run and super()._is_decided(inputs, selection)
 
-    def _pending(self, given: SimpleNamespace, found: tuple[Retain, Choice]) -> PendingGC:
-        garbage = self._repository.garbage_collector.run(*found, dry_run=True)
+    def _pending(self, inputs: SimpleNamespace, selection: tuple[Retain, Choice]) -> PendingGC:
+        garbage = self._repository.garbage_collector.run(*selection, dry_run=True)
         fields = {
             "commits_to_remove": list(garbage.commits),
             "tokens_to_free": garbage.tokens,
-            "excluded": sorted(found[1].keep),  # a set has another order in each process
-            "orphan_retention_days": given.orphan_retention_days,
-            "archive_retention_days": given.archive_retention_days,
+            "excluded": sorted(selection[1].keep),  # a set has another order in each process
+            "orphan_retention_days": inputs.orphan_retention_days,
+            "archive_retention_days": inputs.archive_retention_days,
         }
-        return self.restored(fields, triggered_by=given.triggered_by)
+        return self.restored(fields, triggered_by=inputs.triggered_by)
 
-    def _carry_out(self, given: SimpleNamespace, found: tuple[Retain, Choice]) -> GCResult:
-        return self._repository.garbage_collector.run(*found, dry_run=given.dry_run)
+    def _carry_out(self, inputs: SimpleNamespace, selection: tuple[Retain, Choice]) -> GCResult:
+        return self._repository.garbage_collector.run(*selection, dry_run=inputs.dry_run)
 
     def _collect(self, fields: dict[str, Any]) -> GCResult:
         """Remove the approved commits that are still garbage."""
@@ -319,18 +325,18 @@ class HistoryVerbs:
 
 
 def _guidance(
-    given: SimpleNamespace,
+    inputs: SimpleNamespace,
     models: Models,
     operation: Literal["compress", "merge"],
     task: str,
     texts: Sequence[str],
 ) -> tuple[str | None, str | None]:
     """Return the guidance and its author; the model writes it if two stages are wanted and the caller gave none."""
-    if given.guidance is not None:
-        return given.guidance, "user"
-    if not given.two_stage:
+    if inputs.guidance is not None:
+        return inputs.guidance, "user"
+    if not inputs.two_stage:
         return None, None
-    instructions = getattr(given, "instructions", None)
+    instructions = getattr(inputs, "instructions", None)
     return guidance(models.client_for(operation), task, texts, instructions), "llm"
 
 

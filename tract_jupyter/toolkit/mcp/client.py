@@ -79,7 +79,7 @@ class McpTool:
         hints, execution = (_part(tool, name) for name in ("annotations", "execution"))
         described = (tool.get("description"), tool.get("title"), hints.get("title"))
         output = tool.get("outputSchema")
-        made = cls(
+        result = cls(
             tool["name"],
             next((text for text in described if isinstance(text, str) and text), ""),
             output_schema=output if isinstance(output, dict) else None,
@@ -89,9 +89,9 @@ class McpTool:
             runs_as_task=has_tasks and execution.get("taskSupport") == "required",
         )
         try:
-            return replace(made, input_schema=_object_schema(tool.get("inputSchema")))
+            return replace(result, input_schema=_object_schema(tool.get("inputSchema")))
         except SpecError as error:
-            return replace(made, problem=str(error))
+            return replace(result, problem=str(error))
 
     @classmethod
     def of_resources(cls) -> McpTool:
@@ -105,13 +105,13 @@ class McpTool:
 
 
 def _part(tool: dict[str, Any], name: str) -> dict[str, Any]:
-    found = tool.get(name)
-    return found if isinstance(found, dict) else {}
+    value = tool.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def _claim(hints: dict[str, Any], name: str) -> bool | None:
-    found = hints.get(name)
-    return found if isinstance(found, bool) else None  # a hint that is not a boolean is ignored
+    value = hints.get(name)
+    return value if isinstance(value, bool) else None  # a hint that is not a boolean is ignored
 
 
 def _object_schema(schema: Any) -> dict[str, Any]:
@@ -123,10 +123,12 @@ def _object_schema(schema: Any) -> dict[str, Any]:
     if schema is None:
         return {"type": "object", "properties": {}}
     if not isinstance(schema, dict):
-        raise SpecError(f"its inputSchema is no JSON Schema, but {brief_repr(schema)}")
+        raise SpecError(f"its inputSchema is not a JSON Schema, but {brief_repr(schema)}")
     choices = schema.get("anyOf") or schema.get("oneOf")
     if not _may_be_object(schema) or (isinstance(choices, list) and not any(map(_may_be_object, choices))):
-        raise SpecError(f"its inputSchema describes no object, but {brief_repr(schema.get('type', choices))}")
+        raise SpecError(
+            f"its inputSchema must describe an object, not {brief_repr(schema.get('type', choices))}"
+        )
     return {**schema, "type": "object"}
 
 
@@ -277,23 +279,23 @@ class McpServer:
         """Call a tool, and return the value for code and the text for a model. Otherwise like `call`."""
         full = f"{self.name}.{tool}"
         try:
-            given = plain(dict(arguments or {}))
+            values = plain(dict(arguments or {}))
         except ContentError as error:
             raise ToolExecutionError(
                 full, arguments or {}, f"the arguments cannot be sent: {error}"
             ) from None
         self._connected()
-        listed = next((one for one in self.listed if one.name == tool), McpTool(tool))
+        listed = next((entry for entry in self.listed if entry.name == tool), McpTool(tool))
         with working(full) as work:
             result = self._request(
-                lambda client, patience: self._call(client, listed, given, _Progress(full, work, patience)),
+                lambda client, patience: self._call(client, listed, values, _Progress(full, work, patience)),
                 self.timeout if timeout is None else timeout,
                 "called",
             )
         from tract_jupyter.toolkit.mcp.content import may_wrap, read_answer, read_reason
 
         if result.get("isError"):
-            raise ToolExecutionError(full, given, read_reason(result))
+            raise ToolExecutionError(full, values, read_reason(result))
         return read_answer(result, full, self.result_bytes, wraps=may_wrap(listed.output_schema))
 
     def close(self) -> None:
@@ -324,7 +326,7 @@ class McpServer:
         seconds = self.longest_timeout if tool.runs_as_task else None
         return call_tool(client, self.name, tool.name, arguments, on_progress, task_seconds=seconds)
 
-    def _request(self, job: Callable[[Client, Patience], Awaitable[T]], timeout: float, was: str) -> T:
+    def _request(self, job: Callable[[Client, Patience], Awaitable[T]], timeout: float, activity: str) -> T:
         """Run a job on the connection; `was` describes the server's activity, for errors."""
         connection = self._connected()
         from tract_jupyter.toolkit.mcp.connection import Patience
@@ -334,7 +336,7 @@ class McpServer:
             return connection.run(lambda client: job(client, patience), patience)
         except TimeoutError:
             raise McpTimeoutError(
-                f"MCP server {self.name!r} was {was} and {patience.why_over()}, so the call was cancelled; "
+                f"MCP server {self.name!r} was {activity} and {patience.why_over()}, so the call was cancelled; "
                 "it may have had its effect"
             ) from None
         except McpError:
@@ -343,8 +345,8 @@ class McpServer:
             with self._lock:
                 self._drop(connection)
             raise McpConnectionError(
-                f"MCP server {self.name!r} was lost while it was {was}, which may have had its effect, and is started "
-                f"anew when it is next used: {connection.endpoint.why_it_ended()}"
+                f"MCP server {self.name!r} was lost while it was {activity}, which may have had its effect; the next "
+                f"call starts it again: {connection.endpoint.why_it_ended()}"
             ) from error
 
     async def _look(self, client: Client) -> None:
@@ -357,14 +359,16 @@ class McpServer:
             self.listed, self.problem = (), str(error)
             raise
         tasks = has_tasks(client)
-        found = [McpTool.listed(tool, place, has_tasks=tasks) for place, tool in enumerate(tools, 1)]
-        refused = check_headers(client, {tool.name: tool.input_schema for tool in found if not tool.problem})
-        found = [replace(tool, problem=_HEADERS) if tool.name in refused else tool for tool in found]
+        entries = [McpTool.listed(tool, place, has_tasks=tasks) for place, tool in enumerate(tools, 1)]
+        refused = check_headers(
+            client, {tool.name: tool.input_schema for tool in entries if not tool.problem}
+        )
+        entries = [replace(tool, problem=_HEADERS) if tool.name in refused else tool for tool in entries]
         if client.server_capabilities.resources is not None and all(
-            python_name(tool.name) != READ_RESOURCE for tool in found
+            python_name(tool.name) != READ_RESOURCE for tool in entries
         ):
-            found.append(McpTool.of_resources())
-        listed = tuple(found)
+            entries.append(McpTool.of_resources())
+        listed = tuple(entries)
         if listed != self.listed:  # an equal list keeps the existing definitions
             self.listed = listed
 
@@ -409,7 +413,7 @@ class McpServer:
         return StdioEndpoint(self.command or (), self._env, self._cwd, _MESSAGE_LIMIT)
 
 
-_HEADERS: Final = "its inputSchema has x-mcp-header entries that are not valid"
+_HEADERS: Final = "its inputSchema has invalid x-mcp-header entries"
 
 
 @dataclass
@@ -445,11 +449,11 @@ def check_server(name: str, command: Sequence[str] | None, url: str | None) -> N
             f"the url of MCP server {name!r} must begin with http:// or https://, got {brief_repr(url)}"
         )
     if isinstance(command, str) and command.startswith(("http://", "https://")):
-        raise McpError(f"MCP server {name!r} is reached by a URL, which is passed by name: url={command!r}")
+        raise McpError(f"MCP server {name!r} has a URL; pass it by name: url={command!r}")
     if command is not None and not (_is_list(command) and all(isinstance(word, str) for word in command)):
         raise McpError(
-            f"the command of MCP server {name!r} must be a list of texts, the program first; shlex.split makes one of "
-            f"a line of a shell. Got {brief_repr(command)}"
+            f"the command of MCP server {name!r} must be a list of texts, the program first; shlex.split converts "
+            f"a shell line. Got {brief_repr(command)}"
         )
 
 
@@ -466,22 +470,22 @@ def check_limits(name: str, **limits: float) -> None:
             )
 
 
-def checked_texts(name: str, option: str, given: Mapping[str, str] | None) -> dict[str, str]:
+def checked_texts(name: str, option: str, texts: Mapping[str, str] | None) -> dict[str, str]:
     """Return an option's strings by name, if they are valid.
 
     Raises:
         McpError: it is not a dict of strings.
     """
-    if given is None:
+    if texts is None:
         return {}
-    if not isinstance(given, Mapping) or not all(
-        isinstance(word, str) for item in given.items() for word in item
+    if not isinstance(texts, Mapping) or not all(
+        isinstance(word, str) for item in texts.items() for word in item
     ):
         # without the values, which may be secrets
         raise McpError(
             f"{option} of MCP server {name!r} must be a dict of texts, such as {{'NAME': 'value'}}"
         )
-    return dict(given)
+    return dict(texts)
 
 
 def _check_name(name: str) -> None:

@@ -248,7 +248,7 @@ async def list_tools(client: Client, server: str) -> list[Any]:
     Raises:
         McpResultError: the server refuses, sends an invalid list, or sends an endless list.
     """
-    found: list[Any] = []
+    listed: list[Any] = []
     cursor = None
     while True:
         try:
@@ -260,14 +260,14 @@ async def list_tools(client: Client, server: str) -> list[Any]:
                 f"MCP server {server!r} does not list its tools: {one_line(error.message, 500)}"
             ) from None
         tools = _list_in(page, "tools", f"MCP server {server!r} sent a list of tools")
-        found += tools
+        listed += tools
         cursor = page.get("nextCursor") or None  # some servers end the list with an empty text
-        if len(found) > _MOST_TOOLS or not (tools or cursor is None):
+        if len(listed) > _MOST_TOOLS or not (tools or cursor is None):
             raise McpResultError(
-                f"MCP server {server!r} lists tools without an end; {_MOST_TOOLS:,} are the maximum"
+                f"MCP server {server!r} sends an endless list of tools; the maximum is {_MOST_TOOLS:,}"
             )
         if cursor is None:
-            return found
+            return listed
 
 
 def has_tasks(client: Client) -> bool:
@@ -289,8 +289,8 @@ def check_headers(client: Client, tools: Mapping[str, dict[str, Any]]) -> set[st
     if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return set()
     listed = ListToolsResult(tools=[Tool(name=name, input_schema=schema) for name, schema in tools.items()])
-    kept = client.session._absorb_tool_listing(listed, complete=True)  # noqa: SLF001 # as for `_stamp`
-    return tools.keys() - {tool.name for tool in kept.tools}
+    valid = client.session._absorb_tool_listing(listed, complete=True)  # noqa: SLF001 # as for `_stamp`
+    return tools.keys() - {tool.name for tool in valid.tools}
 
 
 async def call_tool(
@@ -378,7 +378,7 @@ async def read_resource(client: Client, server: str, uri: str) -> dict[str, Any]
     except MCPError as error:
         return _refusal(error)
     contents = _list_in(result, "contents", f"MCP server {server!r} sent the resource {brief_repr(uri)}")
-    return {"content": [{"type": "resource", "resource": one} for one in contents]}
+    return {"content": [{"type": "resource", "resource": content} for content in contents]}
 
 
 def _refusal(error: MCPError) -> dict[str, Any]:
@@ -393,17 +393,17 @@ def _refusal(error: MCPError) -> dict[str, Any]:
 
 
 def _asks_back(subject: str) -> McpResultError:
-    return McpResultError(f"{subject} asks a question back, which a call in code cannot answer")
+    return McpResultError(f"{subject} asks for input, which a call in code cannot give")
 
 
-def _list_in(result: Mapping[str, Any], name: str, what: str) -> list[Any]:
+def _list_in(result: Mapping[str, Any], name: str, subject: str) -> list[Any]:
     """Return a list from a result.
 
     Raises:
         McpResultError: it is missing or not a list.
     """
-    found = result.get(name)
-    if not isinstance(found, list):
+    value = result.get(name)
+    if not isinstance(value, list):
         why = "Field required" if name not in result else "Input should be a valid list"
-        raise McpResultError(f"{what} that is not valid: {name}: {why}")
-    return found
+        raise McpResultError(f"{subject}, which is invalid: {name}: {why}")
+    return value

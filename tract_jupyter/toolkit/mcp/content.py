@@ -72,15 +72,15 @@ def read_answer(result: Mapping[str, Any], subject: str, limit: int, *, wraps: b
     """
     blocks: list[Any] = result.get("content") or []
     structured = result.get("structuredContent")
-    value, told = _text(blocks), _text(blocks, hides=True)
+    value, model_text = _text(blocks), _text(blocks, hides=True)
     if structured is not None:
         value = _unwrapped(structured) if wraps else structured
         if not blocks or _repeats(blocks, (structured, value)):
-            told = _as_text(_without_data(value))
-    _check_size(max(_size(told), _size(_as_text(_without_data(value)))), subject, limit)
+            model_text = _as_text(_without_data(value))
+    _check_size(max(_size(model_text), _size(_as_text(_without_data(value)))), subject, limit)
     if value == "" and structured is None:
         return McpAnswer(None)
-    return McpAnswer(value, None if told == _as_text(value) else told, _images(blocks, subject))
+    return McpAnswer(value, None if model_text == _as_text(value) else model_text, _images(blocks, subject))
 
 
 def read_reason(result: Mapping[str, Any]) -> str:
@@ -88,7 +88,7 @@ def read_reason(result: Mapping[str, Any]) -> str:
     text = _text(result.get("content") or [], hides=True)
     if not text and result.get("structuredContent") is not None:
         text = _as_text(_without_data(result["structuredContent"]))
-    return shortened(text.strip(), _LONGEST_REASON) or "the server did not say why"
+    return shortened(text.strip(), _LONGEST_REASON) or "the server gave no reason"
 
 
 def may_wrap(schema: Mapping[str, Any] | None) -> bool:
@@ -188,7 +188,7 @@ def _resource(resource: Any, *, hides: bool) -> str:
 
 def _images(blocks: Sequence[Any], subject: str) -> tuple[AttachedFile, ...]:
     """Return the images that a model can receive. The text only describes the others."""
-    found: list[AttachedFile] = []
+    images: list[AttachedFile] = []
     for block in blocks:
         match block:
             case {"type": "image", "data": str(data)} | {"type": "resource", "resource": {"blob": str(data)}}:
@@ -196,19 +196,19 @@ def _images(blocks: Sequence[Any], subject: str) -> tuple[AttachedFile, ...]:
             case _:
                 continue
         with suppress(ValueError, AttachmentError):
-            file = AttachedFile.of(f"{subject} image {len(found) + 1}", base64.b64decode(data))
+            file = AttachedFile.of(f"{subject} image {len(images) + 1}", base64.b64decode(data))
             if file.attachment.kind == "image":
-                check_together([*found, file])
-                found.append(file)
-    return tuple(found)
+                check_together([*images, file])
+                images.append(file)
+    return tuple(images)
 
 
 def _bracketed(*parts: Any) -> str:
     return f"[{', '.join(_word(part) for part in parts if part)}]"
 
 
-def _word(given: Any) -> str:
-    return one_line(str(given), _LONGEST_WORD)
+def _word(value: Any) -> str:
+    return one_line(str(value), _LONGEST_WORD)
 
 
 def _bytes_of(data: Any) -> str:
@@ -228,16 +228,16 @@ def _without_data(value: Any, key: str = "", kind: str = "") -> Any:
         kind: the media type next to it.
     """
     if isinstance(value, list):
-        return [_without_data(one, key, kind) for one in value]
+        return [_without_data(item, key, kind) for item in value]
     if isinstance(value, dict):
-        kind = next((str(one) for name, one in value.items() if _TYPE_KEY.fullmatch(name)), "")
-        shown: dict[str, Any] = {}
-        for name, one in value.items():
+        kind = next((str(item) for name, item in value.items() if _TYPE_KEY.fullmatch(name)), "")
+        items: dict[str, Any] = {}
+        for name, item in value.items():
             described = _described_runs(name)
-            shown[f"{described} {len(shown)}" if described in shown else described] = _without_data(
-                one, name, kind
+            items[f"{described} {len(items)}" if described in items else described] = _without_data(
+                item, name, kind
             )
-        return shown
+        return items
     if not isinstance(value, str):
         return value
     least = _LEAST_NAMED if _DATA_KEY.fullmatch(key) else _LEAST_UNNAMED
@@ -245,9 +245,9 @@ def _without_data(value: Any, key: str = "", kind: str = "") -> Any:
         return _bracketed("base64", kind, _bytes_of(value), "not shown")
     if value.lstrip()[:1] in {"{", "["} and len(value) >= _LEAST_NAMED:
         with suppress(ValueError, RecursionError):
-            given = json.loads(value)
-            shown = _without_data(given)
-            return value if shown == given else _as_text(shown)
+            parsed = json.loads(value)
+            cleaned = _without_data(parsed)
+            return value if cleaned == parsed else _as_text(cleaned)
     return _described_runs(value)
 
 
@@ -256,21 +256,21 @@ def _described_runs(text: str) -> str:
     return _RUN.sub(_described_run, text)
 
 
-def _described_run(found: re.Match[str]) -> str:
-    kind, data = found["kind"], found["data"]
-    plain = re.sub(r"\\{1,8}([/nr])", lambda one: "/" if one[1] == "/" else "\n", unquote(data))
+def _described_run(match: re.Match[str]) -> str:
+    kind, data = match["kind"], match["data"]
+    plain = re.sub(r"\\{1,8}([/nr])", lambda escape: "/" if escape[1] == "/" else "\n", unquote(data))
     lines = re.split(r"[\s>|]+", plain)
-    is_wrapped = len(lines) >= _FEWEST_LINES and {len(one) for one in lines[:-1]} == {len(lines[0])}
+    is_wrapped = len(lines) >= _FEWEST_LINES and {len(line) for line in lines[:-1]} == {len(lines[0])}
     if len(lines) > 1 and not (is_wrapped and len(lines[-1]) <= len(lines[0])):
-        return "".join(map(_described_runs, re.split(r"(\s+|\\{1,8}[nr])", found[0])))
+        return "".join(map(_described_runs, re.split(r"(\s+|\\{1,8}[nr])", match[0])))
     joined = "".join(lines)
     is_file = kind is not None or joined.startswith(_BEGINNINGS)
     if kind is None and len(joined) < (_LEAST_NAMED if is_file else _LEAST_UNNAMED):
-        return found[0]
+        return match[0]
     if not is_file and not (
         _IN_DATA.search(joined) and _is_base64(joined[: len(joined) // 4 * 4], is_named=False)
     ):
-        return found[0]
+        return match[0]
     return _bracketed("base64", kind, _bytes_of(joined), "not shown")
 
 

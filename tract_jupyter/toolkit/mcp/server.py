@@ -131,7 +131,7 @@ class McpService:
         """
         if _in_event_loop():
             raise McpError(
-                "stdin and stdout belong to this notebook. Serve the store from a process of its own: "
+                "stdin and stdout belong to this notebook. Serve the store from a separate process: "
                 f"python -m tract_jupyter mcp-server {self._tract.location}"
             )
         anyio.run(self._serve)
@@ -218,11 +218,11 @@ class McpService:
             with suppress(Exception):  # the next call reports problems of the store
                 now = await to_thread.run_sync(self._tools)
                 if known is not None and now != known:
-                    await self._tell_of_changes()
+                    await self._notify_of_changes()
                 known = now
             await anyio.sleep(_LOOK_SECONDS)
 
-    async def _tell_of_changes(self) -> None:
+    async def _notify_of_changes(self) -> None:
         await self._changes.publish(ToolsListChanged())  # for current clients
         if self._session is not None:
             await self._session.send_tool_list_changed()  # for a client from before 2026
@@ -251,14 +251,14 @@ def _error_for(problem: Exception) -> JSONRPCError | None:
 
     The error has the id of the line, if it has a valid one.
     """
-    found = problem.errors(include_url=False) if isinstance(problem, ValidationError) else []
-    inputs = [one["input"] for one in found]
+    errors = problem.errors(include_url=False) if isinstance(problem, ValidationError) else []
+    inputs = [entry["input"] for entry in errors]
     if inputs and isinstance(inputs[0], str) and not inputs[0].strip():
         return None
-    code, why = INVALID_REQUEST, "Invalid Request: the line is no JSON-RPC message"
-    if not found or found[0]["type"] == "json_invalid":
-        code, why = PARSE_ERROR, "Parse error: the line is no JSON"
-    message_id = next((given.get("id") for given in inputs if isinstance(given, dict)), None)
+    code, why = INVALID_REQUEST, "Invalid Request: the line is not a JSON-RPC message"
+    if not errors or errors[0]["type"] == "json_invalid":
+        code, why = PARSE_ERROR, "Parse error: the line is not JSON"
+    message_id = next((value.get("id") for value in inputs if isinstance(value, dict)), None)
     is_id = isinstance(message_id, str | int) and not isinstance(message_id, bool)
     return JSONRPCError(
         jsonrpc="2.0", id=message_id if is_id else None, error=ErrorData(code=code, message=why)
@@ -321,4 +321,4 @@ class InboxChannel(Channel):
         Raises:
             UndecidedError: always.
         """
-        raise UndecidedError("the client gave the call up before anybody had decided", ticket.pending)
+        raise UndecidedError("the client cancelled the call before a decision", ticket.pending)

@@ -31,7 +31,7 @@ _CHANGED: Final = "its server changed or removed it, so it was not called; check
 
 
 @dataclass
-class _Made:
+class _Definitions:
     """The definitions for one list of a server."""
 
     listed: tuple[McpTool, ...]
@@ -53,7 +53,7 @@ class McpTools:
         self._check_name = check_name
         self.servers: dict[str, McpServer] = {}
         # one attribute, because concurrent threads must see both values in step
-        self._current: tuple[dict[str, _Made], dict[str, ToolDefinition]] = ({}, {})
+        self._current: tuple[dict[str, _Definitions], dict[str, ToolDefinition]] = ({}, {})
 
     def __call__(self) -> dict[str, ToolDefinition]:
         """Return all tools by name. It is the same dict until a server lists other tools."""
@@ -107,7 +107,7 @@ class McpTools:
             trust_annotations=trust_annotations,
         )  # fmt: skip
         if name in self.servers:
-            raise McpError(f"there is an MCP server {name!r} already; mcp.remove({name!r}) ends it")
+            raise McpError(f"the MCP server {name!r} already exists; mcp.remove({name!r}) removes it")
         self._check_name(name)
         server.start()
         self.servers[name] = server
@@ -139,24 +139,27 @@ class McpTools:
     def _check_known(self, name: str) -> None:
         check_text(name, "the name of a server", error=McpError)
         if name not in self.servers:
-            known = (
-                f" There are: {', '.join(self.servers)}." if self.servers else " No server has been added."
-            )
+            known = f" Servers: {', '.join(self.servers)}." if self.servers else " No server has been added."
             raise McpError(f"no MCP server {name!r}.{nearest(str(name), self.servers)}{known}")
 
-    def _up_to_date(self) -> tuple[dict[str, _Made], dict[str, ToolDefinition]]:
-        made, servers = self._current[0], dict(self.servers)
-        if made.keys() != servers.keys() or any(made[n].listed is not s.listed for n, s in servers.items()):
-            made = {name: _made(server, made.get(name)) for name, server in servers.items()}
-            self._current = made, {name: tool for one in made.values() for name, tool in one.tools.items()}
+    def _up_to_date(self) -> tuple[dict[str, _Definitions], dict[str, ToolDefinition]]:
+        current, servers = self._current[0], dict(self.servers)
+        if current.keys() != servers.keys() or any(
+            current[n].listed is not s.listed for n, s in servers.items()
+        ):
+            current = {name: _definitions(server, current.get(name)) for name, server in servers.items()}
+            self._current = (
+                current,
+                {name: tool for listed in current.values() for name, tool in listed.tools.items()},
+            )
         return self._current
 
 
-def _made(server: McpServer, before: _Made | None) -> _Made:
+def _definitions(server: McpServer, before: _Definitions | None) -> _Definitions:
     listed = server.listed
     if before is not None and before.listed is listed:
         return before
-    made, parts = _Made(listed), 0
+    definitions, parts = _Definitions(listed), 0
     names = Counter(tool.name for tool in listed)
     short = Counter(python_name(name) for name in names)
     for tool in listed:
@@ -168,16 +171,16 @@ def _made(server: McpServer, before: _Made | None) -> _Made:
             _check_parts(parts)
             definition = _definition(server, tool)
         except (SpecError, ContentError) as error:
-            made.problems[one_line(tool.name, 60)] = str(error)
+            definitions.problems[one_line(tool.name, 60)] = str(error)
         else:
-            made.tools[definition.name] = definition
-    return made
+            definitions.tools[definition.name] = definition
+    return definitions
 
 
 def _check_name(name: str, times: int, times_in_python: int) -> None:
     if not name.strip() or len(name) > _LONGEST_NAME or printable(name) != name or "\n" in name:
         raise SpecError(
-            f"its name is not valid: a name has 1 to {_LONGEST_NAME} characters that can be shown, in one line"
+            f"its name is invalid: a name has 1 to {_LONGEST_NAME} printable characters in one line"
         )
     if times > 1:
         raise SpecError(f"{times} tools have this name, so a call would be ambiguous")
@@ -188,18 +191,18 @@ def _check_name(name: str, times: int, times_in_python: int) -> None:
 def _check_parts(parts: int) -> None:
     if parts > _MOST_PARTS:
         raise SpecError(
-            f"the schemas up to this one have {parts:,} parts; {_MOST_PARTS:,} is the most of one server"
+            f"the schemas up to this one have {parts:,} parts; the maximum of one server is {_MOST_PARTS:,}"
         )
 
 
 def _definition(server: McpServer, tool: McpTool) -> ToolDefinition:
-    made = ToolDefinition.from_schema(
+    definition = ToolDefinition.from_schema(
         f"{server.name}.{tool.name}", tool.description, tool.input_schema, _handler(server, tool),
         traits=_traits(tool, trusted=server.trust_annotations), owner=f"mcp:{server.name}",
         output_schema=_output_schema(tool),
     )  # fmt: skip
     claims = {**asdict(tool), "output_schema": ascii(tool.output_schema), "server": server.identity}
-    return replace(made, namespace=server.name, version=digest(claims))
+    return replace(definition, namespace=server.name, version=digest(claims))
 
 
 def _output_schema(tool: McpTool) -> dict[str, Any] | None:
