@@ -156,7 +156,7 @@ def test_closing_one_tract_leaves_the_others(session, parent):
     other = session.create_tract(tract_id="other")
     other.close()
     other.close()
-    with pytest.raises(StoreClosedError, match="get_tract of the session opens it again"):
+    with pytest.raises(StoreClosedError, match="open it again with get_tract of the session"):
         other.user("x")
     with pytest.raises(StoreClosedError, match="get_tract"):
         session.spawn(other, purpose="x")
@@ -407,7 +407,7 @@ def test_deleting_its_branch_dismisses_an_agent(session, parent):
     parent.merge("topic")
     parent.delete_branch("topic")
     for use in (agent.compile, lambda: agent.user("y"), agent.status):
-        with pytest.raises(BranchNotFoundError, match="deployed on was deleted"):
+        with pytest.raises(BranchNotFoundError, match="branch of this agent was deleted"):
             use()
     assert texts(parent) == ["be brief", "question", "x"]
     another = session.deploy(parent, purpose="again", branch_name="topic")

@@ -139,4 +139,4 @@ def test_texts_that_are_valid_only_together_are_found(tmp_path, value):
             store.execute(f"UPDATE commits SET message = {value} WHERE commit_hash = ?", (commit_hash,))
     with Tract.open(tmp_path / "t.db") as tract:
         problems = [damage.problem for damage in tract.verify()]
-    assert any("commits.message: 2 of its values cannot be read" in problem for problem in problems)
+    assert any("commits.message: 2 of its values are unreadable" in problem for problem in problems)
