@@ -130,7 +130,7 @@ def test_a_limit_below_one_gives_nothing(talk, call, limit):
 
 def test_an_order_is_of_names(talk):
     is_refused(talk, ContentError, "a list of texts", lambda t: t.compile(order=5))
-    is_refused(talk, CommitNotFoundError, "give its commit_hash", lambda t: t.compile(order=t.log()))
+    is_refused(talk, CommitNotFoundError, "use its commit_hash", lambda t: t.compile(order=t.log()))
 
 
 @pytest.mark.parametrize(

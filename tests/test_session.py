@@ -83,7 +83,7 @@ def test_a_store_is_shared_with_tract_open(tmp_path):
 
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "x" * 33, "a\0", "a/b", 7])
 def test_ids_that_no_tract_can_have(session, name):
-    with pytest.raises(SessionError, match="is no id of a tract"):
+    with pytest.raises(SessionError, match="invalid tract id"):
         session.create_tract(tract_id=name)
     assert session.list_tracts() == []
 

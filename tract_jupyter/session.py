@@ -158,7 +158,7 @@ class Session:
             tract_id = recorded_tract_id(replay, tract_id, record)
         wanted = uuid4().hex if tract_id is None else tract_id
         with self._database.write() as connection:
-            if isinstance(wanted, str) and RefRows(wanted).was_made(connection):
+            if isinstance(wanted, str) and RefRows(wanted).has_head(connection):
                 raise TractExistsError(f"The tract {wanted!r} already exists. Open it with get_tract.")
             make_tract(connection, wanted, checked_name(display_name))
             opened = self._tracts.open(wanted)

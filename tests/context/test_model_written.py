@@ -249,16 +249,16 @@ def test_a_childs_outcome_is_written_by_the_configured_model_and_checked(tmp_pat
     [
         (
             {"content": LONG, "target_tokens": 10},
-            "Shorten it, or give a larger target_tokens or token_tolerance",
+            "Shorten it, or set a larger target_tokens or token_tolerance",
         ),
         (
             {"summarizer": lambda *_: LONG},
-            "Shorten it: it may be no longer than the messages that it stands for",
+            "Shorten it: it must not be longer than the replaced messages",
         ),
-        ({"content": " "}, "Give a text, or a summarizer that returns one"),
+        ({"content": " "}, "Pass a text, or a summarizer that returns one"),
         (
             {"content": "It is 42 m long.", "validator": lambda _: (False, "dull")},
-            "what the validator demands",
+            "or the validator",
         ),
         ({"content": "It is long."}, "annotate the important message without retain_match"),
     ],

@@ -203,7 +203,7 @@ def test_a_folder_is_refused(tmp_path):
 def test_a_file_in_the_folders_place_is_refused(tmp_path):
     (tmp_path / "file").write_text("x")
     for path in (tmp_path / "file" / "store.db", tmp_path / "file" / "deeper" / "store.db"):
-        with pytest.raises(StoreError, match="folder of .* cannot create the folder"):
+        with pytest.raises(StoreError, match="cannot create the folder of"):
             Tract.open(path)
     assert (tmp_path / "file").read_text() == "x"
 

@@ -485,7 +485,7 @@ class CommitRows:
         rows = connection.execute(query.order_by(commits.c.id.desc()).limit(limit))
         return [Entry._make((*row, b"")) for row in rows]
 
-    def was_counted_otherwise(self, connection: Connection, counter: str) -> bool:
+    def has_other_counter(self, connection: Connection, counter: str) -> bool:
         """Return True if another counter counted the tokens of a commit of the tract."""
         others = commits.c.token_counter.not_in((counter, ""))
         return connection.scalar(select(commits.c.id).where(*self._own(), others).limit(1)) is not None

@@ -143,7 +143,7 @@ class RefRows:
         self.tract_id = tract_id
         self.head_name = head_name
 
-    def was_made(self, connection: Connection) -> bool:
+    def has_head(self, connection: Connection) -> bool:
         """Return True if this HEAD exists. A new tract gets it on creation."""
         return self._exists(connection, self.head_name)
 
@@ -335,7 +335,7 @@ class TagRows:
         rows = connection.execute(query.where(tag_annotations.c.tract_id == self.tract_id))
         return [(row.target_hash, row.tag) for row in rows]
 
-    def made_with(self, connection: Connection) -> list[str]:
+    def permanent(self, connection: Connection) -> list[str]:
         """Return the tags from the time of the commits, once for each commit."""
         where = (commits.c.tract_id == self.tract_id, commits.c.tags_json != "[]")
         return [
