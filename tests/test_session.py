@@ -272,7 +272,7 @@ def test_a_content_of_its_own_type(session, parent):
     ("options", "error"),
     [
         ({}, "give content or a summarizer"),
-        ({"content": "x", "summarizer": lambda *_: "x"}, "not both"),
+        ({"content": "x", "summarizer": lambda *_: "x"}, "got both"),
         ({"content": " "}, "empty"),
         ({"summarizer": lambda *_: ""}, "empty"),
         ({"summarizer": lambda *_: None}, "empty"),

@@ -109,7 +109,7 @@ def test_an_annotation_is_neither_edited_nor_annotated(tract):
     note = tract.annotate(info.commit_hash, "pinned")
     with pytest.raises(EditTargetError, match="an annotation and has no text"):
         tract.user("b", edit=note.commit_hash)
-    with pytest.raises(EditTargetError, match="an annotation, and has no priority"):
+    with pytest.raises(EditTargetError, match="an annotation and has no priority"):
         tract.annotate(note.commit_hash, "skip")
     assert tract.head == note.commit_hash
 

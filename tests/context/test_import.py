@@ -196,7 +196,7 @@ def test_what_cannot_be_imported(tract, elsewhere):
     for names, error, match in [
         ([tract.head], HistoryError, "is in the history of 'main' already"),
         ([merge], HistoryError, "is a merge"),
-        ([elsewhere[0], elsewhere[0][:12]], HistoryError, "named twice"),
+        ([elsewhere[0], elsewhere[0][:12]], HistoryError, "listed twice"),
         ([], HistoryError, "name at least one"),
         (["nowhere"], CommitNotFoundError, "there is no commit 'nowhere'"),
         ([elsewhere[0], "0" * 64], CommitNotFoundError, "no commit"),

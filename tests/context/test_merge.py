@@ -195,14 +195,14 @@ def test_a_message_can_be_left_out(tract, both_edit):
 
 
 WRONG = [
-    ({"both_edit:000000000000": "ours"}, HistoryError, "names 0 conflicts"),
-    ({5: "ours"}, HistoryError, "names 0 conflicts"),
-    ("skip", HistoryError, "is no resolver"),
-    (5, HistoryError, "is no resolver"),
+    ({"both_edit:000000000000": "ours"}, HistoryError, "matches 0 conflicts"),
+    ({5: "ours"}, HistoryError, "matches 0 conflicts"),
+    ("skip", HistoryError, "invalid resolver"),
+    (5, HistoryError, "invalid resolver"),
     (lambda _: "whatever", HistoryError, "decides no conflict"),
     (lambda _: 5, HistoryError, "decides no conflict"),
     (lambda _: None, MergeConflictError, "needs decisions"),
-    (lambda _: "abort", MergeConflictError, "given up"),
+    (lambda _: "abort", MergeConflictError, "aborted"),
     (lambda _: Resolution("abort", reason="ask Ann"), MergeConflictError, r"\(ask Ann\)"),
     (lambda _: Resolution.content({"content_type": "nothing"}), ContentError, "not a valid content"),
     (lambda _: 1 / 0, ZeroDivisionError, "division by zero"),
@@ -569,7 +569,7 @@ def test_a_branch_that_is_removed_while_its_conflicts_are_decided(tract, both_ed
         return Resolution.content(answer) if " " in answer else answer
 
     head, shown = tract.head, texts(tract)
-    with pytest.raises(HistoryError, match="is gone: .* nothing was written"):
+    with pytest.raises(HistoryError, match="no longer exists: .* nothing was written"):
         tract.merge("topic", resolver=remove)
     assert (tract.head, texts(tract)) == (head, shown)
     assert tract.verify() == []

@@ -221,8 +221,8 @@ def test_parents_and_children_know_each_other(session, parent):
     [
         ({"inheritance": "all"}, "is not a kind of inheritance"),
         ({"inheritance": "branch"}, "use deploy for an agent"),
-        ({"inheritance": "selective"}, "go together"),
-        ({"select": ["facts"]}, "go together"),
+        ({"inheritance": "selective"}, "must be used together"),
+        ({"select": ["facts"]}, "must be used together"),
         ({"inheritance": "full_clone", "max_tokens": 9}, "requires inheritance='head_snapshot'"),
         ({"max_tokens": 0}, "positive number"),
         ({"max_tokens": True}, "positive number"),
@@ -244,7 +244,7 @@ def test_a_spawn_that_is_refused_makes_nothing(session, parent, options, error):
 
 @pytest.mark.parametrize("name", ["no such tag", "ffffff", "main:x"])
 def test_a_selection_of_what_is_not_there(session, parent, name):
-    with pytest.raises(CommitNotFoundError, match="called"):
+    with pytest.raises(CommitNotFoundError, match="there is no commit"):
         session.spawn(parent, purpose="try", inheritance="selective", select=[name])
 
 
@@ -488,8 +488,8 @@ def test_tools_stay_in_effect_after_a_rewrite(session):
         ({"keep_tags": ["fakts"]}, SessionError, "no message has the tag fakts"),
         ({"drop": ["ffff"]}, CommitNotFoundError, "ffff"),
         ({"drop": [7]}, SessionError, "a list of texts"),
-        ({"compact_before": "HEAD"}, SessionError, "go together"),
-        ({"summary": "x"}, SessionError, "go together"),
+        ({"compact_before": "HEAD"}, SessionError, "must be used together"),
+        ({"summary": "x"}, SessionError, "must be used together"),
         ({"compact_before": "HEAD", "summary": " "}, CompressionError, "empty"),
         ({"compact_before": "HEAD", "summary": "all"}, CompressionError, "must contain 'answer'"),
         ({"reorder": ["ffff"]}, CommitNotFoundError, "ffff"),

@@ -89,7 +89,7 @@ def test_compress_wants_a_summary_for_each_run(tract, tools):
 
 def test_compress_without_a_summary_says_what_to_give(tract, tools):
     tract.user("a")
-    assert "give content" in refused(tools, "compress")
+    assert "pass content" in refused(tools, "compress")
 
 
 def test_compress_asks_the_configured_model(tract, tools):

@@ -287,8 +287,8 @@ def _not_here(connection: Connection, summary: Entry, head: str) -> str:
     tract_id = connection.scalars(query.limit(1)).first()
     if tract_id is None:
         return (
-            f"the originals of {summary.commit_hash[:8]} are not in this store: gc removed them, or the summary was "
-            "copied from another store; expand it there"
+            f"the originals of {summary.commit_hash[:8]} are gone: gc removed them, or the summary was copied from "
+            "another store; expand it there"
         )
     return (
         f"the originals of {summary.commit_hash[:8]} are in another tract, {tract_id!r}, because this summary is a "

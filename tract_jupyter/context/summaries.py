@@ -164,8 +164,9 @@ class Source:
         if len(texts) != len(groups):
             sizes = ", ".join(str(len(group.messages)) for group in groups)
             raise CompressionError(
-                f"got {_count(len(texts))} for {len(groups)} runs of messages (of {sizes} messages): pinned, preserved "
-                "or unnamed messages separate them. Pass content as a list with a summary for each run"
+                f"got {_count(len(texts), 'summary', 'summaries')} for {_count(len(groups), 'run', 'runs')} of "
+                f"messages ({sizes} messages), which pinned, preserved or unnamed messages separate. Pass content as "
+                "a list with a summary for each run"
             )
         return texts
 
@@ -232,7 +233,7 @@ class Source:
             ) from None
         if missing:
             names = ", ".join(map(repr, dict.fromkeys(missing)))
-            return Problem(f"{first} does not contain {names}, which is required", _KEEPS)
+            return Problem(f"{first} must contain {names}, but does not", _KEEPS)
         diagnosis = "" if self.validator is None else diagnosis_of(self.validator(text))
         return Problem(f"{first} is invalid: {diagnosis}", _VALID) if diagnosis else None
 
@@ -351,8 +352,8 @@ def _joined(criteria: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     return Retention.of("\n".join(instructions) or None, list(patterns), "regex" if regex else "substring")
 
 
-def _count(summaries: int) -> str:
-    return "1 summary" if summaries == 1 else f"{summaries} summaries"
+def _count(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"
 
 
 def summarizer_for(

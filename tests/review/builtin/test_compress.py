@@ -186,7 +186,7 @@ def test_there_is_no_such_summary(talk, index):
 
 def test_without_a_summarizer_nothing_can_be_written_again(talk):
     pending = talk.propose_compress(content="a short summary")
-    with pytest.raises(CompressionError, match="give content, or a summarizer"):
+    with pytest.raises(CompressionError, match="pass content, or a summarizer"):
         pending.retry(0)
 
 
