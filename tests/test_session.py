@@ -272,7 +272,7 @@ def test_a_content_of_its_own_type(session, parent):
     ("options", "error"),
     [
         ({}, "give content or a summarizer"),
-        ({"content": "x", "summarizer": lambda *_: "x"}, "got both"),
+        ({"content": "x", "summarizer": lambda *_: "x"}, "not both"),
         ({"content": " "}, "empty"),
         ({"summarizer": lambda *_: ""}, "empty"),
         ({"summarizer": lambda *_: None}, "empty"),
@@ -365,7 +365,7 @@ def test_compile_at(session, parent):
     )
     assert len(session.compile_at("boss", at_time=first.created_at)) == 1
     assert len(session.compile_at("boss", at_time=datetime(2000, 1, 1, tzinfo=UTC))) == 0
-    with pytest.raises(ContentError, match="not both"):
+    with pytest.raises(ContentError, match="got both"):
         session.compile_at("boss", at_commit="HEAD", at_time=first.created_at)
 
 

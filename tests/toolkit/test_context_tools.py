@@ -137,7 +137,7 @@ def test_a_conflict_is_told_with_how_to_decide_it(tract, tools, conflict):
 
 
 def test_a_conflict_that_is_not_there(tract, tools, conflict):
-    assert f"They are: both_edit:{conflict[:12]}" in refused(
+    assert f"The keys are: both_edit:{conflict[:12]}" in refused(
         tools, "merge", source_branch="topic", resolver={"x": "ours"}
     )
     assert "should be 'ours', 'theirs' or 'skip'" in refused(
@@ -162,7 +162,7 @@ def test_an_ambiguous_prefix_is_told_with_two_that_it_fits(tract, tools, monkeyp
     found = ["abcd" + "0" * 60, "abcd" + "1" * 60]
     monkeypatch.setattr(type(tract._repository.rows), "starting_with", lambda *_: found)
     told = refused(tools, "get_commit", commit_hash="abcd")
-    assert "such as abcd00000000 and abcd11111111; give more digits" in told
+    assert "such as abcd00000000 and abcd11111111; use more digits" in told
 
 
 def test_checkout_of_a_commit_leaves_no_branch(tract, tools):

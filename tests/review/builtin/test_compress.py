@@ -83,7 +83,7 @@ def test_the_fingerprint_binds_the_summaries(talk):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("", "is empty"), ("short", "too short"), ("word " * 3_000, "should have 5")]
+    ("text", "words"), [("", "is empty"), ("short", "too short"), ("word " * 3_000, "the target is 5")]
 )
 def test_validate_says_what_is_wrong(talk, text, words):
     pending = talk.propose_compress(content=text, target_tokens=5)

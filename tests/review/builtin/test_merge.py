@@ -116,7 +116,7 @@ def test_what_it_would_bring_must_be_what_it_was(two):
     two.switch("topic")
     two.user("moved")
     two.switch("main")
-    with pytest.raises((FingerprintError, HistoryError, ValueError), match="[Aa]sk for it again"):
+    with pytest.raises((FingerprintError, HistoryError, ValueError), match="[Pp]ropose it again"):
         pending.approve()
     assert "topic says" not in texts(two)
 
@@ -124,7 +124,7 @@ def test_what_it_would_bring_must_be_what_it_was(two):
 def test_what_collides_must_be_what_was_shown(two):
     pending = two.propose_merge("topic", resolver="ours")
     two.user("one, main again", edit=list(two.log())[-1].commit_hash)
-    with pytest.raises(FingerprintError, match="[Aa]sk for it again"):
+    with pytest.raises(FingerprintError, match="[Pp]ropose it again"):
         pending.approve()
     assert (pending.status, "topic says" in texts(two)) == ("pending", False)
 
@@ -148,7 +148,7 @@ def test_a_rebase_is_not_done_where_its_commits_were_changed(two):
     two.switch("topic")
     pending = two.propose_rebase("main", resolver="ours")
     two.user("topic says else", edit=two.head)
-    with pytest.raises(FingerprintError, match="[Aa]sk for it again"):
+    with pytest.raises(FingerprintError, match="[Pp]ropose it again"):
         pending.approve()
     assert texts(two) == ["one, topic", "topic says else"]
 
