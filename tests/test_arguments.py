@@ -144,7 +144,9 @@ def test_an_order_is_of_names(talk):
     ],
 )
 def test_an_unknown_option_is_told_with_those_that_there_are(talk, say):
-    told = r"commit\(\) has no option 'mesage'. Did you mean 'message'\? Its options are .*message, priority, "
+    told = (
+        r"commit\(\) has no option 'mesage'. Did you mean 'message'\? Its options are .*message, priority, "
+    )
     is_refused(talk, TypeError, told, lambda t: say(t, mesage="b"))
 
 
