@@ -56,8 +56,8 @@ def read_files(
 
     Raises:
         WorkspaceError: a file is outside of the workspace, after resolving links.
-        AttachmentError: a file is missing, not regular, too large, of an unsupported type, or contains a possible
-            secret; or there are too many files.
+        AttachmentError: a file is missing, not regular or of an unsupported type; a file is larger than the limit, or
+            contains a possible secret; or there are more files than a message can have.
     """
     if len(names) > MOST_FILES:  # before opening the first
         raise AttachmentError(

@@ -174,7 +174,7 @@ class Retain:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The unreachable commits to remove: all, or those in `only`; never those in `keep`."""
+    """The unreachable commits to remove: all, or only the commits in `only`; never the commits in `keep`."""
 
     keep: frozenset[str] = frozenset()
     only: frozenset[str] | None = None

@@ -1,7 +1,7 @@
 """One tract's commits, branches and tags, and the objects that read, write and rewrite them.
 
-The constructor creates the objects for commits and compiled contexts. Properties create the others on first use, such
-as those for merges and compressions.
+The constructor creates the objects for commits and compiled contexts. Properties create the others on first use, for
+example the objects for merges and compressions.
 """
 
 from __future__ import annotations

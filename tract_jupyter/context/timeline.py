@@ -111,7 +111,7 @@ _parse = json.JSONDecoder().raw_decode  # canonical JSON has no surrounding spac
 
 
 class Totals(NamedTuple):
-    """The size of a context: its tokens, including those of the chat format, and its number of messages."""
+    """The size of a context: its tokens, including the chat format's tokens, and its number of messages."""
 
     tokens: int
     messages: int

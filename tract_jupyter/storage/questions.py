@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class StoredPending:
     """A stored pending.
 
-    `request` is the displayed question; None if no user was asked. `signature` is the signature of the asking process.
+    `request` is the displayed question; None without a question. `signature` is the signature of the asking process.
     `outcome` is the signature of the process that executed the last decision.
     """
 

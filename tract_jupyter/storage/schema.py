@@ -99,7 +99,7 @@ commits = Table(
     ),  # of an append: its priority; of an edit or annotation: the target's new one
     Column("retention_json", Text),
     Column("tools_hash", String(64), ForeignKey("blobs.content_hash")),
-    # of the whole context at this commit, so that status and budgets need no walk; not hashed, but verified
+    # of the whole context at this commit, so status and budgets need no walk; not hashed, but verified
     _required("context_tokens", Integer),
     _required("context_messages", Integer),
     Column("run_state", String(32)),  # the state of runs here: a name in `run_objects`, not hashed
@@ -123,7 +123,7 @@ refs = Table(
 )
 
 reflog = Table(
-    "reflog",  # every move of a branch or of HEAD, except plain commits: undo moves from those to the parent
+    "reflog",  # every move of a branch or of HEAD, except plain commits, which undo reverts by moving to the parent
     metadata,
     _id(),
     _required("tract_id", String(64)),
