@@ -258,7 +258,7 @@ class Files:
 
     def _of_tract(self) -> set[Attachment]:
         with self._database.read() as connection:
-            contents = self._rows.own_attached(connection)
+            contents = self._rows.contents_with_attachments(connection)
             return {item for content in contents for item in attachments_of(content)}
 
     def _known(self, content: dict[str, Any]) -> list[AttachedFile]:

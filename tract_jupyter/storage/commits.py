@@ -351,9 +351,9 @@ class CommitRows:
         if files:
             _ADD_BLOB.run_all(connection, [(sha256(data), data) for data in files])
 
-    def own_attached(self, connection: Connection) -> list[dict[str, Any]]:
+    def contents_with_attachments(self, connection: Connection) -> list[dict[str, Any]]:
         """Return this tract's contents with attachments."""
-        return [json.loads(payload) for _, payload in attached_contents(connection, *self._own())]
+        return [json.loads(payload) for _, payload in attached_contents(connection, *self._in_tract())]
 
     def _check_attached(self, connection: Connection, entry: Entry) -> None:
         """Check that a commit's attachments exist. A copy's attachments may be gone, if gc removed the original."""
@@ -469,7 +469,11 @@ class CommitRows:
         """Return (target, commit) of every commit, on any branch, that changes the priority of one of these commits."""
         changes: list[tuple[str, str]] = []
         for hash_group in _groups(hashes):
-            where = (*self._own(), commits.c.edit_target.in_(hash_group), commits.c.priority.is_not(None))
+            where = (
+                *self._in_tract(),
+                commits.c.edit_target.in_(hash_group),
+                commits.c.priority.is_not(None),
+            )
             query = select(commits.c.edit_target, commits.c.commit_hash).where(*where).order_by(commits.c.id)
             changes += [(row.edit_target, row.commit_hash) for row in connection.execute(query)]
         return changes
@@ -488,11 +492,11 @@ class CommitRows:
     def has_other_counter(self, connection: Connection, counter: str) -> bool:
         """Return True if another counter counted the tokens of a commit of the tract."""
         others = commits.c.token_counter.not_in((counter, ""))
-        return connection.scalar(select(commits.c.id).where(*self._own(), others).limit(1)) is not None
+        return connection.scalar(select(commits.c.id).where(*self._in_tract(), others).limit(1)) is not None
 
     def first_time(self, connection: Connection) -> str | None:
         """Return the time of the tract's oldest commit."""
-        oldest = select(commits.c.created_at).where(*self._own()).order_by(commits.c.id).limit(1)
+        oldest = select(commits.c.created_at).where(*self._in_tract()).order_by(commits.c.id).limit(1)
         created_at: str | None = connection.scalar(oldest)
         return created_at
 
@@ -502,8 +506,8 @@ class CommitRows:
 
     def all_merge_parents(self, connection: Connection) -> MergeParents:
         """Return the second and later parents of every merge of the tract."""
-        own = select(commits.c.commit_hash).where(*self._own())
-        return self._merge_parents(connection, commit_parents.c.commit_hash.in_(own))
+        hashes = select(commits.c.commit_hash).where(*self._in_tract())
+        return self._merge_parents(connection, commit_parents.c.commit_hash.in_(hashes))
 
     def remove(self, connection: Connection, hashes: Sequence[str]) -> None:
         """Delete commits. The caller ensures that no row refers to them."""
@@ -512,7 +516,7 @@ class CommitRows:
         for hash_group in _groups(reversed(hashes)):
             connection.execute(commits.delete().where(commits.c.commit_hash.in_(hash_group)))
 
-    def _own(self) -> tuple[ColumnElement[bool], ...]:
+    def _in_tract(self) -> tuple[ColumnElement[bool], ...]:
         return (commits.c.tract_id == self.tract_id,)
 
 

@@ -48,14 +48,14 @@ class ThreadConnection:
     __slots__ = (
         "__weakref__",
         "before_join",
-        "begun",
         "connection",
         "driver",
         "failure",
         "is_writing",
         "lock",
+        "on_rollback",
+        "open_blocks",
         "pid",
-        "undone",
     )
 
     def __init__(self) -> None:
@@ -64,19 +64,19 @@ class ThreadConnection:
         self.driver: Any = None
         self.pid = 0
         self.is_writing = False
-        self.begun: list[Block] = []
+        self.open_blocks: list[Block] = []
         """The open transactions, the outermost first."""
         self.failure: BaseException | None = None
         """The first error of a nested write."""
         self.before_join: Callable[[], None] | None = None
         """Called before another transaction joins this one. A batch then writes its deferred changes."""
-        self.undone: list[Callable[[], None]] = []
+        self.on_rollback: list[Callable[[], None]] = []
         """Callbacks for a rollback of the transaction."""
 
     @property
     def depth(self) -> int:
         """The number of open transactions."""
-        return len(self.begun)
+        return len(self.open_blocks)
 
     @property
     def is_held(self) -> bool:
@@ -86,8 +86,8 @@ class ThreadConnection:
 
     def undo(self) -> None:
         """Call the callbacks for a rollback."""
-        while self.undone and not self.begun:
-            self.undone.pop(0)()
+        while self.on_rollback and not self.open_blocks:
+            self.on_rollback.pop(0)()
 
     def open(self, backend: Backend) -> Connection:
         """Create the connection, and return it."""
@@ -118,7 +118,7 @@ class ThreadConnection:
                     driver.close()
             self.connection = self.driver = None  # last: after an interruption, the next call closes it
 
-    def drop_doubtful(self, backend: Backend) -> None:
+    def drop_uncertain(self, backend: Backend) -> None:
         """Close a connection in an unknown state, except the only one of a store in memory."""
         if not backend.is_shared:
             self.drop()
@@ -165,7 +165,7 @@ class Connections:
     def joined(self) -> ThreadConnection | None:
         """Return the link if this thread has an open transaction. All threads share the link of a store in memory."""
         link: ThreadConnection | None = self._shared or getattr(self._own, "link", None)
-        return link if link is not None and link.begun and link.is_held else None
+        return link if link is not None and link.open_blocks and link.is_held else None
 
     @property
     def lock(self) -> threading.RLock:

@@ -112,15 +112,15 @@ class Database:
         """
         return Transaction(self._backend, self._connections, is_writing=True)
 
-    def before_nested(self, call: Callable[[], None], undone: Callable[[], None]) -> None:
+    def before_nested(self, call: Callable[[], None], on_rollback: Callable[[], None]) -> None:
         """Call `call` before another transaction joins the open transaction of this thread.
 
         Args:
             call: writes deferred changes.
-            undone: called if the transaction is rolled back.
+            on_rollback: called if the transaction is rolled back.
         """
         link = self._connections.of_this_thread()
-        link.undone.append(undone)
+        link.on_rollback.append(on_rollback)
         earlier = link.before_join  # from the outer batch of another tract
         link.before_join = call if earlier is None else _both(earlier, call)
 
@@ -133,7 +133,7 @@ class Database:
         """Call `call` if the open transaction of this thread is rolled back."""
         link = self._connections.joined()
         if link is not None:
-            link.undone.append(call)
+            link.on_rollback.append(call)
 
     @property
     def lock(self) -> threading.RLock:
@@ -310,9 +310,9 @@ class SharedDatabase(Database):
         self._check()
         return self._owner.write()
 
-    def before_nested(self, call: Callable[[], None], undone: Callable[[], None]) -> None:
+    def before_nested(self, call: Callable[[], None], on_rollback: Callable[[], None]) -> None:
         """As of the owner."""
-        self._owner.before_nested(call, undone)
+        self._owner.before_nested(call, on_rollback)
 
     @property
     def in_transaction(self) -> bool:

@@ -47,7 +47,7 @@ _SIGINT: Final = int(signal.SIGINT)
 
 # While a block is open, these methods of `contextlib` are protected as well. If one of them is interrupted, a context
 # manager from a generator never reaches its end.
-_WHOLE: Final[set[CodeType]] = {
+_PROTECTED: Final[set[CodeType]] = {
     contextlib._GeneratorContextManager.__enter__.__code__,  # noqa: SLF001
     contextlib._GeneratorContextManager.__exit__.__code__,  # noqa: SLF001
     contextlib.ExitStack.__exit__.__code__,
@@ -59,14 +59,14 @@ _BLOCKS: Final[dict[int, tuple[int, ref[object]]]] = {}
 The registry holds only ids and weak references. It removes a dead owner, because the end of its block may never have
 run.
 """
-_ORDERED: Final[dict[int, type[BaseException]]] = {}
+_DELAYED: Final[dict[int, type[BaseException]]] = {}
 """The exceptions to raise at the end of blocks, by thread."""
 
-_STRUCK: Final[set[int]] = set()
+_INTERRUPTED: Final[set[int]] = set()
 """The threads with an asynchronous exception in CPython that may still be pending."""
 
 
-class _Waiting:
+class _MainThread:
     """The state of the main thread. Only this thread receives interrupts."""
 
     thread = main_thread().ident
@@ -80,7 +80,7 @@ class _Waiting:
 
 
 def _after_fork() -> None:
-    _Waiting.thread = get_ident()  # the child has only the thread that forked
+    _MainThread.thread = get_ident()  # the child has only the thread that forked
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork
@@ -89,7 +89,7 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
 
 def whole(function: F) -> F:
     """Protect a function while a block is open. For the functions that begin or end a block."""
-    _WHOLE.add(function.__code__)
+    _PROTECTED.add(function.__code__)
     return function
 
 
@@ -104,12 +104,12 @@ def begin(frame: FrameType | None, owner: object) -> None:
     """
     key = id(owner)
     _BLOCKS[key] = id(frame), ref(owner, functools.partial(_forget, key))
-    if get_ident() == _Waiting.thread:
+    if get_ident() == _MainThread.thread:
         before = _get_handler(_SIGINT)
         if before is not _on_interrupt and callable(before):
-            _Waiting.before = before
+            _MainThread.before = before
             _set_handler(_SIGINT, _on_interrupt)  # raises an interrupt that arrived before
-        _Waiting.owners.add(key)
+        _MainThread.owners.add(key)
 
 
 @whole
@@ -119,36 +119,36 @@ def end(owner: object) -> None:
     A second call for the same owner completes an interrupted first call.
     """
     key, thread, since = id(owner), get_ident(), None
-    is_main = thread == _Waiting.thread
+    is_main = thread == _MainThread.thread
     if is_main:
-        _Waiting.owners.discard(key)
-        before, since = _Waiting.before, _Waiting.since
-        if not _Waiting.owners:
+        _MainThread.owners.discard(key)
+        before, since = _MainThread.before, _MainThread.since
+        if not _MainThread.owners:
             try:
                 if before is not None and _get_handler(_SIGINT) is _on_interrupt:
                     _set_handler(_SIGINT, before)
             finally:  # from here on, interrupts are not delayed
-                since, _Waiting.since = _Waiting.since, None
+                since, _MainThread.since = _MainThread.since, None
                 if _get_handler(_SIGINT) is not _on_interrupt:
-                    _Waiting.before = None
+                    _MainThread.before = None
     _BLOCKS.pop(key, None)  # until here, the death of the owner repeats these steps
-    if is_main and since is not None and _Waiting.owners:
+    if is_main and since is not None and _MainThread.owners:
         if _is_protected(frame_at(1).f_back):
             since = None  # the interrupt waits for the end of the outer block
         else:
-            _Waiting.since = None
+            _MainThread.since = None
     if since is not None:
         (before or signal.default_int_handler)(signal.SIGINT, frame_at())
-    if thread in _ORDERED and not _is_protected(frame_at(1).f_back):
-        raise _ORDERED.pop(thread)
+    if thread in _DELAYED and not _is_protected(frame_at(1).f_back):
+        raise _DELAYED.pop(thread)
 
 
 def _forget(owner: int, _dead: object) -> None:
     _BLOCKS.pop(owner, None)
-    _Waiting.owners.discard(owner)
-    is_main = get_ident() == _Waiting.thread
-    if is_main and not _Waiting.owners and _Waiting.before and _get_handler(_SIGINT) is _on_interrupt:
-        _set_handler(_SIGINT, _Waiting.before)
+    _MainThread.owners.discard(owner)
+    is_main = get_ident() == _MainThread.thread
+    if is_main and not _MainThread.owners and _MainThread.before and _get_handler(_SIGINT) is _on_interrupt:
+        _set_handler(_SIGINT, _MainThread.before)
 
 
 class Owner:
@@ -196,9 +196,9 @@ def whole_context(function: Callable[P, Iterator[R]]) -> Callable[P, AbstractCon
 
 def interruptible(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call slow or external code within a block. An interrupt during the call is raised immediately."""
-    if _Waiting.since is not None and get_ident() == _Waiting.thread:
-        _Waiting.since = None
-        (_Waiting.before or signal.default_int_handler)(signal.SIGINT, frame_at())
+    if _MainThread.since is not None and get_ident() == _MainThread.thread:
+        _MainThread.since = None
+        (_MainThread.before or signal.default_int_handler)(signal.SIGINT, frame_at())
     return call(*args, **kwargs)
 
 
@@ -207,14 +207,14 @@ def handle_with(handler: Any) -> Any:
     current = _get_handler(_SIGINT)
     if current is not _on_interrupt:
         return _set_handler(_SIGINT, handler)
-    before, _Waiting.before = _Waiting.before, handler
+    before, _MainThread.before = _MainThread.before, handler
     return before
 
 
 def handler() -> Any:
     """Return the handler for interrupts outside of blocks, as `signal.getsignal` does."""
     current = _get_handler(_SIGINT)
-    return _Waiting.before if current is _on_interrupt else current
+    return _MainThread.before if current is _on_interrupt else current
 
 
 _IS_ORDER: Final = "is_order"
@@ -227,7 +227,7 @@ class Order(BaseException):
 def is_order(error: BaseException) -> bool:
     """Return True for a control exception or the main thread's interrupt; others are errors."""
     if isinstance(error, KeyboardInterrupt):  # in other threads, it does not come from the user
-        return get_ident() == _Waiting.thread
+        return get_ident() == _MainThread.thread
     return isinstance(error, Order) or _IS_ORDER in error.__dict__
 
 
@@ -240,12 +240,12 @@ def as_order(error: E) -> E:
 def raise_in(thread: int, exception: type[BaseException] | None) -> None:
     """Raise an exception in a thread, or at the end of its protected block. None withdraws a pending exception."""
     if exception is None:
-        _ORDERED.pop(thread, None)
+        _DELAYED.pop(thread, None)
         _withdraw(thread)
     elif _is_protected(sys._current_frames().get(thread)):  # noqa: SLF001
-        _ORDERED[thread] = exception
+        _DELAYED[thread] = exception
     else:
-        _STRUCK.add(thread)
+        _INTERRUPTED.add(thread)
         _set_async(thread, exception)
 
 
@@ -260,9 +260,9 @@ def _withdraw(thread: int) -> None:
     flag remains set, and traced code (as with a debugger) hangs at its second line. So the current thread replaces the
     exception by another one, and catches it.
     """
-    if thread not in _STRUCK:
+    if thread not in _INTERRUPTED:
         return
-    _STRUCK.discard(thread)
+    _INTERRUPTED.discard(thread)
     if thread != get_ident():
         _set_async(thread, None)
         return
@@ -285,7 +285,7 @@ def _is_protected(frame: FrameType | None) -> bool:
         code = frame.f_code
         if code is interruptible.__code__:
             return False
-        if code in _WHOLE or id(frame) in blocks:
+        if code in _PROTECTED or id(frame) in blocks:
             return True
         frame = frame.f_back
     return False
@@ -294,9 +294,9 @@ def _is_protected(frame: FrameType | None) -> bool:
 def _on_interrupt(number: int, frame: FrameType | None) -> None:
     if _is_protected(frame):
         now = time.monotonic()
-        if _Waiting.since is None:
-            _Waiting.since = now
-        if now - _Waiting.since < _PATIENCE:
+        if _MainThread.since is None:
+            _MainThread.since = now
+        if now - _MainThread.since < _PATIENCE:
             return
-    _Waiting.since = None
-    (_Waiting.before or signal.default_int_handler)(number, frame)
+    _MainThread.since = None
+    (_MainThread.before or signal.default_int_handler)(number, frame)

@@ -150,7 +150,7 @@ class SpawnRows:
 
     def parent(self, connection: Connection) -> SpawnInfo | None:
         """Return the origin of this tract; None if it has no parent."""
-        origins = _spawn_infos(connection, *self._own())
+        origins = _spawn_infos(connection, *self._in_tract())
         return origins[-1] if origins else None
 
     def children(self, connection: Connection) -> list[SpawnInfo]:
@@ -161,7 +161,7 @@ class SpawnRows:
             where.append(or_(columns.child_branch.is_(None), columns.child_branch != self.branch))
         return _spawn_infos(connection, *where)
 
-    def _own(self) -> tuple[ColumnElement[bool], ...]:
+    def _in_tract(self) -> tuple[ColumnElement[bool], ...]:
         columns = spawns.c
         return (
             columns.child_tract_id == self.tract_id,

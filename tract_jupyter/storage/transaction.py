@@ -75,15 +75,15 @@ class Block:
             link = self._link = self._connections.of_this_thread()
             self._lock_calls.extend(map(_ACQUIRE, (link.lock,)))
             self._connections.check(link)
-            if link.begun or link.undone:
-                for block in [block for block in link.begun if block.is_cut]:
+            if link.open_blocks or link.on_rollback:
+                for block in [block for block in link.open_blocks if block.is_interrupted]:
                     block.settle()
                 link.undo()
-            link.begun.append(self)
-            return self._join(link) if len(link.begun) > 1 else self._begin(link)
+            link.open_blocks.append(self)
+            return self._join(link) if len(link.open_blocks) > 1 else self._begin(link)
         except BaseException as error:
             self._fail(error)
-            self._let_go()
+            self._release()
             if isinstance(error, UnicodeDecodeError):
                 raise translate(error, self._backend.location) from error
             self._raise_ours(error)
@@ -101,10 +101,10 @@ class Block:
             self._fail(interruption)
             raise
         finally:
-            self._let_go()
+            self._release()
 
     @property
-    def is_cut(self) -> bool:
+    def is_interrupted(self) -> bool:
         """True if the `with` block has ended, but the transaction has not."""
         return self.token is not None and self.token() is None
 
@@ -114,7 +114,7 @@ class Block:
         link = self._link
         if link is not None and link.is_held:
             self._fail(KeyboardInterrupt())
-            self._let_go()
+            self._release()
         else:
             end(self)
 
@@ -123,7 +123,7 @@ class Block:
         """End the started steps after the end of the `with` block."""
         self.settle()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if len(self._lock_calls) == 1 and self._link is not None:
             self._lock_calls.extend(map(_RELEASE, (self._link.lock,)))
         end(self)
@@ -132,15 +132,15 @@ class Block:
     def _finish(self, error: BaseException | None) -> None:
         """End the transaction: commit it, or roll it back after an error."""
         link = self._link
-        if link is None or self not in link.begun:
+        if link is None or self not in link.open_blocks:
             if error is None:
                 raise StoreError(
                     f"this transaction on {self._backend.location} was interrupted; nothing was written. Try again"
                 )
             return
-        if link.begun[-1] is not self:  # an inner transaction was interrupted
+        if link.open_blocks[-1] is not self:  # an inner transaction was interrupted
             link.failure = link.failure or KeyboardInterrupt()
-        if link.begun[0] is not self:
+        if link.open_blocks[0] is not self:
             self._end_nested(link, error if self._is_writing else None)
         elif error is None:
             self._commit(link)
@@ -150,19 +150,19 @@ class Block:
     def _fail(self, error: BaseException) -> None:
         """End the started steps of the transaction after an error. Do not end a step twice."""
         link = self._link
-        if link is None or self not in link.begun:
+        if link is None or self not in link.open_blocks:
             return
-        if link.begun[0] is not self:
-            self._end_nested(link, error if _cuts(error) else None)
+        if link.open_blocks[0] is not self:
+            self._end_nested(link, error if _is_asynchronous(error) else None)
         elif self._is_committing and not self._is_of_driver(error) and self._backend.is_idle(link.driver):
-            link.drop_doubtful(self._backend)  # the commit was complete before the error
+            link.drop_uncertain(self._backend)  # the commit was complete before the error
             self._end(link)
         else:
             self._undo(link, error)
 
     def _end_nested(self, link: ThreadConnection, error: BaseException | None) -> None:
         link.failure = link.failure or error
-        del link.begun[link.begun.index(self) :]
+        del link.open_blocks[link.open_blocks.index(self) :]
 
     def _begin(self, link: ThreadConnection) -> Connection:
         backend = self._backend
@@ -230,8 +230,8 @@ class Block:
                     is_clean = self._is_rolled_back(link)
             if not is_clean:
                 link.drop()
-            elif _cuts(error):
-                link.drop_doubtful(self._backend)
+            elif _is_asynchronous(error):
+                link.drop_uncertain(self._backend)
             self._end(link, is_undone=True)
 
     def _is_rolled_back(self, link: ThreadConnection) -> bool:
@@ -247,13 +247,13 @@ class Block:
         link.before_join = None
         link.failure = None
         if not is_undone:
-            link.undone.clear()
-        link.begun.clear()  # from here on, the transaction has ended
+            link.on_rollback.clear()
+        link.open_blocks.clear()  # from here on, the transaction has ended
         if self._connections.is_closed:
             link.drop()
             if self._backend.mark is not None:
                 self._backend.mark.close()
-        if link.undone:
+        if link.on_rollback:
             link.undo()
 
     def _is_of_driver(self, error: BaseException) -> bool:
@@ -304,6 +304,6 @@ class Transaction:
         return token
 
 
-def _cuts(error: BaseException | None) -> bool:
+def _is_asynchronous(error: BaseException | None) -> bool:
     """Return True for an asynchronous exception, raised between two instructions."""
     return error is not None and (isinstance(error, MemoryError) or not isinstance(error, Exception))
