@@ -123,7 +123,7 @@ class Entry(NamedTuple):
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The tags from the time of the commit."""
+        """The permanent tags."""
         return tuple(from_json(self.tags_json, list)) if self.tags_json != NO_TAGS else ()
 
     @property
@@ -135,7 +135,7 @@ class Entry(NamedTuple):
         return retention
 
     def starting_priority(self) -> Priority:
-        """Return the priority from the time of the commit."""
+        """Return the original priority."""
         return Priority(self.priority) if self.priority else default_priority(self.content_type)
 
     def info(self, priority: Priority, merge_parents: tuple[str, ...] = ()) -> CommitInfo:

@@ -336,7 +336,7 @@ class TagRows:
         return [(row.target_hash, row.tag) for row in rows]
 
     def permanent(self, connection: Connection) -> list[str]:
-        """Return the tags from the time of the commits, once for each commit."""
+        """Return the permanent tags of all commits, with repetitions."""
         where = (commits.c.tract_id == self.tract_id, commits.c.tags_json != "[]")
         return [
             tag
