@@ -130,7 +130,7 @@ def test_a_limit_below_one_gives_nothing(talk, call, limit):
 
 def test_an_order_is_of_names(talk):
     is_refused(talk, ContentError, "a list of strings", lambda t: t.compile(order=5))
-    is_refused(talk, CommitNotFoundError, "give its commit_hash", lambda t: t.compile(order=t.log()))
+    is_refused(talk, CommitNotFoundError, "use its commit_hash", lambda t: t.compile(order=t.log()))
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,9 @@ def test_an_order_is_of_names(talk):
     ],
 )
 def test_an_unknown_option_is_told_with_those_that_there_are(talk, say):
-    told = r"commit\(\) has no option 'mesage'. Did you mean 'message'\? It takes .*message, priority, "
+    told = (
+        r"commit\(\) has no option 'mesage'. Did you mean 'message'\? Its options are .*message, priority, "
+    )
     is_refused(talk, TypeError, told, lambda t: say(t, mesage="b"))
 
 

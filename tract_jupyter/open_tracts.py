@@ -242,7 +242,7 @@ class OpenTracts:
 
     def check_new(self, connection: Connection, child_id: str) -> None:
         """Raise `TractExistsError` if a tract has the id of a new child, which only a recorded id can have."""
-        if RefRows(child_id).was_made(connection):
+        if RefRows(child_id).has_head(connection):
             raise TractExistsError(
                 f"The store already has the tract {child_id!r} from the recording of this spawn. Replay the "
                 "cassette in another store: Session.open().create_tract(replay=...)."
@@ -252,7 +252,7 @@ class OpenTracts:
         """Return the tract id, and the branch of an agent, for an id; raise `UnknownTractError` if there is none."""
         tract_id, _, branch = name.partition(AGENT_MARK) if isinstance(name, str) else ("", "", "")
         rows = RefRows(tract_id, AGENT_HEAD + branch if branch else HEAD)
-        if not rows.was_made(connection):
+        if not rows.has_head(connection):
             known = self._rows.ids(connection)
             remedy = (
                 f"Tracts of the store: {', '.join(known[-10:])}."

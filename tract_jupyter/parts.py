@@ -157,7 +157,7 @@ class Parts:
         self._has_adopted: bool | None = None
         repository.writer.on_commits = self._committed
         repository.before_compile = self._compiling
-        repository.tell_rewrite = lambda commits: self.costs.warn_of_rewrite(*commits)
+        repository.on_rewrite = lambda commits: self.costs.warn_of_rewrite(*commits)
         repository.files.open = lambda names: self.workspace.read(*names)
 
     def close(self) -> None:

@@ -158,7 +158,7 @@ class Session:
             tract_id = recorded_tract_id(replay, tract_id, record)
         new_id = uuid4().hex if tract_id is None else tract_id
         with self._database.write() as connection:
-            if isinstance(new_id, str) and RefRows(new_id).was_made(connection):
+            if isinstance(new_id, str) and RefRows(new_id).has_head(connection):
                 raise TractExistsError(f"The tract {new_id!r} already exists. Open it with get_tract.")
             make_tract(connection, new_id, checked_name(display_name))
             opened = self._tracts.open(new_id)

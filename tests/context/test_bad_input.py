@@ -107,9 +107,9 @@ def test_a_prefix_of_two_commits(tract, monkeypatch, use):
 def test_an_annotation_is_neither_edited_nor_annotated(tract):
     info = tract.user("a")
     note = tract.annotate(info.commit_hash, "pinned")
-    with pytest.raises(EditTargetError, match="an annotation; there is nothing to edit"):
+    with pytest.raises(EditTargetError, match="an annotation and has no text"):
         tract.user("b", edit=note.commit_hash)
-    with pytest.raises(EditTargetError, match="an annotation, and has no priority"):
+    with pytest.raises(EditTargetError, match="an annotation and has no priority"):
         tract.annotate(note.commit_hash, "skip")
     assert tract.head == note.commit_hash
 

@@ -96,7 +96,7 @@ def inner_fails(tract):
 
 
 def test_a_failed_batch_within_a_batch_fails_it_too(tract):
-    with pytest.raises(StoreError, match="nothing of it was written"):
+    with pytest.raises(StoreError, match="nothing was written"):
         inner_fails(tract)
     assert tract.head is None
     tract.user("b")

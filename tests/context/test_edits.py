@@ -62,7 +62,7 @@ def test_a_missing_or_superfluous_target_is_refused(tract):
     info = tract.user("x")
     with pytest.raises(EditTargetError, match="needs edit_target"):
         tract.user("y", operation="edit")
-    with pytest.raises(EditTargetError, match="goes with operation='edit'"):
+    with pytest.raises(EditTargetError, match="requires operation='edit'"):
         tract.user("y", edit_target=info.commit_hash)
     assert tract.head == info.commit_hash
 

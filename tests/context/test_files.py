@@ -332,9 +332,7 @@ def test_a_copy_of_what_was_removed_meanwhile_is_refused(tmp_path):
         looked = tract.user("Look", attachments=[DOT]).commit_hash
         tract.switch("main")
         remove(tmp_path / "s.db", DOT)
-        with pytest.raises(
-            StoreReferenceError, match="an attachment of what should be committed was removed"
-        ):
+        with pytest.raises(StoreReferenceError, match="an attachment of this commit was removed"):
             tract.import_commits([looked])
         assert len(tract.compile()) == 1
         tract.user("Look", attachments=[DOT])  # with its file it is whole again

@@ -326,7 +326,7 @@ def test_what_is_to_be_kept_is_named_like_every_commit(tract, orphan, name):
         ("0f3a9b", HistoryError, "list of commits, not one text"),
         (5, HistoryError, "list of commits, not 5"),
         ([5], HistoryError, "not 5"),
-        (["nothing"], CommitNotFoundError, "no commit is called 'nothing'"),
+        (["nothing"], CommitNotFoundError, "there is no commit 'nothing'"),
     ],
 )
 def test_what_names_no_commit_to_keep_removes_nothing(tract, orphan, keep, error, words):

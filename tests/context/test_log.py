@@ -48,7 +48,7 @@ def test_several_conditions_must_all_hold(talk):
 @pytest.mark.parametrize(
     ("condition", "told"),
     [
-        (("model", "like", "m"), "no operator 'like'"),
+        (("model", "like", "m"), "unknown operator 'like'"),
         (("m", "in", 3), "takes a list"),
         (("m", "between", [1]), "pair"),
     ],

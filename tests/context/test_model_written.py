@@ -33,7 +33,7 @@ def test_what_is_longer_than_what_it_stands_for_is_written_again_and_never_taken
     talk.configure_llm(ScriptedClient(LONG, "a bridge", "steel, who built it?"))
     talk.compress()
     assert texts(talk) == ["a bridge", "Keep this.", "steel, who built it?"]
-    assert "are the most" in asked(talk.llm, 1)
+    assert "the maximum is" in asked(talk.llm, 1)
     talk.undo()
     before = talk.head
     talk.configure_llm(ScriptedClient(*[LONG] * 4))
@@ -155,14 +155,14 @@ def answers(tract):
 
 def test_answers_are_shortened_by_the_configured_model(called):
     called.tool_result("a", "look", "a long answer " * 50)
-    with pytest.raises(CompressionError, match="give content"):
+    with pytest.raises(CompressionError, match="pass content"):
         called.tool_results.compress()
     client = ScriptedClient(LONG, "short")
     called.configure_llm(client)
     called.tool_results.compress(instructions="keep names", triggered_by="me")
     assert answers(called) == ["short"]
     assert "keep names" in asked(client)
-    assert "are the most" in asked(client)
+    assert "the maximum is" in asked(client)
     assert called.events("compress tool calls")[0].data["triggered_by"] == "me"
 
 
@@ -249,16 +249,16 @@ def test_a_childs_outcome_is_written_by_the_configured_model_and_checked(tmp_pat
     [
         (
             {"content": LONG, "target_tokens": 10},
-            "Shorten it, or give a larger target_tokens or token_tolerance",
+            "Shorten it, or set a larger target_tokens or token_tolerance",
         ),
         (
             {"summarizer": lambda *_: LONG},
-            "Shorten it: it may be no longer than the messages that it stands for",
+            "Shorten it: it must not be longer than the replaced messages",
         ),
-        ({"content": " "}, "Give a text, or a summarizer that returns one"),
+        ({"content": " "}, "Pass a text, or a summarizer that returns one"),
         (
             {"content": "It is 42 m long.", "validator": lambda _: (False, "dull")},
-            "what the validator demands",
+            "or the validator",
         ),
         ({"content": "It is long."}, "annotate the important message without retain_match"),
     ],

@@ -180,7 +180,7 @@ def test_what_cannot_be_rebased(tract, topic):
     tract.branch("side", source=topic)
     tract.user("s1")
     tract.merge("topic")
-    with pytest.raises(HistoryError, match="has merges of its own"):
+    with pytest.raises(HistoryError, match="contains merges"):
         tract.rebase("main")
     with pytest.raises(BranchNotFoundError):
         tract.rebase("mian")
@@ -199,7 +199,7 @@ def test_histories_without_a_common_beginning(tract):
     with pytest.raises(HistoryError, match=r"reset\('main'\)"):
         tract.rebase("main")
     tract.user("another beginning")
-    with pytest.raises(HistoryError, match="no commit in common"):
+    with pytest.raises(HistoryError, match="no common commit"):
         tract.rebase("main")
 
 

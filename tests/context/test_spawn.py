@@ -126,7 +126,7 @@ def test_a_snapshot_is_one_instruction(session, parent):
     [message] = child.compile().messages
     assert (message.role, message.content_type, message.priority) == ("system", "instruction", "pinned")
     assert message.content == (
-        f"# What was said before, in parent up to {parent.head[:8]}\n\n"
+        f"# Earlier conversation in parent, up to {parent.head[:8]}\n\n"
         "## 1. system\nbe brief\n\n## 2. user\nFIRST\n\n## 3. assistant\nanswer\n\n## 4. user\nlast\n\n"
         '## 5. assistant\ncalls look({"at":2}) as c1\n\n## 6. tool look (answer to c1) (failed)\nbroken'
     )
@@ -145,13 +145,13 @@ def test_a_snapshot_leaves_out_the_oldest_first_and_says_so(session):
         try:
             child = session.spawn(parent, purpose="try", max_tokens=limit)
         except SessionError as error:
-            assert "give at least" in str(error)
+            assert "use at least" in str(error)
             break
         text = child.compile().messages[0].content
         assert ApproximateCounter().count_text(text) <= limit
         there = [word for word in words if word in text]
         if len(there) < 4:
-            assert f"({4 - len(there)} of 4 messages are left out for want of room.)" in text
+            assert f"({4 - len(there)} of 4 messages are omitted, because the length is limited.)" in text
         seen.add(tuple(there))
     assert seen == {tuple(words), ("rules", "second", "third"), ("rules", "third"), ("rules",)}
 
@@ -220,15 +220,15 @@ def test_parents_and_children_know_each_other(session, parent):
     ("options", "error"),
     [
         ({"inheritance": "all"}, "is not a kind of inheritance"),
-        ({"inheritance": "branch"}, "deploy makes an agent"),
-        ({"inheritance": "selective"}, "go together"),
-        ({"select": ["facts"]}, "go together"),
-        ({"inheritance": "full_clone", "max_tokens": 9}, "goes with inheritance='head_snapshot'"),
+        ({"inheritance": "branch"}, "use deploy for an agent"),
+        ({"inheritance": "selective"}, "must be used together"),
+        ({"select": ["facts"]}, "must be used together"),
+        ({"inheritance": "full_clone", "max_tokens": 9}, "requires inheritance='head_snapshot'"),
         ({"max_tokens": 0}, "positive number"),
         ({"max_tokens": True}, "positive number"),
-        ({"max_tokens": 1}, "give at least"),
-        ({"inheritance": "selective", "select": lambda _: False}, "nothing was selected"),
-        ({"inheritance": "selective", "select": []}, "nothing was selected"),
+        ({"max_tokens": 1}, "use at least"),
+        ({"inheritance": "selective", "select": lambda _: False}, "no message is selected"),
+        ({"inheritance": "selective", "select": []}, "no message is selected"),
         ({"display_name": ""}, "Invalid name"),
         ({"display_name": "x" * 256}, "Invalid name"),
         ({"purpose": " "}, "Invalid purpose"),
@@ -244,7 +244,7 @@ def test_a_spawn_that_is_refused_makes_nothing(session, parent, options, error):
 
 @pytest.mark.parametrize("name", ["no such tag", "ffffff", "main:x"])
 def test_a_selection_of_what_is_not_there(session, parent, name):
-    with pytest.raises(CommitNotFoundError, match="called"):
+    with pytest.raises(CommitNotFoundError, match="there is no commit"):
         session.spawn(parent, purpose="try", inheritance="selective", select=[name])
 
 
@@ -509,7 +509,7 @@ def test_what_was_compacted_away_cannot_be_reordered(session, parent):
         "summary": "the answer",
         "reorder": [named(parent, "FIRST")],
     }
-    with pytest.raises(SessionError, match="is no message any more"):
+    with pytest.raises(SessionError, match="removed message"):
         session.deploy(parent, purpose="work", branch_name="topic", curate=curate)
 
 

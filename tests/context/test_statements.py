@@ -48,7 +48,7 @@ def afresh(use):
 
     def run(tract, first):
         tract._repository.timelines.forget()
-        tract._repository.writer.look_again()
+        tract._repository.writer.forget_position()
         use(tract, first)
 
     return run

@@ -226,7 +226,7 @@ def counter(**attributes):
 @pytest.mark.parametrize(
     ("tokenizer", "words"),
     [
-        (counter(), "has no name of 1 to 64 characters.*set the attribute name"),
+        (counter(), "has no name of 1 to 64 characters.*Set the attribute name"),
         (counter(name=""), "has no name"),
         (counter(name=3), "has no name"),
         (counter(name="x" * 65), "has no name"),

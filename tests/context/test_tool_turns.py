@@ -204,10 +204,10 @@ def test_pinned_answers_stay_and_skipped_ones_are_left_alone(tract, talk):
     ("given", "options", "reason"),
     [
         (None, {"name": "nosuch", "content": ["x"]}, "no answer of the tool 'nosuch'"),
-        (None, {"content": ["x"]}, "1 summary was given for 3"),
-        (None, {}, "give content, or a summarizer"),
+        (None, {"content": ["x"]}, "got 1 summary for 3"),
+        (None, {}, "pass content, or a summarizer"),
         (None, {"content": ["x", " ", "y"]}, "is empty"),
-        (["good"], {"content": ["x"]}, "is no answer of a tool"),
+        (["good"], {"content": ["x"]}, "is not an answer of the requested tools"),
         ("good", {"content": ["x"]}, "a list of commits"),
     ],
 )

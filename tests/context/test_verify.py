@@ -32,7 +32,7 @@ def damaged(store, statement):
         return [damage.problem for damage in tract.verify()]
 
 
-WRONG_HASH = "the commit is not what its hash says"
+WRONG_HASH = "the commit does not match its hash"
 
 
 @pytest.mark.parametrize("change", [
@@ -51,7 +51,7 @@ def test_an_edit_of_something_else(store):
 @pytest.mark.parametrize("column", ["context_tokens", "context_messages"])
 def test_totals_that_are_no_sums(store, column):
     found = damaged(store, f"UPDATE commits SET {column} = {column} + 1 WHERE generation = 3")
-    assert found == ["the size of the context is not what its history gives"]
+    assert found == ["the stored size of the context does not match its history"]
 
 
 def test_the_name_of_the_tokenizer_is_not_checked(store):
@@ -60,7 +60,7 @@ def test_the_name_of_the_tokenizer_is_not_checked(store):
 
 def test_a_place_that_is_not_the_parents_next(store):
     found = damaged(store, "UPDATE commits SET generation = 9 WHERE generation = 4")
-    assert "its place in the history is not what its parent says" in found
+    assert "its generation does not follow its parent's" in found
 
 
 def test_a_content_that_was_changed(store):
@@ -139,4 +139,4 @@ def test_texts_that_are_valid_only_together_are_found(tmp_path, value):
             store.execute(f"UPDATE commits SET message = {value} WHERE commit_hash = ?", (commit_hash,))
     with Tract.open(tmp_path / "t.db") as tract:
         problems = [damage.problem for damage in tract.verify()]
-    assert any("commits.message: 2 of its values cannot be read" in problem for problem in problems)
+    assert any("commits.message: 2 of its values are unreadable" in problem for problem in problems)

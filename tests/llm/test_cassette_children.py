@@ -429,7 +429,7 @@ def test_in_the_store_of_the_recording_its_children_exist_already(cassette, tmp_
 @pytest.mark.parametrize(
     ("kind", "value", "error", "words"),
     [
-        ("child", "../x y", SessionError, r"'\.\./x y' is no id of a tract"),
+        ("child", "../x y", SessionError, r"invalid tract id '\.\./x y'"),
         ("child", 5, CassetteError, "is damaged, so nothing was replayed"),
         ("time", "yesterday", CassetteError, "the time 'yesterday' of .* is damaged"),
         ("time", "2026-13-01T00:00:00.000000+00:00", CassetteError, "is damaged"),

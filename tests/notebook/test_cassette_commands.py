@@ -100,10 +100,10 @@ def test_its_words_complete(shell):
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("--name 'bad name'", "'bad name' is no branch name; use letters, digits"),
-        ('--name "bad name" -- Say more', "'bad name' is no branch name"),
-        ("HEAD --name 'bad name' --model other", "'bad name' is no branch name"),
-        ("--name a..b", "'a..b' is no branch name"),
+        ("--name 'bad name'", "invalid branch name 'bad name'; use letters, digits"),
+        ('--name "bad name" -- Say more', "invalid branch name 'bad name'"),
+        ("HEAD --name 'bad name' --model other", "invalid branch name 'bad name'"),
+        ("--name a..b", "invalid branch name 'a..b'"),
         ("--name ''", "usage: %tract fork"),
         ("--name", "usage: %tract fork"),
         ("--name main", "there is a branch 'main' already"),
@@ -112,7 +112,7 @@ def test_its_words_complete(shell):
             "a quotation mark is not closed in %tract fork --name 'bad name. Nothing was done",
         ),
         ("--nam bad", "has no option '--nam'. Did you mean '--name'?"),
-        ("nowhere --name good", "no commit is called 'nowhere'"),
+        ("nowhere --name good", "there is no commit 'nowhere'"),
     ],
 )
 def test_a_fork_that_cannot_be_made_leaves_nothing(shell, line, told):

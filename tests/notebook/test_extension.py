@@ -149,7 +149,7 @@ def test_a_store_that_cannot_be_opened_is_told_in_one_line(bare_shell, tmp_path)
     bare_shell.run(LOAD)
     result = bare_shell.run("%tract")
     assert not result.ok
-    assert "no valid SQLite database" in result.text
+    assert "not a valid SQLite database" in result.text
     assert "Traceback" not in result.text
 
 

@@ -101,16 +101,16 @@ def test_what_takes_reasoning_from_the_model_is_said_before_it_is_done(talk):
     ("line", "told"),
     [
         ("diff a b c", "usage: %tract "),
-        ("diff nowhere", "no commit is called"),
+        ("diff nowhere", "there is no commit"),
         ("compile --at", "usage: %tract "),
         ("switch", "usage: %tract "),
         ("switch mian", "Did you mean 'main'"),
-        ("branch a..b", "no branch name"),
+        ("branch a..b", "invalid branch name"),
         ("branch main", "already"),
-        ("checkout 00000000", "no commit is called"),
+        ("checkout 00000000", "there is no commit"),
         ("tag HEAD", "adds a tag"),
         ("pin", "name a commit"),
-        ("pin nowhere", "no commit is called"),
+        ("pin nowhere", "there is no commit"),
         ("undo now", "takes no arguments"),
         ("redo", "nothing to redo"),
         ("log all", "takes one number"),
@@ -142,7 +142,7 @@ def test_on_an_empty_context(shell):
 
 
 def test_a_branch_in_quotes_is_refused_whole(talk):
-    assert "'a b' is no branch name" in talk.run('%tract branch "a b"').error
+    assert "invalid branch name 'a b'" in talk.run('%tract branch "a b"').error
 
 
 def test_help_explains_one_command(shell):

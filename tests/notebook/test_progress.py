@@ -119,7 +119,7 @@ def test_packages_report_their_progress(tract, told):
         ("Writing summaries", 1),
         ("Checking commits", 2),
         ("Checking the database", None),
-        ("Looking for commits that nothing leads to", None),
+        ("Looking for unreachable commits", None),
     }
     assert all(one.total in {None, one.done} for one in told)
 

@@ -117,7 +117,7 @@ def test_two_processes_cannot_both_write_it(database, rows, log):
     for one in (log, other):
         one.add(PhaseChanged(phase=RunPhase.BARRIER))
     log.flush()
-    with pytest.raises(StoreError, match="has an event 3 already: it goes on in another process"):
+    with pytest.raises(StoreError, match="has an event 3 already: it continues in another process"):
         other.flush()
     assert len(load(database, rows, RUN)) == 3
 
@@ -227,7 +227,7 @@ def change(database, statement, **values):
         ("data_json", '{"phase":"planning","more":1}', "more"),
         ("event_type", "run.danced", "is damaged"),
         ("created_at", "yesterday", "is damaged"),
-        ("created_at", "2020-01-01T00:00:00.000000", "is damaged: .* has lost its time zone"),
+        ("created_at", "2020-01-01T00:00:00.000000", "is damaged: .* has no time zone"),
     ],
 )
 def test_a_damaged_event_is_recognised(database, rows, log, column, value, message):

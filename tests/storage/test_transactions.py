@@ -98,7 +98,7 @@ def test_the_error_of_a_nested_write_undoes_the_whole_even_if_it_is_caught(datab
                 pass
             note(database, "c")
 
-    with pytest.raises(StoreError, match=r"nothing of it was written.*\(the reason\)") as caught:
+    with pytest.raises(StoreError, match=r"nothing was written.*\(the reason\)") as caught:
         swallow()
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert notes(database) == []

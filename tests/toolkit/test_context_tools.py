@@ -82,14 +82,14 @@ def test_compress_wants_a_summary_for_each_run(tract, tools):
         tract.user(text, priority=priority)
     told = refused(tools, "compress", content="x")
     assert "for 2 runs of messages" in told
-    assert "Give content as a list" in told
+    assert "Pass content as a list" in told
     tools.compress(content=["first", "second"])
     assert texts(tract) == ["first", "kept", "second"]
 
 
 def test_compress_without_a_summary_says_what_to_give(tract, tools):
     tract.user("a")
-    assert "give content" in refused(tools, "compress")
+    assert "pass content" in refused(tools, "compress")
 
 
 def test_compress_asks_the_configured_model(tract, tools):
@@ -137,7 +137,7 @@ def test_a_conflict_is_told_with_how_to_decide_it(tract, tools, conflict):
 
 
 def test_a_conflict_that_is_not_there(tract, tools, conflict):
-    assert f"They are: both_edit:{conflict[:12]}" in refused(
+    assert f"The keys are: both_edit:{conflict[:12]}" in refused(
         tools, "merge", source_branch="topic", resolver={"x": "ours"}
     )
     assert "should be 'ours', 'theirs' or 'skip'" in refused(
@@ -148,13 +148,13 @@ def test_a_conflict_that_is_not_there(tract, tools, conflict):
 def test_merging_what_is_there_already(tract, tools):
     tract.user("a")
     tract.branch("topic", switch=False)
-    assert "has everything of 'topic' already" in refused(tools, "merge", source_branch="topic")
+    assert "has all commits of 'topic' already" in refused(tools, "merge", source_branch="topic")
     assert "Branches are: main, topic" in refused(tools, "merge", source_branch="topik")
 
 
 def test_a_commit_that_is_not_there(tract, tools):
     tract.user("a")
-    assert "'log' lists them" in refused(tools, "get_commit", commit_hash="nothing")
+    assert "'log' lists the commits" in refused(tools, "get_commit", commit_hash="nothing")
 
 
 def test_an_ambiguous_prefix_is_told_with_two_that_it_fits(tract, tools, monkeypatch):
@@ -162,7 +162,7 @@ def test_an_ambiguous_prefix_is_told_with_two_that_it_fits(tract, tools, monkeyp
     found = ["abcd" + "0" * 60, "abcd" + "1" * 60]
     monkeypatch.setattr(type(tract._repository.rows), "starting_with", lambda *_: found)
     told = refused(tools, "get_commit", commit_hash="abcd")
-    assert "such as abcd00000000 and abcd11111111; give more digits" in told
+    assert "such as abcd00000000 and abcd11111111; use more digits" in told
 
 
 def test_checkout_of_a_commit_leaves_no_branch(tract, tools):
@@ -195,7 +195,7 @@ def test_gc_keeps_what_is_young(tract, tools):
     assert tools.gc(orphan_retention_days=0, dry_run=True)["commits"] == [gone]
     tract.get_commit(gone)
     assert tools.gc(orphan_retention_days=0)["commits"] == [gone]
-    assert "no commit is called" in refused(tools, "get_commit", commit_hash=gone)
+    assert "there is no commit" in refused(tools, "get_commit", commit_hash=gone)
 
 
 def test_tags(tract, tools):

@@ -1,17 +1,17 @@
-"""A context under version control: committing, compiling, finding, and rewriting history.
+"""A context under version control: commit, compile, search, and rewrite history.
 
-* `repository`: one tract's commits, branches and tags, and all that follows, in one object. `versioned`: the verbs of
-  a context, which `Tract` inherits.
-* Straight down: `commits` (make and read them), `writer` (the one way into a history), `timeline` (what a history
-  stands for), `compile` (the messages that a model is sent), `toolsets` (the tools that it is offered), `tokens`.
-* Where one is: `refs`, `tags`, `identity`, `log`, `diff`, `undo`.
-* Rewriting: `merge` and `rebase`, which compare two branches (`ancestry`, `sides`); `splice`, `compress` with
-  `summaries`, `tool_turns`, `gc`. Children and agents: `spawn`; what they inherit: `inheritance`, `curation`.
-* `files`: attachments, read from within a workspace, and kept once.
-* `verification`: is the store what it says it is?
+* Entry points: `repository` (one tract's commits, branches and tags, in one object) and `versioned` (the methods that
+  `Tract` inherits).
+* Commits to messages: `commits` (create and read), `writer` (the only way to add commits), `timeline` (a history and
+  its state), `compile` (the messages for a model), `toolsets` (the tools for a model), `tokens`.
+* Navigation: `refs`, `tags`, `identity`, `log`, `diff`, `undo`.
+* Rewriting: `merge` and `rebase` (which compare branches with `ancestry` and `sides`), `splice`, `compress` with
+  `summaries`, `tool_turns`, `gc`.
+* Children and agents: `spawn`. Their inherited context: `inheritance`, `curation`.
+* `files`: attachments from a workspace. `verification`: checks of all hashes and links of a store.
 
-Everything that rewrites makes a `writer.Plan` of drafts, a branch's move and an event; no other package writes commits.
-Knows `storage` and `models`, and `llm` and `prompts` for summaries that a model writes.
+Each rewrite creates a `writer.Plan`: drafts, a branch move and an event. No other package writes commits. Knows
+`storage` and `models`, and `llm` and `prompts` for summaries by a model.
 """
 
 from __future__ import annotations

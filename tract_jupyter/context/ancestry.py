@@ -1,4 +1,4 @@
-"""The nearest common ancestors of two histories."""
+"""The history of a branch, common ancestors of two histories, and names of commits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Origins:
-    """Looks at the branches that a commit is on."""
+    """Finds the priority of a commit on other branches."""
 
     def __init__(self, database: Database, rows: CommitRows, refs: RefRows) -> None:
         self._database = database
@@ -29,30 +29,30 @@ class Origins:
         self._refs = refs
 
     def annotation(self, commit_hash: str) -> Entry | None:
-        """Return the newest commit of any branch that gives this one another priority; None if there is none.
+        """Return the newest commit of any branch that changes this commit's priority; None if there is none.
 
-        Those that no branch holds, such as undone ones, do not count.
+        Commits without a branch, such as undone ones, do not count.
         """
         with self._database.read() as connection:
             changes = [change for _, change in self._rows.changes_to(connection, [commit_hash])]
             if not changes:
                 return None
-            held: set[str] = set()
+            reachable: set[str] = set()
             for tip in {tip for tip in self._refs.branches(connection).values() if tip}:
-                held |= self._rows.ancestors(connection, tip)
-            newest = next((change for change in reversed(changes) if change in held), None)
+                reachable |= self._rows.ancestors(connection, tip)
+            newest = next((change for change in reversed(changes) if change in reachable), None)
             return self._rows.get(connection, newest) if newest else None
 
 
 def merge_bases(connection: Connection, rows: CommitRows, common: Sequence[Step]) -> tuple[str, ...]:
-    """Return the commits of a common history that no other one of it is built on, newest first.
+    """Return the commits of a common history without a child in it, newest first.
 
-    There are several after merges crosswise.
+    Criss-cross merges can have several.
 
     Args:
-        connection: to read the other parents of merges.
+        connection: reads the other parents of merges.
         rows: the commits of the tract.
-        common: everything that both sides have, in the order of the context.
+        common: the common commits of both sides, in context order.
     """
     covered = {step.parent_hash for step in common}
     merges = [step.commit_hash for step in common if step.operation == MERGE]
@@ -63,25 +63,25 @@ def merge_bases(connection: Connection, rows: CommitRows, common: Sequence[Step]
 
 @dataclass(frozen=True, slots=True)
 class BranchHistory:
-    """The commits of a branch in the order of the context, with their priorities and edits."""
+    """The commits of a branch in context order, with their priorities and edits."""
 
     here: Position
     entries: list[Entry]
     merged: frozenset[str]
-    """The commits that came by merges."""
+    """The merged commits."""
     context: CompiledContext
     messages: dict[str, Message]
-    """Of each append, with the edit and the priority that count; also of skipped ones."""
+    """The message of each append, including skipped ones, with its last edit and priority."""
     place: dict[str, int]
-    """Where each commit stands in `entries`."""
+    """The index of each commit in `entries`."""
     retention: dict[str, dict[str, Any]]
-    """What is to be kept of an append, see `retained`."""
+    """The retention criteria of appends, see `retained`."""
     winners: dict[str, Entry]
-    """The edit that counts, of each edited append."""
+    """The last edit of each edited append."""
 
     @classmethod
     def read(cls, here: Position, repository: Repository) -> BranchHistory:
-        """Read the history that ends at a position, which is a commit."""
+        """Read the history that ends at a position with a commit."""
         head, timelines = here.commit_hash or "", repository.timelines
         with repository.database.read() as connection:
             lineage = repository.rows.lineage(connection, head, Entry)
@@ -102,86 +102,86 @@ class BranchHistory:
 
     @property
     def branch(self) -> str:
-        """The branch, which there is one of."""
+        """The branch; not empty, since HEAD is not detached here."""
         return self.here.branch or ""
 
     def appends(self) -> Iterator[Entry]:
-        """Return the commits that are messages, in order."""
+        """Return the commits of messages in order."""
         return (entry for entry in self.entries if entry.operation == APPEND)
 
     def priority(self, entry: Entry) -> Priority:
-        """Return the priority in effect, of an append."""
+        """Return the effective priority of an append."""
         return self.messages[entry.commit_hash].priority
 
     def criteria(self, entry: Entry) -> dict[str, Any] | None:
-        """Return the retention criteria of an append; only important messages have them."""
+        """Return the retention criteria of an important append; None for others."""
         important = self.priority(entry) is Priority.IMPORTANT
         return self.retention.get(entry.commit_hash) if important else None
 
     def entry(self, commit_hash: str) -> Entry:
-        """Return the commit of a full hash; for an edit or annotation, the message that it changes.
+        """Return the commit of a full hash; for an edit or annotation, its target.
 
         Raises:
-            HistoryError: it is not in this history.
+            HistoryError: the commit is not in this history.
         """
         entry = self.entries[self.index(commit_hash)]
         return self.entry(entry.edit_target) if entry.edit_target else entry
 
     def index(self, commit_hash: str) -> int:
-        """Return the index in `entries` of a full hash; edits and annotations have separate places.
+        """Return the index in `entries` of a full hash. Edits and annotations have their own index.
 
         Raises:
-            HistoryError: it is not in this history.
+            HistoryError: the commit is not in this history.
         """
         place = self.place.get(commit_hash)
         if place is None:
             raise HistoryError(
-                f"{commit_hash[:8]} is not in the history of branch {self.branch!r}; 'log' lists what is"
+                f"{commit_hash[:8]} is not in the history of branch {self.branch!r}; 'log' lists its commits"
             )
         return place
 
 
 def retained(entries: Iterable[Entry]) -> dict[str, dict[str, Any]]:
-    """Return the retention criteria of each append, as its author, an edit or an annotation said last.
+    """Return the retention criteria of each append: the last ones of its commit, its edits and its annotations.
 
-    The last annotation counts, so one that says nothing about it ends what was said before; an edit does not.
+    An annotation without criteria removes earlier ones; an edit without criteria keeps them.
     """
-    found: dict[str, dict[str, Any]] = {}
+    criteria: dict[str, dict[str, Any]] = {}
     for entry in entries:
         target = entry.edit_target or entry.commit_hash
         if entry.retention is not None:
-            found[target] = entry.retention
+            criteria[target] = entry.retention
         elif entry.operation == ANNOTATE:
-            found.pop(target, None)
-    return found
+            criteria.pop(target, None)
+    return criteria
 
 
-def name_of(given: object, what: str) -> str:
+def name_of(value: object, what: str) -> str:
     """Return the name of a commit, from a text or an object with a `commit_hash`.
 
     Raises:
-        HistoryError: it is neither.
+        HistoryError: the value is neither.
     """
-    name = given if isinstance(given, str) else getattr(given, "commit_hash", None)
+    name = value if isinstance(value, str) else getattr(value, "commit_hash", None)
     if not isinstance(name, str):
         raise HistoryError(
-            f"{what} takes a commit by its hash, the hash's first digits, its branch or its CommitInfo, not "
-            f"{brief_repr(given)}; 'log' lists the commits"
+            f"{what} takes a commit (its hash, the first digits of the hash, its branch or its CommitInfo), not "
+            f"{brief_repr(value)}; 'log' lists the commits"
         )
     return name
 
 
-def names_of(given: object, what: str) -> list[str]:
+def names_of(value: object, what: str) -> list[str]:
     """Return the names of a list of commits.
 
     Raises:
-        HistoryError: it is no list, or something in it is no commit.
+        HistoryError: the value is not a list, or an item is not a commit.
     """
-    if isinstance(given, str) or hasattr(given, "commit_hash"):
-        kind = "text" if isinstance(given, str) else "commit"
-        raise HistoryError(f"{what} is a list of commits, not one {kind}; use [{name_of(given, what)!r}]")
-    if not isinstance(given, Iterable):
+    if isinstance(value, str) or hasattr(value, "commit_hash"):
+        kind = "text" if isinstance(value, str) else "commit"
+        raise HistoryError(f"{what} is a list of commits, not one {kind}; use [{name_of(value, what)!r}]")
+    if not isinstance(value, Iterable):
         raise HistoryError(
-            f"{what} is a list of commits, not {brief_repr(given)}; give their hashes, such as those that 'log' lists"
+            f"{what} is a list of commits, not {brief_repr(value)}; use their hashes, which 'log' lists"
         )
-    return [name_of(one, what) for one in given]
+    return [name_of(item, what) for item in value]

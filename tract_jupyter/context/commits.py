@@ -1,4 +1,4 @@
-"""Making commits, and reading single ones back."""
+"""Create commits, and read single commits."""
 
 from __future__ import annotations
 
@@ -121,11 +121,11 @@ def draft(
     )
 
 
-def _calls(given: Any) -> list[dict[str, Any]]:
-    if not isinstance(given, list | tuple):
-        raise ContentError(f"tool_calls is a list of calls, not {type(given).__name__}")
+def _calls(value: Any) -> list[dict[str, Any]]:
+    if not isinstance(value, list | tuple):
+        raise ContentError(f"tool_calls is a list of calls, not {type(value).__name__}")
     return [
-        call.to_dict() if isinstance(call, ToolCall) else ToolCall.from_dict(call).to_dict() for call in given
+        call.to_dict() if isinstance(call, ToolCall) else ToolCall.from_dict(call).to_dict() for call in value
     ]
 
 
@@ -179,10 +179,10 @@ def _checked_message(message: str) -> str:
 
 
 def _tags_json(tags: Iterable[str]) -> str:
-    given = several(tags, "tags")
-    for tag in given:
+    names = several(tags, "tags")
+    for tag in names:
         check_tag(tag)
-    return canonical_json(sorted(set(given)))
+    return canonical_json(sorted(set(names)))
 
 
 _ATTEMPTS: Final = 100
@@ -214,7 +214,9 @@ def check_options(options: Mapping[str, Any]) -> None:
     if not CommitOptions.__optional_keys__.issuperset(options):
         unknown = next(name for name in options if name not in OPTIONS)
         known = ", ".join(OPTIONS)
-        raise TypeError(f"commit() has no option {unknown!r}.{nearest(unknown, OPTIONS)} It takes {known}")
+        raise TypeError(
+            f"commit() has no option {unknown!r}.{nearest(unknown, OPTIONS)} Its options are {known}"
+        )
 
 
 def with_calls(
@@ -287,7 +289,7 @@ class Commits:
         target = self._edit_target(operation, edit_target)
         if retain is not None or retain_match != () or retain_match_mode != "substring":
             options["retention"] = Retention.of(retain, retain_match, retain_match_mode)
-        options["tools_hash"] = self._toolsets.current if tools is None else self._toolsets.keep(tools)
+        options["tools_hash"] = self._toolsets.current if tools is None else self._toolsets.store(tools)
         return self._appended(content, target, options)
 
     def edit(self, original: str, content: dict[str, Any], **options: Any) -> CommitInfo:
@@ -305,8 +307,8 @@ class Commits:
         self, content: BaseModel | dict[str, Any], target: str | None, options: Mapping[str, Any]
     ) -> CommitInfo:
         kind = APPEND if target is None else EDIT
-        made = self.draft(content, operation=kind, edit_target=target, **options)
-        entry = self._writer.append(made, self._budget_check())
+        new = self.draft(content, operation=kind, edit_target=target, **options)
+        entry = self._writer.append(new, self._budget_check())
         return entry.info(entry.starting_priority())
 
     def say(self, content: dict[str, Any], edit: str | None, options: Mapping[str, Any]) -> CommitInfo:
@@ -329,13 +331,13 @@ class Commits:
             BranchMovedError: all attempts lost a race.
             BudgetExceededError: the result exceeds the token budget.
         """
-        made, check = self.draft(content, **options), self._budget_check()
+        new, check = self.draft(content, **options), self._budget_check()
         for attempt in range(_ATTEMPTS):
             here = self._refs.at(branch)
             if check is not None:
-                check(totals_after(here.context_tokens, here.context_messages, made))
+                check(totals_after(here.context_tokens, here.context_messages, new))
             try:
-                self._writer.write(Plan(branch, here.commit_hash, here, [made], "commit"))
+                self._writer.write(Plan(branch, here.commit_hash, here, [new], "commit"))
             except BranchMovedError:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -351,7 +353,9 @@ class Commits:
         if entry.operation == EDIT and entry.edit_target is not None:
             entry = self.entry(entry.edit_target)
         if entry.operation != CommitOperation.APPEND:
-            raise EditTargetError(f"{entry.commit_hash[:8]} is {_article(entry)}, and has no priority")
+            raise EditTargetError(
+                f"{entry.commit_hash[:8]} is {_article(entry)} and has no priority; use the commit of a message"
+            )
         self._check_history(entry, here)
         draft = annotation(entry.commit_hash, priority, reason, retention)
         if metadata:
@@ -360,12 +364,12 @@ class Commits:
         return placed.info(placed.starting_priority())
 
     def get(self, name: str) -> CommitInfo:
-        """Return one commit, by hash, prefix or branch, with its priority on the current branch if it is there."""
+        """Return one commit, by hash, prefix or branch. If it is on the current branch, it has its priority there."""
         entry, here = self.with_position(name)
         return self.infos([entry], here.commit_hash)[0]
 
     def infos(self, entries: Sequence[Entry], head: str | None) -> list[CommitInfo]:
-        """Return commits for readers, each with the priority in effect at `head` if it is in that history."""
+        """Return commits for readers. Commits in the history of `head` have their effective priority there."""
         merges = [entry.commit_hash for entry in entries if entry.operation == MERGE]
         parents: Mapping[str, tuple[str, ...]] = {}
         if merges:
@@ -390,7 +394,7 @@ class Commits:
             CommitNotFoundError: unknown commit.
         """
         with self._database.read() as connection:
-            return self._found(connection, name)
+            return self._lookup(connection, name)
 
     def with_position(self, name: str) -> tuple[Entry, Position]:
         """Return one stored commit, and the current branch and its tip from the same read.
@@ -399,7 +403,7 @@ class Commits:
             CommitNotFoundError: unknown commit.
         """
         with self._database.read() as connection:
-            return self._found(connection, name), self._refs.here(connection)
+            return self._lookup(connection, name), self._refs.here(connection)
 
     def entries(self, hashes: Iterable[str]) -> list[Entry]:
         """Return stored commits by their full hashes.
@@ -410,10 +414,8 @@ class Commits:
         with self._database.read() as connection:
             return [self._of_hash(connection, commit_hash) for commit_hash in hashes]
 
-    def _found(self, connection: Connection, name: str) -> Entry:
-        if (
-            isinstance(name, str) and len(name) == _HASH_LENGTH
-        ):  # a whole hash is looked for first, as git does
+    def _lookup(self, connection: Connection, name: str) -> Entry:
+        if isinstance(name, str) and len(name) == _HASH_LENGTH:  # a full hash has precedence, as in git
             entry = self._rows.get(connection, name)
             if entry is not None:
                 return entry
@@ -423,16 +425,16 @@ class Commits:
         entry = self._rows.get(connection, commit_hash)
         if entry is None:
             raise CommitNotFoundError(
-                f"there is no commit {commit_hash[:12]} in this tract; log() lists those that it has"
+                f"there is no commit {commit_hash[:12]} in this tract; log() lists its commits"
             )
         return entry
 
     def draft(
         self, content: BaseModel | dict[str, Any], *, attachments: Sequence[Attachable] = (), **options: Any
     ) -> Draft:
-        """Return a checked draft, for a plan."""
-        whole, files = self._files.attached(self._types.validated(content), attachments)
-        return draft(whole, self.counter, files=files, **options)
+        """Return a checked draft for a plan."""
+        full_content, files = self._files.attached(self._types.validated(content), attachments)
+        return draft(full_content, self.counter, files=files, **options)
 
     def check_target(self, name: str) -> Entry:
         """Return the target commit of an edit.
@@ -446,22 +448,24 @@ class Commits:
             raise EditTargetError(str(error)) from None
         if target.operation == EDIT:
             raise EditTargetError(
-                f"{target.commit_hash[:8]} is itself an edit; edit the original, {target.edit_target or ''}"
+                f"{target.commit_hash[:8]} is an edit itself; edit the original, {target.edit_target or ''}"
             )
         if target.operation != CommitOperation.APPEND:
-            raise EditTargetError(f"{target.commit_hash[:8]} is {_article(target)}; there is nothing to edit")
+            raise EditTargetError(
+                f"{target.commit_hash[:8]} is {_article(target)} and has no text; edit the commit of a message"
+            )
         self._check_history(target, here)
         return target
 
     def _edit_target(self, operation: str, edit_target: str | None) -> str | None:
         if operation == APPEND:
             if edit_target is not None:
-                raise EditTargetError("an edit_target goes with operation='edit'")
+                raise EditTargetError("edit_target requires operation='edit'")
             return None
         kind = CommitOperation(operation)
         if kind is not CommitOperation.EDIT:
             raise EditTargetError(
-                f"commit() appends or edits; for {kind.value!r} there is a method of its own"
+                f"commit() cannot {kind.value!r}; it appends or edits. Use the method {kind.value}()"
             )
         if edit_target is None:
             raise EditTargetError("an edit needs edit_target: the hash of the commit to replace")
@@ -477,23 +481,23 @@ class Commits:
 
     def _budget_check(self) -> Callable[[Totals], None] | None:
         """Return a check of one commit against the budget. A retry repeats only rejections, not warnings."""
-        budget, has_told = self.budget, False
+        budget, has_warned = self.budget, False
         if budget is None:
             return None
 
         def check(totals: Totals) -> None:
-            nonlocal has_told
-            if not has_told or budget.action is BudgetAction.REJECT:
-                has_told = True
+            nonlocal has_warned
+            if not has_warned or budget.action is BudgetAction.REJECT:
+                has_warned = True
                 self.check_budget(totals.tokens)
 
         return check
 
     def check_budget(self, tokens: int) -> None:
-        """Check a token count of the tract's counter against the budget, if there is one.
+        """Check a token count of the tract's counter against the budget, if any.
 
         Raises:
-            BudgetExceededError: the budget rejects it.
+            BudgetExceededError: the budget rejects the count.
         """
         if self.budget is not None:
             self.budget.check(self._corrections.tokens(tokens), self.counter.name)

@@ -1,4 +1,4 @@
-"""From commits to messages: as things are now, as they were, or in another order."""
+"""Compile commits to messages: at HEAD, at another commit or time, or in another order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReorderWarning:
-    """Something that another order may break."""
+    """A problem that another order may cause."""
 
     kind: str
     """`system_not_first`, or `answer_before_call`."""
@@ -67,16 +67,16 @@ class Compiler:
         include_reasoning: bool = False,
         include_edit_annotations: bool = False,
     ) -> CompiledContext:
-        """Return the context of HEAD, of another commit (`at_commit`), or as it was at a time (`at_time`, inclusive).
+        """Return the context of HEAD, of another commit (`at_commit`), or of a time (`at_time`, inclusive).
 
         Raises:
-            CommitNotFoundError: `at_commit` names nothing.
+            CommitNotFoundError: unknown commit `at_commit`.
             ContentError: time and commit are both set, or the time is invalid.
         """
         if not (at_time is None or isinstance(at_time, datetime)):
             raise ContentError(f"at_time is a datetime, such as datetime.now(UTC), not {brief_repr(at_time)}")
         if at_commit is not None and at_time is not None:
-            raise ContentError("give at_commit or at_time, not both")
+            raise ContentError("got both at_commit and at_time; use only one of them")
         last = None if at_time is None else _text_of(at_time)
         if last is None and not include_reasoning and not include_edit_annotations:
             return self.of(self._head(at_commit, None))
@@ -95,7 +95,7 @@ class Compiler:
 
     def of(self, head: str | None) -> CompiledContext:
         """Return the context of a commit by its full hash, as `compile` does without options."""
-        with uninterrupted(), self._timelines.lock:  # a timeline notes how far it is rendered
+        with uninterrupted(), self._timelines.lock:  # a timeline counts its rendered steps
             timeline = self._timelines.at(head)
             return self._corrections.context(
                 timeline.context(
@@ -113,11 +113,11 @@ class Compiler:
     def reorder(
         self, context: CompiledContext, order: Sequence[str], *, check_safety: bool = True
     ) -> tuple[CompiledContext, list[ReorderWarning]]:
-        """Return the context with the named commits first, in that order, and the rest after them as it was.
+        """Return the context with the named commits first, in that order, and then the others in their order.
 
         Raises:
-            CommitNotFoundError: a name is no message of the context.
-            ContentError: `order` is no list.
+            CommitNotFoundError: a name is not a message of the context.
+            ContentError: `order` is not a list.
         """
         names = several(order, "order")
         by_hash = {message.commit_hash: message for message in context.messages}
@@ -128,12 +128,12 @@ class Compiler:
 
     def _named(self, name: object, by_hash: dict[str, Message]) -> Message:
         if not isinstance(name, str):
-            hint = "; give its commit_hash" if isinstance(name, CommitInfo) else ""
-            raise CommitNotFoundError(f"no commit is called {brief_repr(name)}: order takes names{hint}")
+            hint = "; use its commit_hash" if isinstance(name, CommitInfo) else ""
+            raise CommitNotFoundError(f"there is no commit {brief_repr(name)}: order takes names{hint}")
         message = by_hash.get(name) or by_hash.get(self._refs.resolve(name))
         if message is None:
             raise CommitNotFoundError(
-                f"{name!r} is no message of this context; compile() lists their commits"
+                f"{name!r} is not a message of this context; compile() lists the commits of its messages"
             )
         return message
 
@@ -145,12 +145,12 @@ def recounted(context: CompiledContext, messages: Sequence[Message]) -> Compiled
 
 
 def _text_of(moment: datetime) -> str:
-    """Return a time as the store has it; one without a zone is UTC."""
+    """Return a time in the store's format. Without a time zone, it is UTC."""
     return to_text(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
 def _until(timeline: Timeline, last: str) -> Timeline:
-    """Return the history as it was at a time."""
+    """Return the history at a time."""
     return Timeline((step for step in timeline.steps if step.created_at <= last), timeline.merged)
 
 
@@ -178,12 +178,12 @@ def _warnings(messages: Sequence[Message]) -> list[ReorderWarning]:
     spoken = False
     for message in messages:
         if message.role == "system" and spoken:
-            text = "a system message stands after the conversation began; some providers refuse that"
+            text = "a system message comes after the start of the conversation; some providers refuse this"
             warnings.append(ReorderWarning("system_not_first", message.commit_hash, text))
         spoken = spoken or message.role != "system"
         calls |= {call.id for call in message.tool_calls}
         if message.tool_call_id is not None and message.tool_call_id not in calls:
-            text = f"the answer to call {message.tool_call_id} stands before the call; providers refuse that"
+            text = f"the answer to call {message.tool_call_id} comes before the call; providers refuse this"
             warnings.append(ReorderWarning("answer_before_call", message.commit_hash, text))
     return warnings
 
@@ -200,23 +200,23 @@ class CompileRecords:
         self._compiler = compiler
 
     def add(self, context: CompiledContext, **options: bool) -> str:
-        """Note a context, and the options of `compile` it was made with; return the id of the record.
+        """Record a context and its options of `compile`; return the id of the record.
 
-        Its commits are listed only where the head does not give them again: after another order, or as of some time.
+        The record lists the commits only if the head does not determine them: after another order, or for a time.
 
         Raises:
-            ContentError: it is no context.
-            CommitNotFoundError: it is of another store, or its commits were removed.
+            ContentError: not a context.
+            CommitNotFoundError: the context belongs to another store, or its commits were removed.
         """
         if not isinstance(context, CompiledContext):
-            raise ContentError(f"a context is what compile() returns, not {brief_repr(context)}")
+            raise ContentError(f"a context is a result of compile(), not {brief_repr(context)}")
         chosen: dict[str, Any] = {name: True for name, value in options.items() if value}
         again = self._compiler.compile(at_commit=context.head, **chosen)
         differs = again.commit_hashes != context.commit_hashes
         return self.note(context, {**chosen, **({_COMMITS: list(context.commit_hashes)} if differs else {})})
 
     def note(self, context: CompiledContext, params: Mapping[str, Any]) -> str:
-        """Note a context that was compiled just now; `params` are the options of `compile`, other than the usual."""
+        """Record a context that was just compiled. `params` are the options of `compile`, except default values."""
         with self._database.write() as connection:
             return self._rows.add(
                 connection,
@@ -228,27 +228,29 @@ class CompileRecords:
             )
 
     def newest(self, limit: int = 100) -> list[CompileRecord]:
-        """Return the newest records first.
+        """Return the records, newest first.
 
         Raises:
-            ContentError: the limit is no whole number.
+            ContentError: the limit is not a whole number.
         """
         most = check_limit(limit)
         with self._database.read() as connection:
             return self._rows.newest(connection, most)
 
     def commits(self, record_id: str) -> tuple[str, ...]:
-        """Return the commits whose messages a recorded context had, in order.
+        """Return the commits of a recorded context's messages in order.
 
         Raises:
-            ContentError: the id is no text.
-            CommitNotFoundError: there is no such record.
+            ContentError: the id is not a text.
+            CommitNotFoundError: unknown record.
         """
         check_text(record_id, "record_id")
         with self._database.read() as connection:
             record = self._rows.get(connection, record_id)
         if record is None:
-            raise CommitNotFoundError(f"no compile record {record_id!r}; compile_records.newest() lists them")
+            raise CommitNotFoundError(
+                f"there is no compile record {record_id!r}; compile_records.newest() lists the records"
+            )
         if _COMMITS in record.params:
             return tuple(record.params[_COMMITS])
         if record.head is None:

@@ -1,9 +1,9 @@
 """Compression: summaries replace runs of messages, anywhere in the context.
 
-Anthropic bills a cached token at 0.1 of the price of an input token
-(https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching); other providers at 0.1 to 0.5, depending on the
-model (https://platform.openai.com/docs/pricing). A token that a model writes costs five times one that it reads with
-Anthropic's models (https://www.anthropic.com/pricing).
+The price of a cached token is 0.1 of the price of an input token with Anthropic
+(https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching), and 0.1 to 0.5 with other providers, depending on
+the model (https://platform.openai.com/docs/pricing). With Anthropic's models, an output token costs five times as much
+as an input token (https://www.anthropic.com/pricing).
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ class Rates:
     def __post_init__(self) -> None:
         if not _is_number(self.cached_read) or not 0 < self.cached_read <= 1:
             raise CompressionError(
-                "cached_read is the price of a cached token as a part of that of an input token, above 0 and at "
-                f"most 1, such as {CACHED_READ}; got {self.cached_read!r}"
+                f"cached_read is {self.cached_read!r}, and must be above 0 and at most 1, such as {CACHED_READ}: the "
+                "price of a cached token, as a fraction of the price of an input token"
             )
         if not _is_number(self.output_price) or not 0 <= self.output_price < float("inf"):
             raise CompressionError(
-                f"output_price is a multiple of the price of an input token, at least 0, such as {OUTPUT_PRICE}; "
-                f"got {self.output_price!r}"
+                f"output_price is {self.output_price!r}, and must be a number from 0 on, such as {OUTPUT_PRICE}: a "
+                "multiple of the price of an input token"
             )
 
 
@@ -99,13 +99,13 @@ def price(
         rates: prices of tokens.
     """
     index = next(i for i, m in enumerate(before.messages) if m.commit_hash in dropped)
-    kept = sum(message.token_count for message in before.messages[:index])
+    unchanged = sum(message.token_count for message in before.messages[:index])
     return Price(
         saved_per_call=before.token_count - after.token_count,
-        cache_kept=kept,
+        cache_kept=unchanged,
         broken_index=index,
         broken_commit=before.messages[index].commit_hash,
-        read_anew=after.token_count - kept,
+        read_anew=after.token_count - unchanged,
         summarizer_input=read,
         summarizer_output=written,
         cached_read=rates.cached_read,
@@ -158,15 +158,17 @@ def select(history: BranchHistory, wanted: Range, resolve: Callable[[str], str])
     """
     try:
         chosen = _chosen(history, wanted, resolve)
-        kept = {_entry(history, name, resolve).commit_hash for name in names_of(wanted.preserve, "preserve")}
+        protected = {
+            _entry(history, name, resolve).commit_hash for name in names_of(wanted.preserve, "preserve")
+        }
     except HistoryError as error:
         raise CompressionError(str(error)) from None
     preserved = tuple(
         e.commit_hash
         for e in history.appends()
-        if e.commit_hash in kept or (e.commit_hash in chosen and history.priority(e) is Priority.PINNED)
+        if e.commit_hash in protected or (e.commit_hash in chosen and history.priority(e) is Priority.PINNED)
     )
-    runs = _runs(history, chosen.difference(preserved), kept)
+    runs = _runs(history, chosen.difference(preserved), protected)
     if wanted.one_summary:
         runs = [[entry for run in runs for entry in run]]
     groups = tuple(_group(history, run) for run in runs if any(_shows(history, e) for e in run))
@@ -180,14 +182,14 @@ def select(history: BranchHistory, wanted: Range, resolve: Callable[[str], str])
 def _chosen(history: BranchHistory, wanted: Range, resolve: Callable[[str], str]) -> set[str]:
     if wanted.commits is not None:
         if wanted.from_commit is not None or wanted.to_commit is not None:
-            raise CompressionError("give commits, or from_commit and to_commit, not both")
-        found = [_entry(history, name, resolve) for name in names_of(wanted.commits, "commits")]
-        merge = next((entry for entry in found if entry.operation != APPEND), None)
+            raise CompressionError("got both commits and a range; use commits, or from_commit and to_commit")
+        entries = [_entry(history, name, resolve) for name in names_of(wanted.commits, "commits")]
+        merge = next((entry for entry in entries if entry.operation != APPEND), None)
         if merge is not None:
             raise CompressionError(
-                f"{merge.commit_hash[:8]} is a merge, and no message; name the messages that it brought"
+                f"{merge.commit_hash[:8]} is a merge, not a message; name the merged messages instead"
             )
-        return {entry.commit_hash for entry in found}
+        return {entry.commit_hash for entry in entries}
     first, last = 0, len(history.entries) - 1
     if wanted.from_commit is not None:
         first = history.index(_hash(history, name_of(wanted.from_commit, "from_commit"), resolve))
@@ -204,11 +206,11 @@ def _entry(history: BranchHistory, name: str, resolve: Callable[[str], str]) -> 
 
 
 def _hash(history: BranchHistory, name: str, resolve: Callable[[str], str]) -> str:
-    # full hashes by the thousand cost no query
+    # thousands of full hashes need no query
     return name if name in history.place else resolve(name)
 
 
-def _runs(history: BranchHistory, chosen: Collection[str], kept: Collection[str]) -> list[list[Entry]]:
+def _runs(history: BranchHistory, chosen: Collection[str], protected: Collection[str]) -> list[list[Entry]]:
     runs: list[list[Entry]] = []
     run: list[Entry] = []
     passed: list[Entry] = []  # unselected, skipped: part of the run if it continues
@@ -219,7 +221,7 @@ def _runs(history: BranchHistory, chosen: Collection[str], kept: Collection[str]
                 runs.append(run)
             run += [*passed, entry]
             passed = []
-        elif run and not _shows(history, entry) and entry.commit_hash not in kept:
+        elif run and not _shows(history, entry) and entry.commit_hash not in protected:
             passed.append(entry)
         else:
             run, passed = [], []
@@ -228,7 +230,7 @@ def _runs(history: BranchHistory, chosen: Collection[str], kept: Collection[str]
 
 def _group(history: BranchHistory, run: list[Entry]) -> CompressGroup:
     messages = tuple(history.messages[e.commit_hash] for e in run if _shows(history, e))
-    criteria = tuple(found for e in run if (found := history.criteria(e)) is not None)
+    criteria = tuple(criterion for e in run if (criterion := history.criteria(e)) is not None)
     return CompressGroup(tuple(e.commit_hash for e in run), messages, criteria)
 
 
@@ -242,7 +244,7 @@ def _nothing(history: BranchHistory, chosen: set[str], preserved: Collection[str
     if chosen <= set(preserved):
         return (
             f"nothing to compress on {history.branch!r}: all {len(chosen)} messages of the range are pinned or "
-            "preserved; annotate those that may go as 'normal', or choose a larger range"
+            "preserved; set the priority of messages to compress to 'normal', or choose a larger range"
         )
     return f"nothing to compress on {history.branch!r}: the other messages of the range are skipped already"
 
@@ -280,16 +282,16 @@ class Compressor:
         history = BranchHistory.read(here, self._repository)
         return CompressScope(history, select(history, wanted, self._repository.refs.resolve))
 
-    def preview(self, found: CompressScope, source: Source, rates: Rates) -> CompressPlan:
+    def preview(self, scope: CompressScope, source: Source, rates: Rates) -> CompressPlan:
         """Return the plan of a `compress` with its price. Writes nothing and calls no summarizer."""
-        given = source.given(found.selection.groups)
-        texts = None if given is None else source.checked(given, found.selection.groups)
-        return self._plan(found, texts, source.target_tokens, rates)
+        contents = source.provided(scope.selection.groups)
+        texts = None if contents is None else source.checked(contents, scope.selection.groups)
+        return self._plan(scope, texts, source.target_tokens, rates)
 
     def _plan(
-        self, found: CompressScope, texts: Sequence[str] | None, target_tokens: int | None, rates: Rates
+        self, scope: CompressScope, texts: Sequence[str] | None, target_tokens: int | None, rates: Rates
     ) -> CompressPlan:
-        history, selection = found
+        history, selection = scope
         known: Sequence[str | None] = texts or [None] * len(selection.groups)
         summaries = [
             self._message(group, text, target_tokens)
@@ -299,8 +301,10 @@ class Compressor:
         after = self._repository.corrections.context(_replaced(history.context, selection, summaries))
         read = written = 0
         if texts is None:
-            read = self._told(history, sum(group.tokens for group in selection.groups))
-            written = self._told(history, sum(summary.token_count - PER_MESSAGE for summary in summaries))
+            read = self._corrected(history, sum(group.tokens for group in selection.groups))
+            written = self._corrected(
+                history, sum(summary.token_count - PER_MESSAGE for summary in summaries)
+            )
         return CompressPlan(
             branch=history.branch,
             head=history.head,
@@ -314,18 +318,18 @@ class Compressor:
             is_estimate=texts is None,
         )
 
-    def compress(self, found: CompressScope, source: Source, message: str | None) -> CompressResult:
+    def compress(self, scope: CompressScope, source: Source, message: str | None) -> CompressResult:
         """Replace messages with summaries.
 
         Raises:
             CompressionError: a summary was rejected; nothing was changed.
-            BranchMovedError: another process or thread moved the branch meanwhile; nothing was changed.
+            BranchMovedError: another process or thread moved the branch; nothing was changed.
         """
-        history, selection = found
+        history, selection = scope
         texts = source.texts(selection.groups)  # slow: hold no transaction and no lock
         return self._write(history, selection, texts, message)
 
-    def propose(self, found: CompressScope, source: Source, guidance: str | None = None) -> dict[str, Any]:
+    def propose(self, scope: CompressScope, source: Source, guidance: str | None = None) -> dict[str, Any]:
         """Return the fields for `carry_out`, as JSON values. Calls the summarizer and writes nothing.
 
         If all attempts were rejected, the proposal has the last one: the reviewer can correct it.
@@ -333,14 +337,14 @@ class Compressor:
         Raises:
             CompressionError: a summary is missing or not a text.
         """
-        history, selection = found
-        given = source.given(selection.groups)
-        if given is None:
+        history, selection = scope
+        contents = source.provided(selection.groups)
+        if contents is None:
             counting = replace(source, count=self._repository.counter.count_text)
             groups = tracked(selection.groups, SUMMARIZING)
             texts = [counting.attempted(group, guidance)[0] for group in groups]
         else:
-            texts = given
+            texts = contents
         return {
             "branch": history.branch,
             "head": history.head,
@@ -351,11 +355,11 @@ class Compressor:
             "original_tokens": sum(group.tokens for group in selection.groups),
             "estimated_tokens": self.tokens(texts),
             "most_tokens": [source.limit(group) for group in selection.groups],
-            "price": str(self._plan(found, texts, None, Rates()).price),
+            "price": str(self._plan(scope, texts, None, Rates()).price),
         }
 
     def carry_out(self, fields: Mapping[str, Any], source: Source, message: str | None) -> CompressResult:
-        """Carry out a proposal. Later commits of the branch are kept.
+        """Execute a proposal. Later commits of the branch stay.
 
         Raises:
             CompressionError: a summary was rejected, or its messages changed since; nothing was changed.
@@ -364,7 +368,7 @@ class Compressor:
         history, selection = self.selected(fields)
         self.check_lengths(fields)
         texts = source.checked(fields["summaries"], selection.groups)
-        written = [with_writer(*one) for one in zip(texts, fields["writers"], strict=True)]
+        written = [with_writer(*pair) for pair in zip(texts, fields["writers"], strict=True)]
         return self._write(history, selection, written, message)
 
     def check_lengths(self, fields: Mapping[str, Any]) -> None:
@@ -373,10 +377,10 @@ class Compressor:
             tokens = self._repository.counter.count_text(text) if isinstance(text, str) else 0
             if most is not None and tokens > most:
                 target = fields.get("target_tokens")
-                wanted = f"should have {target:,}; " if target is not None else ""
+                about_target = f" (the target is {target:,})" if target is not None else ""
                 raise CompressionError(
-                    f"summary {index} has {tokens:,} tokens, and {wanted}{most:,} are the most. Nothing was changed; "
-                    "shorten it"
+                    f"summary {index} has {tokens:,} tokens, and the maximum is {most:,}{about_target}. Nothing was "
+                    "changed; shorten it"
                 )
 
     def selected(self, fields: Mapping[str, Any]) -> CompressScope:
@@ -392,13 +396,13 @@ class Compressor:
             preserve=fields["preserved_commits"],
             one_summary=len(runs) == 1,
         )
-        found = self.look(wanted, fields["branch"])
-        if runs != [list(group.commits) for group in found.selection.groups]:
+        scope = self.look(wanted, fields["branch"])
+        if runs != [list(group.commits) for group in scope.selection.groups]:
             raise CompressionError(
-                "the summaries do not belong to these runs of messages; nothing was changed. Ask for it again"
+                "the summaries do not belong to these runs of messages; nothing was changed. Propose it again"
             )
-        self._check_unchanged(found.history, fields)
-        return found
+        self._check_unchanged(scope.history, fields)
+        return scope
 
     def _check_unchanged(self, history: BranchHistory, fields: Mapping[str, Any]) -> None:
         """Check that no summarized message changed since the proposal."""
@@ -413,8 +417,8 @@ class Compressor:
             )
             if was != now:
                 raise CompressionError(
-                    f"{name[:8]}, which a summary stands for, was changed since this was asked; nothing was "
-                    "compressed. Ask for it again"
+                    f"{name[:8]}, which a summary replaces, has changed since the proposal; nothing was compressed. "
+                    "Propose it again"
                 )
 
     def tokens(self, texts: Sequence[str]) -> int:
@@ -426,7 +430,7 @@ class Compressor:
         for index, text in enumerate(texts):
             if not isinstance(text, str):
                 raise CompressionError(
-                    f"summary {index} is {type(text).__name__}, and no text; nothing was changed. Give a text, or a "
+                    f"summary {index} is {type(text).__name__}, not a text; nothing was changed. Pass a text, or a "
                     "summarizer that returns one"
                 )
         return sum(self._repository.counter.count_text(text) + PER_MESSAGE for text in texts)
@@ -458,8 +462,8 @@ class Compressor:
             summary_commits=tuple(entry.commit_hash for entry in spliced.put),
             preserved_commits=selection.preserved,
             copies=spliced.copies,
-            tokens_before=self._told(history, tokens),
-            tokens_after=self._told(history, spliced.head.context_tokens),
+            tokens_before=self._corrected(history, tokens),
+            tokens_after=self._corrected(history, spliced.head.context_tokens),
             token_source=self._token_source(history),
         )
 
@@ -488,7 +492,7 @@ class Compressor:
             "assistant", text, priority=priority or Priority.NORMAL, token_count=tokens + PER_MESSAGE
         )
 
-    def _told(self, history: BranchHistory, tokens: int) -> int:
+    def _corrected(self, history: BranchHistory, tokens: int) -> int:
         return self._repository.corrections.tokens(tokens, self._token_source(history))
 
     def _token_source(self, history: BranchHistory) -> str:

@@ -1,4 +1,4 @@
-"""Curation: makes the inherited context of an agent on a branch smaller.
+"""Curation: make the inherited context of an agent on a branch smaller.
 
 Dropping a message is an annotation. A summary or another order rewrites the branch from the first changed commit on;
 the commits before it keep their hashes.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Curated(NamedTuple):
-    """The commits to be placed on `base`; None for before the first commit."""
+    """The drafts to write after `base`. If `base` is None, they start the history."""
 
     base: Entry | None
     drafts: list[Draft]
@@ -47,7 +47,7 @@ def curated(
     """Apply a curation to a history, without writing anything.
 
     Raises:
-        SessionError: a step of it cannot be done.
+        SessionError: a step cannot be applied.
         CompressionError: the summary is not a text, or violates a retention rule.
         CommitNotFoundError: a name is not a message of the history.
     """
@@ -62,20 +62,20 @@ def curated(
 
 
 def _skipped(history: ParentHistory, curation: Curation, resolve: Callable[[str], str]) -> dict[str, str]:
-    """Return the messages to skip that are not skipped yet, and why."""
+    """Return the reason for each message to skip, without those that are skipped already."""
     wanted, tags = set(curation.keep_tags), history.tags()
     unknown = wanted.difference(*tags.values()) if wanted else set()
     if unknown:
-        raise SessionError(f"no message has the tag {', '.join(sorted(unknown))}; tags.list() lists the tags")
+        raise SessionError(f"no message has the tag {', '.join(sorted(unknown))}; tags.list() lists all tags")
     dropped = {history.message(name, resolve) for name in curation.drop}
-    found = {}
+    reasons = {}
     for message in history.messages:
         name = message.commit_hash
         if name in dropped:
-            found[name] = "dropped"
+            reasons[name] = "dropped"
         elif wanted and message.priority is not Priority.PINNED and not wanted & tags[name]:
-            found[name] = f"not tagged {' or '.join(sorted(wanted))}"
-    return found
+            reasons[name] = f"not tagged {' or '.join(sorted(wanted))}"
+    return reasons
 
 
 def _compacted(
@@ -98,17 +98,17 @@ def _compacted(
         return items
     names = [message.commit_hash for message in summed]
     summary = _summary(history, curation, summed, counter)
-    kept = {message.commit_hash for message in before} - set(names)
-    gone = {
+    remaining = {message.commit_hash for message in before} - set(names)
+    removed = {
         row.commit_hash
         for row in history.rows[:end]
-        if row.operation == APPEND and row.commit_hash not in kept
+        if row.operation == APPEND and row.commit_hash not in remaining
     }
     first = items.index(history.rows[place[names[0]]])
     return [
         item
         for item in [*items[:first], summary, *items[first:]]
-        if (item.edit_target or _name(item)) not in gone
+        if (item.edit_target or _name(item)) not in removed
     ]
 
 
@@ -117,10 +117,14 @@ def _summary(
 ) -> Draft:
     """Return a summary in the form of a compression: `expand` restores the messages."""
     commits = tuple(message.commit_hash for message in messages)
-    criteria = tuple(found for message in messages if (found := history.criteria(message)) is not None)
+    criteria = tuple(
+        criterion for message in messages if (criterion := history.criteria(message)) is not None
+    )
     group = CompressGroup(commits, tuple(messages), criteria)
-    given = curation.summary
-    source = Source(summarizer=given, count=counter.count_text) if callable(given) else Source(content=given)
+    written = curation.summary
+    source = (
+        Source(summarizer=written, count=counter.count_text) if callable(written) else Source(content=written)
+    )
     (text,) = source.texts([group])
     content = {"content_type": "dialogue", "role": "assistant", "text": text}
     priority, retention = inherited(group)
@@ -134,9 +138,7 @@ def _reordered(items: list[Item], first: list[str]) -> list[Item]:
     messages = {_name(item) or id(item): item for item in items if item.operation == APPEND}
     missing = [name for name in first if name not in messages]
     if missing:
-        raise SessionError(
-            f"{missing[0][:8]} is no message any more after the steps before; leave it out of reorder"
-        )
+        raise SessionError(f"the earlier steps removed message {missing[0][:8]}; remove it from reorder")
     order = list(dict.fromkeys([*first, *messages]))
     if order == list(messages):
         return items
@@ -157,5 +159,5 @@ def _from_first_change(history: ParentHistory, items: list[Item]) -> Curated:
 
 
 def _name(item: Item) -> str | None:
-    """Return the hash of a commit; None for one that is yet to be."""
+    """Return the hash of a commit; None for a draft."""
     return item.commit_hash if isinstance(item, Entry) else None

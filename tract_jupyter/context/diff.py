@@ -1,7 +1,7 @@
-"""Finding what differs between two compiled contexts.
+"""Compare two compiled contexts.
 
-Messages of the same commit belong together, wherever their places shifted to; what is left between two such pairs is
-matched by equal text, and then by position.
+The comparison pairs messages of the same commit, even if their positions differ. Between two such pairs, it matches the
+other messages by equal text, and then by position.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 def diff_contexts(a: CompiledContext, b: CompiledContext) -> DiffResult:
     """Compare two contexts message by message.
 
-    A message is unchanged if its text, role, priority, tool calls and generation config are: neither its commit nor
-    how its tokens were counted makes it another. One that moved past others is removed in one place and added in the
-    other.
+    A message is unchanged if its text, role, priority, tool calls and generation config are equal. Its commit and its
+    token counter do not matter. A message that moved past others is removed at one position and added at another.
     """
     source = APPROXIMATE if APPROXIMATE in {a.token_source, b.token_source} else b.token_source
     return DiffResult(
@@ -40,7 +39,7 @@ def diff_contexts(a: CompiledContext, b: CompiledContext) -> DiffResult:
 
 
 def _aligned(old: Messages, new: Messages) -> list[MessageDiff]:
-    """Split off the equal beginning and end."""
+    """Match the equal beginning and end, then the messages between them."""
     shorter = min(len(old), len(new))
     start = next((i for i, (x, y) in enumerate(zip(old, new, strict=False)) if not _is_same(x, y)), shorter)
     end = 0
@@ -56,7 +55,7 @@ def _aligned(old: Messages, new: Messages) -> list[MessageDiff]:
 
 
 def _between(old: Messages, new: Messages, keys: Sequence[Key]) -> list[MessageDiff]:
-    """Match by the first key, then what is left between its matches by the other keys."""
+    """Match by the first key, and then the messages between its matches by the other keys."""
     if not keys or not old or not new:
         return _by_position(old, new)
     diffs: list[MessageDiff] = []
@@ -69,14 +68,14 @@ def _between(old: Messages, new: Messages, keys: Sequence[Key]) -> list[MessageD
 
 
 def _anchors(old: Messages, new: Messages, key: Key) -> list[tuple[int, int]]:
-    """Return pairs of messages whose key occurs once on either side: the longest sequence in the same order."""
+    """Pair messages with a key that is unique on each side. Return the longest sequence of pairs in the same order."""
     places = _once(new, key)
     pairs = [(i, places[k]) for k, i in _once(old, key).items() if k in places]
     return [pairs[i] for i in _longest_rise([j for _, j in pairs])]
 
 
 def _once(messages: Messages, key: Key) -> dict[Hashable, int]:
-    """Return the index of each key that only one message has."""
+    """Return the index of each unique key."""
     keys = [key(message) for message in messages]
     counts = Counter(keys)
     return {k: i for i, k in enumerate(keys) if k is not None and counts[k] == 1}
@@ -84,7 +83,7 @@ def _once(messages: Messages, key: Key) -> dict[Hashable, int]:
 
 def _longest_rise(values: Sequence[int]) -> list[int]:
     """Return the indices of a longest increasing subsequence of distinct numbers, in n log n steps."""
-    ends: list[int] = []  # the smallest last value of a rise of each length
+    ends: list[int] = []  # the smallest last value of a subsequence of each length
     at: list[int] = []
     before: list[int] = []
     for index, value in enumerate(values):
@@ -114,7 +113,7 @@ def _by_text(message: Message) -> Hashable:
 
 
 def _by_position(old: Messages, new: Messages) -> list[MessageDiff]:
-    """Pair messages with the same place and role; with another role it is another message."""
+    """Pair messages with the same position and role."""
     diffs: list[MessageDiff] = []
     for i in range(max(len(old), len(new))):
         before = old[i] if i < len(old) else None

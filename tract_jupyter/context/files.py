@@ -1,7 +1,8 @@
-"""Files for attachments: read from within a workspace, kept in the store once for each hash.
+"""Files for attachments: read from a workspace, stored once for each hash.
 
-A path is resolved before it is judged, and then opened from its root on, folder by folder and without following links:
-what was checked is what is read, whatever is swapped meanwhile. Only regular files are opened, so that nothing waits.
+A path is resolved and checked. Then it is opened from its root, folder by folder, without following links. So the
+checked file is the one that is read, even if another process replaces a part of the path. Only regular files are
+opened, because pipes and devices can block.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from tract_jupyter.storage import CommitRows, Database
 
 Attachable: TypeAlias = "str | Path | AttachedFile"
-"""What can be attached: a path within the workspace, or a file that was read already."""
+"""An attachment: a path within the workspace, or a file that was read before."""
 
 _O: Final = os.O_RDONLY | sum(
     getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY")
@@ -49,132 +50,132 @@ def read_files(
     """Return files of a workspace, all or none.
 
     Args:
-        roots: the folders that may be read, as real paths; relative names begin at the first one.
-        names: paths of the caller.
-        send_anyway: accept texts that may hold a secret.
+        roots: the readable folders, as real paths. Relative names begin at the first one.
+        names: the caller's paths.
+        send_anyway: accept texts that may contain a secret.
 
     Raises:
-        WorkspaceError: a file is outside, after resolving links.
-        AttachmentError: one is not there, is no regular file, is too large, of a type that cannot be attached, or holds
-            something like a secret; or they are too many.
+        WorkspaceError: a file is outside of the workspace, after resolving links.
+        AttachmentError: a file is missing, not regular or of an unsupported type; a file is larger than the limit, or
+            contains a possible secret; or there are more files than a message can have.
     """
-    if len(names) > MOST_FILES:  # before any is opened
+    if len(names) > MOST_FILES:  # before opening the first
         raise AttachmentError(
-            f"a message has at most {MOST_FILES} attachments, and {len(names):,} files were named; give them in "
-            "several messages"
+            f"{len(names):,} files are too many, because a message has at most {MOST_FILES} attachments; use several "
+            "messages"
         )
-    found = [_read(roots, name, send_anyway) for name in names]
-    check_together(found)
-    return found
+    files = [_read(roots, name, send_anyway) for name in names]
+    check_together(files)
+    return files
 
 
 def _read(roots: Sequence[Path], name: str | Path, send_anyway: bool) -> AttachedFile:  # noqa: FBT001
     if not isinstance(name, str | Path):
         raise AttachmentError(f"an attachment is a path, such as 'data/photo.png', not {brief_repr(name)}")
-    told = repr(printable(str(name), LONGEST_NAME))
-    path = _resolved(roots, name, told)
-    root = next((one for one in roots if path.is_relative_to(one)), None)
-    if root is None:  # whether there is such a file or not: that is nobody's to know, either
-        where = ", ".join(repr(printable(one.name or str(one), 60)) for one in roots) or "no folder"
+    label = repr(printable(str(name), LONGEST_NAME))
+    path = _resolved(roots, name, label)
+    root = next((folder for folder in roots if path.is_relative_to(folder)), None)
+    if root is None:  # the error does not tell whether the file exists
+        where = ", ".join(repr(printable(folder.name or str(folder), 60)) for folder in roots) or "no folder"
         raise WorkspaceError(
-            f"{told} is outside of the workspace ({where}), so it was not read; copy it there, or have a person add "
+            f"{label} is outside of the workspace ({where}), so it was not read; copy it there, or ask the user to add "
             "its folder to tract.workspace.roots"
         )
     try:
-        data = _bytes_of(root, path.relative_to(root).parts, told)
+        data = _bytes_of(root, path.relative_to(root).parts, label)
     except OSError as error:
-        raise _cannot(error, told) from None
+        raise _cannot(error, label) from None
     file = AttachedFile.of(path.relative_to(root).as_posix(), data)
-    _check_secrets(file, told, send_anyway=send_anyway)
+    _check_secrets(file, label, send_anyway=send_anyway)
     return file
 
 
-def _check_secrets(file: AttachedFile, told: str, *, send_anyway: bool) -> None:
+def _check_secrets(file: AttachedFile, label: str, *, send_anyway: bool) -> None:
     from tract_jupyter.llm import why_not_sent
 
     if file.attachment.kind != "text":
         return
     text = file.data.decode("utf-8-sig")
     if why := why_not_sent(text, send_anyway=True):
-        raise AttachmentError(f"{told} {why}, so it was not attached; take it out first")
+        raise AttachmentError(f"{label} {why}, so it was not attached; remove it first")
     if why := why_not_sent(text, send_anyway=send_anyway):
         raise AttachmentError(
-            f"{told} {why}, so it was not attached. Check the line. If it holds no secret, attach the file with "
+            f"{label} {why}, so it was not attached. Check the line. If it contains no secret, attach the file with "
             "tract.workspace.read(PATH, send_anyway=True), or add --send-anyway to the chat cell"
         )
 
 
-def _resolved(roots: Sequence[Path], name: str | Path, told: str) -> Path:
+def _resolved(roots: Sequence[Path], name: str | Path, label: str) -> Path:
     """Return the real path for a name; the file may be missing."""
     try:
         return (roots[0] if roots else Path("/")).joinpath(Path(name).expanduser()).resolve()
-    except (OSError, ValueError, RuntimeError):  # links in a circle, a NUL, nobody's home
-        raise _missing(told) from None
+    except (OSError, ValueError, RuntimeError):  # a cycle of links, a NUL, the home of an unknown user
+        raise _missing(label) from None
 
 
-def _missing(told: str) -> AttachmentError:
-    return AttachmentError(f"there is no file {told} in the workspace; check the path")
+def _missing(label: str) -> AttachmentError:
+    return AttachmentError(f"there is no file {label} in the workspace; check the path")
 
 
-def _bytes_of(root: Path, parts: Sequence[str], told: str) -> bytes:
-    """Read a file within a folder, of which no part is a link."""
+def _bytes_of(root: Path, parts: Sequence[str], label: str) -> bytes:
+    """Read a file within a folder. No part of its path may be a link."""
     if not parts:
-        raise AttachmentError(f"{told} is no file; name a file within it")
+        raise AttachmentError(f"{label} is a folder; name a file within it")
     opened: list[int] = []
     try:
         if _HAS_FOLDERS:
             opened.append(os.open(root, _O | os.O_DIRECTORY))
             for part in parts[:-1]:
                 opened.append(os.open(part, _O | os.O_DIRECTORY, dir_fd=opened[-1]))
-            _check_regular(os.stat(parts[-1], dir_fd=opened[-1], follow_symlinks=False), told)
+            _check_regular(os.stat(parts[-1], dir_fd=opened[-1], follow_symlinks=False), label)
             opened.append(os.open(parts[-1], _O, dir_fd=opened[-1]))
         else:
             path = root.joinpath(*parts)
-            _check_regular(path.lstat(), told)
+            _check_regular(path.lstat(), label)
             opened.append(os.open(path, _O))
             if path.resolve(strict=True) != path or not os.path.samestat(os.fstat(opened[-1]), path.lstat()):
-                raise _replaced(told)
+                raise _replaced(label)
         about = os.fstat(opened[-1])
-        _check_regular(about, told)
+        _check_regular(about, label)
         if about.st_size > MOST_BYTES:
-            raise too_large(told, about.st_size)
-        return _read_at_most(opened[-1], MOST_BYTES, told)
+            raise too_large(label, about.st_size)
+        return _read_at_most(opened[-1], MOST_BYTES, label)
     finally:
-        for one in opened:
+        for descriptor in opened:
             with suppress(OSError):
-                os.close(one)
+                os.close(descriptor)
 
 
-def _check_regular(about: os.stat_result, told: str) -> None:
+def _check_regular(about: os.stat_result, label: str) -> None:
     if stat.S_ISLNK(about.st_mode):
-        raise _replaced(told)
+        raise _replaced(label)
     if not stat.S_ISREG(about.st_mode):
         what = "a folder" if stat.S_ISDIR(about.st_mode) else "a pipe, a socket or a device"
-        raise AttachmentError(f"{told} is no file, but {what}, so it was not read; name a regular file")
+        raise AttachmentError(f"{label} is {what}, so it was not read; name a regular file")
 
 
-def _read_at_most(opened: int, most: int, told: str) -> bytes:
+def _read_at_most(opened: int, most: int, label: str) -> bytes:
     """Read an open file. It may grow during the read."""
     pieces, left = [], most + 1
     while left and (piece := os.read(opened, min(left, 1 << 20))):
         pieces.append(piece)
         left -= len(piece)
     if not left:
-        raise too_large(told, most + 1)
+        raise too_large(label, most + 1)
     return b"".join(pieces)
 
 
-def _replaced(told: str) -> AttachmentError:
-    return AttachmentError(f"{told} was replaced while it was read, so it was not attached; try again")
+def _replaced(label: str) -> AttachmentError:
+    return AttachmentError(f"{label} was replaced while it was read, so it was not attached; try again")
 
 
-def _cannot(error: OSError, told: str) -> AttachmentError:
+def _cannot(error: OSError, label: str) -> AttachmentError:
     if error.errno in {errno.ENOENT, errno.ENOTDIR}:
-        return _missing(told)
-    if error.errno in {errno.ELOOP, errno.ENXIO}:  # a link or a socket stands there by now
-        return _replaced(told)
+        return _missing(label)
+    if error.errno in {errno.ELOOP, errno.ENXIO}:  # it is a link or a socket now
+        return _replaced(label)
     return AttachmentError(
-        f"{told} cannot be read: {error.strerror or type(error).__name__}; check its permissions"
+        f"{label} cannot be read: {error.strerror or type(error).__name__}; check its permissions"
     )
 
 
@@ -182,9 +183,9 @@ class Files:
     """The attachments of one tract.
 
     Args:
-        database: of the tract.
-        rows: of the tract.
-        types: check contents.
+        database: the tract's database.
+        rows: the tract's commits.
+        types: checks contents.
     """
 
     def __init__(self, database: Database, rows: CommitRows, types: ContentTypes) -> None:
@@ -198,78 +199,79 @@ class Files:
         """Return the bytes of an attachment.
 
         Raises:
-            StoreCorruptError: they are damaged or missing.
+            StoreCorruptError: the bytes are damaged or missing.
         """
         with self._database.read() as connection:
             return self._rows.blobs(connection, [sha256])[sha256]
 
-    def given(self, attachments: Sequence[Attachable]) -> list[AttachedFile]:
-        """Return the attachments in order; reads all files or none.
+    def load(self, attachments: Sequence[Attachable]) -> list[AttachedFile]:
+        """Return the attachments in order. Reads all files or none.
 
         Raises:
-            AttachmentError: a file cannot be attached; nothing was.
+            AttachmentError: a file cannot be attached; nothing was attached.
         """
         if isinstance(attachments, str | Path | AttachedFile) or not isinstance(attachments, Sequence):
             raise AttachmentError(
                 f"attachments is a list, such as ['data/photo.png'], not {brief_repr(attachments)}"
             )
-        names = [one for one in attachments if not isinstance(one, AttachedFile)]
+        names = [item for item in attachments if not isinstance(item, AttachedFile)]
         read = iter(self.open(names) if names else ())
-        found = [one if isinstance(one, AttachedFile) else next(read) for one in attachments]
-        check_together(found)
-        return found
+        files = [item if isinstance(item, AttachedFile) else next(read) for item in attachments]
+        check_together(files)
+        return files
 
     def attached(
         self, content: dict[str, Any], attachments: Sequence[Attachable] = ()
     ) -> tuple[dict[str, Any], list[AttachedFile]]:
-        """Return a checked content with its attachments, and the files that these are.
+        """Return a checked content with its attachments, and their files.
 
         Args:
             content: the content. Attachments in it must already belong to this tract.
-            attachments: more of them.
+            attachments: new attachments.
 
         Raises:
             AttachmentError: a file cannot be attached.
-            ContentError: the content can have no attachments, or names some that are none of this tract's.
+            ContentError: this content cannot have attachments, or names attachments that do not belong to this tract.
         """
         known = self._known(content) if content.get("attachments") else []
         if not attachments:
             return content, known
         is_result = content["content_type"] == "tool_io" and content["direction"] == "result"
         is_users = content["content_type"] == "dialogue" and content["role"] == "user"
-        # a result brings its files; no path of the workspace is read for it
-        if not is_users and not (is_result and all(isinstance(one, AttachedFile) for one in attachments)):
-            raise ContentError("only a message of the user has attachments; give them to user() or chat()")
-        new = self.given(attachments)
+        # a tool result has its own files; it cannot name paths of the workspace
+        if not is_users and not (is_result and all(isinstance(item, AttachedFile) for item in attachments)):
+            raise ContentError("only a user message has attachments; pass them to user() or chat()")
+        new = self.load(attachments)
         every = [*known, *new]
         check_together(every)
-        listed = [one.attachment.model_dump() for one in every]
+        listed = [file.attachment.model_dump() for file in every]
         return self._types.validated({**content, "attachments": listed}), every
 
     def tokens(self, attachments: Sequence[Attachment], count: Callable[[str], int]) -> int:
         """Return the tokens of attachments; an estimate for images and PDFs."""
-        return sum(AttachedFile(one, self.read(one.sha256)).tokens(count) for one in attachments)
+        return sum(AttachedFile(item, self.read(item.sha256)).tokens(count) for item in attachments)
 
     def has(self, content: dict[str, Any]) -> bool:
-        """Return True if the attachments that a checked content names are some of this tract's."""
-        named = attachments_of(content)
-        return not named or self._own().issuperset(named)
+        """Return True if all attachments of a checked content belong to this tract."""
+        attachments = attachments_of(content)
+        return not attachments or self._of_tract().issuperset(attachments)
 
-    def _own(self) -> set[Attachment]:
+    def _of_tract(self) -> set[Attachment]:
         with self._database.read() as connection:
-            return {one for each in self._rows.own_attached(connection) for one in attachments_of(each)}
+            contents = self._rows.contents_with_attachments(connection)
+            return {item for content in contents for item in attachments_of(content)}
 
     def _known(self, content: dict[str, Any]) -> list[AttachedFile]:
-        """Return the files of the attachments that a content names: a hash alone gives nobody what it stands for."""
-        named = attachments_of(content)
-        if not named:
+        """Return the files of a content's attachments. Only attachments of this tract can be read by hash."""
+        attachments = attachments_of(content)
+        if not attachments:
             return []
-        own = self._own()
-        unknown = next((one for one in named if one not in own), None)
+        existing = self._of_tract()
+        unknown = next((item for item in attachments if item not in existing), None)
         if unknown is not None:
             raise ContentError(
-                f"this tract has no attachment {unknown}, with this hash; give the file: attachments=[path]"
+                f"this tract has no attachment {unknown} with this hash; attach the file with attachments=[path]"
             )
         with self._database.read() as connection:
-            data = self._rows.blobs(connection, [one.sha256 for one in named])
-        return [AttachedFile(one, data[one.sha256]) for one in named]
+            data = self._rows.blobs(connection, [item.sha256 for item in attachments])
+        return [AttachedFile(item, data[item.sha256]) for item in attachments]

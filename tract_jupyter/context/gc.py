@@ -1,7 +1,7 @@
-"""Garbage collection: removes unreachable commits and unused contents.
+"""Garbage collection: remove unreachable commits and unused contents.
 
-What is kept: all that a branch, HEAD, a recent move of them, a pending that waits, a compile record or another tract
-leads to; the originals of summaries that are kept; and of everything kept its parents and what it edits.
+The roots are branches, HEAD, their recent moves, open pendings, compile records and the commits of other tracts. The
+parents of a reachable commit, its target and the originals of a summary are reachable as well.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _AT_ONCE = 500  # SQLite bounds the number of variables
-# what a database looks through for each row that is deleted, to see that nothing refers to it; nothing else needs these
+# columns that a database searches for references to each deleted row; only deletions need an index on them
 _REFERENCES: Final = ("parent_hash", "content_hash", "tools_hash")
 
 
 class Node(NamedTuple):
-    """The part of a commit that counts for garbage collection."""
+    """The columns of a commit that garbage collection needs."""
 
     commit_hash: str
     tract_id: str
@@ -53,44 +53,44 @@ _COLUMNS = tuple(schema.commits.c[name] for name in Node._fields)
 
 
 class Reach:
-    """The whole store, as seen from one tract. Several tracts share commits' contents, and may point at each other."""
+    """Reads and deletes rows of the full store for the collection of one tract. Tracts share contents."""
 
     def __init__(self, tract_id: str) -> None:
         self.tract_id = tract_id
 
     def nodes(self, connection: Connection) -> dict[str, Node]:
-        """Return every commit of the store, of all tracts, oldest first."""
+        """Return every commit of all tracts, oldest first."""
         rows = connection.execute(select(*_COLUMNS).order_by(schema.commits.c.id))
         return {row.commit_hash: Node._make(row) for row in rows}
 
     def merge_parents(self, connection: Connection) -> dict[str, list[str]]:
         """Return the second and later parents of every merge of the store."""
-        found: dict[str, list[str]] = {}
+        parents: dict[str, list[str]] = {}
         for row in connection.execute(
             select(schema.commit_parents.c.commit_hash, schema.commit_parents.c.parent_hash)
         ):
-            found.setdefault(row.commit_hash, []).append(row.parent_hash)
-        return found
+            parents.setdefault(row.commit_hash, []).append(row.parent_hash)
+        return parents
 
     def roots(self, connection: Connection, since: str) -> set[str]:
-        """Return what refs, later moves, open pendings, compile records and spawns name, of all tracts."""
-        named = [
+        """Return the commits in refs, in moves after `since`, and in open pendings, compile records and spawns."""
+        queries = [
             select(schema.refs.c.commit_hash),
             select(schema.compile_records.c.head_hash),
             select(schema.spawns.c.parent_commit_hash),
             select(schema.reflog.c.old).where(schema.reflog.c.created_at >= since),
             select(schema.reflog.c.new).where(schema.reflog.c.created_at >= since),
         ]
-        found = {name for query in named for name in connection.scalars(query) if name is not None}
-        # but for what waits to remove them
+        hashes = {name for query in queries for name in connection.scalars(query) if name is not None}
+        # except pendings of `gc`, which name the commits to remove
         is_waiting = (schema.pendings.c.settled_at.is_(None), schema.pendings.c.operation != "gc")
         waiting = select(schema.pendings.c.fields_json).where(*is_waiting)
         for fields in connection.scalars(waiting):
-            found.update(_HASH.findall(fields))
-        return found
+            hashes.update(_HASH.findall(fields))
+        return hashes
 
     def stale_moves(self, connection: Connection, gone: Collection[str]) -> list[int]:
-        """Return the ids of the recorded moves of this tract that led to commits which are gone."""
+        """Return the ids of this tract's recorded moves to removed commits."""
         query = select(schema.reflog.c.id, schema.reflog.c.new).where(
             schema.reflog.c.tract_id == self.tract_id
         )
@@ -98,14 +98,14 @@ class Reach:
 
     def blobs(self, connection: Connection, hashes: Collection[str]) -> dict[str, bytes]:
         """Return the stored bytes of each hash, if any."""
-        found: dict[str, bytes] = {}
+        payloads: dict[str, bytes] = {}
         for group in _groups(sorted(hashes)):
             query = select(_BLOB.content_hash, _BLOB.payload).where(_BLOB.content_hash.in_(group))
-            found.update((row.content_hash, row.payload) for row in connection.execute(query))
-        return found
+            payloads.update((row.content_hash, row.payload) for row in connection.execute(query))
+        return payloads
 
     def attached(self, connection: Connection) -> dict[str, set[str]]:
-        """Return the hashes of the attachments of each content of the store that has some."""
+        """Return the attachment hashes of each content with attachments."""
         return {name: attached_hashes(payload) for name, payload in attached_contents(connection)}
 
     def size(self, connection: Connection, hashes: Collection[str]) -> int:
@@ -118,7 +118,7 @@ class Reach:
 
     @contextmanager
     def removing(self, connection: Connection) -> Iterator[None]:
-        """Have indexes for a while that make deleting cost the same for each row, however large the store is."""
+        """Create temporary indexes. With them, the cost of a deletion does not grow with the store."""
         for name in _REFERENCES:
             connection.execute(text(f"CREATE INDEX ix_removing_{name} ON commits ({name})"))
         yield
@@ -126,7 +126,7 @@ class Reach:
             connection.execute(text(f"DROP INDEX ix_removing_{name}"))
 
     def remove_blobs(self, connection: Connection, hashes: Collection[str]) -> None:
-        """Delete blobs that nothing uses."""
+        """Delete unused blobs."""
         for group in _groups(sorted(hashes)):
             connection.execute(schema.blobs.delete().where(_BLOB.content_hash.in_(group)))
 
@@ -138,7 +138,7 @@ class Reach:
             )
 
     def remove_tags(self, connection: Connection, gone: Collection[str]) -> None:
-        """Delete the tags that were added to commits which are to go."""
+        """Delete the added tags of commits before their removal."""
         for group in _groups(sorted(gone)):
             connection.execute(
                 schema.tag_annotations.delete().where(schema.tag_annotations.c.target_hash.in_(group))
@@ -154,12 +154,12 @@ class Retain:
     """Days to keep unreachable commits.
 
     Raises:
-        HistoryError: these are no numbers of days.
+        HistoryError: a value is not a number of days.
     """
 
     orphans: float = 7
     archives: float | None = None
-    """Of the originals of summaries; None keeps them."""
+    """Days to keep the originals of summaries; None keeps them forever."""
 
     def __post_init__(self) -> None:
         for name, days in (
@@ -174,18 +174,18 @@ class Retain:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The part of the garbage that goes: all but `keep`, or of the commits in `only`, if that is given."""
+    """The unreachable commits to remove: all, or only the commits in `only`; never the commits in `keep`."""
 
     keep: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
 
     def keeps(self, commit_hash: str) -> bool:
-        """Return True if a commit is reachable."""
+        """Return True if the choice keeps a commit."""
         return commit_hash in self.keep or (self.only is not None and commit_hash not in self.only)
 
 
 class _Garbage:
-    """The commits and contents that can go, found in one transaction."""
+    """The removable commits and contents, collected in one transaction."""
 
     def __init__(
         self, connection: Connection, reach: Reach, retain: Retain, offered: str | None, choice: Choice
@@ -198,56 +198,56 @@ class _Garbage:
         self._archives_since = None if retain.archives is None else _before(now, retain.archives)
         self._nodes = reach.nodes(connection)
         self._parents = reach.merge_parents(connection)
-        kept = self._kept()
-        self.commits = tuple(name for name in self._nodes if name not in kept)
-        self.blobs = self._unused([self._nodes[name] for name in kept], offered)
+        reachable = self._reachable()
+        self.commits = tuple(name for name in self._nodes if name not in reachable)
+        self.blobs = self._unused([self._nodes[name] for name in reachable], offered)
         self.moves = reach.stale_moves(connection, frozenset(self.commits))
         self.bytes = reach.size(connection, self.blobs)
         self.tokens = sum(self._nodes[name].token_count for name in self.commits)
 
-    def _kept(self) -> set[str]:
+    def _reachable(self) -> set[str]:
         waiting = [name for name in self._reach.roots(self._connection, self._since) if name in self._nodes]
-        own = self._reach.tract_id
+        tract_id = self._reach.tract_id
         waiting += [
             n.commit_hash
             for n in self._nodes.values()
-            if n.tract_id != own or n.created_at >= self._since or self._choice.keeps(n.commit_hash)
+            if n.tract_id != tract_id or n.created_at >= self._since or self._choice.keeps(n.commit_hash)
         ]
-        kept: set[str] = set()
+        reachable: set[str] = set()
         while waiting:
             name = waiting.pop()
-            if name not in kept:
-                kept.add(name)
+            if name not in reachable:
+                reachable.add(name)
                 waiting += self._next(self._nodes[name])
-        return kept
+        return reachable
 
     def _next(self, node: Node) -> list[str]:
-        """Return the dependencies of a commit: parents, the commit it changes, and the history that it summarizes."""
-        named = [
+        """Return the dependencies of a commit: its parents, its target, and the summarized history."""
+        names = [
             node.parent_hash,
             node.edit_target,
             *self._parents.get(node.commit_hash, ()),
             self._archive(node),
         ]
-        return [name for name in named if name is not None and name in self._nodes]
+        return [name for name in names if name is not None and name in self._nodes]
 
     def _archive(self, node: Node) -> str | None:
-        named = COMPRESSED_FROM in node.metadata_json  # most are not, and pay nothing
-        found = reference(from_json(node.metadata_json, dict)) if named else None
-        head = self._nodes.get(found[0]) if found else None
+        is_summary = COMPRESSED_FROM in node.metadata_json  # avoids parsing for other commits
+        origin = reference(from_json(node.metadata_json, dict)) if is_summary else None
+        head = self._nodes.get(origin[0]) if origin else None
         if head is None:
             return None
         old = self._archives_since is not None and head.created_at < self._archives_since
         return None if old else head.commit_hash
 
-    def _unused(self, kept: list[Node], offered: str | None) -> set[str]:
+    def _unused(self, reachable: list[Node], offered: str | None) -> set[str]:
         """Return contents, attachments and tools that only removed commits use."""
-        gone = [self._nodes[name] for name in self.commits]
-        if not gone:
+        removed = [self._nodes[name] for name in self.commits]
+        if not removed:
             return set()
-        tools = {node.tools_hash for node in kept if node.tools_hash} | ({offered} if offered else set())
-        old_tools = {node.tools_hash for node in gone if node.tools_hash} - tools
-        contents, old_contents = ({node.content_hash for node in each} for each in (kept, gone))
+        tools = {node.tools_hash for node in reachable if node.tools_hash} | ({offered} if offered else set())
+        old_tools = {node.tools_hash for node in removed if node.tools_hash} - tools
+        contents, old_contents = ({node.content_hash for node in each} for each in (reachable, removed))
         attached = self._reach.attached(self._connection)
         files, old_files = (
             {name for content in each & attached.keys() for name in attached[content]}
@@ -257,21 +257,21 @@ class _Garbage:
         return (old_contents | old_files | old_tools | self._schemas(old_tools)) - used
 
     def _schemas(self, tools: set[str]) -> set[str]:
-        """Return the tool schemas that lists of tools name."""
+        """Return the schemas in lists of tools."""
         lists = self._reach.blobs(self._connection, tools).values()
         return {name for payload in lists for name in json.loads(payload)["tools"]}
 
 
 class GarbageCollector:
-    """Cleans one tract of a store up."""
+    """Removes unreachable commits of one tract."""
 
     def __init__(self, repository: Repository, reach: Reach) -> None:
         self._repository = repository
         self._reach = reach
 
     def run(self, retain: Retain, choice: Choice, *, dry_run: bool = False) -> GCResult:
-        """Remove what nothing leads to, in one transaction."""
-        with working("Looking for commits that nothing leads to"):
+        """Remove unreachable commits in one transaction."""
+        with working("Looking for unreachable commits"):
             return self._run(retain, choice, dry_run=dry_run)
 
     def _run(self, retain: Retain, choice: Choice, *, dry_run: bool) -> GCResult:
@@ -285,7 +285,7 @@ class GarbageCollector:
                 self._remove(connection, garbage)
         if garbage.commits:
             self._repository.timelines.forget()
-            self._repository.writer.look_again()
+            self._repository.writer.forget_position()
         return _result(garbage, dry_run=False)
 
     def _remove(self, connection: Connection, garbage: _Garbage) -> None:
@@ -321,5 +321,5 @@ def _now() -> datetime:
 def _before(now: datetime, days: float) -> str:
     try:
         return to_text(now - timedelta(days=days))
-    except OverflowError:  # before there was time: all is younger
+    except OverflowError:  # before year 1: all commits are newer
         return ""

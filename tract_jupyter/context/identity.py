@@ -1,4 +1,4 @@
-"""The id of the store, and of the tract that is meant: the named one, else the one that the store was made with."""
+"""Find or create a tract by its id. Without an id, use the store's default tract."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ _ID = re.compile(r"[\w.-]{1,32}")  # as wide as the columns; ':' marks the branc
 
 
 def find_or_make_tract(database: Database, tract_id: str | None = None) -> str:
-    """Return the id of the tract to work on; make the tract if it is not there.
+    """Return the id of the tract to work on. Create a missing tract.
 
     Raises:
-        SessionError: no tract can have that id.
+        SessionError: invalid id.
     """
     with database.read() as connection:
         wanted = tract_id or _default(connection)
-        if wanted is not None and RefRows(wanted).was_made(connection):
+        if wanted is not None and RefRows(wanted).has_head(connection):
             return wanted
     with database.write() as connection:
         wanted = tract_id or _default(connection) or uuid4().hex
-        if not RefRows(wanted).was_made(connection):
+        if not RefRows(wanted).has_head(connection):
             make_tract(connection, wanted)
     return wanted
 
 
 def make_tract(connection: Connection, tract_id: str, display_name: str = DEFAULT_NAME) -> None:
-    """Make a tract with an empty branch. The first one of a store is its default.
+    """Create a tract with an empty branch. The first tract of a store is its default.
 
     Raises:
-        SessionError: no tract can have that id.
+        SessionError: invalid id.
     """
     if not (isinstance(tract_id, str) and _ID.fullmatch(tract_id)):
         raise SessionError(
-            f"{tract_id!r} is no id of a tract; use 1 to 32 letters, digits, '_', '-' or '.', as in 'writer-2'"
+            f"invalid tract id {tract_id!r}; use 1 to 32 letters, digits, '_', '-' or '.', as in 'writer-2'"
         )
     if _default(connection) is None:
         connection.execute(schema.meta.insert().values(key=_KEY, value=tract_id))
@@ -66,21 +66,21 @@ def make_side_branch(
     The HEAD returns to the branch if other code moved it.
 
     Args:
-        repository: of the parent.
-        tract_id: of the child.
-        branch: of the child.
-        purpose: its purpose.
-        is_new: refuse one that is there.
+        repository: the parent's repository.
+        tract_id: the child's id.
+        branch: the child's branch.
+        purpose: the child's purpose.
+        is_new: refuse an existing branch.
 
     Raises:
-        SessionError: no tract can have that id.
-        InvalidBranchNameError: git would refuse the branch's name.
-        BranchExistsError: it is there, and should be new.
+        SessionError: invalid id.
+        InvalidBranchNameError: invalid branch name (by git's rules).
+        BranchExistsError: the branch exists, and `is_new` is set.
     """
     check_name(branch)
     rows = RefRows(tract_id, AGENT_HEAD + branch)
     with repository.database.write() as connection:
-        if not RefRows(tract_id).was_made(connection):
+        if not RefRows(tract_id).has_head(connection):
             from tract_jupyter.models import Inheritance
 
             make_tract(connection, tract_id, purpose)
@@ -92,7 +92,7 @@ def make_side_branch(
             )
         if not rows.exists(connection, branch):
             rows.create(connection, branch, None)
-        if not rows.was_made(connection) or rows.position(connection).branch != branch:
+        if not rows.has_head(connection) or rows.position(connection).branch != branch:
             rows.point_head(connection, branch)
 
 

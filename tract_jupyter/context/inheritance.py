@@ -1,4 +1,4 @@
-"""The messages that a spawned child inherits: a history read once, a selection of it, or its text as a snapshot."""
+"""The inherited messages of a spawned child: a full history, a selection, or a snapshot as one text."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 
 Selector: TypeAlias = Callable[[CommitInfo], object] | Collection[str]
-"""The messages that are asked for: a function that says so of each, or names of tags and commits."""
+"""The messages to inherit: a function of a `CommitInfo` that returns True or False, or names of tags and commits."""
 
 
 class ParentHistory:
     """The history of one commit, read once.
 
     Args:
-        lineage: its history.
-        added: the tags that were added to commits later.
+        lineage: the commit's history.
+        added: the tags that were added after the commits.
     """
 
     def __init__(self, lineage: Lineage[Entry], added: dict[str, tuple[str, ...]]) -> None:
@@ -60,19 +60,19 @@ class ParentHistory:
 
     @property
     def messages(self) -> Sequence[Message]:
-        """The context."""
+        """The messages of the context."""
         return self.timeline.context().messages
 
     def priority(self, entry: Entry) -> Priority:
-        """Return the priority in effect."""
+        """Return the effective priority."""
         return self.timeline.priority(self.timeline.steps[self.timeline.place[entry.commit_hash]])
 
     def criteria(self, message: Message) -> dict[str, Any] | None:
-        """Return the retention criteria of a message; only important messages have them."""
+        """Return the retention criteria of an important message; None for others."""
         return self._retention.get(message.commit_hash) if message.priority is Priority.IMPORTANT else None
 
     def with_tools(self, drafts: list[Draft]) -> list[Draft]:
-        """Return the drafts, the last of them linked to the tools that are in effect here."""
+        """Return the drafts, with the current tools linked to the last one."""
         tools = self.timeline.tools_hash
         if not drafts or tools is None:
             return drafts
@@ -80,34 +80,34 @@ class ParentHistory:
 
     def tags(self) -> dict[str, set[str]]:
         """Return the tags of each message and of its edits."""
-        found: defaultdict[str, set[str]] = defaultdict(set)
+        tags: defaultdict[str, set[str]] = defaultdict(set)
         for row in self.rows:
             of = row.edit_target or row.commit_hash
-            found[of].update(row.tags, self.added.get(row.commit_hash, ()))
-        return found
+            tags[of].update(row.tags, self.added.get(row.commit_hash, ()))
+        return tags
 
     def message(self, name: str, resolve: Callable[[str], str]) -> str:
         """Return the message for a name; for an edit, the edited message.
 
         Raises:
-            CommitNotFoundError: it is no message of this history.
+            CommitNotFoundError: the name is not a message of this history.
         """
         entry = self._by_hash.get(resolve(name))
         target = self._by_hash.get(entry.edit_target) if entry and entry.edit_target else entry
         if target is None or target.operation != APPEND:
-            raise CommitNotFoundError(f"{name!r} is no message of this history; log() lists them")
+            raise CommitNotFoundError(f"{name!r} is not a message of this history; log() lists its messages")
         return target.commit_hash
 
     def everything(self) -> list[Entry]:
-        """Return all commits that count for the context. Merges are left out: what they brought stands in its place."""
+        """Return all commits except merges. The merged commits are part of the history."""
         return [row for row in self.rows if row.operation != MERGE]
 
     def selected(self, select: Selector, resolve: Callable[[str], str]) -> list[Entry]:
         """Return the selected messages with their edits and annotations.
 
         Args:
-            select: a function that says whether a message is wanted, or names: of tags, or else of commits.
-            resolve: gives the hash of a commit by its name.
+            select: a function that returns True for the messages to inherit, or names of tags or commits.
+            resolve: returns the hash for a name of a commit.
 
         Raises:
             SessionError: nothing is selected.
@@ -116,7 +116,7 @@ class ParentHistory:
         chosen = self._fitting(select) if callable(select) else self._named(select, resolve)
         if not chosen:
             raise SessionError(
-                "nothing was selected, so the child would start with nothing; select some message"
+                "no message is selected, so the child would inherit nothing; select at least one message"
             )
         return [row for row in self.everything() if (row.edit_target or row.commit_hash) in chosen]
 
@@ -139,7 +139,7 @@ class ParentHistory:
 
 
 class Snapshot(NamedTuple):
-    """The text, and how many messages are not in it."""
+    """The text, and the number of omitted messages."""
 
     text: str
     left_out: int
@@ -151,11 +151,11 @@ def snapshot(
     """Write messages as one text, each under a heading with its number and role.
 
     Args:
-        messages: at least one.
+        messages: at least one message.
         title: the first line.
         count: counts the tokens of the text.
-        max_tokens: how many it may have. Whole messages are left out, the oldest first and pinned ones last, and the
-            text says how many.
+        max_tokens: the maximum length. If the text is longer, the oldest messages are omitted, and pinned ones last.
+            The text contains their number.
 
     Raises:
         SessionError: not even one message fits.
@@ -171,14 +171,14 @@ def snapshot(
     least = _smallest(len(messages), lambda left_out: size(left_out) <= max_tokens)
     if least is None:
         raise SessionError(
-            f"max_tokens={max_tokens} has no room for a single message; give at least {size(len(messages) - 1)}"
+            f"max_tokens={max_tokens} is too small for one message; use at least {size(len(messages) - 1)}"
         )
     return Snapshot(_text(title, parts, order[:least]), least)
 
 
 def _smallest(limit: int, fits: Callable[[int], bool]) -> int | None:
-    """Return the smallest number below `limit` that fits, by halving; None if the largest does not."""
-    if fits(0):  # asked on its own, as the text that says what is left out may be longer than that
+    """Return the smallest number below `limit` that fits, by bisection; None if the largest does not."""
+    if fits(0):  # a separate check: the note about omitted messages may be longer than one of them
         return 0
     low, high = 1, limit - 1
     if high < low or not fits(high):
@@ -198,9 +198,9 @@ def _least_wanted_first(messages: Sequence[Message]) -> list[int]:
 
 def _text(title: str, parts: Sequence[str], left_out: Collection[int]) -> str:
     gone = set(left_out)
-    note = f"({len(gone)} of {len(parts)} messages are left out for want of room.)"
-    kept = [part for place, part in enumerate(parts) if place not in gone]
-    return "\n\n".join([title, *([note] if gone else []), *kept])
+    note = f"({len(gone)} of {len(parts)} messages are omitted, because the length is limited.)"
+    rest = [part for place, part in enumerate(parts) if place not in gone]
+    return "\n\n".join([title, *([note] if gone else []), *rest])
 
 
 def _part(number: int, message: Message) -> str:

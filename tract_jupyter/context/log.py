@@ -1,4 +1,4 @@
-"""Reading the history of a branch, and finding commits in it: by tags, text, priority and generation config."""
+"""Read the history of a branch, and find commits by tags, text, priority and generation config."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 
 def checked_conditions(conditions: object) -> list[Condition]:
-    """Return the conditions, each of which can be evaluated.
+    """Return the conditions if all are valid.
 
     Raises:
-        ContentError: one of them is not a triple, its operator is unknown, or its value is of the wrong form.
+        ContentError: a condition is not a triple, its operator is unknown, or its value has the wrong form.
     """
     if not isinstance(conditions, list | tuple):
         raise ContentError(f"conditions is a list of (field, operator, value), not {brief_repr(conditions)}")
@@ -78,22 +78,22 @@ def _check(condition: object) -> None:
     _, name, value = condition
     if not isinstance(name, str) or name not in _OPERATORS:
         raise ContentError(
-            f"no operator {name!r}.{nearest(str(name), _OPERATORS)} There are {', '.join(_OPERATORS)}"
+            f"unknown operator {name!r}.{nearest(str(name), _OPERATORS)} Operators are: {', '.join(_OPERATORS)}"
         )
     if "in" in name.split() and not isinstance(value, list | tuple | set | frozenset):
-        raise ContentError(f"{name!r} takes a list of values, got {value!r}")
+        raise ContentError(f"{name!r} takes a list of values, not {value!r}")
     if "between" in name and not (isinstance(value, list | tuple) and len(value) == 2):  # noqa: PLR2004 # low, high
-        raise ContentError(f"{name!r} takes a pair of bounds, got {value!r}")
+        raise ContentError(f"{name!r} takes a pair of bounds, not {value!r}")
 
 
 def fits(config: Mapping[str, Any], condition: Condition) -> bool:
-    """Return True if a config has the field with a value that meets the condition. Values of another type never do."""
+    """Return True if a config meets a condition. A missing field or a value of another type never does."""
     field, name, value = condition
-    given = config.get(field, _MISSING)
-    if given is _MISSING:
+    actual = config.get(field, _MISSING)
+    if actual is _MISSING:
         return False
     try:
-        return bool(_OPERATORS[name](given, value))
+        return bool(_OPERATORS[name](actual, value))
     except TypeError:
         return False
 
@@ -108,17 +108,17 @@ class History:
         self._repository = repository
 
     def token_source(self, here: Position) -> str:
-        """Return how the tokens at HEAD were counted; reads the history only if there ever was another counter."""
+        """Return the counter of the tokens at HEAD. Reads the history only if the tract has other counters."""
         name = self._repository.counter.name
-        if here.token_counter in {name, ""} and not self._was_counted_otherwise:
+        if here.token_counter in {name, ""} and not self._has_other_counter:
             return name
         with self._repository.timelines.lock:
             return self._repository.timelines.at(here.commit_hash).token_source
 
     @cached_property
-    def _was_counted_otherwise(self) -> bool:
+    def _has_other_counter(self) -> bool:
         with self._repository.database.read() as connection:
-            return self._repository.rows.was_counted_otherwise(connection, self._repository.counter.name)
+            return self._repository.rows.has_other_counter(connection, self._repository.counter.name)
 
     def log(
         self,
@@ -132,7 +132,7 @@ class History:
         """Return the newest commits first: of the current branch by first parents, or of all branches.
 
         Raises:
-            ContentError: there is no such operation, or another argument is not valid.
+            ContentError: unknown operation or another invalid argument.
         """
         limit = None if limit is None else check_limit(limit)
         operation = None if operation is None else CommitOperation(operation)
@@ -141,15 +141,15 @@ class History:
         if limit == 0:
             return []
         has_tags = self._tagged(wanted, match) if wanted else None
-        most = limit if operation is None and has_tags is None else None  # a filter looks at all
+        most = limit if operation is None and has_tags is None else None  # a filter needs all commits
         head = self._repository.refs.position.commit_hash
         entries = self._newest(most) if all_branches else self._chain(head, most)
-        found = [
+        matches = [
             entry
             for entry in entries
             if (operation is None or entry.operation == operation) and (has_tags is None or has_tags(entry))
         ]
-        return self.infos(found[:limit], head)
+        return self.infos(matches[:limit], head)
 
     def _chain(self, head: str | None, limit: int | None) -> list[Entry]:
         if head is None:
@@ -163,7 +163,7 @@ class History:
             return self._repository.rows.newest(connection, heads, limit) if heads else []
 
     def _tagged(self, tags: Collection[str], match: Match) -> Callable[[Entry], bool]:
-        """Return True if a commit has any, or all, of these tags."""
+        """Return a filter for commits with any, or all, of these tags."""
         wanted = set(tags)
         added = self._repository.tags.added()
 
@@ -174,28 +174,30 @@ class History:
         return fits
 
     def infos(self, entries: Sequence[Entry], head: str | None) -> list[CommitInfo]:
-        """Return entries for readers, with the priorities in effect at `head`."""
+        """Return entries for readers, with their effective priorities at `head`."""
         appended = [entry.commit_hash for entry in entries if entry.operation == APPEND]
         with self._repository.database.read() as connection:
             merges = [entry.commit_hash for entry in entries if entry.operation == MERGE]
             parents = self._repository.rows.merge_parents_of(connection, merges) if merges else {}
-            is_kept = self._repository.timelines.is_kept(head)
-            changed = is_kept or bool(self._repository.rows.changes_to(connection, appended))
-        own = {entry.commit_hash: entry.starting_priority() for entry in entries}
+            is_cached = self._repository.timelines.is_cached(head)
+            changed = is_cached or bool(self._repository.rows.changes_to(connection, appended))
+        priorities = {entry.commit_hash: entry.starting_priority() for entry in entries}
         if changed:
             with self._repository.timelines.lock:
                 timeline = self._repository.timelines.at(head)
                 for commit_hash in appended:
                     place = timeline.place.get(commit_hash)
                     if place is not None:
-                        own[commit_hash] = timeline.priority(timeline.steps[place])
-        return [entry.info(own[entry.commit_hash], parents.get(entry.commit_hash, ())) for entry in entries]
+                        priorities[commit_hash] = timeline.priority(timeline.steps[place])
+        return [
+            entry.info(priorities[entry.commit_hash], parents.get(entry.commit_hash, ())) for entry in entries
+        ]
 
     def pinned(self, limit: int = 100) -> list[CommitInfo]:
         """Return the newest pinned commits of the current branch.
 
         Raises:
-            ContentError: the limit is no whole number.
+            ContentError: the limit is not a whole number.
         """
         return self._picked(limit, lambda _, effective: effective is Priority.PINNED)
 
@@ -203,12 +205,12 @@ class History:
         """Return the newest skipped commits of the current branch.
 
         Raises:
-            ContentError: the limit is no whole number.
+            ContentError: the limit is not a whole number.
         """
         return self._picked(limit, lambda _, effective: effective is Priority.SKIP)
 
     def priority_counts(self) -> dict[str, int]:
-        """Return how many messages of the current branch have each priority, by its name."""
+        """Return the number of messages of each priority on the current branch, by the priority's name."""
         head = self._repository.refs.position.commit_hash
         with self._repository.timelines.lock:
             timeline = self._repository.timelines.at(head)
@@ -221,28 +223,28 @@ class History:
         """Return the newest commits of the current branch with any, or all, of these tags.
 
         Raises:
-            ContentError: the tags are no texts, or another argument is not valid.
+            ContentError: a tag is not a text, or another argument is invalid.
         """
         check_choice(match, _MATCHES, "the match of tags")
         has_tags = self._tagged(listed(tags, "tags"), match)
         return self._picked(limit, lambda entry, _: has_tags(entry))
 
     def query_by_text(self, text: str, *, limit: int = 100) -> list[CommitInfo]:
-        """Return the newest messages of the current branch that contain a text, in any case.
+        """Return the newest messages of the current branch that contain a text. Ignores upper and lower case.
 
         Raises:
-            ContentError: what to look for is not a text, or the limit not a whole number.
+            ContentError: `text` is not a text, or the limit is not a whole number.
         """
-        needle, limit = check_text(text, "what to look for").casefold(), check_limit(limit)
+        needle, limit = check_text(text, "text").casefold(), check_limit(limit)
         head = self._repository.refs.position.commit_hash
         with self._repository.timelines.lock:
             timeline = self._repository.timelines.at(head)
-            found = [
+            hashes = [
                 step.commit_hash
                 for step in reversed(timeline.steps)
                 if step.operation == APPEND and needle in timeline.message(step).told.casefold()
             ][:limit]
-        return self._repository.commits.infos(self._repository.commits.entries(found), head)
+        return self._repository.commits.infos(self._repository.commits.entries(hashes), head)
 
     def query_by_config(
         self,
@@ -253,18 +255,18 @@ class History:
         conditions: Sequence[Condition] = (),
         limit: int = 100,
     ) -> list[CommitInfo]:
-        """Return the newest commits of the current branch whose generation config fits.
+        """Return the newest commits of the current branch with a matching generation config.
 
         Args:
             field: such as `model` or `temperature`.
             op: `=`, `!=`, `>`, `<`, `>=`, `<=`, `in`, `not in`, `between` or `not between`.
-            value: what to compare with; a list for `in`, a pair for `between`.
-            conditions: several (field, op, value), all of which must hold, instead.
-            limit: how many.
+            value: the value to compare with; a list for `in`, a pair for `between`.
+            conditions: several (field, op, value) instead; all must be true.
+            limit: the maximum number.
 
         Raises:
-            ContentError: a condition is not a triple, its operator is unknown, or its value is of the wrong form; or
-                the limit is no whole number.
+            ContentError: a condition is not a triple, its operator is unknown, or its value has the wrong form; or the
+                limit is not a whole number.
         """
         wanted = checked_conditions(conditions) or checked_conditions([(field, op, value)])
         return self._picked(
@@ -272,25 +274,25 @@ class History:
         )
 
     def contents(self, infos: Iterable[CommitInfo]) -> dict[str, dict[str, Any]]:
-        """Return what several commits hold, by their hashes, in a few statements.
+        """Return the contents of commits, by hash, with a few statements.
 
         Raises:
-            ContentError: these are no commits.
-            StoreCorruptError: a commit has no stored content.
+            ContentError: a value is not a commit.
+            StoreCorruptError: the content of a commit is missing.
         """
-        given: list[Any] = list(infos) if isinstance(infos, Iterable) else [infos]
-        for info in given:
+        commits: list[Any] = list(infos) if isinstance(infos, Iterable) else [infos]
+        for info in commits:
             if not isinstance(info, CommitInfo):
-                raise ContentError(f"contents() takes commits, as log() gives them, not {brief_repr(info)}")
+                raise ContentError(f"contents() takes results of log(), not {brief_repr(info)}")
         with self._repository.database.read() as connection:
-            payloads = self._repository.rows.blobs(connection, (info.content_hash for info in given))
-        return {info.commit_hash: json.loads(payloads[info.content_hash]) for info in given}
+            payloads = self._repository.rows.blobs(connection, (info.content_hash for info in commits))
+        return {info.commit_hash: json.loads(payloads[info.content_hash]) for info in commits}
 
     def versions(self, name: str) -> list[CommitInfo]:
         """Return a message and its edits on the current branch, oldest first.
 
         Raises:
-            CommitNotFoundError: `name` names nothing.
+            CommitNotFoundError: unknown commit.
         """
         entry, head, edits = self._changes(name, EDIT)
         target = entry.edit_target or entry.commit_hash
@@ -299,27 +301,27 @@ class History:
         return self._repository.commits.infos(self._repository.commits.entries((target, *edits)), head)
 
     def is_edited(self, message: str, head: str | None) -> bool:
-        """Return True if the history of the commit `head` has an edit of a message, which its full hash names."""
+        """Return True if the history of `head` has an edit of a message. `message` is its full hash."""
         with self._repository.timelines.lock:
             return message in self._repository.timelines.at(head).winners
 
     def annotations(self, name: str) -> list[CommitInfo]:
-        """Return the annotations of a commit on the current branch, oldest first; the last one counts.
+        """Return the annotations of a commit on the current branch, oldest first. The last one is in effect.
 
         Raises:
-            CommitNotFoundError: `name` names nothing.
+            CommitNotFoundError: unknown commit.
         """
-        _, head, found = self._changes(name, ANNOTATE)
-        return self._repository.commits.infos(self._repository.commits.entries(found), head)
+        _, head, hashes = self._changes(name, ANNOTATE)
+        return self._repository.commits.infos(self._repository.commits.entries(hashes), head)
 
     def _changes(self, name: str, operation: str) -> tuple[Entry, str | None, list[str]]:
-        """Return the commit of this name, the head, and what changes the message that it is about, oldest first."""
+        """Return the named commit, the head, and the changes to the commit's message, oldest first."""
         entry, here = self._repository.commits.with_position(name)
         target = entry.edit_target or entry.commit_hash
         with self._repository.timelines.lock:
             steps = self._repository.timelines.at(here.commit_hash).steps
-            found = [s.commit_hash for s in steps if s.operation == operation and s.edit_target == target]
-        return entry, here.commit_hash, found
+            hashes = [s.commit_hash for s in steps if s.operation == operation and s.edit_target == target]
+        return entry, here.commit_hash, hashes
 
     def _picked(self, limit: int, fits: Callable[[Entry, Priority], bool]) -> list[CommitInfo]:
         limit = check_limit(limit)
@@ -330,10 +332,10 @@ class History:
             chain = self._repository.rows.chain(connection, head)
         with self._repository.timelines.lock:
             timeline = self._repository.timelines.at(head)
-            found = [
+            matches = [
                 entry
                 for entry in chain
                 if entry.operation in {APPEND, EDIT}
                 and fits(entry, timeline.priority(timeline.steps[timeline.place[entry.commit_hash]]))
             ]
-        return self.infos(found[:limit], head)
+        return self.infos(matches[:limit], head)

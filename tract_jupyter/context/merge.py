@@ -1,8 +1,9 @@
-"""Merging another branch into the current one.
+"""Merge another branch into the current one.
 
-The merge commit joins the histories and puts nothing into the context. What only one side changed is taken over; what
-both changed differently needs a decision, which is an edit or annotation right after the merge commit. Where both gave
-a message another priority, the merged branch's counts, as the last one. All of it is one write, undone at once.
+The merge commit joins the histories and adds nothing to the context. A change of only one side is accepted. If both
+sides changed a message differently, the merge needs a decision. The decision becomes an edit or annotation after the
+merge commit. If both sides changed a priority, the merged branch's priority is used. The merge is one write, and one
+`undo` reverts it.
 """
 
 from __future__ import annotations
@@ -49,31 +50,31 @@ if TYPE_CHECKING:
 _SHORTEST_PREFIX = 4
 _HOW: Final = (
     "Decide with resolver='ours' or 'theirs', a dict from each conflict's key to 'ours', 'theirs', 'skip' or a "
-    "Resolution, or a function that is given each conflict and returns one of these"
+    "Resolution, or a function that receives each conflict and returns one of these"
 )
 
 
 def decide(conflicts: Sequence[Conflict], resolver: Resolver | None, doing: str) -> dict[str, Resolution]:
-    """Have a resolver decide, and return the decisions by the conflict's key.
+    """Call a resolver, and return its decisions by the conflict's key.
 
-    A function or a dict may also decide about warnings; `'ours'` and `'theirs'` decide about what blocks.
+    A function or a dict may also decide warnings. `'ours'` and `'theirs'` decide only blocking conflicts.
 
     Args:
-        conflicts: what to decide about.
+        conflicts: the conflicts.
         resolver: decides conflicts; None for no decisions.
-        doing: for the error, as in `merging 'topic' into 'main'`.
+        doing: the operation for the error, as in `merging 'topic' into 'main'`.
 
     Raises:
-        MergeConflictError: something that blocks was not decided, or the resolver gave up.
-        HistoryError: the resolver, or what it returned, decides nothing.
+        MergeConflictError: a blocking conflict has no decision, or the resolver aborted.
+        HistoryError: the resolver or its result is invalid.
     """
     decided = answers(conflicts, resolver)
-    given_up = [c for c in conflicts if c.key in decided and decided[c.key].action is Action.ABORT]
-    if given_up:
-        reason = decided[given_up[0].key].reason
+    aborted = [c for c in conflicts if c.key in decided and decided[c.key].action is Action.ABORT]
+    if aborted:
+        reason = decided[aborted[0].key].reason
         raise MergeConflictError(
-            f"{doing} was given up at {given_up[0]}{f' ({reason})' if reason else ''}; nothing was written",
-            given_up,
+            f"{doing} was aborted at {aborted[0]}{f' ({reason})' if reason else ''}; nothing was written",
+            aborted,
         )
     still_open = [c for c in conflicts if c.is_blocking and c.key not in decided]
     if still_open:
@@ -85,10 +86,10 @@ def decide(conflicts: Sequence[Conflict], resolver: Resolver | None, doing: str)
 
 
 def answers(conflicts: Sequence[Conflict], resolver: Resolver | None) -> dict[str, Resolution]:
-    """Return a resolver's decisions by the conflict's key, without the conflicts that it leaves open.
+    """Return a resolver's decisions by the conflict's key. Undecided conflicts are not included.
 
     Raises:
-        HistoryError: the resolver, or what it returned, decides nothing.
+        HistoryError: the resolver or its result is invalid.
     """
     ask = _asker(conflicts, resolver)
     return {conflict.key: answer for conflict in conflicts if (answer := ask(conflict)) is not None}
@@ -101,12 +102,12 @@ def _asker(
         return lambda _: None
     if isinstance(resolver, str):
         if resolver not in (Action.OURS, Action.THEIRS):
-            raise HistoryError(f"{resolver!r} is no resolver. {_HOW}")
+            raise HistoryError(f"invalid resolver {resolver!r}. {_HOW}")
         return lambda conflict: Resolution(resolver) if conflict.is_blocking else None
     if isinstance(resolver, Mapping):
         return _by_name(conflicts, resolver)
     if not callable(resolver):
-        raise HistoryError(f"{resolver!r} is no resolver. {_HOW}")
+        raise HistoryError(f"invalid resolver {resolver!r}. {_HOW}")
     return lambda conflict: _resolution(resolver(conflict))
 
 
@@ -114,18 +115,19 @@ def _by_name(
     conflicts: Sequence[Conflict], resolver: Mapping[str, Resolution | str]
 ) -> Callable[[Conflict], Resolution | None]:
     """Return decisions by conflict, from its key, its target's hash or a prefix of the hash."""
-    found: dict[str, Resolution | None] = {}
+    resolutions: dict[str, Resolution | None] = {}
     for name, answer in resolver.items():
-        named = [c for c in conflicts if _is_named(c, name)]
-        if len(named) != 1:
+        matches = [c for c in conflicts if _is_named(c, name)]
+        if len(matches) != 1:
             keys = ", ".join(c.key for c in conflicts) or "none"
             raise HistoryError(
-                f"the resolver's {name!r} names {len(named)} conflicts; nothing was written. They are: {keys}"
+                f"the resolver's key {name!r} matches {len(matches)} conflicts instead of one; nothing was written. "
+                f"The keys are: {keys}"
             )
-        if named[0].key in found:
-            raise HistoryError(f"the resolver decides {named[0].key} twice; nothing was written")
-        found[named[0].key] = _resolution(answer)
-    return lambda conflict: found.get(conflict.key)
+        if matches[0].key in resolutions:
+            raise HistoryError(f"the resolver decides {matches[0].key} twice; nothing was written")
+        resolutions[matches[0].key] = _resolution(answer)
+    return lambda conflict: resolutions.get(conflict.key)
 
 
 def _is_named(conflict: Conflict, name: object) -> bool:
@@ -151,12 +153,12 @@ class Reconciler:
     def drafts(
         self, findings: Iterable[Divergence], decided: dict[str, Resolution], *, explicit: bool = False
     ) -> list[Draft]:
-        """Return the edits and annotations to be put after the joined history; few, as the order gives most of it.
+        """Return the edits and annotations to add after the joined history. Its order already gives most results.
 
         Args:
             findings: the differences of the two sides.
-            decided: the decisions, by the conflict's key.
-            explicit: write a choice between two edits even where the order gives the same.
+            decided: the decisions by the conflict's key.
+            explicit: write a choice between two edits even if the order gives the same result.
         """
         drafts: list[Draft] = []
         for finding in findings:
@@ -182,21 +184,23 @@ class Reconciler:
             yield self._copied(finding, wanted, resolution)
 
     def _priority(self, finding: Divergence, resolution: Resolution | None) -> Iterator[Draft]:
-        wanted, given = finding.wanted.priority, finding.wanted.given
+        wanted, source = finding.wanted.priority, finding.wanted.priority_source
         if resolution is not None and resolution.action is Action.SKIP:
             wanted = Priority.SKIP
         elif resolution is not None and _is(finding, ConflictKind.SKIP_VS_EDIT):
             side = _chosen(finding, resolution) or _editor(finding)
-            wanted, given = side.priority, side.given
+            wanted, source = side.priority, side.priority_source
         if wanted is not finding.in_order.priority:
-            retention = self._retention(finding, given) if wanted is not Priority.SKIP else None
+            retention = self._retention(finding, source) if wanted is not Priority.SKIP else None
             reason = resolution.reason if resolution else ""
             yield annotation(finding.target.commit_hash, wanted, reason, retention)
 
-    def _retention(self, finding: Divergence, given: Step) -> dict[str, Any] | None:
+    def _retention(self, finding: Divergence, source: Step) -> dict[str, Any] | None:
         """Return the retention criteria of a priority. An edit without criteria keeps the original ones."""
-        found = self._entry(given).retention
-        return self._entry(finding.target).retention if found is None and given.operation == EDIT else found
+        retention = self._entry(source).retention
+        if retention is None and source.operation == EDIT:
+            return self._entry(finding.target).retention
+        return retention
 
     def _copied(self, finding: Divergence, winner: Step, resolution: Resolution | None) -> Draft:
         return Draft.of(
@@ -219,24 +223,23 @@ class Reconciler:
             operation=EDIT,
             edit_target=finding.target.commit_hash,
             message=f"decide {finding.target.commit_hash[:8]}: a new text",
-            metadata=ours.metadata,  # it may hold the tool calls
+            metadata=ours.metadata,  # may contain the tool calls
             generation_config=ours.generation_config,
         )
 
     def _entry(self, step: Step) -> Entry:
         with self._database.read() as connection:
-            found = self._rows.get(connection, step.commit_hash)
-        if found is None:
+            entry = self._rows.get(connection, step.commit_hash)
+        if entry is None:
             raise HistoryError(removed(step.commit_hash))
-        return found
+        return entry
 
 
 def removed(commit_hash: str) -> str:
     """Return the error for a commit of one side that was removed while a decision was pending."""
     return (
-        f"{commit_hash[:8]} was there when this began, and is gone: its branch was deleted or moved, and gc removed it "
-        "while conflicts were decided; nothing was written. If it is still needed, take it from a backup of the store; "
-        "delete branches and run gc only afterwards"
+        f"{commit_hash[:8]} no longer exists: its branch was deleted or moved, and gc removed it during the decisions; "
+        "nothing was written. If you need it, restore it from a backup; delete branches and run gc only after a merge"
     )
 
 
@@ -244,20 +247,20 @@ def with_text(content: dict[str, Any], text: str) -> dict[str, Any]:
     """Return the same content with another text.
 
     Raises:
-        HistoryError: contents of this type are no plain text.
+        HistoryError: contents of this type have no plain text.
     """
     if content["content_type"] == "tool_io":
         return {**content, "payload": {"content": text}}
     key = "content" if content["content_type"] == "artifact" else "text"
     if not isinstance(content.get(key), str):
         raise HistoryError(
-            f"a {content['content_type']} has no text of its own to replace; use Resolution.content({{...}})"
+            f"a {content['content_type']} has no text to replace; use Resolution.content({{...}})"
         )
     return {**content, key: text}
 
 
 def _chosen(finding: Divergence, resolution: Resolution | None) -> State | None:
-    """Return the side that was decided for."""
+    """Return the chosen side; None without a choice between sides."""
     if resolution is None or resolution.action not in (Action.OURS, Action.THEIRS):
         return None
     return finding.ours if resolution.action is Action.OURS else finding.theirs
@@ -280,7 +283,7 @@ STRATEGIES = ("auto", "strict")
 
 
 class MergePreview(NamedTuple):
-    """Two branches that were looked at, and what merging them would do."""
+    """Two compared branches, and the result of a merge."""
 
     sides: Sides
     result: MergeResult
@@ -306,16 +309,16 @@ class Merge:
         no_ff: bool = False,
         expected: Heads | None = None,
     ) -> MergePreview:
-        """Return what merging would do, and which conflicts it has. Writes nothing.
+        """Return the result of a merge with its conflicts. Writes nothing.
 
-        Arguments as for `Tract.merge`, and the position of an earlier decision.
+        Arguments as for `Tract.merge`, and `expected`: the positions from an earlier decision.
         """
         sides = self._look(source_branch, strategy, expected)
         return MergePreview(sides, _result(sides, no_ff=no_ff))
 
     def join(
         self,
-        found: MergePreview,
+        preview: MergePreview,
         *,
         resolver: Resolver | None = None,
         delete_branch: bool = False,
@@ -328,19 +331,19 @@ class Merge:
         """
         if message is not None:
             check_words(check_text(message, "message"))
-        sides, result = found
-        told = message or f"merge {result.source_branch} into {result.target_branch}"
+        sides, result = preview
+        text = message or f"merge {result.source_branch} into {result.target_branch}"
         drafts: tuple[Draft, ...] = ()
         if result.merge_type is not MergeType.FAST_FORWARD:
             doing = f"merging {result.source_branch!r} into {result.target_branch!r}"
             decided = decide(result.conflicts, resolver, doing)
             self._check_there(sides)
             result = replace(result, resolutions=decided)
-            # written out, so that a merge the other way round later sees what was chosen
+            # explicit, because a later merge in the other direction must see the choice
             settled = self._reconciler.drafts(sides.compared.findings, decided, explicit=True)
-            drafts = (_merge_draft(sides, told, decided), *settled)
-        with self._writer.batch():  # if the other branch went on, it is not deleted, and nothing is merged
-            done = self._write(sides, result, drafts, told)
+            drafts = (_merge_draft(sides, text, decided), *settled)
+        with self._writer.batch():  # if the other branch moved, it is not deleted, and nothing is merged
+            done = self._write(sides, result, drafts, text)
             if delete_branch:
                 self._refs.delete(result.source_branch)
         return done
@@ -348,13 +351,13 @@ class Merge:
     def _look(self, source: str, strategy: str, expected: Heads | None) -> Sides:
         if strategy not in STRATEGIES:
             raise HistoryError(
-                f"{strategy!r} is no strategy of a merge; use 'auto', or 'strict' where warnings block"
+                f"invalid merge strategy {strategy!r}; use 'auto', or 'strict' to block on warnings"
             )
         sides = self._sides.look(source, "merge", strict=strategy == "strict", expected=expected)
         if source == sides.here.branch:
-            raise NothingToMergeError(f"{source!r} is the current branch; switch to the one to merge it into")
+            raise NothingToMergeError(f"{source!r} is the current branch; switch to the target branch first")
         if sides.is_ahead:
-            raise NothingToMergeError(f"{sides.here.branch!r} has everything of {source!r} already")
+            raise NothingToMergeError(f"{sides.here.branch!r} has all commits of {source!r} already")
         return sides
 
     def _check_there(self, sides: Sides) -> None:

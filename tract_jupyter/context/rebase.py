@@ -1,12 +1,13 @@
-"""Putting the own commits of the current branch onto the tip of another one.
+"""Rebase the current branch onto another one, and import single commits.
 
-They are copied: edits and annotations of own commits point at the copies, tags, metadata and tools stay. The originals
-stay addressable, and `undo` goes back to them. What both sides changed differently needs a decision, as in a merge;
-what both only annotated has the own priority, as the last one.
+A rebase copies the branch's commits to the tip of the other branch. Edits and annotations refer to the copies. Tags,
+metadata and tools stay. The originals stay addressable, and `undo` returns to them. If both sides changed a message
+differently, the rebase needs a decision, as in a merge. If both sides only changed its priority, the current branch's
+priority is used.
 
-A message comes with its tags, metadata, tools and the priority that it has where it comes from. An edit or annotation
-acts on its target here, or on the target's copy if that is imported with it, and counts as the last one. Where a copy
-comes from is in the event, not in the commit.
+An imported message keeps its tags, metadata, tools and its priority on its branch. An imported edit or annotation
+changes its target on the current branch, or the target's imported copy, and overrides earlier ones. The event records
+the originals of copies; the commits do not.
 """
 
 from __future__ import annotations
@@ -65,10 +66,9 @@ class Rebase:
         Args:
             target: the new base.
             resolver: as for `Tract.rebase`.
-            leave_out: own commits that are not taken along; what edits or annotates them is named too.
-            planned: the own commits that were known when this was decided, if it was decided before. Messages that
-                came since are taken along.
-            expected: what that was about.
+            leave_out: commits of the branch to omit, together with their edits and annotations.
+            planned: the branch's commits at the time of an earlier decision. Newer messages are copied as well.
+            expected: the positions from the earlier decision.
         """
         sides = self._sides.look(target, "rebase", ours_last=True, expected=expected)
         if sides.is_ahead:
@@ -107,15 +107,15 @@ def check_planned(drafts: Sequence[Draft], planned: Collection[str]) -> None:
     """Check that the commits of a plan exist and did not change since.
 
     Raises:
-        HistoryError: it does not.
+        HistoryError: a commit was removed or changed.
     """
     since = [draft for draft in drafts if draft.source not in planned]
     new = {draft.source for draft in since}
     changed = [draft for draft in since if draft.edit_target is not None and draft.edit_target not in new]
     if changed or len(since) + len(planned) != len(drafts):
         raise HistoryError(
-            "the own commits of the branch are others than when this was asked: some were taken away, or messages were "
-            "edited or annotated since; nothing was changed. Ask for it again"
+            "the commits of the branch have changed since the proposal: commits were removed, or messages were edited "
+            "or annotated; nothing was changed. Propose it again"
         )
 
 
@@ -124,8 +124,8 @@ def _check_no_merges(sides: Sides) -> None:
     if merges:
         branch, onto = sides.names
         raise HistoryError(
-            f"{branch!r} has merges of its own ({', '.join(merges)}), which cannot be put in a line; nothing was "
-            f"changed. Merge {onto!r} instead, or bring single commits over with import_commits()"
+            f"{branch!r} contains merges ({', '.join(merges)}), which a rebase cannot copy; nothing was changed. Merge "
+            f"{onto!r} instead, or copy single commits with import_commits()"
         )
 
 
@@ -154,18 +154,18 @@ def _result(
 
 @dataclass
 class _Selection:
-    """Commits to be imported, and where to."""
+    """The commits to import, and the target branch."""
 
     here: Position
     known: frozenset[str]
-    """The commits that are here."""
+    """The commits in the history of the current branch."""
     resolver: ImportResolver | None
     drafts: list[Draft] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
 
     @property
     def copied(self) -> set[str | None]:
-        """The messages that are copied as such."""
+        """The originals of the copied messages."""
         return {draft.source for draft in self.drafts if draft.operation == APPEND}
 
 
@@ -198,7 +198,9 @@ class Imports:
     def _selection(self, resolver: ImportResolver | None) -> _Selection:
         here = self._refs.position
         if here.branch is None:
-            raise DetachedHeadError("HEAD is detached: cannot import. Switch to a branch, or make one, first")
+            raise DetachedHeadError(
+                "HEAD is detached: cannot import. Switch to a branch, or create one, first"
+            )
         with self._timelines.lock:
             known = frozenset(self._timelines.at(here.commit_hash).place)
         return _Selection(here, known, resolver)
@@ -211,13 +213,13 @@ class Imports:
         return self._resolved(entry, selection)
 
     def _message(self, entry: Entry) -> Draft:
-        given = self._origins.annotation(entry.commit_hash)
-        if given is None:
+        annotation = self._origins.annotation(entry.commit_hash)
+        if annotation is None:
             return Draft.of(entry)
-        return Draft.of(entry, priority=given.priority, retention_json=given.retention_json)
+        return Draft.of(entry, priority=annotation.priority, retention_json=annotation.retention_json)
 
     def _resolved(self, entry: Entry, selection: _Selection) -> Draft | None:
-        """Return the draft for a change whose target is not here; None to leave it out."""
+        """Return the draft for a change without a target on this branch; None to omit it."""
         target = self._commits.entry(entry.edit_target or "")
         resolver = selection.resolver
         issue = ImportIssue(
@@ -255,7 +257,7 @@ def _check(entries: Sequence[Entry], selection: _Selection) -> None:
     """Check that the commits can be imported.
 
     Raises:
-        HistoryError: a commit is a merge, is here already, or is named twice; or none is named.
+        HistoryError: a commit is a merge, is on this branch already, or is listed twice; or there are no commits.
     """
     if not entries:
         raise HistoryError("nothing to import: name at least one commit")
@@ -264,12 +266,12 @@ def _check(entries: Sequence[Entry], selection: _Selection) -> None:
         name = entry.commit_hash[:8]
         if entry.operation == MERGE:
             raise HistoryError(
-                f"{name} is a merge and has no content of its own; import the commits that it brought, or merge"
+                f"{name} is a merge without content; import the merged commits, or merge the branch"
             )
         if entry.commit_hash in selection.known:
             raise HistoryError(f"{name} is in the history of {selection.here.branch!r} already")
         if entry.commit_hash in seen:
-            raise HistoryError(f"{name} is named twice; name each commit once")
+            raise HistoryError(f"{name} is listed twice; list each commit once")
         seen.add(entry.commit_hash)
 
 
@@ -289,9 +291,9 @@ def _missing(entry: Entry, target: Entry, selection: _Selection) -> str:
     what = "an annotation" if entry.operation == ANNOTATE else "an edit"
     ways = [
         f"import {target.commit_hash[:8]} before it",
-        "leave it out with resolver='skip'",
-        *(["make it a message of its own with resolver='append'"] if entry.operation == EDIT else []),
-        "or have the resolver name a commit that is here",
+        "omit it with resolver='skip'",
+        *(["make it a separate message with resolver='append'"] if entry.operation == EDIT else []),
+        "or pass a resolver that returns a commit of this branch",
     ]
     return (
         f"{entry.commit_hash[:8]} is {what} of {target.commit_hash[:8]} ({target.message!r}), which is not in the "

@@ -55,7 +55,7 @@ class Refs:
         self._commits = commits
         self._reflog = reflog
         self.on_move: Callable[[], None] = lambda: None
-        """Called after HEAD or a branch was moved in another way than by a commit."""
+        """Called after a move of HEAD or of a branch, except for commits."""
         self._under_way: list[OwnHead] = []
 
     @property
@@ -88,32 +88,32 @@ class Refs:
         """Return a branch and its newest commit.
 
         Raises:
-            BranchNotFoundError: there is none of that name.
+            BranchNotFoundError: unknown branch.
         """
         with self._database.read() as connection:
             return self._known(connection, name)
 
     def on_branch(self, doing: str, expected: str | None = None) -> Position:
-        """Return the current branch, for what moves it.
+        """Return the current branch for an operation that moves it.
 
         Args:
             doing: the operation, for the error.
-            expected: the branch of an earlier decision, if there was one.
+            expected: the branch of an earlier decision, if any.
 
         Raises:
-            DetachedHeadError: there is none.
-            HistoryError: it has no commits.
-            BranchMovedError: it is another one.
+            DetachedHeadError: there is no current branch.
+            HistoryError: the branch has no commits.
+            BranchMovedError: the current branch is not the expected one.
         """
         here = self.position
         if expected is not None and here.branch != expected:
             raise BranchMovedError(
-                f"cannot {doing}: that was decided about {expected!r}, and the current branch is {here.branch!r}; "
-                f"nothing was changed. switch({expected!r}) first"
+                f"cannot {doing}: the decision is for branch {expected!r}, and the current branch is {here.branch!r}; "
+                f"nothing was changed. Call switch({expected!r}) first"
             )
         if here.branch is None:
             raise DetachedHeadError(
-                f"HEAD is detached: cannot {doing}. Switch to a branch, or make one, first"
+                f"HEAD is detached: cannot {doing}. Switch to a branch, or create one, first"
             )
         if here.commit_hash is None:
             raise HistoryError(f"branch {here.branch!r} has no commits yet: nothing to {doing}")
@@ -122,7 +122,7 @@ class Refs:
     def branch(
         self, name: str, *, source: str | None = None, switch: bool = True, is_empty: bool = False
     ) -> str | None:
-        """Make a branch at `source` (hash, prefix or branch; HEAD by default), or an empty one, and switch to it."""
+        """Create a branch at `source` (hash, prefix or branch; HEAD by default), or an empty one, and switch to it."""
         check_name(name)
         with self._database.write() as connection:
             if self._refs.exists(connection, name):
@@ -139,7 +139,7 @@ class Refs:
         return start
 
     def switch(self, name: str) -> str | None:
-        """Make a branch, or with `-` the one before, the current one and return its commit."""
+        """Switch to a branch and return its commit; `-` is the previous branch."""
         with self._database.write() as connection:
             here = self._refs.position(connection)
             there = self._known(connection, self._before(connection, name))
@@ -148,7 +148,7 @@ class Refs:
         return there.commit_hash
 
     def checkout(self, name: str) -> str | None:
-        """Switch to a branch, or with `-` back to where HEAD was, or detach HEAD at a commit; return the commit."""
+        """Switch to a branch, or detach HEAD at a commit; return the commit. `-` is the previous position."""
         with self._database.write() as connection:
             here = self._refs.position(connection)
             target = self._before(connection, name)
@@ -167,7 +167,7 @@ class Refs:
             here = self._refs.position(connection)
             if here.branch is None:
                 raise DetachedHeadError(
-                    "HEAD is detached: there is no branch to reset; checkout moves HEAD itself"
+                    "HEAD is detached: there is no branch to reset; use checkout to move HEAD"
                 )
             commit_hash = self.find(connection, target)
             self.move(connection, here, commit_hash, "reset", f"to {target}")
@@ -177,18 +177,18 @@ class Refs:
     def move(
         self, connection: Connection, here: Position, new: str | None, operation: str, message: str
     ) -> None:
-        """Point a branch elsewhere, and record it."""
+        """Move a branch, and record the move."""
         branch = here.branch or ""
         if not self._refs.move(connection, branch, here.commit_hash, new):
-            raise BranchError(f"branch {branch!r} was moved by somebody else meanwhile; try again")
+            raise BranchError(f"another process or thread moved branch {branch!r}; try again")
         self._reflog.add(connection, BRANCHES + branch, here.commit_hash, new, operation, message)
 
     def delete(self, name: str, *, force: bool = False) -> None:
         """Delete a branch.
 
         Raises:
-            UnmergedBranchError: it has commits that no other branch holds, and `force` is not given.
-            BranchError: it is the current one, or a turn is under way on it.
+            UnmergedBranchError: no other branch has its commits, and `force` is not set.
+            BranchError: it is the current branch, or a turn is running on it.
         """
         with self._database.write() as connection:
             there = self._known(connection, name)
@@ -196,10 +196,10 @@ class Refs:
                 raise BranchError(f"{name!r} is the current branch; switch to another one first")
             if any(head.branch == name for head in tuple(self._under_way)):
                 raise BranchError(
-                    f"a turn is under way on {name!r}, and its reply goes there; wait for it, or stop it"
+                    f"a turn is running on {name!r} and commits its reply there; wait for it, or stop it"
                 )
             if there.commit_hash is not None and not force:
-                self._check_held(connection, name, there.commit_hash)
+                self._check_merged(connection, name, there.commit_hash)
             self._refs.delete(connection, name)
             self._reflog.add(connection, BRANCHES + name, there.commit_hash, None, "delete branch")
         self.on_move()
@@ -212,21 +212,21 @@ class Refs:
         return [BranchInfo(name, tip, name == current) for name, tip in branches.items()]
 
     def tips(self, connection: Connection) -> Collection[str | None]:
-        """Return the commits that branches and HEAD point at."""
+        """Return the newest commits of all branches and HEAD."""
         return {*self._refs.branches(connection).values(), self._refs.position(connection).commit_hash}
 
     def reflog(self, limit: int = 100) -> list[Move]:
-        """Return the moves of the current branch, newest first; plain commits are not among them."""
+        """Return the moves of the current branch, newest first, without plain commits."""
         most = check_limit(limit)
         with self._database.read() as connection:
             name = self._refs.position(connection).branch
             return list(self._reflog.newest_first(connection, BRANCHES + (name or ""), most))
 
     def tip_at(self, moment: str) -> str | None:
-        """Return the position of the current branch or detached HEAD at a time, or since then by commits.
+        """Return the newest commit of the current branch or HEAD at a time. It may include later plain commits.
 
         Raises:
-            CommitNotFoundError: `gc` removed that commit.
+            CommitNotFoundError: `gc` removed the commit.
         """
         with self._database.read() as connection:
             here = self._refs.position(connection)
@@ -238,16 +238,16 @@ class Refs:
                 tip = move.old
             if tip is not None and tip != here.commit_hash and self._commits.get(connection, tip) is None:
                 raise CommitNotFoundError(
-                    f"what {here.branch!r} was at that time, {tip[:12]}, was removed by gc; nothing can show it"
+                    f"gc removed {tip[:12]}, the commit of {here.branch!r} at that time; choose a later time"
                 )
         return tip
 
     def resolve(self, name: str) -> str:
-        """Return the full hash of a commit named by hash, branch, `HEAD`, `ORIG_HEAD` or prefix of at least 4 digits.
+        """Return the full hash for a hash, branch, `HEAD`, `ORIG_HEAD` or prefix of at least 4 digits.
 
         Raises:
-            CommitNotFoundError: there is none.
-            AmbiguousPrefixError: there are several.
+            CommitNotFoundError: unknown commit.
+            AmbiguousPrefixError: several commits have this prefix.
         """
         with self._database.read() as connection:
             return self.find(connection, name)
@@ -258,17 +258,17 @@ class Refs:
         if tip is not None:
             return tip
         if isinstance(name, str) and len(name) >= _SHORTEST_PREFIX and re.fullmatch("[0-9a-f]+", name):
-            found = self._commits.starting_with(connection, name)
-            if len(found) > 1:
-                first, second = (commit_hash[: max(12, len(name) + 4)] for commit_hash in found[:2])
+            matches = self._commits.starting_with(connection, name)
+            if len(matches) > 1:
+                first, second = (commit_hash[: max(12, len(name) + 4)] for commit_hash in matches[:2])
                 raise AmbiguousPrefixError(
-                    f"several commits begin with {name!r}, such as {first} and {second}; give more digits"
+                    f"several commits begin with {name!r}, such as {first} and {second}; use more digits"
                 )
-            if found:
-                return found[0]
+            if matches:
+                return matches[0]
         raise CommitNotFoundError(
-            f"no commit is called {name!r} here: it is neither a branch with commits nor the first "
-            f"{_SHORTEST_PREFIX} or more digits of a hash; 'log' lists them"
+            f"there is no commit {name!r}: use a branch with commits, or the first {_SHORTEST_PREFIX} or more digits "
+            "of a hash; 'log' lists the commits"
         )
 
     def _tip(self, connection: Connection, name: str) -> str | None:
@@ -290,12 +290,12 @@ class Refs:
         return there
 
     def _before(self, connection: Connection, name: str) -> str:
-        """Return where HEAD was before it last moved if the name is `-`, else the name."""
+        """Return the previous position of HEAD for the name `-`; otherwise the name."""
         if name != "-":
             return name
         last = next(self._reflog.newest_first(connection, self._refs.head_name, 1), None)
         if last is None or last.old is None:
-            raise BranchNotFoundError("HEAD has not been anywhere else yet; name a branch")
+            raise BranchNotFoundError("HEAD has no previous position; name a branch")
         return last.old
 
     def _point_head(
@@ -305,24 +305,24 @@ class Refs:
         old, new = here.branch or here.commit_hash, branch or commit_hash
         self._reflog.add(connection, self._refs.head_name, old, new, "switch")
 
-    def _check_held(self, connection: Connection, name: str, commit_hash: str) -> None:
+    def _check_merged(self, connection: Connection, name: str, commit_hash: str) -> None:
         for other, tip in self._refs.branches(connection).items():
             if other != name and tip and commit_hash in self._commits.ancestors(connection, tip):
                 return
         raise UnmergedBranchError(
-            f"branch {name!r} has commits that no other branch holds; merge it, or delete it with force=True"
+            f"branch {name!r} has commits that are on no other branch; merge it, or delete it with force=True"
         )
 
 
 def check_name(name: str) -> None:
-    """Check that something can name a branch.
+    """Check the name of a branch.
 
     Raises:
-        InvalidBranchNameError: git would refuse it.
+        InvalidBranchNameError: invalid name (by git's rules).
     """
     if not _can_be_name(name):
         raise InvalidBranchNameError(
-            f"{name!r} is no branch name; use letters, digits, '-', '_' and single '/' as in 'topic/first-try'"
+            f"invalid branch name {name!r}; use letters, digits, '-', '_' and single '/' as in 'topic/first-try'"
         )
 
 

@@ -1,6 +1,7 @@
-"""One tract's commits, branches and tags, with everything that reads, writes and rearranges them.
+"""One tract's commits, branches and tags, and the objects that read, write and rewrite them.
 
-What a commit and a compiled context need is made at once; what merges, compresses or cleans up when it is first used.
+The constructor creates the objects for commits and compiled contexts. Properties create the others on first use, for
+example the objects for merges and compressions.
 """
 
 from __future__ import annotations
@@ -58,14 +59,14 @@ class Repository:
 
     Args:
         database: an open database.
-        tract_id: which tract of it; the default one if left out.
-        tokenizer: counts tokens; tiktoken if its vocabulary is at hand, else an estimate.
-        budget: how large the context may become.
-        head_name: the ref that says which branch is the current one.
+        tract_id: a tract of the database; the default tract if omitted.
+        tokenizer: counts tokens; tiktoken if its vocabulary is installed, else an estimate.
+        budget: the size limit of the context.
+        head_name: the ref that names the current branch.
 
     Raises:
-        ContentError: the budget is no `TokenBudget`.
-        UnknownTractError: there is no such tract.
+        ContentError: the budget is not a `TokenBudget`.
+        SessionError: invalid tract id.
     """
 
     def __init__(
@@ -89,9 +90,9 @@ class Repository:
             database, self.rows, self.ref_rows, self.reflog_rows, self.events, self.timelines
         )
         self.refs = Refs(database, self.ref_rows, self.rows, self.reflog_rows)
-        self.refs.on_move = self.writer.look_again
+        self.refs.on_move = self.writer.forget_position
         self.toolsets = Toolsets(database, self.rows)
-        self.writer.on_rollback = self.toolsets.keep_again
+        self.writer.on_rollback = self.toolsets.store_again
         self.types = ContentTypes()
         self.corrections = Corrections(database, self.events, checked_counter(tokenizer))
         self.files = Files(database, self.rows, self.types)
@@ -103,25 +104,26 @@ class Repository:
         self.compiler = Compiler(
             self.timelines, self.toolsets, self.refs, self.max_tokens, self.corrections, self.files.read
         )
-        self.tell_rewrite: Callable[[Sequence[str]], None] | None = None
+        self.on_rewrite: Callable[[Sequence[str]], None] | None = None
+        """Called with the commits of messages before they change, if the model would lose reasoning."""
         self.before_compile: Callable[[], None] | None = None
-        """Called before the current context is compiled because somebody asked for it."""
-        self.corrections.of()  # looks once, here, so that compile() and a budget ask the store for nothing more
+        """Called before `compile` returns the current context to the user's code."""
+        self.corrections.of()  # fills its cache, so compile() and budgets need no query for it
 
     def before_rewrite(self, *commits: str) -> None:
         """Report the cost of a change of messages for the model, before the change."""
-        if self.tell_rewrite is not None and self.has_blocks:
-            self.tell_rewrite(commits)
+        if self.on_rewrite is not None and self.has_blocks:
+            self.on_rewrite(commits)
 
     @property
     def agent_branch(self) -> str | None:
-        """The branch that this agent was deployed on; None for a tract."""
+        """The branch of a deployed agent; None for a tract."""
         name = self.ref_rows.head_name
         return name.removeprefix(AGENT_HEAD) if name.startswith(AGENT_HEAD) else None
 
     @property
     def agent_id(self) -> str:
-        """The id of this tract, or of the agent that was deployed on a branch of it."""
+        """The id of this tract, or of the agent on one of its branches."""
         from tract_jupyter.models import agent_id
 
         return agent_id(self.tract_id, self.agent_branch)
@@ -138,7 +140,7 @@ class Repository:
         return self.commits.counter
 
     def max_tokens(self) -> int | None:
-        """Return the most tokens that the budget allows; None if there is no limit."""
+        """Return the budget's maximum number of tokens; None if there is no limit."""
         budget = self.commits.budget
         return None if budget is None else budget.max_tokens
 
@@ -146,7 +148,7 @@ class Repository:
         """Return events, newest first; arguments as for `VersionedContext.events`.
 
         Raises:
-            ContentError: the type is no text, or the limit no whole number.
+            ContentError: the type is not a text, or the limit is not a whole number.
         """
         limit = check_limit(limit)
         if event_type is not None:
@@ -154,7 +156,7 @@ class Repository:
         with self.database.read() as connection:
             return self.events.newest(connection, event_type, limit)
 
-    # --- made when first used
+    # --- created on first use
 
     @cached_property
     def history(self) -> History:
@@ -177,14 +179,14 @@ class Repository:
 
     @cached_property
     def undo(self) -> Undo:
-        """Takes the last operation on a branch back."""
+        """Reverts and repeats operations on a branch."""
         from tract_jupyter.context.undo import Undo
 
         return Undo(self.database, self.refs, self.ref_rows, self.reflog_rows, self.rows)
 
     @cached_property
     def family(self) -> Family:
-        """Knows the parents and children of this tract."""
+        """The parents and children of this tract."""
         from tract_jupyter.context.spawn import Family
 
         return Family(self)
@@ -198,14 +200,14 @@ class Repository:
 
     @cached_property
     def rebase(self) -> Rebase:
-        """Puts the own commits of a branch onto another one."""
+        """Rebases a branch onto another one."""
         from tract_jupyter.context.rebase import Rebase
 
         return Rebase(self._side_by_side, self._reconciler, self._replay)
 
     @cached_property
     def imports(self) -> Imports:
-        """Copies commits from elsewhere."""
+        """Imports commits from other branches."""
         from tract_jupyter.context.ancestry import Origins
         from tract_jupyter.context.rebase import Imports
 
@@ -214,28 +216,28 @@ class Repository:
 
     @cached_property
     def compressor(self) -> Compressor:
-        """Puts summaries in the places of messages."""
+        """Replaces messages with summaries."""
         from tract_jupyter.context.compress import Compressor
 
         return Compressor(self, self._splicer)
 
     @cached_property
     def expander(self) -> Expander:
-        """Puts originals back in the places of summaries."""
+        """Replaces summaries with their originals."""
         from tract_jupyter.context.splice import Expander
 
         return Expander(self, self._splicer)
 
     @cached_property
     def garbage_collector(self) -> GarbageCollector:
-        """Removes commits that nothing leads to."""
+        """Removes unreachable commits."""
         from tract_jupyter.context.gc import GarbageCollector, Reach
 
         return GarbageCollector(self, Reach(self.tract_id))
 
     @cached_property
     def tool_turns(self) -> ToolTurns:
-        """Finds calls of tools and their answers, and makes them smaller."""
+        """Finds, drops and shortens tool calls and their answers."""
         from tract_jupyter.context.tool_turns import ToolTurns
 
         return ToolTurns(self)

@@ -1,8 +1,8 @@
 """The two branches of a merge or rebase: their positions and their comparison.
 
-What both sides have is the base. With several nearest common ancestors (after merges crosswise) it is still one set of
-commits; where the two sides disagree although neither has anything new about a message, the orders of earlier merges
-disagree, and that is a conflict too, never an accident of the order.
+The base is the set of common commits, even if there are several nearest common ancestors (after criss-cross merges).
+Earlier merges may have joined these commits in different orders. The sides can then disagree about a message without
+new changes to it. This is also a conflict.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Heads(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The current branch and another one, both with commits and with a common beginning."""
+    """The current branch and another one. Both have commits, and some are common."""
 
     here: Position
     there: Position
@@ -53,17 +53,17 @@ class Sides:
 
     @property
     def is_behind(self) -> bool:
-        """True if the other branch has everything of the current one."""
+        """True if the other branch has all commits of the current one."""
         return self.tips[0] in self.compared.common
 
     @property
     def is_ahead(self) -> bool:
-        """True if the current branch has everything of the other one."""
+        """True if the current branch has all commits of the other one."""
         return self.tips[1] in self.compared.common
 
 
 class SideBySide:
-    """Looks at the current branch and another one."""
+    """Compares the current branch with another one."""
 
     def __init__(self, database: Database, rows: CommitRows, refs: Refs, timelines: Timelines) -> None:
         self._database = database
@@ -84,23 +84,24 @@ class SideBySide:
 
         Args:
             name: the other branch.
-            doing: what for, for errors.
-            ours_last: the own changes come after the others'.
-            strict: warnings block too.
-            expected: what was decided about, if it was decided before. The current branch may have gone on since.
+            doing: the operation, for errors.
+            ours_last: the current branch's changes come after the other branch's.
+            strict: warnings block as well.
+            expected: the positions from an earlier decision, if any. The current branch may have new commits since.
 
         Raises:
-            BranchMovedError: another branch is the current one, or the other one is somewhere else.
+            BranchMovedError: the current branch is not the expected one, or the other branch moved.
             DetachedHeadError: there is no current branch.
-            BranchNotFoundError: there is no such branch.
-            HistoryError: a branch has no commits, they share none, or one has a summary of messages that the other has.
+            BranchNotFoundError: unknown branch.
+            HistoryError: a branch has no commits, no commit is common, or one side has a summary of the other's
+                messages.
         """
         here, there = self._here(name, doing), self._refs.at(name)
         if expected is not None and Heads(here.branch, there.commit_hash) != expected:
             raise BranchMovedError(
-                f"cannot {doing}: that was decided on {expected.branch!r}, with {name!r} at "
+                f"cannot {doing}: the decision is for branch {expected.branch!r}, with {name!r} at "
                 f"{(expected.other or 'no commit')[:8]}; the current branch is {here.branch!r}, and {name!r} is at "
-                f"{(there.commit_hash or 'no commit')[:8]}. Nothing was changed; ask for it again"
+                f"{(there.commit_hash or 'no commit')[:8]}. Nothing was changed; propose it again"
             )
         if there.commit_hash is None:
             raise HistoryError(f"branch {name!r} has no commits yet: nothing to {doing}")
@@ -111,8 +112,8 @@ class SideBySide:
             common = [step for step in ours.steps if step.commit_hash in compared.common]
         if not common:
             raise HistoryError(
-                f"{here.branch!r} and {name!r} have no commit in common: nothing says how they belong together. Bring "
-                "over what you need with import_commits()"
+                f"cannot {doing}: {here.branch!r} and {name!r} have no common commit. Copy single commits with "
+                "import_commits()"
             )
         with self._database.read() as connection:
             bases = merge_bases(connection, self._rows, common)
@@ -122,73 +123,75 @@ class SideBySide:
         here = self._refs.position
         if here.branch is not None and here.commit_hash is None:
             raise HistoryError(
-                f"branch {here.branch!r} has no commits yet, so it has none in common with {name!r}; reset({name!r}) "
-                "makes it the same"
+                f"branch {here.branch!r} has no commits yet, so none is common with {name!r}; copy the branch with "
+                f"reset({name!r})"
             )
         return self._refs.on_branch(doing)
 
 
 def _check_summaries(*sides: tuple[str, Timeline]) -> None:
     """Check that the result does not have both a summary and its messages."""
-    for (name, one), (other_name, other) in permutations(sides):
-        for step in one.steps:
+    for (name, timeline), (other_name, other) in permutations(sides):
+        for step in timeline.steps:
             if COMPRESSED_FROM not in step.metadata_json or step.commit_hash in other.place:
                 continue
-            if any(commit in other.place and commit not in one.place for commit in _stands_for(step)):
+            if any(commit in other.place and commit not in timeline.place for commit in _summarized(step)):
                 raise HistoryError(
-                    f"{name!r} has a summary, {step.commit_hash[:8]}, of messages that {other_name!r} still has: "
-                    "joined, both would show. Bring over single commits with import_commits(), or take a whole branch "
-                    "with reset()"
+                    f"{name!r} has a summary, {step.commit_hash[:8]}, of messages that {other_name!r} still has, and "
+                    "the result would have both. Copy single commits with import_commits(), or a full branch with "
+                    "reset()"
                 )
 
 
-def _stands_for(step: Step) -> list[str]:
-    """Return the commits that a summary names; anybody may write metadata, so it may name none."""
+def _summarized(step: Step) -> list[str]:
+    """Return the commits of a summary. Users can write such metadata, so invalid values are ignored."""
     origin = from_json(step.metadata_json, dict).get(COMPRESSED_FROM)
-    named = origin.get("commits") if isinstance(origin, dict) else None
-    return [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
+    commits = origin.get("commits") if isinstance(origin, dict) else None
+    return [name for name in commits if isinstance(name, str)] if isinstance(commits, list) else []
 
 
 class State(NamedTuple):
     """The state of one message in a history: content, priority, retention."""
 
     winner: Step
-    """The commit whose content counts."""
-    given: Step
-    """The commit whose priority counts."""
+    """The commit with the effective content."""
+    priority_source: Step
+    """The commit with the effective priority."""
 
     @property
     def priority(self) -> Priority:
-        """The priority in effect."""
-        own = self.given.priority
-        return Priority(own) if own else default_priority(self.given.content_type)
+        """The effective priority."""
+        priority = self.priority_source.priority
+        return Priority(priority) if priority else default_priority(self.priority_source.content_type)
 
     @property
     def is_skipped(self) -> bool:
-        """True if the message is left out."""
+        """True if the context omits the message."""
         return self.priority is Priority.SKIP
 
     def after(self, step: Step) -> State:
         """Return the state after an edit or annotation of the message."""
-        return State(step if step.operation == EDIT else self.winner, step if step.priority else self.given)
+        return State(
+            step if step.operation == EDIT else self.winner, step if step.priority else self.priority_source
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """A message that the two sides do not agree on."""
+    """A message with different states on the two sides."""
 
     target: Step
     ours: State
     theirs: State
     in_order: State
-    """What the order of the joined history alone would make of it."""
+    """The state from the order of the joined history alone."""
     wanted: State
-    """What is to come of it, unless a decision says otherwise."""
+    """The state of the result without a decision."""
     conflict: Conflict | None
 
 
 class _View(NamedTuple):
-    """A message that both sides have, as each sees it. The bases differ where earlier merges had other orders."""
+    """The states of a common message. The bases differ if earlier merges had different orders."""
 
     target: Step
     ours_base: State
@@ -199,13 +202,13 @@ class _View(NamedTuple):
 
 
 class Comparison:
-    """Two histories, side by side. Made under the lock of the timelines; keeps none of them.
+    """A comparison of two histories. Create it under the lock of the timelines; it keeps no reference to them.
 
     Args:
         ours: the history of the current branch.
-        theirs: the other one.
-        ours_last: new messages of ours follow theirs, as in a rebase; in a merge theirs come last.
-        strict: whether warnings block.
+        theirs: the history of the other branch.
+        ours_last: our new messages come after theirs, as in a rebase. In a merge, their messages come last.
+        strict: warnings block.
     """
 
     def __init__(
@@ -224,7 +227,7 @@ class Comparison:
 
     @property
     def conflicts(self) -> tuple[Conflict, ...]:
-        """The collisions, in the order of the context."""
+        """The conflicts in context order."""
         return tuple(finding.conflict for finding in self.findings if finding.conflict is not None)
 
     def _disagreements(self, ours: Timeline, theirs: Timeline) -> Iterator[_View]:
@@ -235,11 +238,11 @@ class Comparison:
             _states(messages, (step for step in side.steps if step.commit_hash in self.common))
             for side in (ours, theirs)
         ]
-        one, other = _states(messages, ours.steps), _states(messages, theirs.steps)
-        first, last = (other, self.ours) if self._ours_last else (one, self.theirs)
+        our_states, their_states = _states(messages, ours.steps), _states(messages, theirs.steps)
+        first, last = (their_states, self.ours) if self._ours_last else (our_states, self.theirs)
         ordered = _states(messages, last, first)
         for message in messages:
-            states = (side[message.commit_hash] for side in (*bases, one, other, ordered))
+            states = (side[message.commit_hash] for side in (*bases, our_states, their_states, ordered))
             view = _View(message, *states)
             if not _agree(view.ours, view.theirs) or not _agree(view.ours, view.in_order):
                 yield view
@@ -253,7 +256,7 @@ class Comparison:
         return Divergence(view.target, view.ours, view.theirs, view.in_order, wanted, conflict)
 
     def _wanted_content(self, view: _View) -> Step | None:
-        """Return the content that only one side changed; None if both did or this is unknown."""
+        """Return the content that only one side changed. None if both changed it, or if the bases differ."""
         ours, theirs = view.ours.winner, view.theirs.winner
         if same_content(ours, theirs):
             return ours if self._ours_last else theirs
@@ -263,11 +266,12 @@ class Comparison:
         return ours if ours_edits else theirs
 
     def _wanted_priority(self, ours: State, theirs: State) -> Step:
-        """Return the priority that one side changed; if both did, the last side's priority."""
-        ours_new, theirs_new = self._is_new(ours.given), self._is_new(theirs.given)
+        """Return the commit of the changed priority. If both sides changed it, the last side's commit."""
+        our_source, their_source = ours.priority_source, theirs.priority_source
+        ours_new, theirs_new = self._is_new(our_source), self._is_new(their_source)
         if ours_new == theirs_new:
-            return ours.given if self._ours_last else theirs.given
-        return ours.given if ours_new else theirs.given
+            return our_source if self._ours_last else their_source
+        return our_source if ours_new else their_source
 
     def _kind(self, view: _View, wanted: State) -> ConflictKind | None:
         ours_edits, theirs_edits = self._edits(view)
@@ -286,8 +290,8 @@ class Comparison:
             kind,
             view.target.commit_hash,
             _content(view.ours_base.winner),
-            _told(view.ours),
-            _told(view.theirs),
+            _visible_content(view.ours),
+            _visible_content(view.theirs),
             _deciding(view.ours),
             _deciding(view.theirs),
             is_blocking=self._strict or not is_warning,
@@ -295,7 +299,7 @@ class Comparison:
         )
 
     def _edits(self, view: _View) -> tuple[bool, bool]:
-        """Return True if each side gave the message another content."""
+        """Return True for each side that changed the content of the message."""
         ours, theirs = view.ours.winner, view.theirs.winner
         return (
             self._is_new(ours) and not same_content(ours, view.ours_base.winner),
@@ -309,7 +313,7 @@ class Comparison:
 def _states(
     messages: Iterable[Step], steps: Iterable[Step], before: dict[str, State] | None = None
 ) -> dict[str, State]:
-    """Return the state that `steps` give each message, from the one it may have before them."""
+    """Return the state of each message after `steps`. `before` are the states before them."""
     states = dict(before) if before else {m.commit_hash: State(m, m) for m in messages}
     if not states:
         return states
@@ -320,7 +324,7 @@ def _states(
 
 
 def same_content(one: Step, other: Step) -> bool:
-    """Return True if two contents compile to the same; metadata may hold tool calls."""
+    """Return True if two commits compile to the same content. Metadata may contain tool calls."""
     return (one.content_hash, one.metadata_json) == (other.content_hash, other.metadata_json)
 
 
@@ -333,9 +337,9 @@ def _content(step: Step) -> dict[str, Any]:
     return content
 
 
-def _told(side: State) -> dict[str, Any] | None:
+def _visible_content(side: State) -> dict[str, Any] | None:
     return None if side.is_skipped else _content(side.winner)
 
 
 def _deciding(side: State) -> str:
-    return side.given.commit_hash if side.is_skipped else side.winner.commit_hash
+    return side.priority_source.commit_hash if side.is_skipped else side.winner.commit_hash

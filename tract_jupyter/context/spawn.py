@@ -1,7 +1,7 @@
-"""`Family`: the parents and children of a tract, and agents on its branches.
+"""The parents and children of a tract, and agents on its branches.
 
-A spawned child has its own tract. Commits are hashed with their tract, so inherited commits get other hashes. An agent
-on a branch shares the tract of its parent, and its inheritance may be curated (`curation`).
+A spawned child has its own tract. Commit hashes include the tract, so inherited commits get new hashes. An agent on a
+branch shares its parent's tract; `curation` can make its inherited context smaller.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InheritedContext:
-    """The inheritance of a child: drafts for its tract, and the tags that were added to their sources."""
+    """The inheritance of a child: drafts for its tract, and the added tags of their sources."""
 
     parent_id: str
     head: str
@@ -66,13 +66,13 @@ class Family:
         self._repository = repository
         self.tract_id = repository.rows.tract_id
         self.branch = repository.agent_branch
-        """The branch that this agent was deployed on; None for a tract."""
+        """The branch of a deployed agent; None for a tract."""
         self._tag_rows = TagRows(self.tract_id)
         self._spawns = SpawnRows(self.tract_id, self.branch)
 
     @property
     def agent_id(self) -> str:
-        """The id that `Session.get_tract` takes."""
+        """The id for `Session.get_tract`."""
         return agent_id(self.tract_id, self.branch)
 
     def parent(self) -> SpawnInfo | None:
@@ -81,15 +81,15 @@ class Family:
             return self._spawns.parent(connection)
 
     def ancestors(self) -> list[str]:
-        """Return the ids of the tracts that this one comes from, its parent first."""
-        found: list[str] = []
+        """Return the ids of this tract's ancestors, the parent first."""
+        ancestors: list[str] = []
         with self._repository.database.read() as connection:
-            # a tract that was opened beside another one is its child on every branch
+            # a tract that was opened from another one is its child on every branch
             parent = self._spawns.parent(connection) or SpawnRows(self.tract_id).parent(connection)
-            while parent is not None and parent.parent_tract_id not in found:
-                found.append(parent.parent_tract_id)
+            while parent is not None and parent.parent_tract_id not in ancestors:
+                ancestors.append(parent.parent_tract_id)
                 parent = SpawnRows(parent.parent_tract_id).parent(connection)
-        return found
+        return ancestors
 
     def children(self) -> list[SpawnInfo]:
         """Return the children of this tract, oldest first."""
@@ -97,26 +97,26 @@ class Family:
             return self._spawns.children(connection)
 
     def standing(self, child: str | None = None) -> list[tuple[SpawnInfo, Position]]:
-        """Return children of this tract, oldest first, each with its current branch and newest commit.
+        """Return the children of this tract, oldest first, with their current branches and newest commits.
 
         Args:
-            child: the id of one of them; all if left out.
+            child: the id of one child; None for all.
 
         Raises:
-            UnknownTractError: this tract has no such child.
+            UnknownTractError: unknown child.
         """
-        found = [info for info in self.children() if child in (None, info.child_id)]
-        if child is not None and not found:
+        children = [info for info in self.children() if child in (None, info.child_id)]
+        if child is not None and not children:
             known = ", ".join(info.child_id for info in self.children()) or "none"
             raise UnknownTractError(f"this tract has no child {brief_repr(child)}; its children are: {known}")
         with self._repository.database.read() as connection:
-            return [(info, _position(connection, info)) for info in found]
+            return [(info, _position(connection, info)) for info in children]
 
     def history(self, doing: str) -> ParentHistory:
         """Return the history at HEAD.
 
         Raises:
-            SessionError: it has no commits.
+            SessionError: the tract has no commits.
         """
         with self._repository.database.read() as connection:
             head = self._repository.ref_rows.position(connection).commit_hash
@@ -131,7 +131,7 @@ class Family:
         """Return the inheritance of a child. Writes nothing.
 
         Raises:
-            SessionError: there is nothing to give, or an option does not go with the inheritance.
+            SessionError: there is nothing to inherit, or an option does not match the inheritance.
         """
         _check_options(inheritance, select, max_tokens)
         if select is not None and not callable(select):
@@ -145,8 +145,8 @@ class Family:
             drafts = [Draft.of(row) for row in history.everything()]
         with self._repository.database.read() as connection:
             descriptions = self._tag_rows.descriptions(connection)
-        head, given = history.head.commit_hash, history.with_tools(drafts)
-        return InheritedContext(self.tract_id, head, inheritance, given, history.added, descriptions)
+        head, drafts = history.head.commit_hash, history.with_tools(drafts)
+        return InheritedContext(self.tract_id, head, inheritance, drafts, history.added, descriptions)
 
     def inherit(self, inherited: InheritedContext, purpose: str) -> None:
         """Commit the inheritance to an empty tract, as one operation for `undo`."""
@@ -166,9 +166,9 @@ class Family:
         """Create an agent's branch at HEAD with its own HEAD; return the name of that HEAD.
 
         Raises:
-            InvalidBranchNameError: git would refuse the name.
-            BranchExistsError: there is such a branch.
-            SessionError: there are no commits yet.
+            InvalidBranchNameError: invalid name (by git's rules).
+            BranchExistsError: the branch exists.
+            SessionError: the tract has no commits.
         """
         check_name(name)
         agent = RefRows(self.tract_id, AGENT_HEAD + name)
@@ -176,10 +176,10 @@ class Family:
             head = self._repository.ref_rows.position(connection).commit_hash
             if head is None:
                 raise SessionError(f"{self.agent_id} has no commits yet: nothing to deploy an agent on")
-            if agent.exists(connection, name) or agent.was_made(connection):
+            if agent.exists(connection, name) or agent.has_head(connection):
                 raise BranchExistsError(
-                    f"there is a branch {name!r}, or an agent of that branch, already; choose another name, or "
-                    f"get_tract({agent_id(self.tract_id, name)!r}) if the agent is meant"
+                    f"a branch {name!r} or an agent with this branch exists already; choose another name, or open the "
+                    f"agent with get_tract({agent_id(self.tract_id, name)!r})"
                 )
             agent.create(connection, name, head)
             agent.point_head(connection, name)
@@ -188,10 +188,10 @@ class Family:
         return agent.head_name
 
     def curate(self, curation: Curation) -> None:
-        """Make the current branch smaller; one operation, which `undo` takes back.
+        """Make the current branch smaller, as one operation for `undo`.
 
         Raises:
-            SessionError: a step cannot be done; nothing was changed.
+            SessionError: a step cannot be applied; nothing was changed.
         """
         history = self.history("curate")
         base, drafts = curated(history, curation, self._repository.refs.resolve, self._repository.counter)
@@ -206,7 +206,7 @@ class Family:
             self._write(connection, plan, history.added)
 
     def note(self, event_type: str, data: dict[str, Any]) -> None:
-        """Record that something happened."""
+        """Record an event."""
         with self._repository.database.write() as connection:
             EventRows(self.tract_id).append(connection, event_type, "user", data)
 
@@ -215,41 +215,41 @@ class Family:
         if not messages:
             raise SessionError(f"the context of {self.agent_id} is empty: nothing to inherit")
         head = history.head.commit_hash
-        title = f"# What was said before, in {self.agent_id} up to {head[:8]}"
+        title = f"# Earlier conversation in {self.agent_id}, up to {head[:8]}"
         text, left_out = snapshot(messages, title, self._repository.corrections.count, max_tokens)
         source = {"tract_id": self.tract_id, "head": head, "left_out": left_out}
         content = {"content_type": "instruction", "text": text}
         return draft(content, self._repository.counter, metadata={"inherited_from": source})
 
     def _write(self, connection: Connection, plan: Plan, tags: Mapping[str, Sequence[str]]) -> None:
-        """Carry a plan out, and give copies the tags that were added to their sources."""
+        """Execute a plan, and copy the added tags of the sources."""
         entries = self._repository.writer.write(plan)
         for placed, entry in zip(plan.drafts, entries, strict=True):
             for tag in tags.get(placed.source or "", ()):
                 self._tag_rows.add(connection, entry.commit_hash, tag)
 
     def _added_tags(self, connection: Connection) -> dict[str, tuple[str, ...]]:
-        found: dict[str, tuple[str, ...]] = {}
+        tags: dict[str, tuple[str, ...]] = {}
         for commit_hash, tag in self._tag_rows.all(connection):
-            found[commit_hash] = (*found.get(commit_hash, ()), tag)
-        return found
+            tags[commit_hash] = (*tags.get(commit_hash, ()), tag)
+        return tags
 
 
 def _check_options(inheritance: Inheritance, select: Selector | None, max_tokens: int | None) -> None:
     if inheritance in {Inheritance.BRANCH, Inheritance.NOTHING}:
-        raise SessionError("a spawned child has a tract of its own; deploy makes an agent on a branch")
+        raise SessionError("a spawned child has a separate tract; use deploy for an agent on a branch")
     if (select is not None) != (inheritance is Inheritance.SELECTIVE):
         raise SessionError(
-            "inheritance='selective' and select go together: say which messages the child gets"
+            "inheritance='selective' and select must be used together; select the messages for the child"
         )
     if max_tokens is not None and inheritance is not Inheritance.HEAD_SNAPSHOT:
-        raise SessionError("max_tokens goes with inheritance='head_snapshot', which is one text")
+        raise SessionError("max_tokens requires inheritance='head_snapshot', which creates one text")
     if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
         raise SessionError(f"max_tokens is a positive number of tokens, not {max_tokens!r}")
 
 
 def _position(connection: Connection, info: SpawnInfo) -> Position:
-    """Return the position of a child; a deployed one is on its branch, which may be deleted."""
+    """Return the position of a child. The branch of a deployed agent may be deleted."""
     rows = RefRows(info.child_tract_id)
     if info.child_branch is None:
         return rows.position(connection)

@@ -1,9 +1,11 @@
-"""Putting messages in the place of others in the middle of a history.
+"""Replace messages in the middle of a history.
 
-What stands before the first change stays as it is, with its hashes, so that a provider's cache holds up to there. All
-that comes after it is placed anew, in the order of the context: what merges brought becomes plain commits, and the
-merges themselves, which say nothing, are left out. Edits and annotations follow the copies of what they change; those
-of messages that are gone go with them. Tags that were added later are added to the copies, too.
+Commits before the first change keep their hashes, so a provider's cache remains valid for them. Later commits are
+copied in context order:
+
+* Merged commits become plain commits, and merge commits are omitted.
+* Edits and annotations refer to the copies of their targets. If a message is removed, they are removed with it.
+* Added tags are copied.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ class CommitCopier:
         self._commits = commits
 
     def copies(self, head: str, steps: Sequence[Step]) -> list[Draft]:
-        """Return drafts of the last commits of a history without merges; `steps` are these, oldest first."""
+        """Return drafts of the last commits of a history without merges. `steps` are these commits, oldest first."""
         with self._database.read() as connection:
             chain = self._rows.chain(connection, head, len(steps))
         chain.reverse()
@@ -53,15 +55,15 @@ class CommitCopier:
         ]
 
     def write(self, plan: Plan, tokens_before: int) -> list[Entry]:
-        """Write a plan, and give copies the tags that were added to their originals.
+        """Write a plan, and copy the added tags of the originals.
 
         Args:
-            plan: what to write.
+            plan: the plan.
             tokens_before: the previous size of the context; the budget checks only growth.
 
         Raises:
             BranchMovedError: another process or thread moved the branch; nothing was written.
-            BudgetExceededError: the budget refuses it; nothing was written.
+            BudgetExceededError: the result exceeds the token budget; nothing was written.
         """
 
         def also(connection: Connection, entries: list[Entry]) -> None:
@@ -76,7 +78,7 @@ class CommitCopier:
 
 
 def copied(drafts: Sequence[Draft], entries: Sequence[Entry]) -> dict[str, str]:
-    """Return the copy of each commit that a draft is a copy of."""
+    """Return the copy of each original."""
     return {
         draft.source: entry.commit_hash
         for draft, entry in zip(drafts, entries, strict=True)
@@ -93,7 +95,7 @@ class Spliced:
     put: tuple[Entry, ...]
     """The commits of the new drafts, in order."""
     copies: dict[str, str]
-    """The new hash of each commit that was placed anew."""
+    """The new hash of each copied commit."""
 
 
 class Splicer:
@@ -113,7 +115,7 @@ class Splicer:
         message: str,
         event: Callable[[Spliced], dict[str, Any]],
     ) -> Spliced:
-        """Leave out the messages `dropped`, and put drafts in the places of some of them, in one transaction.
+        """Remove the messages `dropped`, and put drafts in the places of some of them, in one transaction.
 
         Raises:
             BranchMovedError: the branch moved since the read of `history`; nothing was changed.
@@ -150,9 +152,10 @@ class _Piece(NamedTuple):
 
 
 def restored(entry: Entry) -> Draft:
-    """Return a copy of an omitted commit; an edit or annotation changes the restored message.
+    """Return a copy of a removed commit. A restored edit or annotation changes the restored message.
 
-    The original may be in the history as well, by a merge; the mark keeps apart what changes the one and the other.
+    A merge may also have added the original to the history. The mark `COPIED` distinguishes changes to the copy from
+    changes to the original.
     """
     if entry.edit_target is None:
         return Draft.of(entry, source=COPIED + entry.commit_hash)
@@ -160,7 +163,7 @@ def restored(entry: Entry) -> Draft:
 
 
 def _start(history: BranchHistory, dropped: Collection[str]) -> int:
-    """Return where the part that is placed anew begins: before the first change, after an own commit of the branch."""
+    """Return the index of the first commit to copy: before the first change, after a commit that is not merged."""
     start = min(history.place[commit] for commit in dropped)
     while start and history.entries[start - 1].commit_hash in history.merged:
         start -= 1
@@ -171,7 +174,7 @@ def _pieces(
     entries: Sequence[Entry], dropped: Collection[str], put: Mapping[str, Sequence[Draft]]
 ) -> list[_Piece]:
     pieces: list[_Piece] = []
-    tools: str | None = None  # those that something left out was linked to, and nothing after it is yet
+    tools: str | None = None  # the tools of a removed commit, until a later commit is linked to them
 
     def add(draft: Draft, *, is_new: bool) -> None:
         nonlocal tools
@@ -211,10 +214,10 @@ class Expander:
         self._splicer = splicer
 
     def expand(self, name: str) -> ExpandResult:
-        """Put the originals, as they were when they were compressed, in the place of their summary.
+        """Replace a summary with its originals, in their state from before the compression.
 
         Raises:
-            CompressionError: it is no summary of this branch, or the originals are in another tract or gone.
+            CompressionError: not a summary of this branch, or the originals are in another tract or removed.
         """
         here = self._repository.refs.on_branch("expand")
         history = BranchHistory.read(here, self._repository)
@@ -248,7 +251,7 @@ class Expander:
         )
 
     def _originals(self, summary: Entry) -> list[Draft]:
-        """Return the messages with their edits and annotations, in the order they had."""
+        """Return the original messages with their edits and annotations, in their original order."""
         head, commits = _reference(summary)
         with self._repository.database.read() as connection:
             if self._repository.rows.get(connection, head) is None:
@@ -261,42 +264,42 @@ class Expander:
         ]
         if not drafts:
             raise CompressionError(
-                f"the metadata of {summary.commit_hash[:8]} names no commits of the history {head[:8]}, so there is "
-                "nothing to expand"
+                f"{summary.commit_hash[:8]} cannot be expanded: its metadata name no commits in the history of "
+                f"{head[:8]}"
             )
         return drafts
 
 
 def reference(metadata: dict[str, Any]) -> tuple[str, frozenset[str]] | None:
-    """Return the history and the commits that a summary names; None if this is not the metadata of one."""
-    found = metadata.get(COMPRESSED_FROM)
-    if not isinstance(found, dict):
+    """Return the head and the commits of a summary's originals; None if the metadata are not a summary's."""
+    origin = metadata.get(COMPRESSED_FROM)
+    if not isinstance(origin, dict):
         return None
-    head, commits = found.get("head"), found.get("commits")
+    head, commits = origin.get("head"), origin.get("commits")
     if not isinstance(head, str) or not isinstance(commits, list) or not commits:
         return None
     return head, frozenset(commit for commit in commits if isinstance(commit, str))
 
 
 def _not_here(connection: Connection, summary: Entry, head: str) -> str:
-    """Return the reason why a summary cannot be expanded, such as originals in another tract than this copy of it."""
+    """Return the error for missing originals. They may be in another tract, if the summary was copied."""
     query = select(schema.commits.c.tract_id).where(schema.commits.c.commit_hash == head)
     tract_id = connection.scalars(query.limit(1)).first()
     if tract_id is None:
         return (
             f"the originals of {summary.commit_hash[:8]} are gone: gc removed them, or the summary was copied from "
-            "another store, where they can be expanded"
+            "another store; expand it there"
         )
     return (
-        f"the originals of {summary.commit_hash[:8]} are in another tract, {tract_id!r}, which this summary was copied "
-        "from; open that tract, and expand its own summary of them there"
+        f"the originals of {summary.commit_hash[:8]} are in another tract, {tract_id!r}, because this summary is a "
+        "copy; open that tract, and expand its summary there"
     )
 
 
 def _reference(summary: Entry) -> tuple[str, frozenset[str]]:
-    found = reference(summary.metadata)
-    if found is None:
+    origin = reference(summary.metadata)
+    if origin is None:
         raise CompressionError(
-            f"{summary.commit_hash[:8]} is no summary that compress() made, so there is nothing to expand"
+            f"{summary.commit_hash[:8]} is not a summary by compress(), so it cannot be expanded"
         )
-    return found
+    return origin

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 _KEEPS: Final = "Change the summary, or annotate the important message without retain_match"
-_TEXT: Final = "Give a text, or a summarizer that returns one"
-_SHORTER: Final = "Shorten it: it may be no longer than the messages that it stands for"
-_LIMITS: Final = "Shorten it, or give a larger target_tokens or token_tolerance"
-_VALID: Final = "Change the summary, or what the validator demands"
+_TEXT: Final = "Pass a text, or a summarizer that returns one"
+_SHORTER: Final = "Shorten it: it must not be longer than the replaced messages"
+_LIMITS: Final = "Shorten it, or set a larger target_tokens or token_tolerance"
+_VALID: Final = "Change the summary, or the validator"
 _ALWAYS_ALLOWED: Final = 100
 """The minimum length limit of a summary, in tokens."""
 TOKEN_TOLERANCE: Final = 500
@@ -131,7 +131,7 @@ class Source:
 
     def __post_init__(self) -> None:
         if self.content is not None and self.summarizer is not None:
-            raise CompressionError("give content, or a summarizer that writes it, not both")
+            raise CompressionError("got both content and a summarizer; use only one of them")
         if self.content is not None and not _is_content(self.content):
             raise CompressionError(
                 "content is the summary as a text, or a list of texts with one for each run of messages, "
@@ -150,12 +150,10 @@ class Source:
         if self.instructions is not None:
             check_text(self.instructions, "instructions", error=CompressionError)
         if self.validator is not None and not callable(self.validator):
-            raise CompressionError(
-                f"a validator is a function that is given the text, not {type(self.validator).__name__}"
-            )
+            raise CompressionError(f"a validator is a function (text), not {type(self.validator).__name__}")
 
-    def given(self, groups: Sequence[CompressGroup]) -> list[str] | None:
-        """Return the texts of the caller; None if there are none.
+    def provided(self, groups: Sequence[CompressGroup]) -> list[str] | None:
+        """Return the caller's texts; None if there are none.
 
         Raises:
             CompressionError: the number of texts differs from the number of groups.
@@ -166,8 +164,9 @@ class Source:
         if len(texts) != len(groups):
             sizes = ", ".join(str(len(group.messages)) for group in groups)
             raise CompressionError(
-                f"{_count(len(texts))} given for {len(groups)} runs of messages (of {sizes} messages): what is pinned, "
-                "preserved or not named stands between them. Give content as a list with a summary for each"
+                f"got {_count(len(texts), 'summary', 'summaries')} for {_count(len(groups), 'run', 'runs')} of "
+                f"messages ({sizes} messages), which pinned, preserved or unnamed messages separate. Pass content as "
+                "a list with a summary for each run"
             )
         return texts
 
@@ -177,9 +176,9 @@ class Source:
         Raises:
             CompressionError: there is no source, a text was rejected, or the summarizer takes other arguments.
         """
-        given = self.given(groups)
-        if given is not None:
-            return self.checked(given, groups)
+        provided = self.provided(groups)
+        if provided is not None:
+            return self.checked(provided, groups)
         return [self._accepted(group) for group in tracked(groups, SUMMARIZING)]
 
     def limit(self, group: CompressGroup) -> int | None:
@@ -215,32 +214,34 @@ class Source:
         """
         first = f"the summary of the messages from {group.commits[0][:8]} on"
         if not isinstance(text, str):
-            return Problem(f"{first} is {type(text).__name__}, and no text", _TEXT)
+            return Problem(f"{first} is {type(text).__name__}, not a text", _TEXT)
         if not text.strip():
             return Problem(f"{first} is empty", _TEXT)
         if self.count is not None and (limit := self.limit(group)) is not None and self.count(text) > limit:
             target = "" if self.target_tokens is None else f" (the target is {self.target_tokens:,})"
             return Problem(
-                f"{first} has {self.count(text):,} tokens, and {limit:,} are the most{target}",
+                f"{first} has {self.count(text):,} tokens, and the maximum is {limit:,}{target}",
                 _SHORTER if self.content is None and limit == _own_limit(group) else _LIMITS,
             )
         try:
-            missing = [one for criteria in group.criteria for one in Retention.missing(criteria, text)]
+            missing = [
+                pattern for criteria in group.criteria for pattern in Retention.missing(criteria, text)
+            ]
         except ContentError as error:
             raise CompressionError(
                 f"{first} cannot be checked: {error}; nothing was changed. {_KEEPS}"
             ) from None
         if missing:
             names = ", ".join(map(repr, dict.fromkeys(missing)))
-            return Problem(f"{first} must contain {names}, and does not", _KEEPS)
+            return Problem(f"{first} must contain {names}, but does not", _KEEPS)
         diagnosis = "" if self.validator is None else diagnosis_of(self.validator(text))
-        return Problem(f"{first} is not good: {diagnosis}", _VALID) if diagnosis else None
+        return Problem(f"{first} is invalid: {diagnosis}", _VALID) if diagnosis else None
 
     def _accepted(self, group: CompressGroup) -> str:
         text, problems = self.attempted(group)
         if not problems:
             return text
-        tries = f" ({len(problems)} attempts, none of which was good)" if len(problems) > 1 else ""
+        tries = f" ({len(problems)} attempts failed)" if len(problems) > 1 else ""
         reasons = "; ".join(dict.fromkeys(problem.text for problem in problems))
         remedies = ". ".join(dict.fromkeys(problem.remedy for problem in problems))
         raise CompressionError(f"{reasons}{tries}; nothing was changed. {remedies}")
@@ -286,12 +287,10 @@ class Source:
         """
         summarizer = self.summarizer
         if summarizer is None:
-            raise CompressionError(
-                "nothing to put in the place of the messages; give content, or a summarizer"
-            )
+            raise CompressionError("there is no summary for the messages; pass content, or a summarizer")
         instructions = guided(guidance, self.instructions)
         if problem is not None:
-            again = f"Your last text was not good: {problem}. Write it anew."
+            again = f"Your last text was rejected: {problem}. Write it again."
             instructions = f"{instructions}\n\n{again}" if instructions else again
         arguments = (group.messages, group.criteria, instructions, self.target_tokens)
         try:
@@ -301,8 +300,8 @@ class Source:
             if inside or _takes(summarizer, arguments):
                 raise
             raise CompressionError(
-                f"{_SUMMARIZER}, and is called with these four arguments; this one does not take them ({error}); "
-                "nothing was changed. Give it these parameters, or *args"
+                f"{_SUMMARIZER}, but this one does not take these four arguments ({error}); nothing was changed. Add "
+                "the parameters, or *args"
             ) from error
 
 
@@ -318,9 +317,9 @@ def guided(guidance: str | None, instructions: str | None) -> str | None:
     return f"Guidance:\n{guidance}" + (f"\n\n{instructions}" if instructions else "")
 
 
-def _is_content(given: object) -> bool:
+def _is_content(value: object) -> bool:
     """Return True if it is a text or a sequence of texts."""
-    return isinstance(given, Iterable) and not isinstance(given, Mapping | AbstractSet | bytes | bytearray)
+    return isinstance(value, Iterable) and not isinstance(value, Mapping | AbstractSet | bytes | bytearray)
 
 
 def _takes(function: Callable[..., object], arguments: Sequence[object]) -> bool:
@@ -353,8 +352,8 @@ def _joined(criteria: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     return Retention.of("\n".join(instructions) or None, list(patterns), "regex" if regex else "substring")
 
 
-def _count(summaries: int) -> str:
-    return "1 summary was" if summaries == 1 else f"{summaries} summaries were"
+def _count(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"
 
 
 def summarizer_for(
@@ -410,8 +409,10 @@ class LLMSummarizer:
         Raises:
             LLMResponseError: invalid reply.
         """
-        kept = [part for each in criteria for part in (each["instructions"], *each["match_patterns"]) if part]
-        wanted = prompts.wishes(instructions, target_tokens, kept)
+        required = [
+            part for each in criteria for part in (each["instructions"], *each["match_patterns"]) if part
+        ]
+        wanted = prompts.wishes(instructions, target_tokens, required)
         request = self._request(messages, wanted, _around(self._context, messages))
         return _ask(self._client, self._system_prompt, request)
 

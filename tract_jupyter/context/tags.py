@@ -1,4 +1,4 @@
-"""Tags: those that commits are made with, those that are added later, and what each is for."""
+"""Tags of commits, and their descriptions. A tag can be part of a commit or be added later."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class TagInfo:
 
 
 class Tags:
-    """The tags of one tract: those that commits were made with, and those that were added.
+    """The tags of one tract: permanent tags of commits, and added ones.
 
     Args:
         database: the store.
-        rows: those that were added.
-        commits: the commits that have them.
+        rows: the added tags.
+        commits: the tract's commits.
     """
 
     def __init__(self, database: Database, rows: TagRows, commits: Commits) -> None:
@@ -39,15 +39,15 @@ class Tags:
         self._commits = commits
 
     def add(self, commit_hash: str, tag: str) -> None:
-        """Add a tag to a commit. Unlike those it was made with, it can be removed. A second time changes nothing.
+        """Add a tag to a commit. Unlike a tag of the commit itself, it can be removed. Does nothing if the tag exists.
 
         Args:
             commit_hash: hash, prefix or branch of the commit.
             tag: 1 to 255 characters.
 
         Raises:
-            ContentError: this can be no tag.
-            CommitNotFoundError: `commit_hash` names nothing.
+            ContentError: invalid tag.
+            CommitNotFoundError: unknown commit.
         """
         check_tag(tag)
         entry = self._commits.entry(commit_hash)
@@ -59,8 +59,8 @@ class Tags:
         """Remove an added tag. Return False if it was not added, or is part of the commit.
 
         Raises:
-            ContentError: the tag is no text.
-            CommitNotFoundError: `commit_hash` names nothing.
+            ContentError: the tag is not a text.
+            CommitNotFoundError: unknown commit.
         """
         check_text(tag, "tag")
         entry = self._commits.entry(commit_hash)
@@ -71,21 +71,21 @@ class Tags:
         """Return all tags of a commit, sorted.
 
         Raises:
-            CommitNotFoundError: `commit_hash` names nothing.
+            CommitNotFoundError: unknown commit.
         """
         entry = self._commits.entry(commit_hash)
         return tuple(sorted({*entry.tags, *self.added().get(entry.commit_hash, ())}))
 
     def added(self) -> dict[str, tuple[str, ...]]:
-        """Return the added tags of each commit that has any."""
-        found: defaultdict[str, list[str]] = defaultdict(list)
+        """Return the added tags of commits."""
+        by_commit: defaultdict[str, list[str]] = defaultdict(list)
         with self._database.read() as connection:
             for commit_hash, tag in self._rows.all(connection):
-                found[commit_hash].append(tag)
-        return {commit_hash: tuple(tags) for commit_hash, tags in found.items()}
+                by_commit[commit_hash].append(tag)
+        return {commit_hash: tuple(tags) for commit_hash, tags in by_commit.items()}
 
     def copy(self, connection: Connection, moved: dict[str, str]) -> None:
-        """Give copies of commits the tags that were added to the originals."""
+        """Copy the added tags of originals to their copies."""
         for commit_hash, tag in self._rows.all(connection):
             if commit_hash in moved:
                 self._rows.add(connection, moved[commit_hash], tag)
@@ -94,7 +94,7 @@ class Tags:
         """Store the description of a tag.
 
         Raises:
-            ContentError: this can be no tag, or the description is no text.
+            ContentError: invalid tag, or the description is not a text.
         """
         check_tag(name)
         check_words(check_text(description, "description"))
@@ -106,6 +106,6 @@ class Tags:
         with self._database.read() as connection:
             described = self._rows.descriptions(connection)
             counts = Counter(tag for _, tag in self._rows.all(connection))
-            counts.update(self._rows.made_with(connection))
+            counts.update(self._rows.permanent(connection))
         names = sorted({*described, *counts})
         return [TagInfo(name, described.get(name, ""), counts[name]) for name in names]

@@ -1,7 +1,7 @@
-"""Timelines: the history of a commit in the order of its context, and the messages that it compiles to.
+"""Timelines: the history of a commit in context order, and its messages.
 
-An edit replaces its target's content in the target's place; the last edit wins, and so does the last annotation.
-What is `skip` is left out. Taking in one more commit costs the same however long the history is.
+An edit replaces the content of its target. The last edit and the last annotation of a message are in effect. The
+context omits messages with the priority `skip`. Adding a commit takes constant time.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Prefix(Sequence[T_co]):
-    """A view of the present items of a list that only grows.
+    """A view of the current items of a list that only grows.
 
-    Made in no time whatever the length, so that a context of 100,000 messages costs nothing to hand out.
+    Its creation takes constant time, even for a context of 100,000 messages.
 
     Args:
         items: the list.
@@ -66,10 +66,10 @@ class Prefix(Sequence[T_co]):
         self.rendering = rendering
 
     def viewed(self, view: Callable[[T_co], T_co]) -> Prefix[T_co]:
-        """Return the same items, as a function shows them."""
-        made = Prefix(self._items, view, self.rendering)
-        made._length = self._length
-        return made
+        """Return a view of the same items that converts each with a function."""
+        prefix = Prefix(self._items, view, self.rendering)
+        prefix._length = self._length
+        return prefix
 
     @overload
     def __getitem__(self, index: int) -> T_co: ...
@@ -103,15 +103,15 @@ class Prefix(Sequence[T_co]):
         return repr(tuple(self))
 
 
-# What OpenAI's chat format adds: https://cookbook.openai.com/examples/how_to_count_tokens_with_tiktoken
+# Additional tokens of OpenAI's chat format: https://cookbook.openai.com/examples/how_to_count_tokens_with_tiktoken
 PER_MESSAGE: Final = 4  # three around it, one for the role
 PER_CONTEXT: Final = 3
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})  # one for all messages
-_parse = json.JSONDecoder().raw_decode  # what we wrote ourselves has no space around it
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})  # shared by all messages
+_parse = json.JSONDecoder().raw_decode  # canonical JSON has no surrounding spaces
 
 
 class Totals(NamedTuple):
-    """The size of a context: tokens of all messages, with what a chat format adds, and how many messages."""
+    """The size of a context: its tokens, including the chat format's tokens, and its number of messages."""
 
     tokens: int
     messages: int
@@ -123,7 +123,7 @@ def totals_of(tokens: int, messages: int) -> Totals:
 
 
 def totals_after(tokens: int, messages: int, append: Draft | Entry) -> Totals:
-    """Return the size of a context of that size after an append."""
+    """Return the size of a context after an append."""
     if not _shows(append, append):
         return Totals(tokens, messages)
     return Totals((tokens if messages else PER_CONTEXT) + append.token_count + PER_MESSAGE, messages + 1)
@@ -136,49 +136,49 @@ class Timeline:
     """The history of one commit.
 
     Args:
-        steps: in the order of the context.
-        merged: the commits that came by merges, which are not first parents.
-        made: messages that are known already, by their commit.
+        steps: the commits in context order.
+        merged: the merged commits, which are not first parents.
+        cache: compiled messages from another timeline, by commit.
     """
 
     def __init__(
         self,
         steps: Iterable[Step] = (),
         merged: frozenset[str] = frozenset(),
-        made: dict[str, Message] | None = None,
+        cache: dict[str, Message] | None = None,
     ) -> None:
         self.steps: list[Step] = []
         self.place: dict[str, int] = {}
-        """Where each commit stands in `steps`."""
+        """The index of each commit in `steps`."""
         self.merged = merged
         self.winners: dict[str, Step] = {}
-        """The edit that counts, of each edited commit."""
+        """The last edit of each edited commit."""
         self._tokens = 0  # of the texts of all messages
         self._count = 0
         self.tools_hash: str | None = None
         self.has_blocks = False
-        """True if a reply has what its provider made it of: reasoning that is bound to all that came before."""
+        """True if a reply has the provider's own blocks: reasoning that is bound to all earlier messages."""
         self._priorities: dict[str, Step] = {}
         self._counters: Counter[str] = Counter()
-        self._made: dict[str, Message] = {} if made is None else made
+        self._cache: dict[str, Message] = {} if cache is None else cache
         self._messages: list[Message] = []
         self._rendering = Rendering()  # of `_messages`
-        self._rendered = 0  # so many steps are in `_messages`
+        self._rendered = 0  # the number of steps in `_messages`
         for step in steps:
             self.extend(step)
 
     @property
     def head(self) -> str | None:
-        """The commit that this is the history of."""
+        """The newest commit."""
         return self.steps[-1].commit_hash if self.steps else None
 
     def priority(self, step: Step) -> Priority:
-        """Return the priority in effect."""
-        given = self._priorities.get(step.commit_hash, step).priority
-        return Priority(given) if given else default_priority(step.content_type)
+        """Return the effective priority."""
+        priority = self._priorities.get(step.commit_hash, step).priority
+        return Priority(priority) if priority else default_priority(step.content_type)
 
     def priority_source(self, commit_hash: str) -> Step | None:
-        """Return the commit that gave another one its priority."""
+        """Return the commit that changed another one's priority; None if there is none."""
         return self._priorities.get(commit_hash)
 
     @property
@@ -192,7 +192,7 @@ class Timeline:
         return totals_of(self._tokens + tokens, self._count + messages)
 
     def extend(self, step: Step) -> None:
-        """Take in the next commit of the branch."""
+        """Add the next commit of the branch."""
         if step.operation == APPEND:
             if _shows(step, step):
                 self._tokens += step.token_count
@@ -214,20 +214,20 @@ class Timeline:
             self.extend(step)
 
     def upto(self, commit_hash: str) -> Timeline | None:
-        """Return the history of an earlier commit of the branch; None if it is not one, or came by a merge."""
+        """Return the history of an earlier commit of the branch; None for unknown and merged commits."""
         place = self.place.get(commit_hash)
         if place is None or commit_hash in self.merged:
             return None
         changed = self.winners.keys() | self._priorities.keys()
         steps = self.steps[: place + 1]
-        # not those of what comes later, which would be handed on from history to history
+        # without messages of later commits, which would accumulate from history to history
         keys = {step.commit_hash for step in steps} - changed
-        made = {key: message for key, message in self._made.items() if key in keys}
-        return Timeline(steps, self.merged, made)
+        cache = {key: message for key, message in self._cache.items() if key in keys}
+        return Timeline(steps, self.merged, cache)
 
     def fork(self) -> Timeline:
         """Return a copy that can be extended independently."""
-        return Timeline(self.steps, self.merged, dict(self._made))
+        return Timeline(self.steps, self.merged, dict(self._cache))
 
     def context(
         self,
@@ -235,12 +235,12 @@ class Timeline:
         max_tokens: int | None = None,
         read: Reader = no_reader,
     ) -> CompiledContext:
-        """Return the messages. The cost grows with the commits that no context showed yet.
+        """Return the context. The cost grows only with the number of commits since the last call.
 
         Args:
-            tools: that are offered here.
+            tools: the current tools.
             max_tokens: the budget.
-            read: gives the bytes of attachments.
+            read: returns the bytes of attachments.
         """
         priority_of = self._priorities.get
         for step in self.steps[self._rendered :]:
@@ -254,80 +254,83 @@ class Timeline:
 
     def message(self, step: Step) -> Message:
         """Return the message of an append."""
-        message = self._made.get(step.commit_hash)
+        message = self._cache.get(step.commit_hash)
         if message is None:
             winner = self.winners.get(step.commit_hash, step)
-            message = self._made[step.commit_hash] = message_of(step, winner, self.priority(step))
+            message = self._cache[step.commit_hash] = message_of(step, winner, self.priority(step))
         return message
 
     @property
     def token_source(self) -> str:
-        """The way in which the tokens were counted: an estimate, if in several ways."""
+        """The counter of the tokens; an estimate if there were several counters."""
         used = [name for name, messages in self._counters.items() if messages]
         return used[0] if len(used) == 1 else APPROXIMATE
 
     def _difference(self, step: Step | Draft) -> tuple[int, int]:
-        """Return how many tokens of text, and how many messages, one more commit adds."""
+        """Return the text tokens and the messages that one more commit adds."""
         if step.operation == APPEND:
             return (step.token_count, 1) if _shows(step, step) else (0, 0)
         target = self._target(step)
         if target is None:
             return 0, 0
-        winner, given = self._heard(target)
-        before = _shows(target, given)
-        after = _shows(target, step if step.priority else given)
+        winner, source = self._effective(target)
+        before = _shows(target, source)
+        after = _shows(target, step if step.priority else source)
         tokens = (step if step.operation == EDIT else winner).token_count
         return tokens * after - winner.token_count * before, after - before
 
     def _change(self, step: Step) -> None:
-        """Take in an edit or annotation."""
+        """Apply an edit or annotation."""
         target = self._target(step)
         if target is None:
             return
         tokens, messages = self._difference(step)
         self._tokens += tokens
         self._count += messages
-        winner, given = self._heard(target)
-        self._counters[winner.token_counter] -= _shows(target, given)
+        winner, source = self._effective(target)
+        self._counters[winner.token_counter] -= _shows(target, source)
         if step.operation == EDIT:
             winner = self.winners[target.commit_hash] = step
         if step.priority:
-            given = self._priorities[target.commit_hash] = step
-        self._counters[winner.token_counter] += _shows(target, given)
-        self._made.pop(target.commit_hash, None)
-        # contexts that were handed out keep the old list
+            source = self._priorities[target.commit_hash] = step
+        self._counters[winner.token_counter] += _shows(target, source)
+        self._cache.pop(target.commit_hash, None)
+        # existing contexts keep the old list
         self._messages, self._rendering, self._rendered = [], Rendering(), 0
 
     def _target(self, step: Step | Draft) -> Step | None:
         place = self.place.get(step.edit_target) if step.edit_target is not None else None
         return None if place is None else self.steps[place]
 
-    def _heard(self, target: Step) -> tuple[Step, Step]:
-        """Return the commit whose content counts, and the one whose priority counts."""
+    def _effective(self, target: Step) -> tuple[Step, Step]:
+        """Return the commit with the effective content, and the one with the effective priority."""
         name = target.commit_hash
         return self.winners.get(name, target), self._priorities.get(name, target)
 
 
-def _shows(step: Step | Draft | Entry, given: Step | Draft | Entry) -> bool:
-    """Return True if an append is compiled, with the priority that `given` gives it."""
-    return given.priority != "skip" if given.priority else step.content_type not in SKIPPED
+def _shows(step: Step | Draft | Entry, source: Step | Draft | Entry) -> bool:
+    """Return True if the context includes an append. `source` is the commit with its effective priority."""
+    return source.priority != "skip" if source.priority else step.content_type not in SKIPPED
 
 
 def message_of(step: Step, winner: Step, priority: Priority) -> Message:
-    """Return the message of an append, with the content of the winning edit, or its own if there is none."""
+    """Return the message of an append. `winner` is its last edit, or the append itself."""
     content, _ = _parse(winner.payload.decode())
     name, call_id, failed = content.get("name"), None, False
     calls: tuple[ToolCall, ...] = ()
-    own: dict[str, Any] = {}
+    edited: dict[str, Any] = {}
     if step.metadata_json != EMPTY or winner.metadata_json != EMPTY:
-        own = from_json(winner.metadata_json, dict)
-        metadata = {**from_json(step.metadata_json, dict), **own}
+        edited = from_json(winner.metadata_json, dict)
+        metadata = {**from_json(step.metadata_json, dict), **edited}
         calls = tuple(ToolCall.from_dict(call) for call in metadata.get("tool_calls") or ())
         call_id = metadata.get("tool_call_id")
-        # an edit that answers the call itself says whether that failed
-        failed = bool((own if "tool_call_id" in own else metadata).get("is_error"))
+        # an edit with a `tool_call_id` has its edited `is_error`
+        failed = bool((edited if "tool_call_id" in edited else metadata).get("is_error"))
         name = name or (metadata.get("name") if call_id else None)
-    direction, beside = None, own.get(PROVIDER_FIELDS)  # an edit is not what the provider sent
+    direction, fields = (
+        None,
+        edited.get(PROVIDER_FIELDS),
+    )  # not the original's: an edit does not come from the provider
     if content["content_type"] == "tool_io":
         name, direction = name or content.get("tool_name"), content.get("direction")
     config = winner.generation_config_json
@@ -345,28 +348,28 @@ def message_of(step: Step, winner: Step, priority: Priority) -> Message:
         failed,
         _NOTHING if config == EMPTY else from_json(config, dict),
         direction if isinstance(direction, str) else None,
-        beside if isinstance(beside, dict) else _NOTHING,
+        fields if isinstance(fields, dict) else _NOTHING,
         attachments_of(content),
     )
 
 
-_KEPT = 8
+_CACHED = 8
 
 
 class Timelines:
-    """The timelines of one tract, by the commit they end at."""
+    """The timelines of one tract, by their newest commit."""
 
     def __init__(self, database: Database, rows: CommitRows) -> None:
         self._database = database
         self._rows = rows
-        self._kept: OrderedDict[str | None, Timeline] = OrderedDict()
+        self._cached: OrderedDict[str | None, Timeline] = OrderedDict()
         self._base: str | None = None
-        self._ahead: list[Entry] = []  # commits on top of `_base` that nobody looked at yet
+        self._ahead: list[Entry] = []  # commits after `_base` that are not in a timeline yet
         self.lock = database.lock
-        """Held by whoever looks at a timeline, since another thread may extend it."""
+        """Protects reads of a timeline, since another thread may extend it."""
 
     def at(self, head: str | None) -> Timeline:
-        """Return the history of `head`, read from the store if need be. Use it under the lock, and never extend it.
+        """Return the history of `head`, from the cache or the store. Use it under the lock, and never extend it.
 
         Raises:
             StoreCorruptError: the history in the store is damaged.
@@ -376,16 +379,16 @@ class Timelines:
         with self.lock:
             if self._ahead:
                 self._catch_up()
-            found = self._kept.get(head)
-            if found is None:
-                found = self._within(head) or self._read(head)
-                self._keep(found)
+            timeline = self._cached.get(head)
+            if timeline is None:
+                timeline = self._within(head) or self._read(head)
+                self._add_to_cache(timeline)
             else:
-                self._kept.move_to_end(head)
-            return found
+                self._cached.move_to_end(head)
+            return timeline
 
     def newest(self, head: str | None) -> Iterator[tuple[str, str | None]]:
-        """Yield the messages of a history that are sent, by the commits that said them, with their roles; newest first.
+        """Yield (commit, role) of the messages in the context of `head`, newest first.
 
         Raises:
             StoreCorruptError: the history in the store is damaged.
@@ -397,44 +400,44 @@ class Timelines:
                     yield step.commit_hash, role_of(json.loads(step.payload))
 
     def advance(self, old: str | None, entry: Entry) -> None:
-        """Note that a commit was added on top of `old`. If the history of `old` is not kept, its own is not, either."""
+        """Add a commit after `old` to the cached history of `old`. Does nothing if that history is not cached."""
         with self.lock:
             if self._ahead and self._ahead[-1].commit_hash == old:
                 self._ahead.append(entry)
                 return
             if self._ahead:
                 self._catch_up()
-            if old is None or old in self._kept:
+            if old is None or old in self._cached:
                 self._base, self._ahead = old, [entry]
 
-    def is_kept(self, head: str | None) -> bool:
-        """Return True if this history is in memory."""
-        return head in self._kept
+    def is_cached(self, head: str | None) -> bool:
+        """Return True if this history is cached."""
+        return head in self._cached
 
     def forget(self) -> None:
-        """Drop everything, as after a transaction that was rolled back, or commits that were removed."""
+        """Clear the cache, for example after a rollback or a removal of commits."""
         with self.lock:
-            self._kept.clear()
+            self._cached.clear()
             self._ahead.clear()
 
     def _catch_up(self) -> None:
         entries, self._ahead = self._ahead, []
-        timeline = self._kept.pop(self._base) if self._base is not None else Timeline()
+        timeline = self._cached.pop(self._base) if self._base is not None else Timeline()
         if MERGE in [entry.operation for entry in entries]:
-            return  # what a merge brings is read when it is needed
+            return  # the next use reads the merged commits
         for entry in entries:
             timeline.extend(entry.step())
-        self._keep(timeline)
+        self._add_to_cache(timeline)
 
-    def _keep(self, timeline: Timeline) -> None:
+    def _add_to_cache(self, timeline: Timeline) -> None:
         head = timeline.head
-        self._kept[head] = timeline
-        self._kept.move_to_end(head)
-        while len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
+        self._cached[head] = timeline
+        self._cached.move_to_end(head)
+        while len(self._cached) > _CACHED:
+            self._cached.popitem(last=False)
 
     def _within(self, head: str) -> Timeline | None:
-        for timeline in reversed(self._kept.values()):
+        for timeline in reversed(self._cached.values()):
             earlier = timeline.upto(head)
             if earlier is not None:
                 return earlier

@@ -1,8 +1,8 @@
-"""Counting tokens, with or without a vocabulary at hand.
+"""Count or estimate tokens.
 
-tiktoken is an extra, and it downloads a vocabulary at its first use. Nothing here may touch the network, so it is used
-only if it is installed and has the whole vocabulary in its cache. Otherwise tokens are estimated, and each such number
-is shown with `≈`.
+tiktoken is an extra, and it downloads a vocabulary on its first use. This module must not use the network, so it uses
+tiktoken only if tiktoken is installed and its cache has the full vocabulary. Otherwise tokens are estimated, and
+displays mark estimates with `≈`.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ _VOCABULARIES: Final = {
     ),
 }
 
-# One token each: a piece of a word of the Latin alphabet, of digits, of a word of another alphabet, of line ends; an
-# ideograph or kana; another sign. Spaces are no tokens: those taken along only save steps. The lengths are read off
-# English, code and Cyrillic text against o200k_base: within some 15 % on prose.
+# One token each: a part of a Latin word, of a number, of a word in another alphabet, or of a sequence of line ends; an
+# ideograph or kana; another sign. Spaces are not tokens; matching them with a word only saves steps. The lengths are
+# fitted to o200k_base on English, code and Cyrillic text, with an error of about 15 % on prose.
 _TOKENS: Final = re.compile(
     r"[A-Za-z]{1,7} ?|[0-9]{1,3}|[\u3040-\u30ff\u3400-\u9fff]|[\uac00-\ud7af]|[^\W\d_A-Za-z]{1,5} ?|\n{1,4}|[^\w\s] ?|_"
 )
-# Characters encoded at once: a million spaces make tiktoken 0.14 panic, past `except Exception`.
+# Characters per call: a million spaces make tiktoken 0.14 panic with an error that is not an `Exception`.
 _LONGEST: Final = 500_000
 
 
 class ApproximateCounter:
-    """Estimates tokens from the shape of the text; needs nothing."""
+    """Estimates tokens from the shape of the text, without a vocabulary."""
 
     name = APPROXIMATE
 
     def count_text(self, text: str) -> int:
-        """Return an estimate, at least 1 for a text that is not empty."""
+        """Return an estimate; at least 1 if the text is not empty."""
         return len(_TOKENS.findall(text)) or (1 if text else 0)
 
 
@@ -74,7 +74,7 @@ class TiktokenCounter:
         self.name = f"tiktoken:{encoding.name}"
 
     def count_text(self, text: str) -> int:
-        """Return the number of tokens. Text such as `<|endoftext|>` is just text."""
+        """Return the number of tokens. Text such as `<|endoftext|>` has no special meaning."""
         pieces = (text[start : start + _LONGEST] for start in range(0, len(text), _LONGEST))
         return sum(len(self._encoding.encode_ordinary(piece)) for piece in pieces)
 
@@ -91,28 +91,28 @@ def default_counter(encoding_name: str = DEFAULT_ENCODING) -> TokenCounter:
 
 
 def checked_counter(tokenizer: TokenCounter | None) -> TokenCounter:
-    """Return the token counter to use: the given one, or the default one.
+    """Return the token counter to use: `tokenizer`, or the default one.
 
     Raises:
-        ContentError: it has no name, or cannot count.
+        ContentError: the tokenizer has no name, or no method to count.
     """
     if tokenizer is None:
         return default_counter()
     name = getattr(tokenizer, "name", None)
     if not isinstance(name, str) or not 1 <= len(name) <= _LONGEST_NAME:
         raise ContentError(
-            f"the tokenizer {brief_repr(tokenizer)} has no name of 1 to {_LONGEST_NAME} characters. Each count is "
-            "stored with that name: set the attribute name, such as 'my-model'"
+            f"the tokenizer {brief_repr(tokenizer)} has no name of 1 to {_LONGEST_NAME} characters, and each count is "
+            "stored with this name. Set the attribute name, such as 'my-model'"
         )
     if not callable(getattr(tokenizer, "count_text", None)):
         raise ContentError(
-            f"the tokenizer {name!r} cannot count: give it a method count_text(text), which returns a number of tokens"
+            f"the tokenizer {name!r} cannot count; add a method count_text(text) that returns a number of tokens"
         )
     return tokenizer
 
 
 def _vocabulary_at_hand(encoding_name: str) -> bool:
-    # The checksum matters too: tiktoken replaces a damaged file by downloading it again.
+    # check the hash: tiktoken would download a damaged file again
     folder = _cache_folder()
     if folder is None or encoding_name not in _VOCABULARIES:
         return False
@@ -132,15 +132,15 @@ def _cache_folder() -> Path | None:
 
 
 class Corrections:
-    """Token counts of providers for what was estimated here, by model: the one place that corrects estimates.
+    """Corrections of estimated token counts by the providers' counts, for each model.
 
-    Each report is an event `usage`, so that the next process knows it too. What was counted stays as it is: totals of
-    commits, which `verify` computes again, and figures in fields of pendings, to which an approval binds. Nothing is
-    corrected where the tract's tokenizer is exact.
+    An event `usage` stores each provider's count for later processes. Stored counts are not corrected: `verify`
+    recomputes the totals of commits, and approvals are bound to the fields of pendings. Counts of an exact tokenizer
+    are not corrected either.
 
     Args:
-        database: of the tract.
-        events: of the tract.
+        database: the tract's database.
+        events: the tract's events.
         counter: the token counter.
     """
 
@@ -149,10 +149,10 @@ class Corrections:
         self._events = events
         self.counter = counter
         self._factors: dict[str, float] | None = None
-        """By model, the newest last; None before the first look."""
+        """The factors by model, the newest last; None before the first use."""
 
     def of(self, source: str = APPROXIMATE) -> Correction | None:
-        """Return the correction for counts of this counter, by the last model; None if there is none."""
+        """Return the correction for counts of this counter, from the last model; None if there is none."""
         if source != APPROXIMATE or self.counter.name != APPROXIMATE:
             return None
         model, factor = next(reversed(self._known().items()), ("", 0.0))
@@ -187,13 +187,13 @@ class Corrections:
     def note(self, model: str, estimated: int, usage: Mapping[str, object]) -> None:
         """Store a provider's count for a prompt.
 
-        Usage without a number of prompt tokens is passed over, and so is one that cannot be about this prompt: budgets
-        go by it, and would refuse all that is said from then on.
+        Ignores usage without a number of prompt tokens, and usage that does not fit the prompt. Budgets use the
+        corrected counts, so a wrong correction could make them reject all further messages.
 
         Args:
-            model: its name.
+            model: the model's name.
             estimated: the estimate for the prompt.
-            usage: as OpenAI (`prompt_tokens`) or Anthropic (`input_tokens`, and those of its cache) reports it.
+            usage: the usage in the form of OpenAI (`prompt_tokens`) or Anthropic (`input_tokens` and its cache tokens).
         """
         reported = _prompt_tokens(usage)
         if not _is_likely(estimated, reported) or self.counter.name != APPROXIMATE:
@@ -202,11 +202,11 @@ class Corrections:
         with self._database.write() as connection:
             factors = self._known()
             self._events.append(connection, _USAGE, "user", data)
-            self._database.if_rolled_back(self._look_again)
+            self._database.if_rolled_back(self._forget)
         factors.pop(model, None)
         factors[model] = reported / estimated
 
-    def _look_again(self) -> None:
+    def _forget(self) -> None:
         self._factors = None
 
     def _known(self) -> dict[str, float]:
@@ -229,9 +229,9 @@ class Corrections:
 
 
 _USAGE: Final = "usage"
-_MOST_REPORTS: Final = 10  # the newest that can be right is enough
+_MOST_REPORTS: Final = 10  # one likely count for each model is enough
 _MOST_APART: Final = 20
-"""Times that an estimate and a count may differ; scripts that are estimated worst differ by less than 5."""
+"""The maximum ratio of an estimate and a count. The worst scripts differ by a factor below 5."""
 
 
 def _is_likely(estimated: int, reported: int) -> bool:
@@ -239,8 +239,8 @@ def _is_likely(estimated: int, reported: int) -> bool:
 
 
 def _prompt_tokens(usage: Mapping[str, object]) -> int:
-    given = usage.get("prompt_tokens")
-    if given is None:
+    count = usage.get("prompt_tokens")
+    if count is None:
         parts = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-        given = sum(part for name in parts if isinstance(part := usage.get(name), int))
-    return given if isinstance(given, int) and not isinstance(given, bool) else 0
+        count = sum(part for name in parts if isinstance(part := usage.get(name), int))
+    return count if isinstance(count, int) and not isinstance(count, bool) else 0

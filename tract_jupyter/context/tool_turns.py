@@ -1,4 +1,4 @@
-"""Calls of tools and their answers: find them, drop those that failed, shorten answers."""
+"""Tool calls and their answers: find them, drop failed ones, and shorten answers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class ToolTurns:
-    """The tool turns of the current branch of one tract, all of them, oldest first."""
+    """The tool turns of one tract's current branch, oldest first."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
 
     def calls(self, name: str | None = None) -> list[CommitInfo]:
-        """Return the messages that call tools, or one tool; skipped ones too, which their priority tells."""
+        """Return the messages that call tools, or one tool. Skipped messages are included; see their priority."""
         history = self._history()
         if history is None:
             return []
@@ -40,7 +40,7 @@ class ToolTurns:
         ]
 
     def results(self, name: str | None = None, after: str | None = None) -> list[CommitInfo]:
-        """Return the answers of tools, or of one tool; only those that come after a commit, if one is named.
+        """Return the answers of all tools or one tool; with `after`, only those after that commit.
 
         Raises:
             HistoryError: `after` is not in the history of the branch.
@@ -50,8 +50,8 @@ class ToolTurns:
         if history is None:
             return []
         first = -1 if start is None else history.place[history.entry(start).commit_hash]
-        found = (entry for entry in answers(history, name) if history.place[entry.commit_hash] > first)
-        return [_info(history, entry) for entry in found]
+        later = (entry for entry in answers(history, name) if history.place[entry.commit_hash] > first)
+        return [_info(history, entry) for entry in later]
 
     def turns(self, name: str | None = None) -> list[ToolTurn]:
         """Return the messages that call tools, or one tool, each with its answers."""
@@ -59,12 +59,12 @@ class ToolTurns:
         return [] if history is None else list(_turns(history, name))
 
     def drop_failed(self, name: str | None = None) -> ToolDropResult:
-        """Skip the turns with an answer that is an error, as one step that `undo` takes back.
+        """Skip the turns with an error as an answer, as one operation for `undo`.
 
         A turn with a pinned message stays.
 
         Raises:
-            DetachedHeadError: there is no branch to write on.
+            DetachedHeadError: there is no current branch.
         """
         here = self._repository.refs.on_branch("drop tool turns")
         history = BranchHistory.read(here, self._repository)
@@ -89,19 +89,19 @@ class ToolTurns:
         )
 
     def compact(self, names: Iterable[str] | None, tool: str | None, source: Source) -> ToolCompactResult:
-        """Edit the answers of tools, or of one tool, or some of them, as one step that `undo` takes back.
+        """Replace answers of tools with shorter texts, as one operation for `undo`.
 
         Raises:
-            CompressionError: there is no such answer, or a text is not good; nothing was changed.
+            CompressionError: there is no such answer, or a text was rejected; nothing was changed.
         """
         here = self._repository.refs.on_branch("compress tool calls")
         history = BranchHistory.read(here, self._repository)
         chosen = self._chosen(history, names, tool)
         groups = [
-            CompressGroup((e.commit_hash,), (history.messages[e.commit_hash],), _kept(history, e))
+            CompressGroup((e.commit_hash,), (history.messages[e.commit_hash],), _criteria(history, e))
             for e in chosen
         ]
-        texts = source.texts(groups)  # may take a minute, so no transaction and no lock is held
+        texts = source.texts(groups)  # slow: hold no transaction and no lock
         drafts = [self._draft(history, entry, text) for entry, text in zip(chosen, texts, strict=True)]
         note = f"{len(drafts)} answer{'s' * (len(drafts) > 1)}"
         changed = [entry.commit_hash for entry in chosen]
@@ -115,27 +115,28 @@ class ToolTurns:
         return ToolCompactResult(tuple(changed), tuple(edit.commit_hash for edit in edits), saved)
 
     def _chosen(self, history: BranchHistory, names: Iterable[str] | None, tool: str | None) -> list[Entry]:
-        found = {entry.commit_hash: entry for entry in answers(history, tool)}
-        wanted = list(found) if names is None else self._named(history, names, found)
+        by_hash = {entry.commit_hash: entry for entry in answers(history, tool)}
+        wanted = list(by_hash) if names is None else self._named(history, names, by_hash)
         fixed = {Priority.PINNED, Priority.SKIP}
-        chosen = [found[name] for name in dict.fromkeys(wanted) if history.priority(found[name]) not in fixed]
+        entries = [by_hash[name] for name in dict.fromkeys(wanted)]
+        chosen = [entry for entry in entries if history.priority(entry) not in fixed]
         if not chosen:
             raise CompressionError(
-                f"no answer of {f'the tool {tool!r}' if tool else 'a tool'} on {history.branch!r} that may be changed: "
-                "what is pinned stays, what is skipped takes no tokens"
+                f"there is no answer of {f'the tool {tool!r}' if tool else 'a tool'} on {history.branch!r} to shorten: "
+                "pinned answers stay, and skipped ones take no tokens"
             )
         return chosen
 
-    def _named(self, history: BranchHistory, given: Iterable[str], found: dict[str, Entry]) -> list[str]:
+    def _named(self, history: BranchHistory, commits: Iterable[str], by_hash: dict[str, Entry]) -> list[str]:
         try:
-            names = names_of(given, "commits")
+            names = names_of(commits, "commits")
             entries = [history.entry(self._repository.refs.resolve(name)) for name in names]
         except HistoryError as error:
             raise CompressionError(str(error)) from None
         for name, entry in zip(names, entries, strict=True):
-            if entry.commit_hash not in found:
+            if entry.commit_hash not in by_hash:
                 raise CompressionError(
-                    f"{name!r} is no answer of a tool that is asked for; tool_turns.results() lists them"
+                    f"{name!r} is not an answer of the requested tools; tool_turns.results() lists the answers"
                 )
         return [entry.commit_hash for entry in entries]
 
@@ -148,15 +149,17 @@ class ToolTurns:
             "payload": {"content": text},
             "status": "error" if message.is_error else None,
         }
-        before = history.winners.get(entry.commit_hash)  # it counts no more; the original's metadata still do
+        before = history.winners.get(
+            entry.commit_hash
+        )  # the new edit replaces it; the original's metadata stay
         metadata = {} if before is None else before.metadata
-        kept = {name: value for name, value in metadata.items() if name != "usage"}
+        metadata = {name: value for name, value in metadata.items() if name != "usage"}
         return draft(
             content,
             self._repository.counter,
             operation=EDIT,
             edit_target=entry.commit_hash,
-            **writer_options(text, kept),
+            **writer_options(text, metadata),
         )
 
     def _history(self) -> BranchHistory | None:
@@ -177,7 +180,7 @@ def _is_dropped(history: BranchHistory, turn: ToolTurn) -> bool:
 
 
 def _turns(history: BranchHistory, name: str | None) -> Iterator[ToolTurn]:
-    """Assign each answer to the latest unanswered call before it with the same id, as providers reuse ids."""
+    """Match each answer with the latest unanswered call of the same id, since providers reuse ids."""
     waiting: dict[str, list[str]] = {}
     answered: dict[str, list[Entry]] = {}
     for entry in history.appends():
@@ -202,13 +205,13 @@ def _calls(message: Message, name: str | None) -> bool:
 
 
 def answers(history: BranchHistory, name: str | None) -> Iterator[Entry]:
-    """Return the answers of tools, or of one tool, oldest first; skipped ones too."""
+    """Return the answers of all tools or one tool, oldest first, including skipped ones."""
     for entry in history.appends():
         message = history.messages[entry.commit_hash]
         if message.role == "tool":
             content = json.loads(entry.payload)
-            said = message.name or content.get("tool_name")
-            if content.get("direction") != "call" and name in {None, said}:
+            tool = message.name or content.get("tool_name")
+            if content.get("direction") != "call" and name in {None, tool}:
                 yield entry
 
 
@@ -220,6 +223,6 @@ def _info(history: BranchHistory, entry: Entry) -> CommitInfo:
     return entry.info(history.priority(entry))
 
 
-def _kept(history: BranchHistory, entry: Entry) -> tuple[dict[str, object], ...]:
+def _criteria(history: BranchHistory, entry: Entry) -> tuple[dict[str, object], ...]:
     criteria = history.criteria(entry)
     return () if criteria is None else (criteria,)

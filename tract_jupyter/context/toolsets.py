@@ -1,4 +1,4 @@
-"""The tools that a model was offered: each schema kept once, each list of them kept once, linked to commits."""
+"""The tools for a model. Each schema and each list of schemas is stored once; commits link to lists."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Toolsets:
     """The tool lists of one tract.
 
     Attributes:
-        offered: the tools that `offer` set.
-        current: the hash of that list, which each new commit is linked to; None if none was set.
+        offered: the tools of the last `offer`.
+        current: the hash of their list, for new commits; None if there are no tools.
     """
 
     def __init__(self, database: Database, rows: CommitRows) -> None:
@@ -32,20 +32,20 @@ class Toolsets:
         self._lock = threading.Lock()
 
     def offer(self, tools: list[dict[str, Any]] | None) -> None:
-        """Link these tools to each commit from now on; None stops that.
+        """Link these tools to each new commit; None stops this.
 
         Raises:
-            ContentError: these are no tools.
+            ContentError: invalid tools.
         """
         with self._lock:
-            self.current = None if tools is None else self.keep(tools)
+            self.current = None if tools is None else self.store(tools)
             self.offered = () if tools is None else tuple(plain(tools))
 
-    def keep_again(self) -> None:
+    def store_again(self) -> None:
         """Store the current tools again after a rollback."""
         with self._lock:
             if self.current is not None:
-                self.current = self.keep(self.offered)
+                self.current = self.store(self.offered)
 
     def get(self, tools_hash: str) -> tuple[dict[str, Any], ...]:
         """Return the schemas of a list of tools."""
@@ -56,15 +56,15 @@ class Toolsets:
             self._known[tools_hash] = tuple(json.loads(schemas[name]) for name in names)
         return self._known[tools_hash]
 
-    def keep(self, tools: Sequence[dict[str, Any]]) -> str:
-        """Store a list of tools, and return its hash, which a commit is linked to.
+    def store(self, tools: Sequence[dict[str, Any]]) -> str:
+        """Store a list of tools, and return its hash for commits.
 
         Raises:
-            ContentError: these are no tools.
+            ContentError: invalid tools.
         """
         if not isinstance(tools, list | tuple):
             raise ContentError(
-                f"tools is a list of tools in OpenAI's shape, or None; not {brief_repr(tools)}"
+                f"tools is a list of tools in OpenAI's shape, or None, not {brief_repr(tools)}"
             )
         payloads = [canonical_json(_checked(tool)).encode() for tool in tools]
         with self._database.write() as connection:

@@ -1,10 +1,11 @@
-"""Undo and redo, by the reflog.
+"""Undo and redo, based on the reflog.
 
-A branch that stands where a recorded move put it goes back to where that move came from; otherwise a plain commit put
-it there, and it goes back to the parent. Undoing is recorded too, which is what redo reads.
+If a recorded move led to the branch's position, undo returns to the position before that move. Otherwise the last
+operation was a plain commit, and undo returns to the parent. The reflog also records each undo, and redo reads these
+records.
 
-A question and the notes that no reply came to it, or that it is asked again, are one step: else the question, undone or
-not sent, would be back in the context with the next undo.
+A question and its notes (no reply came, or it was sent again) are one step. Otherwise the next undo would only remove a
+note, and the unsent question would be in the context again.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ class QuestionNote(StrEnum):
 
     @property
     def reason(self) -> str:
-        """The reason that people read."""
+        """The reason for the log."""
         return _REASONS[self]
 
     @property
     def metadata(self) -> dict[str, str]:
-        """The metadata of its commit."""
+        """The metadata of the note's commit."""
         return {_KEY: self.value}
 
     def is_of(self, entry: Entry) -> bool:
@@ -47,9 +48,9 @@ class QuestionNote(StrEnum):
 
 _KEY: Final = "question_note"
 _REASONS: Final = {
-    QuestionNote.SET_ASIDE: "no reply came to it, so it is not sent; it is sent again if the turn is tried again",
-    QuestionNote.ASKED_AGAIN: "it is asked again",
-    QuestionNote.OTHER_ASKED: "no reply came to it, and something else is asked, so it is not sent",
+    QuestionNote.SET_ASIDE: "it has no reply, so it is not sent; a retry of the turn sends it again",
+    QuestionNote.ASKED_AGAIN: "it is sent again",
+    QuestionNote.OTHER_ASKED: "it has no reply, and another message follows, so it is not sent",
 }
 
 
@@ -59,10 +60,10 @@ class UndoStep:
 
     branch: str
     operation: str
-    """What is undone or done again: `commit`, `merge`, `compress`, ..."""
+    """The undone or repeated operation: `commit`, `merge`, `compress`, ..."""
     old: str | None
     new: str | None
-    """Where the branch goes; None is before its first commit."""
+    """The new position of the branch; None is before its first commit."""
     message: str = ""
     undoes: int | None = None
 
@@ -72,7 +73,7 @@ class UndoStep:
 
 
 class Undo:
-    """Moves the current branch of one tract back and forth."""
+    """Reverts and repeats operations on one tract's current branch."""
 
     def __init__(
         self, database: Database, refs: Refs, ref_rows: RefRows, reflog: ReflogRows, commits: CommitRows
@@ -84,20 +85,20 @@ class Undo:
         self._commits = commits
 
     def preview(self, *, redo: bool = False) -> UndoStep:
-        """Return what `undo`, or `redo`, would do now. Changes nothing.
+        """Return the next step of `undo` or `redo`. Changes nothing.
 
         Raises:
-            HistoryError: there is nothing to undo, or redo.
+            HistoryError: there is nothing to undo or redo.
         """
         with self._database.read() as connection:
             return self._next(connection, redo=redo)[1]
 
     def run(self, *, redo: bool = False) -> UndoStep:
-        """Undo, or redo, one operation on the current branch; the other gets it back."""
+        """Undo or redo one operation on the current branch."""
         with self._database.write() as connection:
             here, step = self._next(connection, redo=redo)
             if not self._ref_rows.move(connection, step.branch, here.commit_hash, step.new):
-                raise HistoryError(f"branch {step.branch!r} was moved by somebody else meanwhile; try again")
+                raise HistoryError(f"another process or thread moved branch {step.branch!r}; try again")
             self._reflog.add(
                 connection, BRANCHES + step.branch, step.old, step.new, "redo" if redo else "undo",
                 step.operation, step.undoes,
@@ -114,12 +115,12 @@ class Undo:
         if step.new is not None and self._commits.get(connection, step.new) is None:
             raise HistoryError(
                 f"cannot {'redo' if redo else 'undo'} the {step.operation} on {step.branch!r}: gc removed the commits "
-                "that it would go to"
+                "of the new position"
             )
         return here, step
 
     def _undone(self, connection: Connection, here: Position) -> list[Move]:
-        """Return the undos in effect, oldest first: those that nothing but undo and redo came after."""
+        """Return the undos that can be redone, oldest first. Only undos and redos may come after them."""
         tail: list[Move] = []
         expected = here.commit_hash
         for move in self._reflog.newest_first(connection, BRANCHES + (here.branch or "")):
@@ -138,7 +139,7 @@ class Undo:
     def _redo(self, here: Position, undone: list[Move]) -> UndoStep:
         if not undone:
             raise HistoryError(
-                f"nothing to redo on {here.branch!r}: nothing was undone since its last commit or move"
+                f"nothing to redo on {here.branch!r}: there was no undo since its last commit or move"
             )
         last = undone[-1]
         return UndoStep(here.branch or "", last.message, here.commit_hash, last.old, undoes=last.undoes)
@@ -160,7 +161,7 @@ class Undo:
         return UndoStep(branch, operation, here.commit_hash, first.parent_hash, entry.message)
 
     def _question_of(self, connection: Connection, entry: Entry, moved_to: str | None) -> Entry | None:
-        """Return the question that a note is about, if only such notes and the work of operations are in between."""
+        """Return the question of a note, if only notes and commits of operations are between them."""
         if not _is_note(entry, entry.edit_target):
             return None
         question = entry.edit_target
@@ -174,7 +175,7 @@ class Undo:
         return None
 
     def _before_notes(self, connection: Connection, entry: Entry, moved_to: str | None) -> Entry:
-        """Return the first note that set another question aside for a commit; the commit itself if there is none."""
+        """Return the first of the notes about other questions before a commit; without such notes, the commit."""
         parent = self._parent(connection, entry) if entry.operation == APPEND else None
         while parent is not None and QuestionNote.OTHER_ASKED.is_of(parent):
             if parent.commit_hash == moved_to:
@@ -186,20 +187,20 @@ class Undo:
         return None if entry.parent_hash is None else self._commits.get(connection, entry.parent_hash)
 
     def _in_effect(self, connection: Connection, branch: str) -> Move | None:
-        """Return the last move of a branch that is not undone; None if there is none since the branch was made."""
-        told: dict[int, bool] = {}  # of a move, the last that was done about it: whether it was redone
+        """Return the last move of a branch that is not undone; None if there is none since the branch was created."""
+        is_redone: dict[int, bool] = {}  # by move: True if its last change was a redo, False for an undo
         for move in self._reflog.newest_first(connection, BRANCHES + branch):
             if move.operation in {"undo", "redo"}:
                 if move.undoes is not None:
-                    told.setdefault(move.undoes, move.operation == "redo")
+                    is_redone.setdefault(move.undoes, move.operation == "redo")
             elif move.operation == "delete branch":
                 return None
-            elif told.get(move.id, True):
+            elif is_redone.get(move.id, True):
                 return move
         return None
 
 
 def _is_note(entry: Entry, question: str | None) -> bool:
-    """Return True if a commit says that a turn failed, or is tried again."""
-    is_one = QuestionNote.SET_ASIDE.is_of(entry) or QuestionNote.ASKED_AGAIN.is_of(entry)
-    return is_one and entry.edit_target == question
+    """Return True for the note that a turn failed, or that its question was sent again."""
+    is_note = QuestionNote.SET_ASIDE.is_of(entry) or QuestionNote.ASKED_AGAIN.is_of(entry)
+    return is_note and entry.edit_target == question

@@ -1,4 +1,4 @@
-"""Verification of a store: recomputes every hash and follows every link."""
+"""Verification of a store: recompute every hash and follow every link."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Damage: something that is not as it was written. `where` is a commit, a content, a branch, or the store."""
+    """A damaged part of a store. `where` is a commit, a content, a branch, or the store."""
 
     where: str
     problem: str
 
 
 class DamageList(list[Damage]):
-    """The damage that a verification found; empty if there is none."""
+    """The results of a verification; empty if there is no damage."""
 
     def __repr__(self) -> str:
-        return super().__repr__() if self else "No damage: all hashes and links are right"
+        return super().__repr__() if self else "No damage: all hashes and links are correct"
 
 
 def verify(database: Database, commits: CommitRows, refs: RefRows) -> list[Damage]:
-    """Return everything that is damaged in a tract and its database; an empty list if all is well. Reads only.
+    """Return the damage in a tract and its database; an empty list if there is none. Changes nothing.
 
     Raises:
         StoreCorruptError: the store is unreadable, and the database cannot name the damage.
     """
     with working("Checking the database"), database.read() as connection:
         lost = [database.loss] if database.loss else []
-        found = [Damage(database.location, problem) for problem in (*lost, *problems(connection))]
+        damage = [Damage(database.location, problem) for problem in (*lost, *problems(connection))]
     try:
-        return found + _of_tract(database, commits, refs)
+        return damage + _of_tract(database, commits, refs)
     except StoreError as error:
-        if not found:
+        if not damage:
             raise
-        return [*found, Damage(database.location, str(error))]
+        return [*damage, Damage(database.location, str(error))]
 
 
 def _of_tract(database: Database, commits: CommitRows, refs: RefRows) -> list[Damage]:
@@ -57,20 +57,23 @@ def _of_tract(database: Database, commits: CommitRows, refs: RefRows) -> list[Da
         entries = {entry.commit_hash: entry for entry in commits.everything(connection)}
         parents = commits.all_merge_parents(connection)
         checking = tracked(entries.values(), "Checking commits")
-        found = [damage for entry in checking for damage in _of_commit(entry, entries, parents)]
-        found += _of_attachments(connection, commits, entries.values())
+        results = [damage for entry in checking for damage in _of_commit(entry, entries, parents)]
+        results += _of_attachments(connection, commits, entries.values())
         tools = sorted({entry.tools_hash for entry in entries.values() if entry.tools_hash})
-        found += [damage for name in tools for damage in _of_tools(connection, commits, name)]
-        return [*found, *_of_refs(connection, commits, refs, entries)]
+        results += [damage for name in tools for damage in _of_tools(connection, commits, name)]
+        return [*results, *_of_refs(connection, commits, refs, entries)]
 
 
 def _of_attachments(
     connection: Connection, commits: CommitRows, entries: Iterable[Entry]
 ) -> Iterator[Damage]:
-    named = {
-        one.sha256: (one, entry) for entry in entries if has_attachments(entry) for one in _attached(entry)
+    attachments = {
+        attachment.sha256: (attachment, entry)
+        for entry in entries
+        if has_attachments(entry)
+        for attachment in _attached(entry)
     }
-    for name, (attachment, entry) in sorted(named.items()):
+    for name, (attachment, entry) in sorted(attachments.items()):
         try:
             data = commits.blobs(connection, [name])[name]
         except TractError as error:
@@ -85,7 +88,7 @@ def _of_attachments(
 def _attached(entry: Entry) -> tuple[Attachment, ...]:
     try:
         return attachments_of(entry.content)
-    except ValueError:  # a damaged content, which is told anyway
+    except ValueError:  # a damaged content, which `_of_commit` reports
         return ()
 
 
@@ -93,7 +96,7 @@ def _of_tools(connection: Connection, commits: CommitRows, tools_hash: str) -> I
     try:
         commits.blobs(connection, json.loads(commits.blobs(connection, [tools_hash])[tools_hash])["tools"])
     except TractError as error:
-        yield Damage(tools_hash, f"the tools that commits are linked to: {error}")
+        yield Damage(tools_hash, f"the tools of commits: {error}")
 
 
 def _of_commit(
@@ -103,19 +106,19 @@ def _of_commit(
     try:
         checked(entry.content_hash, entry.payload)
     except TractError as error:
-        yield Damage(entry.content_hash, f"of commit {entry.commit_hash[:12]}: {error}")
+        yield Damage(entry.content_hash, f"the content of commit {entry.commit_hash[:12]}: {error}")
     try:
-        given = commit_hash(entry, entry.tract_id, entry.parent_hash, others, entry.created_at)
+        computed = commit_hash(entry, entry.tract_id, entry.parent_hash, others, entry.created_at)
     except (ValueError, TractError):
-        given = ""
-    if given != entry.commit_hash:
-        yield Damage(entry.commit_hash, "the commit is not what its hash says")
+        computed = ""
+    if computed != entry.commit_hash:
+        yield Damage(entry.commit_hash, "the commit does not match its hash")
     for name in (entry.parent_hash, entry.edit_target, *others):
         if name is not None and name not in entries:
             yield Damage(entry.commit_hash, f"it refers to {name[:12]}, which is missing")
     parent = entries.get(entry.parent_hash or "")
     if entry.generation != (parent.generation + 1 if parent else 0):
-        yield Damage(entry.commit_hash, "its place in the history is not what its parent says")
+        yield Damage(entry.commit_hash, "its generation does not follow its parent's")
 
 
 def _of_refs(
@@ -143,16 +146,16 @@ def _of_refs(
 
 
 def _appends(tip: str, entries: dict[str, Entry], seen: set[str]) -> list[Entry] | None:
-    """Return the part of a branch that was not checked yet, oldest first, if it only appends; otherwise None."""
-    found: list[Entry] = []
+    """Return the unchecked commits of a branch, oldest first. None if they are not all appends."""
+    appends: list[Entry] = []
     name: str | None = tip
     while name is not None and name not in seen:
         entry = entries.get(name)
-        if entry is None or entry.operation != APPEND or len(found) > len(entries):
+        if entry is None or entry.operation != APPEND or len(appends) > len(entries):
             return None
-        found.append(entry)
+        appends.append(entry)
         name = entry.parent_hash
-    return found[::-1]
+    return appends[::-1]
 
 
 def _of_appends(appends: list[Entry], entries: dict[str, Entry]) -> Iterator[Damage]:
@@ -177,4 +180,4 @@ def _of_totals(
 
 
 def _wrong_size(entry: Entry) -> Damage:
-    return Damage(entry.commit_hash, "the size of the context is not what its history gives")
+    return Damage(entry.commit_hash, "the stored size of the context does not match its history")

@@ -115,7 +115,7 @@ class VersionedContext:
 
     # --- writing
 
-    def commit(  # noqa: PLR0913 # keyword-only, and each is a choice of its own
+    def commit(  # noqa: PLR0913 # keyword-only, independent options
         self,
         content: BaseModel | dict[str, Any],
         *,
@@ -525,7 +525,7 @@ class VersionedContext:
         """Return the full hash for a hash, prefix, branch, `HEAD` or `ORIG_HEAD`.
 
         Raises:
-            CommitNotFoundError: `name` names nothing.
+            CommitNotFoundError: unknown commit.
             AmbiguousPrefixError: several commits have this prefix.
         """
         return self._repository.refs.resolve(name)
@@ -697,7 +697,7 @@ class VersionedContext:
             HistoryError: this branch already has a commit, a commit is a merge, or a target is missing.
             CommitNotFoundError: unknown commit.
             DetachedHeadError: there is no current branch.
-            BranchMovedError: another process moved the branch meanwhile; nothing was written.
+            BranchMovedError: another process moved the branch; nothing was written.
             BudgetExceededError: the result exceeds the token budget.
         """
         return self._repository.imports.run(names, resolver)
@@ -750,6 +750,6 @@ class VersionedContext:
         Raises:
             CompressionError: not a summary of this branch, or its originals are in another tract or removed by `gc`.
             DetachedHeadError: there is no current branch.
-            BranchMovedError: another process or thread moved the branch meanwhile; nothing was changed.
+            BranchMovedError: another process or thread moved the branch; nothing was changed.
         """
         return self._repository.expander.expand(summary_commit)

@@ -1,7 +1,7 @@
-"""Placing drafts: the one way in which commits come into a history.
+"""Write drafts as commits. This module is the only one that adds commits to a history.
 
-Everything of a write is one transaction: contents, commits, the branch's move, the reflog, the event. A branch moves by
-compare-and-swap; a plain append that lost the race moves to the new tip.
+A write is one transaction: contents, commits, the branch's move, the reflog, and the event. A branch moves by
+compare-and-swap. If a plain append loses the race, it is retried on the new tip.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tract_jupyter.storage import CommitRows, Database, Draft, EventRows, OwnHead, ReflogRows, RefRows
 
 COPIED = "restored "
-"""Before the source of a copy whose original may be in the same history."""
+"""A mark before the source of a copy, if the original may be in the same history."""
 _ATTEMPTS = 100
 _BUFFERED = 2_000
 
@@ -52,9 +52,9 @@ class _LostRaceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Commits to be placed on `base`, and the branch to be moved from `old` to the last of them.
+    """Drafts to write after `base`, and a branch to move from `old` to the last of them.
 
-    `base` and `old` differ where history is rewritten. Without drafts the branch moves to `base` itself.
+    In a rewrite of history, `base` and `old` differ. Without drafts, the branch moves to `base`.
     """
 
     branch: str
@@ -62,7 +62,7 @@ class Plan:
     base: Position
     drafts: Sequence[Draft]
     operation: str
-    """What the reflog and the event call it."""
+    """The operation's name in the reflog and the event."""
     message: str = ""
     event: dict[str, Any] = field(default_factory=dict)
 
@@ -78,7 +78,7 @@ class Buffer:
         self._from: Position | None = None
 
     def add(self, here: Position, entry: Entry) -> None:
-        """Take a commit that follows the one before it."""
+        """Add a commit after the previous one."""
         if self._from is None:
             self._from = here
         self._entries.append(entry)
@@ -86,11 +86,11 @@ class Buffer:
             self.flush()
 
     def add_files(self, files: Sequence[bytes]) -> None:
-        """Write the bytes of attachments, which are not held back."""
+        """Write the bytes of attachments immediately."""
         self._commits.add_files(self._connection, files)
 
     def flush(self) -> None:
-        """Write them.
+        """Write the buffered commits.
 
         Raises:
             BranchMovedError: the branch moved; the batch must be rolled back.
@@ -103,7 +103,7 @@ class Buffer:
         new = entries[-1].commit_hash
         if not self._refs.move(self._connection, here.branch or "", here.commit_hash, new, current=True):
             raise BranchMovedError(
-                "somebody else moved the branch during the batch; nothing was committed. Try again."
+                "another process or thread moved the branch during the batch; nothing was committed. Try again."
             )
 
 
@@ -125,27 +125,27 @@ class Writer:
         self._reflog = reflog
         self._events = events
         self._timelines = timelines
-        self._known: Position | None = None  # where HEAD was when this process last looked
-        self._known_of: OwnHead | None = None  # and which one; None for that of the store
+        self._known: Position | None = None  # the last known position of HEAD
+        self._known_of: OwnHead | None = None  # the temporary HEAD of `_known`; None for the store's HEAD
         self._buffer: Buffer | None = None
         self._lock = threading.RLock()
         self.on_rollback: Callable[[], None] = lambda: None
         """Called after a batch failed."""
         self.on_commits: Callable[[Sequence[Entry] | None], None] | None = None
-        """Called with the commits of each write once it is done, also within a batch or another transaction; with none
-        after a batch; and with None if some were rolled back."""
+        """Called with the commits of each write, also within a batch or another transaction. Called with an empty
+        tuple after a batch, and with None after a rollback."""
 
     def append(self, draft: Draft, check: Callable[[Totals], None] | None) -> Entry:
-        """Put a draft on the current branch.
+        """Commit a draft to the current branch.
 
         Args:
-            draft: what to commit.
-            check: called with the totals that it would give, if these are more; raises to refuse it. It may write. None
-                for no check.
+            draft: the draft.
+            check: called with the new totals if the context grows. It raises an error to reject the draft, and may
+                write. None for no check.
 
         Raises:
             DetachedHeadError: there is no current branch.
-            StoreLockedError: other writers kept moving the branch.
+            StoreLockedError: all attempts lost a race.
         """
         entry = self._append(draft, check)
         if self.on_commits is not None:
@@ -153,7 +153,7 @@ class Writer:
         return entry
 
     def _append(self, draft: Draft, check: Callable[[Totals], None] | None) -> Entry:
-        has_looked_again = False
+        has_retried = False
         with self._lock:
             if self._buffer is not None:
                 return self._buffered(self._buffer, draft, check)
@@ -165,17 +165,19 @@ class Writer:
                 except _LostRaceError:
                     self._known = None
                 except (StoreCorruptError, StoreReferenceError):
-                    if has_looked_again or self._database.in_transaction:
+                    if has_retried or self._database.in_transaction:
                         raise
-                    has_looked_again = True
-                    self._forget()  # somebody's gc may have removed what this process knew
-        raise StoreLockedError("other writers kept moving the branch; nothing was committed. Try again.")
+                    has_retried = True
+                    self._forget()  # gc of another process may have removed cached commits
+        raise StoreLockedError(
+            "other writers moved the branch at each attempt; nothing was committed. Try again."
+        )
 
     @whole_context
     def batch(self) -> Iterator[None]:
-        """Write the commits of the block in one transaction: all of them, or none."""
+        """Write the commits of the block in one transaction: all or none."""
         with self._lock:
-            if self._buffer is not None:  # a part of another batch; if it fails, that one fails too
+            if self._buffer is not None:  # a part of an outer batch; if it fails, both fail
                 with self._database.write():
                     yield
                 return
@@ -205,7 +207,7 @@ class Writer:
         """
         entries, parents = self._placed(plan.base, plan.drafts)
         new = entries[-1].commit_hash if entries else plan.base.commit_hash
-        self.look_again()
+        self.forget_position()
         with self._database.write() as connection:
             if entries:
                 self._commits.add_files(connection, [file for draft in plan.drafts for file in draft.files])
@@ -213,9 +215,9 @@ class Writer:
                 self._commits.copy_run_state(connection, _with_state(plan, entries))
             if not self._refs.move(connection, plan.branch, plan.old, new):
                 raise BranchMovedError(
-                    f"branch {plan.branch!r} was moved by somebody else meanwhile; nothing was changed. Try again."
+                    f"another process or thread moved branch {plan.branch!r}; nothing was changed. Try again."
                 )
-            at = entries[-1].created_at if entries else None  # the branch is there from then on
+            at = entries[-1].created_at if entries else None  # the time of the branch's new position
             name = BRANCHES + plan.branch
             self._reflog.add(connection, name, plan.old, new, plan.operation, plan.message, at=at)
             if plan.event:
@@ -229,7 +231,7 @@ class Writer:
 
     @property
     def position(self) -> Position:
-        """The current branch and its newest commit; in a batch with what that holds back, and without asking again."""
+        """The current branch and its newest commit. In a batch, this includes buffered commits and needs no query."""
         with self._lock:
             if self._buffer is None:
                 return self._position()
@@ -238,25 +240,26 @@ class Writer:
 
     @property
     def known(self) -> Position | None:
-        """The position after the last commit of this process, without asking; None if it was moved in another way."""
+        """The position after the last commit of this process, without a query; None if HEAD moved in another way."""
         return self._known if self._known_of is OWN_HEADS.get().get(self._refs) else None
 
-    def look_again(self) -> None:
-        """Forget where HEAD was: this process moved it in another way, or rolled back."""
+    def forget_position(self) -> None:
+        """Forget the known position of HEAD after a move without a commit, or after a rollback."""
         with self._lock:
             self._known = None
 
     def _appended(
         self, draft: Draft, check: Callable[[Totals], None] | None, *, is_optimistic: bool
     ) -> Entry:
-        """Place a draft on the tip and write it. If optimistic, look first: another process may still win the race.
+        """Place a draft after the tip, and write it.
 
-        Placing may take long, as it looks at the history and the budget may call somebody: that is nothing for a
-        transaction of one's own. Only a plain append that lost a race is placed in one, and cannot lose another.
+        Placing a draft may take long: it reads the history, and the budget may call user code. So it normally happens
+        before the write transaction (optimistic), and another process can win the race. A plain append that lost a
+        race is placed within the transaction, and cannot lose again.
         """
         here, entry = None, None
         if is_optimistic:
-            # within a transaction of somebody else's, a lost race could not be run again
+            # within the caller's transaction, a lost race cannot be repeated, so read the position
             here = None if self._database.in_transaction else self.known
             here = here or self._position()
             entry = self._placed_alone(here, draft, check)
@@ -276,7 +279,7 @@ class Writer:
     def _buffered(self, buffer: Buffer, draft: Draft, check: Callable[[Totals], None] | None) -> Entry:
         here = self.position
         entry = self._placed_alone(here, draft, check)
-        if self._known is not here:  # the budget called somebody who wrote something
+        if self._known is not here:  # code that the budget called has written a commit
             return self._buffered(buffer, draft, check)
         with uninterrupted():
             buffer.add_files(draft.files)
@@ -285,7 +288,7 @@ class Writer:
         return entry
 
     def _forget(self) -> None:
-        """Forget what this process knew: it was rolled back."""
+        """Clear all caches after a rollback."""
         self._known = None
         self._timelines.forget()
         self.on_rollback()
@@ -304,9 +307,9 @@ class Writer:
     def _placed_alone(self, here: Position, draft: Draft, check: Callable[[Totals], None] | None) -> Entry:
         if here.branch is None:
             raise DetachedHeadError(
-                "HEAD is detached: nothing can be committed here. Make a branch (branch NAME), or switch to one"
+                "HEAD is detached: nothing can be committed here. Create a branch (branch NAME), or switch to one"
             )
-        if draft.operation == APPEND:  # needs no look at the history
+        if draft.operation == APPEND:  # needs no history
             totals = totals_after(here.context_tokens, here.context_messages, draft)
         else:
             with self._timelines.lock:
@@ -318,7 +321,7 @@ class Writer:
     def _placed(
         self, base: Position, drafts: Sequence[Draft]
     ) -> tuple[list[Entry], dict[str, tuple[str, ...]]]:
-        """Give drafts their places after `base`. Those that change copies among them are pointed at the copies."""
+        """Place drafts after `base`. Edits and annotations of copied commits refer to the copies."""
         with self._timelines.lock:
             timeline = self._timelines.at(base.commit_hash).fork()
             moved: dict[str, str] = {}
@@ -371,7 +374,7 @@ class Writer:
 
 
 def _with_state(plan: Plan, entries: list[Entry]) -> list[tuple[str, str]]:
-    """Return (original, copy) of the commits of a rewritten history that take over a state of runs."""
+    """Return (original, copy) pairs of a rewritten history. The copies get the run states of the originals."""
     if plan.old is None or plan.old == plan.base.commit_hash:  # nothing is rewritten
         return []
     copies = [

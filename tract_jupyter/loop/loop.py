@@ -255,7 +255,7 @@ class ToolLoop:
             )
         generation, repository = self._generation, self._store.repository
         here = generation.check_ready()
-        files = repository.files.given(attachments)
+        files = repository.files.load(attachments)
         content: dict[str, Any] = {"text": text, "name": name, "role": "user"}
         attached = [one.attachment.model_dump() for one in files] or None
 

@@ -1,14 +1,13 @@
-"""The database: its tables, transactions, and the rows of each kind.
+"""The database: tables, transactions, and rows.
 
-* Opening a store: `database`, `engines` (SQLite, PostgreSQL), `connections`. Errors in our words: `errors`. Damage:
-  `columns`, `soundness`, and `mark`: whether the newest writes are there.
-* `transaction`: short, on the thread's own connection, nestable. `interrupts`: blocks that Ctrl-C does not cut.
-* `schema` has the tables. Rows: `commits`, `refs`, `tracts`, `questions`
-  (pendings and decisions), `runs`; `signed` (what a user vouched for) and `journal` (what happened), both on the
-  generic `rows`. Times are in `columns`, too.
+* Opening a store: `database`, `engines` (SQLite, PostgreSQL), `connections`. Errors: `errors`.
+* Detecting damage: `columns`, `soundness`, and `mark` (lost writes).
+* Transactions: `transaction` (short, one per thread, nestable). `interrupts` delays Ctrl-C until the end of a block.
+* Tables: `schema`. Rows: `commits`, `refs`, `tracts`, `questions` (pendings and decisions) and `runs`. `signed` (rows
+  with a user's signature) and `journal` (append-only rows) are based on `rows`. `columns` also converts times.
 
-Functions of rows take the caller's connection, so that a caller puts several changes and their event into one
-transaction. Nothing here knows what the rows are for. Knows `models`.
+Row functions take the caller's connection. The caller can therefore write several changes and their event in one
+transaction. This package does not interpret the rows. Knows `models`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Stored values: times, and column types that check values on read and report damage.
 
-SQLite stores in any column whatever the bytes of a page say. So a flipped bit can make a number of a text, or nothing
-of a number, and the page is still sound.
+SQLite does not enforce column types. A flipped bit can change a text to a number, or a number to NULL, and the page
+remains valid.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _KINDS: Final = {"text": str, "integer": int, "blob": bytes}
 
 
 class Stored(TypeDecorator[Any]):
-    """A column's type whose values are checked as they are read.
+    """A column type that checks the values on read.
 
     Args:
-        of: the type that it has without that.
-        name: of the column, with its table's.
-        allowed: the types that its values have in Python.
+        of: the column's type without the check.
+        name: the table's and the column's name.
+        allowed: the Python types of valid values.
     """
 
-    impl = LargeBinary  # the constructor says which
+    impl = LargeBinary  # replaced in the constructor
     cache_ok = True
 
     def __init__(self, of: TypeEngine[Any], name: str, allowed: frozenset[type]) -> None:
@@ -53,28 +53,28 @@ class Stored(TypeDecorator[Any]):
         return next(word for word, kind in _KINDS.items() if kind in self.allowed)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
-        """Return the function that checks, then converts, each value that is read."""
+        """Return the function that checks and converts each value."""
         allowed = self.allowed
-        further = self.impl_instance.result_processor(dialect, coltype)
+        convert = self.impl_instance.result_processor(dialect, coltype)
 
-        def checked(value: Any) -> Any:
+        def check(value: Any) -> Any:
             if type(value) not in allowed:
                 raise self._damaged(value)
-            return value if further is None else further(value)
+            return value if convert is None else convert(value)
 
-        return checked
+        return check
 
     def damage_among(self, values: Iterable[Any]) -> StoreCorruptError:
-        """Return the error for the first of these values that is damaged."""
+        """Return the error for the first damaged value."""
         return self._damaged(next(value for value in values if type(value) not in self.allowed))
 
     def _damaged(self, value: Any) -> StoreCorruptError:
-        found = "nothing" if value is None else f"a value of type {type(value).__name__}"
-        return damaged(f"{self.name} is {found} in a row")
+        description = "nothing" if value is None else f"a value of type {type(value).__name__}"
+        return damaged(f"{self.name} is {description} in a row")
 
 
 def check_columns(columns: Iterable[Column[Any]]) -> None:
-    """Have the values of a table's columns checked as they are read."""
+    """Check the values of a table's columns on read."""
     for column in columns:
         column.type = Stored(column.type, f"{column.table.name}.{column.name}", _allowed(column))
 
@@ -88,17 +88,17 @@ def optional(column: Column[Any]) -> Any:
 
 
 def unchecked(column: Column[Any]) -> Any:
-    """Return a column of signed rows, not checked: an altered row is no approval, and must not hide the others."""
+    """Return a column of signed rows without the check. An altered row is safe to read: its signature is invalid."""
     kind = column.type
     assert isinstance(kind, Stored)  # noqa: S101 # as above
     return type_coerce(column, kind.of).label(column.name)
 
 
 def from_json(text: str, kind: type[T]) -> T:
-    """Read a JSON object or list as it was stored.
+    """Read a stored JSON object or list.
 
     Raises:
-        StoreCorruptError: it is not valid JSON, or of another kind.
+        StoreCorruptError: the text is not valid JSON, or of another kind.
     """
     try:
         value = json.loads(text)
@@ -110,9 +110,9 @@ def from_json(text: str, kind: type[T]) -> T:
 
 
 def damaged(what: str) -> StoreCorruptError:
-    """Return the error for a value that is not as it was written."""
+    """Return the error for a damaged value."""
     return StoreCorruptError(
-        f"the store is damaged: {what}. Restore a backup; 'tract-jupyter verify FILE' lists what is damaged."
+        f"the store is damaged: {what}. Restore a backup; 'tract-jupyter verify FILE' lists the damage."
     )
 
 
@@ -123,7 +123,7 @@ def _allowed(column: Column[Any]) -> frozenset[type]:
         types = {int, bool}  # SQLite has numbers
     else:
         types = {bytes if isinstance(column.type, LargeBinary) else str}
-    # that a content is missing is told where its hash is looked at
+    # `commits.checked` reports a missing content
     return frozenset({*types, type(None)} if column.nullable or bytes in types else types)
 
 
@@ -136,22 +136,22 @@ def to_text(moment: datetime) -> str:
 
 
 def from_text(text: str) -> datetime:
-    """Read what `to_text` wrote.
+    """Read a time that `to_text` wrote.
 
     Raises:
-        StoreCorruptError: it cannot be read as a time, or has no time zone.
+        StoreCorruptError: the text is not a time, or has no time zone.
     """
     try:
         moment = datetime.fromisoformat(text)
     except (ValueError, TypeError) as error:
-        raise damaged(f"{text!r:.40} cannot be read as a time") from error
+        raise damaged(f"{text!r:.40} is not a valid time") from error
     if moment.tzinfo is None:
-        raise damaged(f"{text!r:.40} has lost its time zone")
+        raise damaged(f"{text!r:.40} has no time zone")
     return moment
 
 
 def now_text() -> str:
-    """Return the present, as the store keeps it."""
+    """Return the current time in the store's format."""
     seconds, microseconds = divmod(time.time_ns() // 1_000, 1_000_000)
     return f"{_second(seconds)}.{microseconds:06}+00:00"  # isoformat takes three times as long
 

@@ -1,4 +1,4 @@
-"""Commits as the store keeps them: a row with its content, cheap to read by the thousand, and the tables of them."""
+"""Stored commits and their contents. Rows are plain tuples, since a context can have thousands of them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OPERATIONS = {str(operation): operation for operation in CommitOperation}
 
 
 class Step(NamedTuple):
-    """The part of a commit that counts for the context. Contexts are read by the ten thousand, and read only this."""
+    """The columns of a commit that a context needs. A context reads only these, for up to 10,000 commits."""
 
     commit_hash: str
     parent_hash: str | None
@@ -58,7 +58,7 @@ class Step(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """The columns of `commits` in order, and the content's canonical JSON. Nothing is parsed before it is needed."""
+    """The columns of `commits` in order, and the content's canonical JSON. Properties parse JSON on access."""
 
     commit_hash: str
     tract_id: str
@@ -83,7 +83,7 @@ class Entry(NamedTuple):
     payload: bytes = b""
 
     def step(self) -> Step:
-        """Return the part that counts for the context."""
+        """Return the columns that a context needs."""
         return Step(
             self.commit_hash,
             self.parent_hash,
@@ -116,26 +116,26 @@ class Entry(NamedTuple):
 
     @property
     def generation_config(self) -> dict[str, Any]:
-        """The model and parameters it was made with."""
+        """The model and the parameters of the generation."""
         text = self.generation_config_json
         config: dict[str, Any] = from_json(text, dict) if text != EMPTY else {}
         return config
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The tags it was made with."""
+        """The permanent tags."""
         return tuple(from_json(self.tags_json, list)) if self.tags_json != NO_TAGS else ()
 
     @property
     def retention(self) -> dict[str, Any] | None:
-        """The criteria of what a compression must keep of it."""
+        """The retention criteria for compression."""
         retention: dict[str, Any] | None = (
             from_json(self.retention_json, dict) if self.retention_json else None
         )
         return retention
 
     def starting_priority(self) -> Priority:
-        """Return the one that it was made with."""
+        """Return the original priority."""
         return Priority(self.priority) if self.priority else default_priority(self.content_type)
 
     def info(self, priority: Priority, merge_parents: tuple[str, ...] = ()) -> CommitInfo:
@@ -171,7 +171,7 @@ class Entry(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """Everything of a commit but its place: all that a hash covers, except parents and time."""
+    """A commit without a position in the history: all hashed values except parents and time."""
 
     content_type: str
     payload: bytes
@@ -189,13 +189,13 @@ class Draft(NamedTuple):
     tools_hash: str | None = None
     merge_parents: tuple[str, ...] = ()
     source: str | None = None
-    """The commit that this is a copy of; later drafts of the same plan may edit or annotate that one."""
+    """The original of this copy. Later drafts of the same plan may edit or annotate the original."""
     files: tuple[bytes, ...] = ()
-    """The bytes of its attachments, where they may not be in the store yet."""
+    """The bytes of attachments that may not be in the store yet."""
 
     @classmethod
     def of(cls, entry: Entry, **changes: Any) -> Draft:
-        """Return a copy of a commit, to be placed elsewhere."""
+        """Return a copy of a commit for another position."""
         copied = cls(
             content_type=entry.content_type,
             payload=entry.payload,
@@ -219,10 +219,10 @@ class Draft(NamedTuple):
 def commit_hash(
     of: Entry | Draft, tract_id: str, parent_hash: str | None, merge_parents: tuple[str, ...], created_at: str
 ) -> str:
-    """Return the hash of a commit, over all that matters.
+    """Return the hash of a commit.
 
-    It is that of the canonical JSON of an object with these values under these names; what is optional is left out
-    if it is empty. The text is put together here, as most of its parts are JSON already.
+    The function hashes canonical JSON: an object with these names and values, without empty optional values. It builds
+    the text directly, since most parts are JSON already.
     """
     parent = f'"{parent_hash}"' if parent_hash else "null"
     target = f'"{of.edit_target}"' if of.edit_target else "null"
@@ -255,7 +255,7 @@ _NAMES = Entry._fields[:-1]
 
 
 def _insert_commit(dialect: Any) -> Insert:
-    # the parent's state is read in the statement, since a run may change it at the tip without moving the branch
+    # the statement reads the parent's state, because a run may change it at the tip without moving the branch
     inherited = _run_state_of("parent")
     values = {**{name: bindparam(name) for name in _NAMES}, "run_state": inherited}
     statement: Insert = dialect.insert(commits).values(values).on_conflict_do_nothing()
@@ -272,7 +272,7 @@ def _run_state_of(parameter: str) -> ScalarSelect[Any]:
     return select(other.c.run_state).where(other.c.commit_hash == bindparam(parameter)).scalar_subquery()
 
 
-# what is there already is the same: its hash says so
+# a row with the same hash has the same values
 _ADD_BLOB = Prepared(
     lambda dialect: dialect.insert(blobs).on_conflict_do_nothing(), ("content_hash", "payload")
 )
@@ -309,7 +309,7 @@ _AT_ONCE = 500  # SQLite bounds the number of variables
 
 
 class Lineage(NamedTuple, Generic[Row]):
-    """A history in the order of its context, the commits that merges brought, and the other parents of each merge."""
+    """A history in context order, its merged commits, and the other parents of each merge."""
 
     rows: list[Row]
     merged: frozenset[str]
@@ -323,10 +323,10 @@ class CommitRows:
         self.tract_id = tract_id
 
     def add(self, connection: Connection, entries: Sequence[Entry], parents: MergeParents) -> None:
-        """Add commits and their contents, each unless it is there: what has the same hash is the same thing.
+        """Add commits and their contents. Skip existing ones: the same hash means the same values.
 
         Raises:
-            StoreReferenceError: the bytes of an attachment are not there.
+            StoreReferenceError: the bytes of an attachment are missing.
         """
         if len(entries) == 1:
             (entry,) = entries
@@ -347,56 +347,56 @@ class CommitRows:
                 self._check_attached(connection, entry)
 
     def add_files(self, connection: Connection, files: Sequence[bytes]) -> None:
-        """Keep the bytes of attachments, each once."""
+        """Store the bytes of attachments, each once."""
         if files:
-            _ADD_BLOB.run_all(connection, [(sha256(one), one) for one in files])
+            _ADD_BLOB.run_all(connection, [(sha256(data), data) for data in files])
 
-    def own_attached(self, connection: Connection) -> list[dict[str, Any]]:
-        """Return the contents of this tract that have attachments."""
-        return [json.loads(payload) for _, payload in attached_contents(connection, *self._own())]
+    def contents_with_attachments(self, connection: Connection) -> list[dict[str, Any]]:
+        """Return this tract's contents with attachments."""
+        return [json.loads(payload) for _, payload in attached_contents(connection, *self._in_tract())]
 
     def _check_attached(self, connection: Connection, entry: Entry) -> None:
-        """Check that a commit's attachments are there: a copy's may have been removed with the original."""
-        named = attached_hashes(entry.payload)
-        found = select(blobs.c.content_hash).where(blobs.c.content_hash.in_(named))
-        if named.difference(connection.scalars(found)):
+        """Check that a commit's attachments exist. A copy's attachments may be gone, if gc removed the original."""
+        hashes = attached_hashes(entry.payload)
+        existing = select(blobs.c.content_hash).where(blobs.c.content_hash.in_(hashes))
+        if hashes.difference(connection.scalars(existing)):
             raise StoreReferenceError(
-                "an attachment of what should be committed was removed from the store meanwhile, so nothing was "
-                "committed; give its file again"
+                "an attachment of this commit was removed from the store, so nothing was committed; attach the file "
+                "again"
             )
 
     def copy_run_state(self, connection: Connection, pairs: Sequence[tuple[str, str]]) -> None:
-        """Have runs remember at copies what they did at the originals; pairs of original and copy."""
+        """Copy the run state of originals to their copies. `pairs` are (original, copy)."""
         has_state = select(commits.c.id).where(commits.c.run_state.is_not(None)).limit(1)
         if pairs and connection.scalar(has_state) is not None:
             _COPY_STATE.run_all(connection, pairs)
 
     def add_blob(self, connection: Connection, payload: bytes) -> str:
-        """Keep bytes under their hash, and return it."""
+        """Store bytes under their hash, and return the hash."""
         content_hash = sha256(payload)
         _ADD_BLOB.run_all(connection, [(content_hash, payload)])
         return content_hash
 
     def blobs(self, connection: Connection, hashes: Iterable[str]) -> dict[str, bytes]:
-        """Return the bytes kept under each hash.
+        """Return the stored bytes of each hash.
 
         Raises:
-            StoreCorruptError: a hash has none, or they are damaged.
+            StoreCorruptError: bytes are missing or damaged.
         """
         wanted = list(dict.fromkeys(hashes))
-        found: dict[str, bytes] = {}
+        payloads: dict[str, bytes] = {}
         for hash_group in _groups(wanted):
             query = select(blobs).where(blobs.c.content_hash.in_(hash_group))
-            found.update(
+            payloads.update(
                 (row.content_hash, checked(row.content_hash, row.payload))
                 for row in connection.execute(query)
             )
         for content_hash in wanted:
-            if content_hash not in found:
+            if content_hash not in payloads:
                 raise StoreCorruptError(
                     f"content {content_hash[:12]} is missing in the store; restore a backup"
                 )
-        return found
+        return payloads
 
     def get(self, connection: Connection, commit_hash: str) -> Entry | None:
         """Return one commit by its full hash, with its content."""
@@ -406,7 +406,7 @@ class CommitRows:
         return rows[0] if rows else None
 
     def starting_with(self, connection: Connection, prefix: str) -> list[str]:
-        """Return at most two hashes that begin with `prefix`: enough to see that it is ambiguous."""
+        """Return at most two hashes that begin with `prefix`. Two hashes mean that the prefix is ambiguous."""
         within = {"of_tract": self.tract_id, "prefix": prefix, "past": prefix + "g"}  # past all hex digits
         return [commit_hash for (commit_hash,) in _STARTING_WITH.rows(connection, within)]
 
@@ -416,20 +416,20 @@ class CommitRows:
             _chain_query(bounded=limit is not None), {"head": head, "limit": limit}
         ).all()
         chain = [Entry._make((*row, b"")) for row in rows]
-        whole = chain[0].generation + 1 if chain else 1
-        if len(chain) != (whole if limit is None else min(whole, limit)):
+        expected = chain[0].generation + 1 if chain else 1
+        if len(chain) != (expected if limit is None else min(expected, limit)):
             raise _gap(head)
         return chain
 
     def lineage(self, connection: Connection, head: str, shape: type[Row]) -> Lineage[Row]:
-        """Return the whole history of `head` as `Entry` or `Step`, with contents.
+        """Return the complete history of `head` as `Entry` or `Step`, with contents.
 
-        The order is that of the context: first parents oldest first; before a merge, what its other parents bring.
+        The rows are in context order: first parents, oldest first, and the merged commits before their merge.
         """
         chain = _lineage(shape._fields).rows(connection, {"head": head}, shape._make)
         chain.sort(
             key=attrgetter("generation")
-        )  # they come nearly so; the database takes longer to sort them
+        )  # the rows are almost in order; sorting in the database takes longer
         if not chain or len(chain) != chain[-1].generation + 1:
             raise _gap(head)
         for row in chain:
@@ -437,45 +437,49 @@ class CommitRows:
         if all(row.operation != "merge" for row in chain):
             return Lineage(chain, frozenset(), {})
         known = {row.commit_hash: row for row in chain}
-        for found in connection.execute(_ancestors_query(shape._fields), {"head": head}):
-            row = shape._make(found)
+        for values in connection.execute(_ancestors_query(shape._fields), {"head": head}):
+            row = shape._make(values)
             known[row.commit_hash] = row
             checked(row.content_hash, row.payload)
         return _joined(chain, known, self.merge_parents(connection, head))
 
     def merge_parents(self, connection: Connection, head: str) -> MergeParents:
         """Return the second and later parents of every merge in the history of `head`."""
-        found: defaultdict[str, list[str]] = defaultdict(list)
+        parents: defaultdict[str, list[str]] = defaultdict(list)
         for row in connection.execute(_merges_query(), {"head": head}):
-            found[row.commit_hash].append(row.parent_hash)
-        return {commit_hash: tuple(others) for commit_hash, others in found.items()}
+            parents[row.commit_hash].append(row.parent_hash)
+        return {commit_hash: tuple(others) for commit_hash, others in parents.items()}
 
     def merge_parents_of(self, connection: Connection, hashes: Iterable[str]) -> MergeParents:
-        """Return the second and later parents of those of these commits that are merges."""
-        found: dict[str, tuple[str, ...]] = {}
+        """Return the second and later parents of the merges among these commits."""
+        parents: dict[str, tuple[str, ...]] = {}
         for hash_group in _groups(hashes):
-            found.update(self._merge_parents(connection, commit_parents.c.commit_hash.in_(hash_group)))
-        return found
+            parents.update(self._merge_parents(connection, commit_parents.c.commit_hash.in_(hash_group)))
+        return parents
 
     def _merge_parents(self, connection: Connection, where: ColumnElement[bool]) -> MergeParents:
-        found: defaultdict[str, list[str]] = defaultdict(list)
+        parents: defaultdict[str, list[str]] = defaultdict(list)
         for row in connection.execute(
             select(commit_parents).where(where).order_by(commit_parents.c.position)
         ):
-            found[row.commit_hash].append(row.parent_hash)
-        return {commit_hash: tuple(others) for commit_hash, others in found.items()}
+            parents[row.commit_hash].append(row.parent_hash)
+        return {commit_hash: tuple(others) for commit_hash, others in parents.items()}
 
     def changes_to(self, connection: Connection, hashes: Iterable[str]) -> list[tuple[str, str]]:
-        """Return (target, commit) of every commit, on any branch, that gives one of these another priority."""
-        found: list[tuple[str, str]] = []
+        """Return (target, commit) of every commit, on any branch, that changes the priority of one of these commits."""
+        changes: list[tuple[str, str]] = []
         for hash_group in _groups(hashes):
-            where = (*self._own(), commits.c.edit_target.in_(hash_group), commits.c.priority.is_not(None))
+            where = (
+                *self._in_tract(),
+                commits.c.edit_target.in_(hash_group),
+                commits.c.priority.is_not(None),
+            )
             query = select(commits.c.edit_target, commits.c.commit_hash).where(*where).order_by(commits.c.id)
-            found += [(row.edit_target, row.commit_hash) for row in connection.execute(query)]
-        return found
+            changes += [(row.edit_target, row.commit_hash) for row in connection.execute(query)]
+        return changes
 
     def ancestors(self, connection: Connection, head: str) -> set[str]:
-        """Return the hashes of `head` and of all its ancestors, over all parents."""
+        """Return the hashes of `head` and all its ancestors, including merged ones."""
         return set(connection.scalars(_ancestor_hashes(), {"head": head}))
 
     def newest(self, connection: Connection, heads: Sequence[str], limit: int | None) -> list[Entry]:
@@ -485,44 +489,44 @@ class CommitRows:
         rows = connection.execute(query.order_by(commits.c.id.desc()).limit(limit))
         return [Entry._make((*row, b"")) for row in rows]
 
-    def was_counted_otherwise(self, connection: Connection, counter: str) -> bool:
-        """Return True if the tokens of some commit of the tract were counted by another counter."""
+    def has_other_counter(self, connection: Connection, counter: str) -> bool:
+        """Return True if another counter counted the tokens of a commit of the tract."""
         others = commits.c.token_counter.not_in((counter, ""))
-        return connection.scalar(select(commits.c.id).where(*self._own(), others).limit(1)) is not None
+        return connection.scalar(select(commits.c.id).where(*self._in_tract(), others).limit(1)) is not None
 
     def first_time(self, connection: Connection) -> str | None:
-        """Return when the oldest commit of the tract was made."""
-        oldest = select(commits.c.created_at).where(*self._own()).order_by(commits.c.id).limit(1)
-        made: str | None = connection.scalar(oldest)
-        return made
+        """Return the time of the tract's oldest commit."""
+        oldest = select(commits.c.created_at).where(*self._in_tract()).order_by(commits.c.id).limit(1)
+        created_at: str | None = connection.scalar(oldest)
+        return created_at
 
     def everything(self, connection: Connection) -> list[Entry]:
-        """Return every commit of the tract, oldest first, with contents, unchecked."""
+        """Return every commit of the tract, oldest first, with contents, without checks."""
         return _EVERYTHING.rows(connection, {"of_tract": self.tract_id}, Entry._make)
 
     def all_merge_parents(self, connection: Connection) -> MergeParents:
         """Return the second and later parents of every merge of the tract."""
-        own = select(commits.c.commit_hash).where(*self._own())
-        return self._merge_parents(connection, commit_parents.c.commit_hash.in_(own))
+        hashes = select(commits.c.commit_hash).where(*self._in_tract())
+        return self._merge_parents(connection, commit_parents.c.commit_hash.in_(hashes))
 
     def remove(self, connection: Connection, hashes: Sequence[str]) -> None:
-        """Delete commits; the caller has made sure that nothing refers to them."""
+        """Delete commits. The caller ensures that no row refers to them."""
         for hash_group in _groups(hashes):
             connection.execute(commit_parents.delete().where(commit_parents.c.commit_hash.in_(hash_group)))
         for hash_group in _groups(reversed(hashes)):
             connection.execute(commits.delete().where(commits.c.commit_hash.in_(hash_group)))
 
-    def _own(self) -> tuple[ColumnElement[bool], ...]:
+    def _in_tract(self) -> tuple[ColumnElement[bool], ...]:
         return (commits.c.tract_id == self.tract_id,)
 
 
 _WITH_ATTACHMENTS: Final = ("dialogue", "tool_io")
 _ATTACHED: Final = b'{"attachments":['
-"""How a content that has attachments begins: keys are sorted."""
+"""The beginning of a content with attachments: keys are sorted."""
 
 
 def attached_contents(connection: Connection, *where: ColumnElement[bool]) -> Iterator[tuple[str, bytes]]:
-    """Yield (hash, payload) of the contents that have attachments, of the whole store or of some commits."""
+    """Yield (hash, payload) of the contents with attachments, of the whole store or of some commits."""
     begins = func.substr(blobs.c.payload, 1, len(_ATTACHED), type_=LargeBinary) == _ATTACHED
     query = select(blobs.c.content_hash, blobs.c.payload).join(
         commits, commits.c.content_hash == blobs.c.content_hash
@@ -534,20 +538,20 @@ def attached_contents(connection: Connection, *where: ColumnElement[bool]) -> It
 
 
 def attached_hashes(payload: bytes) -> set[str]:
-    """Return the hashes of the attachments of such a content."""
-    return {str(one["sha256"]) for one in json.loads(payload)["attachments"]}
+    """Return the attachment hashes of a content with attachments."""
+    return {str(attachment["sha256"]) for attachment in json.loads(payload)["attachments"]}
 
 
 def has_attachments(entry: Entry) -> bool:
-    """Return True if a commit has attachments. Costs next to nothing."""
+    """Return True if a commit has attachments. Does not parse the content."""
     return entry.content_type in _WITH_ATTACHMENTS and (entry.payload or b"").startswith(_ATTACHED)
 
 
 def checked(content_hash: str, payload: object) -> bytes:
-    """Return the payload if it is what the hash says.
+    """Return the payload if it matches the hash.
 
     Raises:
-        StoreCorruptError: it is not, or it is missing.
+        StoreCorruptError: the payload does not match, or is missing.
     """
     if payload is None:
         raise StoreCorruptError(f"content {content_hash[:12]} is missing in the store; restore a backup")
@@ -560,14 +564,14 @@ def _joined(chain: list[Row], known: dict[str, Row], parents: MergeParents) -> L
     order: dict[str, Row] = {}
     for row in chain:
         for other in parents.get(row.commit_hash, ()):
-            _bring(other, known, parents, order)
+            _add_history(other, known, parents, order)
         order[row.commit_hash] = row
-    own = {row.commit_hash for row in chain}
-    return Lineage(list(order.values()), frozenset(order.keys() - own), parents)
+    on_chain = {row.commit_hash for row in chain}
+    return Lineage(list(order.values()), frozenset(order.keys() - on_chain), parents)
 
 
-def _bring(tip: str, known: dict[str, Row], parents: MergeParents, order: dict[str, Row]) -> None:
-    """Add what is missing of the history of `tip`, in its own order. Merges may be nested deeply: no recursion."""
+def _add_history(tip: str, known: dict[str, Row], parents: MergeParents, order: dict[str, Row]) -> None:
+    """Add the missing commits of the history of `tip` in order. No recursion, since merges can be deeply nested."""
     stack = [tip]
     current: str
     while stack:
@@ -597,7 +601,7 @@ def _gap(head: str) -> StoreCorruptError:
 
 
 def _with_content(query: Select[Any]) -> Select[Any]:
-    # a content that is missing must be seen, not its commit left out
+    # an outer join: a missing content is an error, and must not hide its commit
     return query.select_from(commits.outerjoin(blobs, blobs.c.content_hash == commits.c.content_hash))
 
 
@@ -614,9 +618,9 @@ def _first_parents(*, bounded: bool) -> CTE:
 
 
 def _all_parents(start: Select[Any]) -> CTE:
-    """Select the commits of `start` and all their ancestors, over all parents.
+    """Select the commits of `start` and all their ancestors, including merged ones.
 
-    PostgreSQL lets a walk be mentioned once, so the first and the other parents come from one join.
+    PostgreSQL permits one reference to the recursive query, so one join returns the first and the other parents.
     """
     walk = start.cte("walk", recursive=True)
     kind = union_all(select(literal_column("1").label("is_first")), select(literal_column("0"))).subquery(

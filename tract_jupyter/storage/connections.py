@@ -1,9 +1,11 @@
-"""One connection per thread, kept open between transactions: opening one costs more than most transactions.
+"""One connection per thread, and prepared statements.
 
-Connections do not survive a fork: SQLite's locks belong to a process, and two processes on one socket destroy each
-other's session. So those that rest are closed before a fork and opened again by whoever needs them.
+A connection stays open between transactions, because opening one costs more than most transactions. Connections do not
+survive a fork: SQLite's locks belong to a process, and two processes cannot share one socket. So idle connections are
+closed before a fork, and each thread opens a new one on its next transaction.
 
-SQLAlchemy writes them, once for each dialect, and is not asked again: its share of a commit was the largest.
+SQLAlchemy compiles a prepared statement once for each dialect. The driver runs it directly, since SQLAlchemy was the
+largest cost of a commit.
 """
 
 from __future__ import annotations
@@ -32,28 +34,28 @@ if TYPE_CHECKING:
     Parameters = Mapping[str, Any] | Sequence[Any]
 
 _FORK_PATIENCE: Final = 1.0  # seconds that a fork waits for another thread's transaction
-_CLOSE_PATIENCE: Final = (
-    5.0  # seconds that closing waits for another thread to begin one, or to close its connection
-)
-FORKED: Final = "the process was forked within a transaction; only its parent can go on with that"
-_CLOSING = threading.RLock()  # of two connections that close at once SQLite may take neither for the last one
-_ABANDONED: list[Any] = []  # a parent's connections in its child: closing one here would end the parent's
+_CLOSE_PATIENCE: Final = 5.0  # seconds that `close` waits for the connections of other threads
+FORKED: Final = "the process was forked within a transaction; only its parent can continue it"
+_CLOSING = threading.RLock()  # if two connections close at once, SQLite may treat neither as the last one
+_ABANDONED: list[
+    Any
+] = []  # the parent's connections in a child: closing one here would end the parent's session
 
 
 class ThreadConnection:
-    """One thread's connection and the state of its transaction; `lock` is held while it is in use."""
+    """One thread's connection and the state of its transaction. `lock` protects it during use."""
 
     __slots__ = (
         "__weakref__",
         "before_join",
-        "begun",
         "connection",
         "driver",
         "failure",
         "is_writing",
         "lock",
+        "on_rollback",
+        "open_blocks",
         "pid",
-        "undone",
     )
 
     def __init__(self) -> None:
@@ -62,37 +64,37 @@ class ThreadConnection:
         self.driver: Any = None
         self.pid = 0
         self.is_writing = False
-        self.begun: list[Block] = []
-        """The transactions that are open, the outermost first."""
+        self.open_blocks: list[Block] = []
+        """The open transactions, the outermost first."""
         self.failure: BaseException | None = None
         """The first error of a nested write."""
         self.before_join: Callable[[], None] | None = None
-        """Called before another transaction joins this one; a batch writes then what it holds back."""
-        self.undone: list[Callable[[], None]] = []
-        """Called if the transaction is rolled back."""
+        """Called before another transaction joins this one. A batch then writes its deferred changes."""
+        self.on_rollback: list[Callable[[], None]] = []
+        """Callbacks for a rollback of the transaction."""
 
     @property
     def depth(self) -> int:
-        """The number of transactions that are open."""
-        return len(self.begun)
+        """The number of open transactions."""
+        return len(self.open_blocks)
 
     @property
     def is_held(self) -> bool:
         """True if this thread holds the lock."""
-        held: bool = self.lock._is_owned()  # type: ignore[attr-defined] # noqa: SLF001 # as `Condition` asks
-        return held
+        is_owned: bool = self.lock._is_owned()  # type: ignore[attr-defined] # noqa: SLF001 # as in `Condition`
+        return is_owned
 
     def undo(self) -> None:
         """Call the callbacks for a rollback."""
-        while self.undone and not self.begun:
-            self.undone.pop(0)()
+        while self.on_rollback and not self.open_blocks:
+            self.on_rollback.pop(0)()
 
     def open(self, backend: Backend) -> Connection:
-        """Make the connection, and return it."""
+        """Create the connection, and return it."""
         connection = backend.engine.connect()
         driver = self.driver = connection.connection.driver_connection
         self.pid = os.getpid()
-        connection.detach()  # ours from now on: the pool neither counts nor closes it
+        connection.detach()  # the pool no longer counts or closes it
         for statement in backend.setup:
             backend.run(driver, statement)
         self.connection = connection
@@ -104,25 +106,25 @@ class ThreadConnection:
         return self.connection is not None and self.pid != os.getpid()
 
     def drop(self) -> None:
-        """Close the connection, or leave it alone if it is a parent process's."""
-        with self.lock, _CLOSING:  # whoever closes the database waits for a thread that ends just now
+        """Close the connection. Do not close a parent process's connection."""
+        with self.lock, _CLOSING:  # closing the database waits for a thread that is ending
             connection, driver = self.connection, self.driver
             if self.is_foreign:
                 _ABANDONED.append((connection, driver))
             elif connection is not None:
-                with contextlib.suppress(Exception):  # of a lost connection there is nothing to close
+                with contextlib.suppress(Exception):  # a lost connection cannot be closed
                     connection.close()
                 with contextlib.suppress(Exception):
                     driver.close()
-            self.connection = self.driver = None  # last: if this is cut, the next one closes it
+            self.connection = self.driver = None  # last: after an interruption, the next call closes it
 
-    def drop_doubtful(self, backend: Backend) -> None:
+    def drop_uncertain(self, backend: Backend) -> None:
         """Close a connection in an unknown state, except the only one of a store in memory."""
         if not backend.is_shared:
             self.drop()
 
     def __del__(self) -> None:
-        with contextlib.suppress(AttributeError):  # its making was cut
+        with contextlib.suppress(AttributeError):  # the constructor was interrupted
             self.drop()
 
 
@@ -136,13 +138,13 @@ class Connections:
         self._all: WeakSet[ThreadConnection] = WeakSet([self._shared] if self._shared else [])
         self._registering = threading.Lock()
         self._own_lock = threading.RLock()
-        self._halted: list[ThreadConnection] = []
+        self._suspended: list[ThreadConnection] = []
         self.is_closed = False
         with _FORK_LOCK:
             _OPEN.add(self)
 
     def check(self, link: ThreadConnection) -> None:
-        """Check that a transaction may begin on a link, which is locked.
+        """Check that a transaction may begin on a locked link.
 
         Raises:
             StoreClosedError: the database was closed.
@@ -161,21 +163,21 @@ class Connections:
         return self._shared or getattr(self._own, "link", None) or self._register()
 
     def joined(self) -> ThreadConnection | None:
-        """Return the link if this thread has an open transaction on it: in memory it can be another thread's."""
+        """Return the link if this thread has an open transaction. All threads share the link of a store in memory."""
         link: ThreadConnection | None = self._shared or getattr(self._own, "link", None)
-        return link if link is not None and link.begun and link.is_held else None
+        return link if link is not None and link.open_blocks and link.is_held else None
 
     @property
     def lock(self) -> threading.RLock:
-        """Held by whoever uses the one connection that all threads share; nobody's, where each has its own."""
+        """The lock of the shared connection. If each thread has a connection, an unused lock."""
         return self._shared.lock if self._shared else self._own_lock
 
     def close(self) -> None:
-        """Close all connections, and let none begin a transaction any more.
+        """Close all connections, and block new transactions.
 
-        Transactions of other threads are waited for, five seconds in all; one that takes longer, or that of this
-        thread, closes its connection at its end. After the last connection an SQLite file is whole without its WAL, so
-        that a copy of it is the store.
+        Wait up to five seconds in total for transactions of other threads. A longer transaction, or an open one of this
+        thread, closes its connection at its end. After the last connection, an SQLite file is complete without its WAL
+        and can be copied.
         """
         self.is_closed = True
         until = time.monotonic() + _CLOSE_PATIENCE
@@ -189,19 +191,19 @@ class Connections:
         if self._backend.mark is not None:
             self._backend.mark.close()
 
-    def halt(self) -> None:
-        """Close idle connections and block new transactions until `go_on`."""
+    def suspend(self) -> None:
+        """Close idle connections and block new transactions until `resume`."""
         self._registering.acquire()
         for link in list(self._all):
             if link.lock.acquire(timeout=_FORK_PATIENCE):
-                self._halted.append(link)
-                if link.depth == 0 and not self._shared:  # what is in memory is copied with it
+                self._suspended.append(link)
+                if link.depth == 0 and not self._shared:  # the fork copies a store in memory
                     link.drop()
 
-    def go_on(self) -> None:
-        """Release what `halt` holds, in both processes after a fork."""
-        while self._halted:
-            link = self._halted.pop()
+    def resume(self) -> None:
+        """Release the locks of `suspend`, in both processes after a fork."""
+        while self._suspended:
+            link = self._suspended.pop()
             if self._shared and link.connection is not None:
                 link.pid = os.getpid()
             link.lock.release()
@@ -221,21 +223,21 @@ class Connections:
 
 _OPEN: WeakSet[Connections] = WeakSet()
 _FORKING: list[Connections] = []
-_FORK_LOCK = threading.Lock()  # one fork at a time, and no new database meanwhile
+_FORK_LOCK = threading.Lock()  # one fork at a time, and no new database during it
 
 
 def _before_fork() -> None:
     _FORK_LOCK.acquire()
     _FORKING.extend(_OPEN)
     for connections in _FORKING:
-        connections.halt()
+        connections.suspend()
     _CLOSING.acquire()
 
 
 def _after_fork() -> None:
     _CLOSING.release()
     while _FORKING:
-        _FORKING.pop().go_on()
+        _FORKING.pop().resume()
     _FORK_LOCK.release()
 
 
@@ -244,11 +246,11 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
 
 
 class Prepared:
-    """One statement.
+    """A prepared statement.
 
     Args:
         make: called with a dialect's module, such as `sqlalchemy.dialects.sqlite`; returns the statement.
-        order: the order of its parameters, if it takes them so instead of by name.
+        order: the names of positional parameters in order. Empty for named parameters.
     """
 
     def __init__(self, make: Callable[[Any], Executable], order: Sequence[str] = ()) -> None:
@@ -258,7 +260,7 @@ class Prepared:
         self._kinds: list[Stored] = []
 
     def run(self, connection: Connection, parameters: Parameters) -> int:
-        """Run it, and return how many rows it changed."""
+        """Run the statement, and return the number of changed rows."""
         text = self._texts.get(connection.dialect.name) or self._compiled(connection)
         driver: Any = connection.connection.dbapi_connection
         changed: int = driver.execute(text, parameters).rowcount
@@ -267,10 +269,10 @@ class Prepared:
     def rows(
         self, connection: Connection, parameters: Parameters, make: Callable[[Any], Any] = tuple
     ) -> list[Any]:
-        """Run it, and return the rows that it gives, each as `make` returns it: a tuple of its columns.
+        """Run the query, and return its rows. `make` converts each row; the default is a tuple.
 
         Raises:
-            StoreCorruptError: a value is not what its column holds.
+            StoreCorruptError: a value has the wrong type for its column.
         """
         text = self._texts.get(connection.dialect.name) or self._compiled(connection)
         driver: Any = connection.connection.dbapi_connection
@@ -281,7 +283,7 @@ class Prepared:
         return rows
 
     def run_all(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> None:
-        """Run it for each row of values in order."""
+        """Run the statement for each row of values in order."""
         text = self._texts.get(connection.dialect.name) or self._compiled(connection)
         connection.connection.cursor().executemany(text, rows)
 

@@ -1,7 +1,7 @@
-"""One database that holds tracts: opening it, its version, transactions on it.
+"""A database of tracts: opening, the schema version, and transactions.
 
-A transaction is short. A write transaction takes the store's write lock at its beginning, so it never fails half-way
-for want of it.
+A transaction is short. A write transaction acquires the store's write lock at its beginning, so it cannot fail later
+because of a lock.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CommitClock:
     """The clock of all commits of a database.
 
     Attributes:
-        time_of: gives the time of a commit, by its hash without a time; None for the current time.
+        time_of: returns the time of a commit, by its hash without a time; None for the current time.
     """
 
     def __init__(self) -> None:
@@ -55,16 +55,16 @@ class CommitClock:
 
 
 class Database:
-    """A database that holds tracts. Threads may share it, and so may processes, also after a fork.
+    """A database of tracts. Threads and processes can share it, also after a fork.
 
     Args:
-        path: the SQLite file, created with its folder if it is not there; `:memory:` for none.
-        url: an SQLAlchemy URL instead of a path, of SQLite or PostgreSQL.
+        path: the SQLite file, created with its folder if missing; `:memory:` for a store in memory.
+        url: an SQLAlchemy URL for SQLite or PostgreSQL instead of a path.
         lock_timeout: seconds to wait for another process's lock.
-        must_exist: make no store in a database that has none.
+        must_exist: do not create a store in a database without tables.
 
     Raises:
-        StoreError: it cannot be opened; the subclass tells why. A file is never changed by a failed opening.
+        StoreError: the database cannot be opened; the subclass names the reason. A failed opening never changes a file.
     """
 
     def __init__(
@@ -99,73 +99,73 @@ class Database:
         return self._backend.name
 
     def read(self) -> AbstractContextManager[Connection]:
-        """Return a read transaction: one consistent view. Within another transaction of the thread it is part of that.
+        """Return a read transaction with one consistent view. It joins an open transaction of the same thread.
 
-        A transaction belongs to its thread: let no `await` come between its beginning and its end.
+        A transaction belongs to its thread: do not use `await` within it.
         """
         return Transaction(self._backend, self._connections, is_writing=False)
 
     def write(self) -> AbstractContextManager[Connection]:
-        """Return a write transaction: all of it happens, or nothing does.
+        """Return an atomic write transaction.
 
-        Within another write of the thread it is part of that, and its failure the failure of all.
+        It joins an open write transaction of the same thread. If it fails, both fail.
         """
         return Transaction(self._backend, self._connections, is_writing=True)
 
-    def before_nested(self, call: Callable[[], None], undone: Callable[[], None]) -> None:
-        """Have `call` called, until the open transaction of this thread ends, before another one joins it.
+    def before_nested(self, call: Callable[[], None], on_rollback: Callable[[], None]) -> None:
+        """Call `call` before another transaction joins the open transaction of this thread.
 
         Args:
             call: writes deferred changes.
-            undone: is called if the transaction is rolled back.
+            on_rollback: called if the transaction is rolled back.
         """
         link = self._connections.of_this_thread()
-        link.undone.append(undone)
-        earlier = link.before_join  # of a batch of another tract, which this one is nested in
+        link.on_rollback.append(on_rollback)
+        earlier = link.before_join  # from the outer batch of another tract
         link.before_join = call if earlier is None else _both(earlier, call)
 
     @property
     def in_transaction(self) -> bool:
-        """True if this thread has a transaction open, which another one would be part of."""
+        """True if this thread has an open transaction. Another transaction would join it."""
         return self._connections.joined() is not None
 
     def if_rolled_back(self, call: Callable[[], None]) -> None:
         """Call `call` if the open transaction of this thread is rolled back."""
         link = self._connections.joined()
         if link is not None:
-            link.undone.append(call)
+            link.on_rollback.append(call)
 
     @property
     def lock(self) -> threading.RLock:
-        """Return the lock to hold if a transaction may start under it.
+        """The lock to hold around code that may start a transaction.
 
-        The transactions of a store in memory take turns on one lock. A second lock beside that one would be a deadlock.
+        The transactions of a store in memory share one lock. A second lock could cause a deadlock.
         """
         return self._connections.lock
 
     @property
     def store_id(self) -> str:
-        """The id that the store was made with; tracts of two stores may have the same id. It is read once.
+        """The id of the store, read once. Tract ids are unique only within a store.
 
         Raises:
-            StoreCorruptError: the store does not say it.
+            StoreCorruptError: the id is missing.
         """
         if not self._store_id:
             with self.read() as connection:
-                found = connection.scalar(select(meta.c.value).where(meta.c.key == STORE_ID))
-            if not found:
-                raise StoreCorruptError(f"{self.location} does not say which store it is; restore a backup")
-            self._store_id = str(found)
+                store_id = connection.scalar(select(meta.c.value).where(meta.c.key == STORE_ID))
+            if not store_id:
+                raise StoreCorruptError(f"{self.location} has no store id; restore a backup")
+            self._store_id = str(store_id)
         return self._store_id
 
     @property
     def loss(self) -> str:
-        """The loss that was found when the store was opened; empty if there is none."""
+        """The loss of commits that the opening detected; empty if there is none."""
         return self._loss
 
     @property
     def is_closed(self) -> bool:
-        """True once it was closed."""
+        """True after `close`."""
         return self._connections.is_closed
 
     def close(self) -> None:
@@ -173,7 +173,7 @@ class Database:
         self._connections.close()
 
     def _compare(self, mark: Mark, *, is_new: bool) -> None:
-        """Warn about a loss, and keep the mark from now on."""
+        """Compare the store with its mark, and warn about a loss."""
         with self.read():
             now = Counts.of(self._connections.of_this_thread().driver)
         if now is None:
@@ -184,17 +184,17 @@ class Database:
             warn(self._loss, StoreLossWarning)
 
     def _prepare(self, deadline: float) -> bool:
-        """Make the tables of a new store, or check the version of an existing one.
+        """Create the tables of a new store, or check the version of an existing one.
 
         Returns:
-            True if the tables were made.
+            True if the tables were created.
         """
         version = self._version()
         if version is None:
             if self._must_exist:
                 raise StoreError(
-                    f"there is no store in {self.location}: the database has no tables. Nothing was changed; look for "
-                    "a mistake in its name, or make a store with Tract.open"
+                    f"there is no store in {self.location}: the database has no tables. Nothing was changed; check the "
+                    "name, or create a store with Tract.open"
                 )
             return self._make(deadline)
         if version != SCHEMA_VERSION:
@@ -209,13 +209,13 @@ class Database:
             try:
                 return self._make_tables()
             except StoreLockedError:
-                # where several processes give one new file its journal mode, SQLite does not wait, but refuses at once
+                # if several processes set the journal mode of a new file, SQLite fails at once instead of waiting
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(_PAUSE)
 
     def _make_tables(self) -> bool:
-        # readers and a writer do not block each other; the setting stays in the file
+        # in WAL mode, readers and a writer do not block each other; the setting is stored in the file
         before = "PRAGMA journal_mode=WAL" if self.dialect == SQLITE else None
         with Transaction(self._backend, self._connections, is_writing=True, before=before) as connection:
             if inspect(connection).has_table(meta.name):
@@ -223,16 +223,16 @@ class Database:
             driver = self._connections.of_this_thread().driver
             for statement in making(connection.dialect):
                 self._backend.run(driver, statement)
-            says = {"schema_version": str(SCHEMA_VERSION), STORE_ID: uuid4().hex}
-            connection.execute(meta.insert(), [{"key": key, "value": value} for key, value in says.items()])
+            values = {"schema_version": str(SCHEMA_VERSION), STORE_ID: uuid4().hex}
+            connection.execute(meta.insert(), [{"key": key, "value": value} for key, value in values.items()])
         return True
 
     def _check_empty(self, connection: Connection) -> None:
-        """Refuse a short file: SQLite takes one of less than 512 bytes for an empty one, and would overwrite it."""
+        """Refuse a short file: SQLite treats a file of less than 512 bytes as empty, and would overwrite it."""
         if self.dialect == SQLITE:
             file = sqlite_file(connection)
             if file and 0 < file.stat().st_size < _SHORTEST_FILE:
-                raise StoreCorruptError(f"{self.location} is no valid SQLite database; give another path")
+                raise StoreCorruptError(f"{self.location} is not a valid SQLite database; use another path")
 
     def _version(self) -> int | None:
         """Return the version of an existing store, None for a new one."""
@@ -243,15 +243,13 @@ class Database:
                 return None
             if meta.name not in tables:
                 raise StoreCorruptError(
-                    f"{self.location} is a database, but no tract store (tables: {', '.join(sorted(tables)[:5])}); "
-                    f"give another {'path' if self.dialect == SQLITE else 'database or schema'}"
+                    f"{self.location} is a database, but not a tract store (tables: {', '.join(sorted(tables)[:5])}); "
+                    f"use another {'path' if self.dialect == SQLITE else 'database or schema'}"
                 )
             check_opening(connection, self.location)
             row = connection.execute(select(meta.c.value).where(meta.c.key == "schema_version")).first()
         if row is None or not row.value.isdecimal():
-            raise StoreCorruptError(
-                f"{self.location} does not say which version of the store it is; restore a backup"
-            )
+            raise StoreCorruptError(f"{self.location} has no store version; restore a backup")
         return int(row.value)
 
 
@@ -264,18 +262,18 @@ def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[],
 
 
 class SharedDatabase(Database):
-    """The same database for one more user.
+    """A second reference to an open database.
 
     Args:
-        owner: the database, which only its owner closes. One that is shared itself lends what it was lent, and may be
-            given back before this.
+        owner: the database or another reference to it. Closing a reference does not close the database or the other
+            references.
     """
 
     def __init__(self, owner: Database) -> None:
         self._owner: Database = owner._owner if isinstance(owner, SharedDatabase) else owner  # noqa: SLF001 # its own class
         self.location = owner.location
         self.clock = owner.clock
-        self._is_given_back = False
+        self._is_released = False
 
     @property
     def store_id(self) -> str:
@@ -289,8 +287,8 @@ class SharedDatabase(Database):
 
     @property
     def is_closed(self) -> bool:
-        """True after its return or after the owner's close."""
-        return self._is_given_back or self._owner.is_closed
+        """True after `close` of this reference or of the owner."""
+        return self._is_released or self._owner.is_closed
 
     @property
     def dialect(self) -> str:
@@ -312,9 +310,9 @@ class SharedDatabase(Database):
         self._check()
         return self._owner.write()
 
-    def before_nested(self, call: Callable[[], None], undone: Callable[[], None]) -> None:
+    def before_nested(self, call: Callable[[], None], on_rollback: Callable[[], None]) -> None:
         """As of the owner."""
-        self._owner.before_nested(call, undone)
+        self._owner.before_nested(call, on_rollback)
 
     @property
     def in_transaction(self) -> bool:
@@ -326,11 +324,11 @@ class SharedDatabase(Database):
         self._owner.if_rolled_back(call)
 
     def close(self) -> None:
-        """Return it. The owner and other borrowers stay open."""
-        self._is_given_back = True
+        """Release this reference. The owner and other references stay open."""
+        self._is_released = True
 
     def _check(self) -> None:
-        if self._is_given_back:
+        if self._is_released:
             raise StoreClosedError(
-                f"this tract of the session on {self.location} was closed; get_tract of the session opens it again"
+                f"this tract of the session on {self.location} was closed; open it again with get_tract of the session"
             )

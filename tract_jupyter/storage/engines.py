@@ -1,7 +1,7 @@
-"""Paths and URLs of databases, and the differences between the two kinds: opening, beginning, locking.
+"""Paths and URLs of databases, and the differences between SQLite and PostgreSQL.
 
-SQLite in WAL mode by default, PostgreSQL by URL. Both give the same promises: a reader has one consistent view, and
-writers of a store take turns, so that a write that has begun meets no other one half-way.
+The default is SQLite in WAL mode; a URL can select PostgreSQL. Both give the same guarantees: a reader has one
+consistent view, and a store has one writer at a time.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ SQLITE: Final = "sqlite"
 POSTGRES: Final = "postgresql"
 _DRIVERS: Final = {SQLITE: {"sqlite", "sqlite+pysqlite"}, POSTGRES: {"postgresql", "postgresql+psycopg"}}
 _CONNECT_SECONDS: Final = 10
-# SQLite has one writer at a time; here a lock that ends with the transaction does the same for each schema
+# SQLite has one writer at a time; in PostgreSQL, a transaction-level lock does the same for each schema
 _POSTGRES_LOCK: Final = "SELECT pg_advisory_xact_lock(1953653091, hashtext(current_schema()))"  # 'trac'
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A kind of database, ready to connect to.
+    """A database and its dialect-specific statements.
 
     Args:
         setup: statements that every new connection runs; none of them writes.
-        run: runs a statement on the driver's own connection: what every transaction does should cost little.
-        is_shared: one connection serves all threads, as a store in memory requires.
+        run: runs a statement on the driver's connection, which is faster than SQLAlchemy.
+        is_shared: all threads use one connection. A store in memory requires this.
         mark: the mark of a writable file; None for others.
     """
 
@@ -60,7 +60,7 @@ class Backend:
 
     @property
     def driver_errors(self) -> type[Exception]:
-        """Base of the errors of the driver."""
+        """The base class of the driver's errors."""
         base: type[Exception] = self.engine.dialect.loaded_dbapi.Error
         return base
 
@@ -69,45 +69,45 @@ class Backend:
         return self.name == POSTGRES and bool(driver.closed)
 
     def is_idle(self, driver: Any) -> bool:
-        """Return True if no transaction is open and no command unanswered; an interrupt may leave either."""
+        """Return True if no transaction and no command is open. An interrupt may leave one open."""
         if self.name == SQLITE:
             return not driver.in_transaction
         from psycopg.pq import TransactionStatus
 
         return bool(driver.info.transaction_status == TransactionStatus.IDLE)
 
-    def is_spoilt(self, driver: Any) -> bool:
-        """Return True if a failed statement made a transaction of PostgreSQL void: COMMIT would then roll it back."""
+    def has_failed(self, driver: Any) -> bool:
+        """Return True if a statement of a PostgreSQL transaction failed. COMMIT would then roll back."""
         from psycopg.pq import TransactionStatus
 
         return bool(driver.info.transaction_status == TransactionStatus.INERROR)
 
 
 def backend(path: str | Path, url: str | None, lock_timeout: float) -> Backend:
-    """Return the database that is meant; nothing is opened yet, but a missing file and its folder are made.
+    """Return the backend of a path or URL. Create a missing file and its folder, but open nothing.
 
     Args:
-        path: an SQLite file, `:memory:` for none.
+        path: an SQLite file, or `:memory:` for a store in memory.
         url: an SQLAlchemy URL instead.
-        lock_timeout: seconds to wait for another's lock.
+        lock_timeout: seconds to wait for another process's lock.
 
     Raises:
-        StoreError: the path or the URL is not valid, both are given, the database is of another kind, or its driver is
-            missing.
+        StoreError: the path or the URL is invalid, both are present, the database kind is not supported, or its driver
+            is missing.
     """
     if not isinstance(path, str | os.PathLike):
-        raise StoreError(f"the path of a store is a text or a Path, got {path!r}; ':memory:' keeps nothing")
-    if url is not None and path != MEMORY:
         raise StoreError(
-            f"a store is opened by its path or by its url, not by both; got {str(path)!r} and a url"
+            f"the path of a store is a text or a Path, got {path!r}; use ':memory:' for a store in memory"
         )
+    if url is not None and path != MEMORY:
+        raise StoreError(f"got both a path, {str(path)!r}, and a url; open a store with only one of them")
     target = _target(path, url)
     location = str(path) if url is None else target.render_as_string(hide_password=True)
     kind = target.get_backend_name()
     if target.drivername not in _DRIVERS.get(kind, ()):
         raise StoreError(
-            f"there is no driver for {target.render_as_string()}: a tract lives in an SQLite file or, with a URL "
-            "like 'postgresql+psycopg://user@host/name', in PostgreSQL"
+            f"there is no driver for {target.render_as_string()}; use an SQLite file or, with a URL like "
+            "'postgresql+psycopg://user@host/name', PostgreSQL"
         )
     return (
         _sqlite(target, location, lock_timeout)
@@ -118,7 +118,7 @@ def backend(path: str | Path, url: str | None, lock_timeout: float) -> Backend:
 
 def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
     is_shared = target.database in {None, "", MEMORY}
-    if not is_shared and "uri" not in target.query:  # engines are kept, and a process may change its folder
+    if not is_shared and "uri" not in target.query:  # engines are cached, and a process may change its folder
         target = target.set(database=str(Path(str(target.database)).absolute()))
     engine = _engine(target, check_same_thread=False, timeout=lock_timeout)
     can_create = not ("immutable" in target.query or target.query.get("mode") in {"ro", "rw"})
@@ -130,7 +130,7 @@ def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
         engine,
         SQLITE,
         location,
-        # the file may turn out not to be ours: nothing here writes to it
+        # the file may not be a tract store, so these statements do not write
         setup=("PRAGMA foreign_keys=ON", "PRAGMA synchronous=NORMAL", "PRAGMA wal_autocheckpoint=4000"),
         begin_read="BEGIN",
         begin_write="BEGIN IMMEDIATE",
@@ -141,8 +141,8 @@ def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
 
 
 def _make_private_file(file: Path) -> None:
-    """Create the file of a new store for this user alone. SQLite gives its other files the same mode."""
-    with suppress(OSError, ValueError, RuntimeError):  # it exists, or SQLite reports why it cannot be opened
+    """Create the file of a new store with access for this user only. SQLite copies the mode to its other files."""
+    with suppress(OSError, ValueError, RuntimeError):  # the file exists, or SQLite reports the error later
         os.close(open_private(str(file.resolve()), os.O_RDWR | os.O_CREAT | os.O_EXCL))
 
 
@@ -153,7 +153,7 @@ def _postgres(target: URL, location: str, lock_timeout: float) -> Backend:
         "application_name": "tract_jupyter",
     }
     chosen = {key: value for key, value in defaults.items() if key not in target.query}
-    milliseconds = max(1, round(lock_timeout * 1000))  # 0 would be: for ever
+    milliseconds = max(1, round(lock_timeout * 1000))  # 0 would mean no timeout
     return Backend(
         _engine(target.set(drivername="postgresql+psycopg"), **chosen),
         POSTGRES,
@@ -173,9 +173,8 @@ def _run_unprepared(driver: Any, statement: str) -> None:
 def _engine(target: URL, **connect_args: Any) -> Engine:
     """Return the engine of a database. Its cache of compiled statements makes the next open fast."""
     try:
-        # we begin transactions ourselves, as drivers do it too late; and hold one connection per thread, not a pool
-        # a connection is closed as it is: a rollback before that would fail, with a traceback in the log, if the server
-        # ended the connection
+        # `Transaction` begins transactions, because drivers begin them too late. `Connections` replaces the pool.
+        # No rollback on close: if the server ended the connection, it would fail and log a traceback.
         return create_engine(
             target,
             connect_args=connect_args,
@@ -189,33 +188,30 @@ def _engine(target: URL, **connect_args: Any) -> Engine:
 
 
 def _target(path: str | Path, url: str | None) -> URL:
-    """Return the database that is meant, as a URL."""
     try:
         if url is not None:
             return make_url(url)
     except (ArgumentError, ValueError) as error:  # the text may hold a password, so it is not shown
         raise StoreError(
-            "this is no database URL; they look like 'postgresql+psycopg://user@host/name'"
+            "invalid database URL; use one like 'postgresql+psycopg://user@host/name'"
         ) from error
     return URL.create("sqlite", database=MEMORY) if str(path) == MEMORY else _file(Path(path))
 
 
 def _file(path: Path) -> URL:
     if "\0" in str(path):
-        raise StoreError(f"{str(path)!r} cannot be a store: no path has a NUL character; give another one")
+        raise StoreError(f"invalid path {str(path)!r}: a path cannot have a NUL character; use another path")
     try:
         make_private_folder(path.parent)
     except OSError as error:
-        raise StoreError(
-            f"the folder of {path} cannot be made: {error.strerror}; give another path"
-        ) from error
+        raise StoreError(f"cannot create the folder of {path}: {error.strerror}; use another path") from error
     try:
         is_in_use = path.with_name(path.name + "-wal").exists()
         is_there = path.is_file()
     except OSError as error:  # such as a name that is too long
-        raise StoreError(f"{path} cannot be a store: {error.strerror}; give another path") from error
+        raise StoreError(f"cannot open {path}: {error.strerror}; use another path") from error
     if is_there and not os.access(path.parent, os.W_OK) and not is_in_use:
-        # SQLite reads a WAL file where it cannot write beside it only if told that nobody will change the file
+        # in a read-only folder, SQLite opens a WAL database only as immutable
         return URL.create(
             "sqlite", database=path.absolute().as_uri(), query={"immutable": "1", "uri": "true"}
         )
@@ -223,10 +219,10 @@ def _file(path: Path) -> URL:
 
 
 def file_of(url: str) -> Path | None:
-    """Return the SQLite file that a URL is about, whether it exists or not; None for another kind, or for memory.
+    """Return the SQLite file of a URL, which may be missing; None for another database or a store in memory.
 
     Raises:
-        StoreError: the text is no database URL.
+        StoreError: the text is not a database URL.
     """
     return _file_of(_target(MEMORY, url))
 
@@ -247,6 +243,6 @@ def _file_of(target: URL) -> Path | None:
 
 
 def sqlite_file(connection: Connection) -> Path | None:
-    """Return the file of an SQLite connection, None for one in memory."""
+    """Return the file of an SQLite connection; None for a store in memory."""
     name = connection.exec_driver_sql("PRAGMA database_list").one()[2]
     return Path(name) if name else None

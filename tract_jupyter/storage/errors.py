@@ -1,6 +1,7 @@
-"""Conversion of database errors into errors of this package.
+"""Conversion of database errors into errors of this package, and readers for signed values.
 
-What cannot be read becomes empty. That is safe where a signature covers the value: it does not cover the empty one.
+The readers return an empty value for an unreadable one. This is safe for signed values: no signature covers the empty
+value.
 """
 
 from __future__ import annotations
@@ -38,24 +39,24 @@ def translate(cause: BaseException, location: str, *, committing: bool = False) 
     Args:
         cause: the driver's error.
         location: the store's path or URL, without its password.
-        committing: the error came at the commit; after a lost connection its success is unknown.
+        committing: True for an error of the commit. After a lost connection, the result of the commit is unknown.
     """
     code = _code(cause)
-    if code in _LOCKED:  # also what gives way to others: deadlocks and failed serialization
+    if code in _LOCKED:  # including deadlocks and serialization failures
         return StoreLockedError(
-            f"{location} is locked by another process; nothing was written. Try again, or close the other one."
+            f"{location} is locked by another process; nothing was written. Try again, or close the other process."
         )
     if code in _READ_ONLY:
         return StoreReadOnlyError(
-            f"{location} cannot be written; nothing was changed. Check the permissions of "
+            f"{location} is read-only; nothing was changed. Check the permissions of "
             f"{_of_user(code)}, or open a copy."
         )
-    # the driver's own error has no code, nor has what it raises where SQLite's words quote a name that is no text
+    # these errors have no code: the driver's own, and the one for a name in SQLite's message that is not UTF-8
     no_text = isinstance(cause, UnicodeDecodeError) or "Could not decode to UTF-8" in str(cause)
     if code in _CORRUPT or no_text:
         return StoreCorruptError(
-            f"{location} is no valid SQLite database or is damaged ({cause}); nothing was written. Restore a backup, "
-            "or try 'sqlite3 FILE .recover'."
+            f"{location} is not a valid SQLite database or is damaged ({cause}); nothing was written. Restore a "
+            "backup, or try 'sqlite3 FILE .recover'."
         )
     if code in _DAMAGED:
         return StoreCorruptError(
@@ -67,12 +68,14 @@ def translate(cause: BaseException, location: str, *, committing: bool = False) 
 def _not_opened(location: str) -> StoreError:
     path = Path(location).absolute()
     if path.is_dir():
-        return StoreError(f"{location} is a folder; give the path of a file.")
+        return StoreError(f"{location} is a folder; use the path of a file.")
     if path.parent.is_dir():
         return StoreError(
-            f"{location} cannot be opened, though its folder exists; check the permissions of both, and its name."
+            f"{location} cannot be opened, although its folder exists; check the name and the permissions of both."
         )
-    return StoreError(f"{location} cannot be opened; check that the folder exists and that it is a file.")
+    return StoreError(
+        f"{location} cannot be opened; check that the folder exists and that the path is a file."
+    )
 
 
 def _other(code: int | str | None, cause: BaseException, location: str, *, committing: bool) -> StoreError:
@@ -84,28 +87,28 @@ def _other(code: int | str | None, cause: BaseException, location: str, *, commi
         )
     if code == sqlite3.SQLITE_IOERR:
         return StoreError(
-            f"the disk of {location} failed ({cause}); nothing was written. Check its space and its health."
+            f"the disk of {location} failed ({cause}); nothing was written. Check the free space and the disk."
         )
     if {getattr(cause, "sqlite_errorcode", None), code} & _FOREIGN_KEY:
         return StoreReferenceError(
-            f"what this refers to was removed from {location} meanwhile, as by gc in another process; nothing was "
-            "written. Look at the log, and try again."
+            f"a referenced row was removed from {location}, for example by gc in another process; nothing was "
+            "written. Read the log, and try again."
         )
     if _is_lost(code, cause):
         return _lost(cause, location, committing=committing)
-    return StoreError(f"the database {location} refused: {_line(cause)}")
+    return StoreError(f"the database {location} reported an error: {_line(cause)}")
 
 
 def _lost(cause: BaseException, location: str, *, committing: bool) -> StoreError:
     """Return the error for a server that is missing, refuses the connection, or went away."""
     if committing:
         return StoreError(
-            f"the connection to {location} was lost ({_line(cause)}) as the change was being confirmed; whether it was "
-            "written is not known. Look at the log before you try again."
+            f"the connection to {location} was lost during the commit ({_line(cause)}), so the change may or may not "
+            "be stored. Read the log before you try again."
         )
     return StoreError(
-        f"no connection to {location} ({_line(cause)}); nothing was written. Check that the server is up, and the "
-        "address, user, password and name of the database."
+        f"no connection to {location} ({_line(cause)}); nothing was written. Check the server, and the address, user, "
+        "password and name of the database."
     )
 
 
@@ -117,7 +120,7 @@ def _code(cause: BaseException) -> int | str | None:
 
 
 def _is_lost(code: int | str | None, cause: BaseException) -> bool:
-    """Return True if the server is not there (any more): an error without a code comes from no server."""
+    """Return True if the connection was lost or refused. An error without a code does not come from the server."""
     if isinstance(code, str):
         return code in _LOST or code.startswith("08")
     return code is None and type(cause).__name__ in {"OperationalError", "ConnectionTimeout"}
@@ -128,16 +131,16 @@ def _of_user(code: int | str | None) -> str:
 
 
 def _line(cause: BaseException) -> str:
-    """Return the first line: PostgreSQL adds others, which show the statement."""
+    """Return the first line of the error. PostgreSQL's other lines show the statement."""
     return (str(cause).strip().splitlines() or [type(cause).__name__])[0]
 
 
 UNREADABLE = datetime.fromtimestamp(0, UTC)
-"""The time that stands for one that cannot be read."""
+"""The replacement for an unreadable time."""
 
 
 def read_dict(text: Any) -> dict[str, Any]:
-    """Return the JSON object in a text; empty if there is none."""
+    """Return the JSON object in a text; an empty one if the text is invalid."""
     try:
         data = json.loads(text)
     except (ValueError, TypeError, RecursionError):
@@ -146,7 +149,7 @@ def read_dict(text: Any) -> dict[str, Any]:
 
 
 def read_moment(text: Any) -> datetime:
-    """Return the time in a text; 1970 if there is none."""
+    """Return the time in a text; 1970 if the text is invalid."""
     try:
         return from_text(text)
     except StoreCorruptError:

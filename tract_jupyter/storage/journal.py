@@ -1,7 +1,7 @@
 """Append-only rows: events, events of runs, firings of hooks, calls of scripts, compiles.
 
-One mechanism for all of them, `Journal`: rows are appended in the caller's transaction and read newest first; where
-only so many are kept, the oldest go.
+All are based on `Journal`. It appends rows in the caller's transaction, and reads the newest first. Some journals are
+bounded and delete the oldest rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened. `event_type` is `custom:<operation>`, `operation.activated`, `decision`, ..."""
+    """A recorded event. `event_type` is `custom:<operation>`, `operation.activated`, `decision`, ..."""
 
     event_id: int
     event_type: str
@@ -42,14 +42,14 @@ class Event:
     created_at: datetime
 
 
-_SLACK = 100  # entries more than are kept, before some go
+_SLACK = 100  # the number of new entries between deletions
 
 _triggered_by: ContextVar[str | None] = ContextVar("triggered_by", default=None)
 
 
 @contextmanager
 def triggered(by: str | None) -> Iterator[None]:
-    """Set the trigger of the events of a block; None uses the outer block's trigger."""
+    """Set the trigger of the events in a block. None uses the outer block's trigger."""
     token = _triggered_by.set(by if by is not None else _triggered_by.get())
     try:
         yield
@@ -58,29 +58,29 @@ def triggered(by: str | None) -> Iterator[None]:
 
 
 def what_triggered() -> str | None:
-    """The trigger of the current block, if known."""
+    """Return the trigger of the current block, if known."""
     return _triggered_by.get()
 
 
 class Journal(Rows[Stored]):
-    """The entries of one kind of one tract.
+    """One tract's entries of one kind.
 
     Attributes:
-        most: how many are kept; None for all. Those that are too many go once in a while: deleting at each write would
-            cost more than the writing.
+        most: the maximum number of entries; None for no limit. Old entries are deleted from time to time, because a
+            deletion costs more than a write.
     """
 
     most: ClassVar[int | None] = None
 
     def __init__(self, tract_id: str) -> None:
         super().__init__(tract_id)
-        self._added = _SLACK  # looks at the first writing: what only short processes write is bounded too
+        self._added = _SLACK  # the first write deletes old entries; short processes may have no other one
 
     def _write(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
         """Append entries, oldest first."""
         order, statement = _insert(self.table, ("tract_id", *rows[0]))
-        given = {"tract_id": self.tract_id}
-        statement.run_all(connection, [[{**given, **row}[name] for name in order] for row in rows])
+        common = {"tract_id": self.tract_id}
+        statement.run_all(connection, [[{**common, **row}[name] for name in order] for row in rows])
         if self.most is not None:
             self._added += len(rows)
             if self._added >= _SLACK:
@@ -90,24 +90,24 @@ class Journal(Rows[Stored]):
     def latest(
         self, connection: Connection, limit: int, *where: ColumnElement[bool], **equal: object
     ) -> list[Stored]:
-        """Return the newest entries first, of those that fit, and whose columns are equal to these values."""
+        """Return the entries that match all conditions, newest first. `equal` are values of columns."""
         query = _newest(self.table, self.row._fields, tuple(equal), self.order)
-        given = {**self._given(equal), "most": limit}
-        return [self.row._make(row) for row in connection.execute(query.where(*where), given)]
+        parameters = {**self._parameters(equal), "most": limit}
+        return [self.row._make(row) for row in connection.execute(query.where(*where), parameters)]
 
 
 @cache
 def _newest(
     table: Table, names: tuple[str, ...], where: tuple[str, ...], order: tuple[str, ...]
 ) -> Select[Any]:
-    """Return a query as of `selected`, of the `most` newest rows."""
+    """Return a query like `selected` for the `most` newest rows."""
     query = selected(table, names, where, ())
     return query.order_by(*(table.c[name].desc() for name in order)).limit(bindparam("most"))
 
 
 @cache
 def _insert(table: Table, names: tuple[str, ...]) -> tuple[list[str], Prepared]:
-    """Return the statement that adds rows of some columns, and the order that it takes these in."""
+    """Return the columns in the statement's order, and the statement that adds rows with them."""
     order = [column.name for column in table.c if column.name in names]
     values: dict[str, Any] = {name: bindparam(name) for name in order}
     return order, Prepared(lambda dialect: dialect.insert(table).values(values), order)
@@ -141,7 +141,7 @@ class EventRows(Journal[_StoredEvent]):
         self._write(connection, [row])
 
     def newest(self, connection: Connection, event_type: str | None, limit: int) -> list[Event]:
-        """Return the newest events first; with a type that ends in `*`, those whose type begins so."""
+        """Return events, newest first. A type with a final `*` selects by prefix."""
         kind, equal = events.c.event_type, dict[str, object]()
         if event_type is None:
             where: list[ColumnElement[bool]] = []
@@ -158,7 +158,7 @@ class EventRows(Journal[_StoredEvent]):
 
 
 class StoredRunEvent(NamedTuple):
-    """An event as it lies in the store; `created_at` is a text, as `clock` writes it."""
+    """A stored event of a run. `created_at` is a text, in the format of `clock`."""
 
     run_id: str
     seq: int
@@ -169,7 +169,7 @@ class StoredRunEvent(NamedTuple):
 
 _first, _last = run_events.alias("first"), run_events.alias("last")
 _COUNT = len(StoredRunEvent._fields)
-# made once: building a statement takes longer than running it
+# built once: building a statement takes longer than running it
 _LONGEST = select(func.max(run_events.c.seq)).where(run_events.c.run_id == _first.c.run_id).scalar_subquery()
 _NEWEST = (
     select(*(table.c[name] for table in (_first, _last) for name in StoredRunEvent._fields))
@@ -190,7 +190,7 @@ _IDS = (
     .limit(2)
 )
 _ADD_RUN_EVENTS = run_events.insert()
-_ANY_NUMBER = 2**31 - 1  # neither database takes the same word for no limit
+_NO_LIMIT = 2**31 - 1  # SQLite and PostgreSQL have different keywords for no limit
 
 
 class RunEventRows(Journal[StoredRunEvent]):
@@ -204,7 +204,7 @@ class RunEventRows(Journal[StoredRunEvent]):
         """Add events.
 
         Raises:
-            StoreError: a run has an event of that number already: it goes on somewhere else.
+            StoreError: the event's number exists already. Another process continues the run.
         """
         if not events:
             return
@@ -213,16 +213,16 @@ class RunEventRows(Journal[StoredRunEvent]):
             connection.execute(_ADD_RUN_EVENTS, rows)
         except IntegrityError as error:
             raise StoreError(
-                f"run {events[0].run_id} has an event {events[0].seq} already: it goes on in another process, and "
-                "this one has stored nothing more; look at the run there"
+                f"run {events[0].run_id} has an event {events[0].seq} already: it continues in another process, and "
+                "this one has stored nothing more; see the run there"
             ) from error
 
     def of(self, connection: Connection, run_id: str) -> list[StoredRunEvent]:
-        """Return the events of a run in their order; none if there is no such run."""
+        """Return the events of a run in order. The list is empty if the run does not exist."""
         return self.find(connection, run_id=run_id)
 
     def ids(self, connection: Connection, start: str) -> list[str]:
-        """Return at most two runs whose ids begin with these digits: two mean that the digits are ambiguous."""
+        """Return at most two run ids that begin with these digits. Two ids mean that the digits are ambiguous."""
         return list(connection.scalars(_IDS, {"tract": self.tract_id, "start": start}))
 
     def newest(
@@ -230,13 +230,13 @@ class RunEventRows(Journal[StoredRunEvent]):
     ) -> list[tuple[StoredRunEvent, StoredRunEvent]]:
         """Return the first and the last event of each run, the newest run first."""
         rows = connection.execute(
-            _NEWEST, {"tract": self.tract_id, "most": _ANY_NUMBER if limit is None else limit}
+            _NEWEST, {"tract": self.tract_id, "most": _NO_LIMIT if limit is None else limit}
         )
         return [_pair(row) for row in rows]
 
     def by_run(self, connection: Connection) -> Iterator[tuple[str, list[StoredRunEvent]]]:
-        """Yield the events of each run, one run after the other; rows are read lazily."""
-        with connection.execute(self._select(()), self._given({})) as rows:
+        """Yield the events of each run, one run after the other. Read rows lazily."""
+        with connection.execute(self._select(()), self._parameters({})) as rows:
             for run_id, group in groupby(map(StoredRunEvent._make, rows), key=lambda event: event.run_id):
                 yield run_id, list(group)
 
@@ -249,7 +249,7 @@ KEPT_FIRINGS = 10_000
 
 
 class StoredFiring(NamedTuple):
-    """A handler's part in a firing, as it lies in the store."""
+    """A stored outcome of one handler in a firing."""
 
     pending_id: str
     operation: str
@@ -271,14 +271,14 @@ class HookLogRows(Journal[StoredFiring]):
         self._write(connection, rows)
 
     def newest(self, connection: Connection, limit: int, **wanted: str | None) -> list[StoredFiring]:
-        """Return the newest rows first, of those that have these values; None for any."""
+        """Return the rows with these values, newest first. None matches any value."""
         return self.latest(
             connection, limit, **{name: value for name, value in wanted.items() if value is not None}
         )
 
 
 KEPT_SCRIPTS = 100
-"""Runs of one tract."""
+"""The maximum number of script runs per tract."""
 _LAST_POSITION = Prepared(
     lambda _: select(func.coalesce(func.max(script_calls.c.position), literal_column("-1"))).where(
         script_calls.c.tract_id == bindparam("tract"), script_calls.c.run_id == bindparam("run")
@@ -287,9 +287,9 @@ _LAST_POSITION = Prepared(
 
 
 class StoredCalls(NamedTuple):
-    """Some calls of one run, as they lie in the store: those from `position` on.
+    """Stored calls of one run, from `position` on.
 
-    `running` is the process that runs it, None once it has ended there; `created_at` is a text, as it is signed.
+    `running` is the process that runs it; None after its end. `created_at` is a text, because the signature covers it.
     """
 
     run_id: str
@@ -301,7 +301,7 @@ class StoredCalls(NamedTuple):
 
 
 class ScriptCallRows(Journal[StoredCalls]):
-    """The calls of one tract's scripts: of the newest runs, and until a run is forgotten."""
+    """The calls of the newest script runs of one tract."""
 
     table = script_calls
     row = StoredCalls
@@ -311,7 +311,7 @@ class ScriptCallRows(Journal[StoredCalls]):
         return self.find(connection, script_hash=script_hash, notebook_id=notebook_id)
 
     def add(self, connection: Connection, script_hash: str, notebook_id: str, stored: StoredCalls) -> None:
-        """Add some calls of a run; with the first of them, the oldest runs go."""
+        """Add calls of a run. The first calls of a run also delete the oldest runs."""
         self._write(
             connection, [{"script_hash": script_hash, "notebook_id": notebook_id, **stored._asdict()}]
         )
@@ -351,7 +351,7 @@ class CompileRecord:
     message_count: int
     token_source: str
     params: dict[str, Any]
-    """What `compile` was called with, and `commits` where the head alone does not say which."""
+    """The arguments of `compile`. Also `commits`, if the head does not determine them."""
     created_at: datetime
 
 
@@ -365,7 +365,7 @@ class _StoredCompile(NamedTuple):
     created_at: str
 
     def read(self) -> CompileRecord:
-        """Return it as its users know it."""
+        """Return the record with parsed values."""
         return CompileRecord(
             record_id=self.record_id,
             head=self.head_hash,

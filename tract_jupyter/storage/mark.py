@@ -1,10 +1,10 @@
-"""The mark of an SQLite file: how much the store held after its last write, while it is in use.
+"""The mark of an SQLite file: the store's counts after its last write.
 
 The newest writes of a store are in its WAL file. If a process dies and the WAL file is deleted, SQLite opens the rest
-and reports nothing. So each write stores its counts in `NAME-mark`, and the next opening compares them. The process
-that closes the store last removes the mark: then the file is complete without a WAL, and can be copied and restored.
+and reports nothing. So each write stores its counts in `NAME-mark`, and the next opening compares them. The last
+process that closes the store removes the mark: then the file is complete without a WAL, and can be copied and restored.
 
-The counts are not signed. A wrong mark leads to a warning, and to nothing else.
+The counts are not signed. A wrong mark only causes a warning.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _overwrite: Final = getattr(os, "pwrite", _seek_and_write)  # Windows has no `pw
 
 
 class StoreLossWarning(UserWarning):
-    """A store holds less than it did."""
+    """A store has lost data since its last write."""
 
 
 class Counts(NamedTuple):
-    """The ids of a store and of its newest commit and event. Events also tell of commits that were removed."""
+    """The ids of a store and of its newest commit and event. Events also record the removal of commits."""
 
     store_id: str
     commits: int
@@ -64,7 +64,7 @@ class Counts(NamedTuple):
         return cls(str(store_id), commits or 0, events or 0)
 
     def missing_in(self, now: Counts) -> int:
-        """Return the number of commits that a later state of this store lacks; 0 if it was cleaned up in order."""
+        """Return the number of commits that are missing in `now`; 0 if gc removed them."""
         is_later = now.store_id != self.store_id or now.events > self.events
         return 0 if is_later else max(0, self.commits - now.commits)
 
@@ -73,11 +73,11 @@ _BEING_MADE: Final = Counts("0" * 32, 0, 0)
 
 
 class Mark:
-    """The mark of one store. Without write access to its folder there is none.
+    """The mark of one store. Requires write access to the folder.
 
     Args:
-        store: the SQLite file. It is looked at before it is created. If it is not there, the mark says that it is being
-            made: another process may see an empty file during that time.
+        store: the SQLite file, before its creation. If it is missing, the mark records its creation, because another
+            process may see an empty file during that time.
     """
 
     def __init__(self, store: Path) -> None:
@@ -88,8 +88,8 @@ class Mark:
         self._before: Counts | None = None
         self._is_empty = False
         self._is_ours = False
-        """True if the store was opened, or the mark was written."""
-        with suppress(OSError, ValueError):  # SQLite reports why it cannot be opened
+        """True after opening the store or writing the mark."""
+        with suppress(OSError, ValueError):  # SQLite reports the error later
             if store.exists():
                 self._before = self._read()
                 self._is_empty = store.stat().st_size == 0
@@ -97,19 +97,19 @@ class Mark:
                 self.write(_BEING_MADE)
 
     def loss(self, now: Counts, *, is_new: bool) -> str:
-        """Return a text about the losses of the opened store; empty if no loss is known.
+        """Describe the losses of the opened store. Empty if no loss is known.
 
         Args:
             now: the counts of the store.
-            is_new: its tables were just made.
+            is_new: True if its tables were just created.
         """
         before, self._is_ours = self._before, True
         if is_new and before == _BEING_MADE:
             return ""
         if is_new and before is not None:
-            held = f"a store with up to {before.commits:,} commits" if before.commits else "a store"
+            lost = f"a store with up to {before.commits:,} commits" if before.commits else "a store"
             return (
-                f"{self._store} held {held}, and its content is gone; a new store was made in it. {_REMEDY}."
+                f"{self._store} held {lost}, and its content is gone; a new store was made in it. {_REMEDY}."
             )
         if is_new and self._is_empty:
             return (
@@ -148,7 +148,7 @@ class Mark:
 
     def _read(self) -> Counts | None:
         with suppress(OSError):
-            found = _RECORD.fullmatch(self._path.read_bytes())
-            if found is not None:
-                return Counts(found[1].decode(), int(found[2]), int(found[3]))
+            match = _RECORD.fullmatch(self._path.read_bytes())
+            if match is not None:
+                return Counts(match[1].decode(), int(match[2]), int(match[3]))
         return None

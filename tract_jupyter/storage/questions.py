@@ -1,4 +1,4 @@
-"""Rows of pendings: requests and their states."""
+"""Rows of pendings (requests and their states) and of decisions."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StoredPending:
-    """A pending as it lies in the store.
+    """A stored pending.
 
-    `request` is what was shown, None if nobody was asked; `signature` is that of whoever asked, and `outcome` that of
-    whoever carried the last decision out.
+    `request` is the displayed question; None without a question. `signature` is the signature of the asking process.
+    `outcome` is the signature of the process that executed the last decision.
     """
 
     pending_id: str
@@ -49,11 +49,11 @@ class StoredPending:
     created_at: datetime
     executed_at: datetime | None
     is_unshown: bool = False
-    """In the inbox only since code made it: nobody was asked."""
+    """True if code added the pending to the inbox, and no user was asked."""
 
 
 class ShownPending(NamedTuple):
-    """The part of a stored pending that a decision about it looks at."""
+    """The columns of a stored pending that a decision checks."""
 
     status: str
     fields_json: str
@@ -62,7 +62,7 @@ class ShownPending(NamedTuple):
     request: dict[str, Any] | None
 
 
-# made once: building a statement takes longer than running it
+# built once: building a statement takes longer than running it
 _IS_IT = pendings.c.pending_id == bindparam("id_")
 _GET = select(pendings).where(_IS_IT)
 _SHOWN = select(
@@ -108,19 +108,19 @@ class PendingRows:
             connection.execute(_UPDATE, {"id_": pending_id, **values})
 
     def get(self, connection: Connection, pending_id: str) -> StoredPending | None:
-        """Return a pending; None if it was never stored."""
+        """Return a pending; None if it does not exist."""
         row = connection.execute(_GET, {"id_": pending_id}).first()
         return None if row is None else _stored(row)
 
     def shown(self, connection: Connection, pending_id: str) -> ShownPending | None:
-        """Return the request, its display and its state; None if it was never stored."""
+        """Return a pending's request, its display and its state; None if it does not exist."""
         row = connection.execute(_SHOWN, {"id_": pending_id}).first()
         if row is None:
             return None
         return ShownPending(*row[:-1], read_dict(row.request_json).get("request"))
 
     def decided_through(self, connection: Connection, channels: Collection[str]) -> list[StoredPending]:
-        """Return those that were decided over some channels."""
+        """Return the pendings with a decision over one of these channels."""
         decided = select(decisions.c.pending_id).where(
             decisions.c.tract_id == self.tract_id, decisions.c.channel.in_(channels)
         )
@@ -128,7 +128,7 @@ class PendingRows:
         return [_stored(row) for row in connection.execute(query)]
 
     def standing(self, connection: Connection, ids: Iterable[str]) -> dict[str, tuple[str, int]]:
-        """Return the status of pendings and their number of decisions, by id, without those that were never stored."""
+        """Return the status and the number of decisions of pendings, by id. Omit unknown ids."""
         rows = connection.execute(_STANDING, {"ids": list(ids)})
         return {pending_id: (status, count) for pending_id, status, count in rows}
 
@@ -139,7 +139,7 @@ class PendingRows:
         after: StoredPending | None = None,
         but: Collection[str] = (),
     ) -> list[StoredPending]:
-        """Return the pendings that are not settled, oldest first; those after `after`, but not the ids in `but`."""
+        """Return the unsettled pendings after `after`, oldest first, without the ids in `but`."""
         order = (pendings.c.created_at, pendings.c.pending_id)
         query = _BUT_SOME.order_by(*order).limit(limit)
         if after is not None:
@@ -147,36 +147,39 @@ class PendingRows:
         return self._stored(connection, query, but=but)
 
     def count_unsettled(self, connection: Connection, but: Collection[str] = ()) -> int:
-        """Count the pendings that are not settled, but not the ids in `but`."""
+        """Count the unsettled pendings without the ids in `but`."""
         return connection.scalar(_COUNT_UNSETTLED, {"its_tract_id": self.tract_id, "but": but}) or 0
 
     def same(self, connection: Connection, identity: str) -> list[StoredPending]:
-        """Return pendings of the same identity without decision or result, oldest first."""
+        """Return the unsettled pendings of an identity, oldest first."""
         return self._stored(connection, _SAME, its_identity=identity)
 
     def of_operation(self, connection: Connection, operation: str) -> list[StoredPending]:
-        """Return pendings of an operation without decision or result, oldest first."""
+        """Return the unsettled pendings of an operation, oldest first."""
         return self._stored(connection, _OF_OPERATION, its_operation=operation)
 
     def has_title(self, connection: Connection, titles: Collection[str]) -> bool:
-        """Return True if one of these titles was ever asked about."""
+        """Return True if a pending with one of these titles exists."""
         query = select(pendings.c.pending_id).where(
             pendings.c.tract_id == self.tract_id, pendings.c.title.in_(titles)
         )
         return connection.execute(query.limit(1)).first() is not None
 
-    def _stored(self, connection: Connection, query: Select[Any], **given: object) -> list[StoredPending]:
-        return [_stored(row) for row in connection.execute(query, {"its_tract_id": self.tract_id, **given})]
+    def _stored(
+        self, connection: Connection, query: Select[Any], **parameters: object
+    ) -> list[StoredPending]:
+        rows = connection.execute(query, {"its_tract_id": self.tract_id, **parameters})
+        return [_stored(row) for row in rows]
 
 
 def _stored(row: Any) -> StoredPending:
-    asked = read_dict(row.request_json)
+    question = read_dict(row.request_json)
     return StoredPending(
         row.pending_id, row.operation, row.title, read_dict(row.fields_json), row.fingerprint, row.identity,
         row.status, row.actor, row.triggered_by, row.branch, row.resumable,
-        asked.get("request"), str(asked.get("signature", "")), str(asked.get("outcome", "")), row.origin,
+        question.get("request"), str(question.get("signature", "")), str(question.get("outcome", "")), row.origin,
         _moment(row.waited_until), _moment(row.expires_at), row.on_timeout, row.error,
-        read_moment(row.created_at), _moment(row.executed_at), bool(asked.get("is_unshown")),
+        read_moment(row.created_at), _moment(row.executed_at), bool(question.get("is_unshown")),
     )  # fmt: skip
 
 
@@ -186,7 +189,7 @@ def _moment(text: str | None) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class StoredDecision:
-    """A decision as it lies in the store. `claimed_by` tells who carries it out, or did."""
+    """A stored decision. `claimed_by` is the process that executes or executed it."""
 
     pending_id: str
     round: int
@@ -205,7 +208,7 @@ class StoredDecision:
     error: str | None
 
 
-# made once: building a statement takes longer than running it
+# built once: building a statement takes longer than running it
 _ON_IT = decisions.c.pending_id == bindparam("id_")
 _COUNT = select(func.count()).where(_ON_IT)
 _OF = select(decisions).where(_ON_IT).order_by(decisions.c.round)
@@ -240,26 +243,26 @@ class DecisionRows:
         connection.execute(decisions.insert(), row)
 
     def count(self, connection: Connection, pending_id: str) -> int:
-        """Count the decisions that were made on a pending so far."""
+        """Count the decisions on a pending."""
         return connection.scalar(_COUNT, {"id_": pending_id}) or 0
 
     def of(self, connection: Connection, pending_id: str) -> list[StoredDecision]:
-        """Return the decisions on a pending, in their order."""
+        """Return the decisions on a pending in order."""
         return [_stored_decision(row) for row in connection.execute(_OF, {"id_": pending_id})]
 
     def last(self, connection: Connection, pending_id: str) -> StoredDecision | None:
-        """Return the last decision on a pending; None if there was none."""
+        """Return the last decision on a pending; None if there is none."""
         row = connection.execute(_LAST, {"id_": pending_id}).first()
         return None if row is None else _stored_decision(row)
 
     def was_chosen(self, connection: Connection, identity: str, action: str) -> bool:
-        """Return True if an action was ever chosen about the same thing."""
+        """Return True if a decision on a pending of this identity chose the action."""
         table = decisions.c
         where = (table.tract_id == self.tract_id, table.identity == identity, table.action == action)
         return connection.scalar(select(table.id).where(*where).limit(1)) is not None
 
     def newest(self, connection: Connection, limit: int | None) -> list[StoredDecision]:
-        """Return the newest decisions first."""
+        """Return decisions, newest first."""
         query = select(decisions).where(decisions.c.tract_id == self.tract_id)
         return [
             _stored_decision(row)
@@ -267,7 +270,7 @@ class DecisionRows:
         ]
 
     def through(self, connection: Connection, channels: Collection[str]) -> list[StoredDecision]:
-        """Return the decisions that came over some channels, oldest first."""
+        """Return the decisions over these channels, oldest first."""
         where = (decisions.c.tract_id == self.tract_id, decisions.c.channel.in_(channels))
         return [
             _stored_decision(row)
@@ -280,12 +283,12 @@ class DecisionRows:
         """Claim the execution for `by`. False if another process claimed it.
 
         Args:
-            connection: of a write transaction.
+            connection: the connection of a write transaction.
             pending_id: the pending.
-            round_: which decision on it.
-            by: the process.
-            instead_of: who was to carry it out: itself, or None if it was left to whoever asked. For another process
-                a person must have said so.
+            round_: the number of the decision on it.
+            by: the claiming process.
+            instead_of: the process that claimed it before; None if no process did. Another process than `by` requires
+                the user's consent.
         """
         values = {"id_": pending_id, "round_": round_, "claimed_by": by, "started_at": now_text()}
         if instead_of is None:
@@ -293,11 +296,11 @@ class DecisionRows:
         return connection.execute(_CLAIM, {**values, "before_": instead_of}).rowcount == 1
 
     def sign(self, connection: Connection, pending_id: str, round_: int, signature: str) -> None:
-        """Give a decision another signature."""
+        """Replace the signature of a decision."""
         connection.execute(_ROUND, {"id_": pending_id, "round_": round_, "signature": signature})
 
     def finish(self, connection: Connection, pending_id: str, round_: int, error: str | None) -> None:
-        """Record that it was carried out, or failed."""
+        """Record the end of the execution, with its error."""
         values = {"id_": pending_id, "round_": round_, "finished_at": now_text(), "error": error}
         connection.execute(_ROUND, values)
 

@@ -1,4 +1,4 @@
-"""Rows of refs: HEAD and the branches. A ref moves by compare-and-swap, never blindly."""
+"""Rows of refs: HEAD and the branches. A branch moves by compare-and-swap."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 HEAD = "HEAD"
-AGENT_HEAD = "HEAD@"  # and a branch: the HEAD of the agent that was deployed on it
+AGENT_HEAD = "HEAD@"  # with the branch's name: the HEAD of the agent that is deployed on it
 BRANCHES = "refs/heads/"
 
 _head, _tip = refs.alias("head"), refs.alias("tip")
@@ -57,7 +57,7 @@ _TIP = Prepared(
 
 
 def _put(dialect: Any) -> Insert:
-    """Return the statement that sets a ref, or makes it."""
+    """Return the statement that creates or sets a ref."""
     target: dict[str, Any] = {name: bindparam(name) for name in ("commit_hash", "symbolic_target")}
     values = {"tract_id": bindparam("tract_id"), "name": bindparam("name"), **target}
     statement: Insert = dialect.insert(refs).values(values)
@@ -85,7 +85,7 @@ _MOVE_CURRENT = Prepared(lambda _: _MOVING_CURRENT, (*_MOVED, "of_tract", "head_
 
 
 class Position(NamedTuple):
-    """A branch and its newest commit: None, and generation -1, before the first one. The branch is None if detached."""
+    """A branch and its newest commit. Before the first commit, the hash is None. If HEAD is detached, the branch is."""
 
     branch: str | None
     commit_hash: str | None
@@ -113,13 +113,13 @@ class Position(NamedTuple):
 class OwnHead:
     """A temporary HEAD for one operation in this context: a fork or a turn.
 
-    The store's HEAD may be moved meanwhile, by another thread, notebook or process; this one stays. A thread has it
-    that runs in a copy of the context.
+    Another thread, notebook or process may move the store's HEAD during that time; this one does not move with it.
+    Threads that run in a copy of the context share it.
 
     Attributes:
-        branch: the current one here; None once it follows HEAD away from all branches.
-        follows: whether it goes along where HEAD is moved from here.
-        refusal: why it must not be moved at all; empty if it may be.
+        branch: the current branch in this context; None if HEAD was detached here.
+        follows: moves of HEAD from this context also change `branch`.
+        refusal: the error message for moves of HEAD from this context; empty if they are permitted.
     """
 
     branch: str | None
@@ -128,7 +128,7 @@ class OwnHead:
 
 
 OWN_HEADS: Final[ContextVar[Mapping[RefRows, OwnHead]]] = ContextVar("tract_own_heads", default={})  # noqa: B039 # never written to
-"""The HEADs of this context, by whose they are."""
+"""The temporary HEADs of this context, by tract or agent."""
 
 
 class RefRows:
@@ -136,35 +136,35 @@ class RefRows:
 
     Args:
         tract_id: the tract.
-        head_name: the ref that says which branch is the current one; a deployed agent has its own.
+        head_name: the ref that names the current branch. A deployed agent has a separate one.
     """
 
     def __init__(self, tract_id: str, head_name: str = HEAD) -> None:
         self.tract_id = tract_id
         self.head_name = head_name
 
-    def was_made(self, connection: Connection) -> bool:
-        """Return True if the tract has this HEAD, which it gets when it is made."""
+    def has_head(self, connection: Connection) -> bool:
+        """Return True if this HEAD exists. A new tract gets it on creation."""
         return self._exists(connection, self.head_name)
 
     def position(self, connection: Connection) -> Position:
-        """Return the position of HEAD, read in one statement."""
-        own = OWN_HEADS.get().get(self)
-        if own is not None and own.branch is not None:
+        """Return the position of HEAD."""
+        temporary = OWN_HEADS.get().get(self)
+        if temporary is not None and temporary.branch is not None:
             rows = _BRANCH_POSITION.rows(
-                connection, {"tract_id": self.tract_id, "branch": BRANCHES + own.branch}
+                connection, {"tract_id": self.tract_id, "branch": BRANCHES + temporary.branch}
             )
             if not rows:
                 raise BranchNotFoundError(
-                    f"branch {own.branch!r} was deleted while a turn or a fork went on there; its commits are still "
+                    f"branch {temporary.branch!r} was deleted during a turn or a fork; its commits are still "
                     "addressable by their hashes"
                 )
         else:
             rows = _POSITION.rows(connection, {"tract_id": self.tract_id, "head_name": self.head_name})
         if not rows and self.head_name != HEAD:
             raise BranchNotFoundError(
-                "the branch that this agent was deployed on was deleted, and its commits are still addressable by "
-                "their hashes; deploy another agent to go on"
+                "the branch of this agent was deleted; deploy another agent to continue. Its commits are still "
+                "addressable by their hashes"
             )
         if not rows:
             raise StoreCorruptError(f"tract {self.tract_id} has no HEAD in the store; restore a backup")
@@ -173,7 +173,7 @@ class RefRows:
         return Position(branch, None) if commit_hash is None else Position(branch, commit_hash, *rest)
 
     def at_branch(self, connection: Connection, branch: str) -> Position | None:
-        """Return the position of a branch; None if there is no such branch."""
+        """Return the position of a branch; None if it does not exist."""
         names = {"tract_id": self.tract_id, "branch": BRANCHES + branch}
         rows = _BRANCH_POSITION.rows(connection, names)
         if not rows:
@@ -181,12 +181,12 @@ class RefRows:
         return Position(branch, *rows[0][1:]) if rows[0][1] else Position(branch, None)
 
     def tip(self, connection: Connection, branch: str) -> str | None:
-        """Return the commit that a branch points at, None before its first commit."""
+        """Return the newest commit of a branch; None before its first commit."""
         rows = _TIP.rows(connection, {"tract_id": self.tract_id, "branch": BRANCHES + branch})
         return rows[0][0] if rows else None
 
     def exists(self, connection: Connection, branch: str) -> bool:
-        """Return True if there is such a branch."""
+        """Return True if the branch exists."""
         return self._exists(connection, BRANCHES + branch)
 
     def branches(self, connection: Connection) -> dict[str, str | None]:
@@ -207,9 +207,9 @@ class RefRows:
         connection.execute(refs.delete().where(*self._named(BRANCHES + branch)))
 
     def is_current(self, connection: Connection, branch: str) -> bool:
-        """Return True if this HEAD, or the tract's own, is on a branch."""
-        own = OWN_HEADS.get().get(self)
-        if own is not None and own.branch == branch:
+        """Return True if the branch is current for this HEAD or for the tract's HEAD."""
+        temporary = OWN_HEADS.get().get(self)
+        if temporary is not None and temporary.branch == branch:
             return True
         where = (refs.c.tract_id == self.tract_id, refs.c.name.in_((HEAD, self.head_name)))
         query = select(refs.c.name).where(*where, refs.c.symbolic_target == BRANCHES + branch)
@@ -219,27 +219,27 @@ class RefRows:
         """Make `branch` the current one; without a branch, detach HEAD at `commit_hash`.
 
         Raises:
-            BranchError: the HEAD of this context must not be moved.
+            BranchError: the current operation does not permit moves of HEAD.
         """
-        own = OWN_HEADS.get().get(self)
-        if own is not None and own.refusal:
-            raise BranchError(own.refusal)
+        temporary = OWN_HEADS.get().get(self)
+        if temporary is not None and temporary.refusal:
+            raise BranchError(temporary.refusal)
         target = {
             "symbolic_target": BRANCHES + branch if branch is not None else None,
             "commit_hash": commit_hash,
         }
         _POINT.run(connection, {"tract_id": self.tract_id, "name": self.head_name, **target})
-        if own is not None and own.follows:
-            own.branch = branch
+        if temporary is not None and temporary.follows:
+            temporary.branch = branch
 
     def move(
         self, connection: Connection, branch: str, old: str | None, new: str | None, *, current: bool = False
     ) -> bool:
-        """Point a branch from `old` to `new`; False if it does not point at `old`, or is not `current`, any more."""
-        name, own = BRANCHES + branch, OWN_HEADS.get().get(self) if current else None
+        """Move a branch from `old` to `new`. False if it is not at `old`, or not `current`, any more."""
+        name, temporary = BRANCHES + branch, OWN_HEADS.get().get(self) if current else None
         values = (new, self.tract_id, name, old)
-        if own is not None and own.branch is not None:
-            return own.branch == branch and _MOVE.run(connection, values) == 1
+        if temporary is not None and temporary.branch is not None:
+            return temporary.branch == branch and _MOVE.run(connection, values) == 1
         if not current:
             return _MOVE.run(connection, values) == 1
         return _MOVE_CURRENT.run(connection, (*values, self.tract_id, self.head_name, name)) == 1
@@ -304,7 +304,7 @@ class ReflogRows:
         connection.execute(reflog.insert().values(**values))
 
     def newest_first(self, connection: Connection, ref_name: str, limit: int | None = None) -> Iterator[Move]:
-        """Yield the moves of a ref, newest first; rows are read lazily."""
+        """Yield the moves of a ref, newest first. Read rows lazily."""
         where = (reflog.c.tract_id == self.tract_id, reflog.c.ref_name == ref_name)
         query = select(*_COLUMNS).where(*where).order_by(reflog.c.id.desc())
         with connection.execute(query if limit is None else query.limit(limit)) as rows:
@@ -319,12 +319,12 @@ class TagRows:
         self.tract_id = tract_id
 
     def add(self, connection: Connection, target_hash: str, tag: str) -> None:
-        """Add a tag to a commit, unless it is there."""
+        """Add a tag to a commit. Do nothing if the commit has it."""
         values = {"tract_id": self.tract_id, "target_hash": target_hash, "tag": tag, "created_at": now_text()}
         _ADD_TAG.run(connection, values)
 
     def remove(self, connection: Connection, target_hash: str, tag: str) -> bool:
-        """Remove an added tag; False if it was not there."""
+        """Remove an added tag. False if the commit does not have it."""
         t = tag_annotations.c
         where = (t.tract_id == self.tract_id, t.target_hash == target_hash, t.tag == tag)
         return connection.execute(tag_annotations.delete().where(*where)).rowcount > 0
@@ -335,8 +335,8 @@ class TagRows:
         rows = connection.execute(query.where(tag_annotations.c.tract_id == self.tract_id))
         return [(row.target_hash, row.tag) for row in rows]
 
-    def made_with(self, connection: Connection) -> list[str]:
-        """Return the tags that commits were made with, once for each commit."""
+    def permanent(self, connection: Connection) -> list[str]:
+        """Return the permanent tags of all commits, with repetitions."""
         where = (commits.c.tract_id == self.tract_id, commits.c.tags_json != "[]")
         return [
             tag

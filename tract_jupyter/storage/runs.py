@@ -1,6 +1,7 @@
-"""Rows of runs: commits, in the transaction of their effects, so that these are applied once; leases; objects.
+"""Rows of runs: commits, leases and objects.
 
-A run holds a branch. The row of one that ended without a reply stays: it names the question that is still open.
+A run's commit is written in the transaction of its effects, so the effects are applied once. A lease reserves a branch
+for a run. If a run ends without a reply, its lease remains and names the open question.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class StoredRunCommit(NamedTuple):
-    """The report of one commit of a run, as it lies in the store."""
+    """A stored report of one commit of a run."""
 
     run_id: str
     hook: str
     report_json: str
 
 
-# made once: building a statement takes longer than running it
+# built once: building a statement takes longer than running it
 _MINE = select(*(run_commits.c[name] for name in StoredRunCommit._fields)).where(
     run_commits.c.tract_id == bindparam("tract")
 )
@@ -49,14 +50,14 @@ class RunCommitRows:
         """Record the commit of a run, in the same transaction.
 
         Raises:
-            StoreError: it has committed at that hook already; so nothing of this transaction may be written.
+            StoreError: the run has committed at this hook already. The transaction must be rolled back.
         """
         values = {"tract_id": self.tract_id, "created_at": now_text(), **commit._asdict()}
         try:
             connection.execute(_INSERT, values)
         except IntegrityError as error:
             raise StoreError(
-                f"run {commit.run_id} has committed at {commit.hook} already, and nothing is committed twice"
+                f"run {commit.run_id} has committed at {commit.hook} already, so nothing was committed again"
             ) from error
 
     def of(self, connection: Connection, run_id: str, hook: str) -> StoredRunCommit | None:
@@ -71,7 +72,7 @@ class RunCommitRows:
 
 
 class StoredLease(NamedTuple):
-    """A lease as it lies in the store; `held_until` is a text, as `clock` writes it; `process` is empty once over."""
+    """A stored lease. `held_until` is a text, in the format of `clock`. `process` is empty after the end of the run."""
 
     run_id: str
     process: str
@@ -81,7 +82,7 @@ class StoredLease(NamedTuple):
 
 
 _ON = (run_leases.c.tract_id == bindparam("tract"), run_leases.c.run_id == bindparam("run"))
-# made once: building a statement takes longer than running it
+# built once: building a statement takes longer than running it
 _LEASES = select(*(run_leases.c[name] for name in StoredLease._fields))
 _LEASE_OF = Prepared(lambda _: _LEASES.where(*_ON))
 _ON_BRANCH = Prepared(
@@ -108,20 +109,20 @@ class RunLeaseRows:
         self.tract_id = tract_id
 
     def of(self, connection: Connection, run_id: str) -> StoredLease | None:
-        """Return the lease of a run, if it has a holder."""
+        """Return the lease of a run, if it has one."""
         rows = _LEASE_OF.rows(connection, {"tract": self.tract_id, "run": run_id}, StoredLease._make)
         return rows[0] if rows else None
 
     def on_branch(self, connection: Connection, branch: str) -> list[StoredLease]:
-        """Return all leases of a branch, the oldest first."""
+        """Return all leases of a branch, the first to expire first."""
         return _ON_BRANCH.rows(connection, {"tract": self.tract_id, "named": branch}, StoredLease._make)
 
     def put(self, connection: Connection, lease: StoredLease) -> None:
-        """Set the holder of a run. The caller checks the previous one in the same write transaction."""
+        """Store the lease of a run. The caller checks the previous lease in the same write transaction."""
         _PUT_LEASE.run(connection, {"tract_id": self.tract_id, **lease._asdict()})
 
     def remove(self, connection: Connection, run_id: str) -> None:
-        """Clear the lease."""
+        """Remove the lease of a run."""
         _DELETE.run(connection, {"tract": self.tract_id, "run": run_id})
 
 
@@ -130,7 +131,7 @@ _ADD = Prepared(
 )
 _AT_ONCE: Final = 500  # SQLite bounds the number of variables
 _NAME: Final = 32
-# made once: building a statement takes longer than running it
+# built once: building a statement takes longer than running it
 _GET = select(run_objects.c.name, run_objects.c.body_json).where(
     run_objects.c.tract_id == bindparam("tract"), run_objects.c.name.in_(bindparam("names", expanding=True))
 )
@@ -151,35 +152,35 @@ def name_of(body_json: str) -> str:
 
 
 class RunObjectRows:
-    """The objects of one tract, and the state of runs at its commits."""
+    """One tract's objects, and the state of runs at its commits."""
 
     def __init__(self, tract_id: str) -> None:
         self.tract_id = tract_id
 
     def add(self, connection: Connection, objects: Mapping[str, str]) -> None:
-        """Store objects by name; those that are there are the same."""
+        """Store objects by name. Skip existing ones: the same name means the same object."""
         if objects:
             _ADD.run_all(connection, [(self.tract_id, name, body) for name, body in objects.items()])
 
     def get(self, connection: Connection, names: Iterable[str]) -> dict[str, str]:
-        """Return the objects of these names, as far as they are there."""
+        """Return the existing objects with these names."""
         wanted = list(dict.fromkeys(names))
-        found: dict[str, str] = {}
+        objects: dict[str, str] = {}
         for start in range(0, len(wanted), _AT_ONCE):
             values = {"tract": self.tract_id, "names": wanted[start : start + _AT_ONCE]}
-            found.update((row.name, row.body_json) for row in connection.execute(_GET, values))
-        return found
+            objects.update((row.name, row.body_json) for row in connection.execute(_GET, values))
+        return objects
 
     def state_at(self, connection: Connection, commit_hash: str) -> str | None:
-        """Return the state name of runs at a commit; by default its parent's."""
+        """Return the state name of runs at a commit. A new commit has its parent's."""
         rows = _STATE.rows(connection, {"tract": self.tract_id, "of_commit": commit_hash})
         return rows[0][0] if rows else None
 
     def states(self, connection: Connection) -> dict[str, str]:
-        """Return the names of all states that commits have, the oldest first, each with one of these commits."""
+        """Return the name of each state and one commit with it, oldest first."""
         rows = connection.execute(_STATES, {"tract": self.tract_id})
         return {row.run_state: row.commit_hash for row in rows}
 
     def attach(self, connection: Connection, commit_hash: str, state: str) -> None:
-        """Give a commit another state; those that come after it inherit it."""
+        """Set the state of a commit. Later commits inherit it."""
         connection.execute(_ATTACH, {"tract": self.tract_id, "of_commit": commit_hash, "state": state})

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 
 STORE_ID = "store_id"
-"""The key in `tract_meta` of what tells a store from others: 32 hex digits, random."""
+"""The key in `tract_meta` of the store's id: 32 random hex digits."""
 
 metadata = MetaData()
 
@@ -94,13 +94,15 @@ commits = Table(
     _required("generation_config_json", Text),
     _required("tags_json", Text),
     _created(),
-    Column("priority", String(16)),  # of an append: its own; of an edit or annotation: the target's new one
+    Column(
+        "priority", String(16)
+    ),  # of an append: its priority; of an edit or annotation: the target's new one
     Column("retention_json", Text),
     Column("tools_hash", String(64), ForeignKey("blobs.content_hash")),
-    # of the whole context at this commit, so that status and budgets need no walk; not hashed, but verified
+    # of the whole context at this commit, so status and budgets need no walk; not hashed, but verified
     _required("context_tokens", Integer),
     _required("context_messages", Integer),
-    Column("run_state", String(32)),  # what runs remember here; of `run_objects`, not hashed
+    Column("run_state", String(32)),  # the state of runs here: a name in `run_objects`, not hashed
 )
 
 commit_parents = Table(
@@ -121,7 +123,7 @@ refs = Table(
 )
 
 reflog = Table(
-    "reflog",  # every move of a branch or of HEAD, but for plain commits: those are undone by going to the parent
+    "reflog",  # every move of a branch or of HEAD, except plain commits, which undo reverts by moving to the parent
     metadata,
     _id(),
     _required("tract_id", String(64)),
@@ -130,12 +132,12 @@ reflog = Table(
     Column("new", String(255)),
     _required("operation", String(32)),
     _required("message", Text),
-    Column("undoes", Integer),  # an undo of what this row recorded
+    Column("undoes", Integer),  # of an undo: the row of the undone move
     _created(),
 )
 
 tag_annotations = Table(
-    "tag_annotations",  # tags added after the commit; those it was made with are part of it
+    "tag_annotations",  # tags that were added after the commit; earlier tags are in `commits.tags_json`
     metadata,
     Column("tract_id", String(64), primary_key=True),
     Column("target_hash", String(64), ForeignKey("commits.commit_hash"), primary_key=True),
@@ -153,7 +155,7 @@ tag_registry = Table(
 )
 
 compile_records = Table(
-    "compile_records",  # head and parameters give the messages again, so they are not listed here
+    "compile_records",  # without messages: head and parameters determine them
     metadata,
     Column("record_id", String(32), primary_key=True),
     _required("tract_id", String(64)),
@@ -172,7 +174,7 @@ spawns = Table(
     _required("parent_tract_id", String(64)),
     Column("parent_commit_hash", String(64), ForeignKey("commits.commit_hash")),
     _required("child_tract_id", String(64)),
-    Column("child_branch", String(255)),  # of a deployment: the parent's own branch that the child works on
+    Column("child_branch", String(255)),  # of a deployment: the branch in the parent's tract
     _required("purpose", Text),
     _required("inheritance", String(16)),
     _created(),
@@ -208,22 +210,22 @@ pendings = Table(
     _required("title", Text),
     _required("fields_json", Text),
     _required("fingerprint", String(64)),
-    _required("identity", String(64)),  # the fingerprint without what the author calls volatile
+    _required("identity", String(64)),  # the fingerprint without volatile fields
     _required("status", String(16)),
     _required("actor", String(128)),
     Column("triggered_by", Text),
-    Column("branch", String(255)),  # that was current when it was asked: a reason for a rejection goes there
-    # false: what it would run lives only in the process that asked
+    Column("branch", String(255)),  # the current branch at the request: it gets the reason for a rejection
+    # False if only the asking process can execute it
     _required("resumable", Boolean),
-    Column("request_json", Text),  # what was shown, so that any process can show it
-    Column("origin", String(255)),  # the process that asked
-    Column("waited_until", String(32)),  # that process waits for the decision, and says so again before then
+    Column("request_json", Text),  # the displayed question, for other processes
+    Column("origin", String(255)),  # the asking process
+    Column("waited_until", String(32)),  # `origin` waits for the decision, and renews this time
     Column("expires_at", String(32)),
     _required("on_timeout", String(8)),
     Column("error", Text),
     _created(),
     Column("executed_at", String(32)),
-    Column("settled_at", String(32)),  # nothing is left to decide or to run
+    Column("settled_at", String(32)),  # NULL while a decision or an execution is open
 )
 
 decisions = Table(
@@ -232,18 +234,18 @@ decisions = Table(
     _id(),
     _required("tract_id", String(32)),
     _required("pending_id", String(32), ForeignKey("pendings.pending_id")),
-    _required("round", Integer),  # a pending that an action left open is asked about again
+    _required("round", Integer),  # a pending can have several decisions, if an action keeps it open
     _required("action", String(255)),
     _required("arguments_json", Text),
     _required("reason", Text),
     _required("decided_by", String(128)),
     _required("channel", String(32)),
     _required("fingerprint", String(64)),
-    _required("identity", String(64)),  # of the pending as it was asked about, before edits
-    # of who decided: another process runs it only if it verifies
+    _required("identity", String(64)),  # of the pending before edits
+    # the signature of the decider: another process executes the decision only if it is valid
     _required("signature", String(64)),
     _created(),
-    # carried out once: by whoever decided, or, where that is left open, by whoever writes its name here first
+    # the process that executes the decision: the decider, or the first process that claims it
     Column("claimed_by", String(255)),
     Column("started_at", String(32)),
     Column("finished_at", String(32)),
@@ -252,7 +254,7 @@ decisions = Table(
 )
 
 hook_log = Table(
-    "hook_log",  # bounded: the oldest rows of a tract go
+    "hook_log",  # bounded: the oldest rows of a tract are deleted
     metadata,
     _id(),
     _required("tract_id", String(32)),
@@ -292,12 +294,12 @@ handlers = Table(
     _required("operation", String(255)),
     _required("name", String(255)),
     *_signed_spec(),
-    Column("beside_json", Text),  # the names of all handlers of the operation in their order, signed with it
+    Column("beside_json", Text),  # the names of all handlers of the operation in order; signed
     UniqueConstraint("tract_id", "operation", "name"),
 )
 
 script_calls = Table(
-    "script_calls",  # of runs that did not complete: their calls, some in each row; bounded by runs
+    "script_calls",  # calls of incomplete runs, several in each row; bounded by runs
     metadata,
     _id(),
     _required("tract_id", String(32)),
@@ -307,13 +309,13 @@ script_calls = Table(
     _required("position", Integer),  # of the row's first call in its run
     _required("calls_json", Text),
     _required("signature", String(64)),
-    Column("running", String(255)),  # the process that runs it; nothing once it has ended there
+    Column("running", String(255)),  # the process that runs it; NULL after its end
     _created(),
     UniqueConstraint("run_id", "position"),
 )
 
 run_events = Table(
-    "run_events",  # the log of each run: what it did and what came of it; append-only
+    "run_events",  # the log of each run with actions and results; append-only
     metadata,
     _id(),
     _required("tract_id", String(32)),
@@ -326,18 +328,18 @@ run_events = Table(
 )
 
 run_leases = Table(
-    "run_leases",  # of runs that have not ended: the process that works on each, for as long as it says so
+    "run_leases",  # of active runs: the process that works on each, until a time that it renews
     metadata,
     Column("run_id", String(32), primary_key=True),
     _required("tract_id", String(32)),
-    _required("process", String(255)),  # empty, if there is only the question left of it
+    _required("process", String(255)),  # empty if the run ended without a reply
     _required("held_until", String(32)),
-    Column("branch", String(255)),  # that is held
-    Column("question", String(64)),  # the commit of the user's message that has no reply
+    Column("branch", String(255)),  # the reserved branch
+    Column("question", String(64)),  # the commit of the user's message without a reply
 )
 
 run_commits = Table(
-    "run_commits",  # written with the effects that it reports, so that these are not applied twice
+    "run_commits",  # written in the transaction of the effects, which prevents applying them twice
     metadata,
     Column("run_id", String(32), primary_key=True),
     Column("hook", String(32), primary_key=True),
@@ -347,7 +349,7 @@ run_commits = Table(
 )
 
 run_objects = Table(
-    "run_objects",  # what runs remember: values, artifacts, states; under the beginning of their sha256
+    "run_objects",  # stored values, artifacts and states of runs, by the beginning of their sha256
     metadata,
     Column("tract_id", String(32), primary_key=True),
     Column("name", String(32), primary_key=True),
@@ -368,7 +370,7 @@ run_profiles = Table(
 )
 
 settings = Table(
-    "settings",  # what a person says about the tract that counts in every process
+    "settings",  # the user's settings of the tract, valid in every process
     metadata,
     _id(),
     _required("tract_id", String(32)),
@@ -385,11 +387,11 @@ policies = Table(
     _id(),
     _required("tract_id", String(32)),
     _required("name", String(255)),
-    _required("policy_json", Text),  # its type and settings, and whether it is on; signed
+    _required("policy_json", Text),  # its type, its settings, and its on/off state; signed
     _required("signature", String(64)),
-    # what came of its firings; not signed, as it can only hold the policy back
+    # the results of its firings; not signed, because they can only prevent firings
     _required("memory_json", Text),
-    _required("firings", Integer),  # moved by compare-and-swap, so that of several processes one fires
+    _required("firings", Integer),  # increased by compare-and-swap, so only one process fires
     _created(),
     UniqueConstraint("tract_id", "name"),
 )
@@ -399,18 +401,18 @@ for _table in metadata.tables.values():
 
 
 def _partial(name: str, *columns: Column[Any], where: ColumnElement[bool]) -> None:
-    """Index some rows of a table; `making` tells the dialect which, as an `Index` would import each that it is told."""
+    """Index some rows of a table. `making` sets the condition, because `Index` would import every named dialect."""
     Index(name, *columns, info={"where": where})
 
 
-_is_change = commits.c.edit_target.is_not(None)  # most commits are not, and pay nothing
+_is_change = commits.c.edit_target.is_not(None)  # most commits are not, and need no index entry
 _partial("ix_commits_edit_target", commits.c.edit_target, where=_is_change)
 Index("ix_commit_parents_parent", commit_parents.c.parent_hash)
 Index("ix_reflog_ref", reflog.c.tract_id, reflog.c.ref_name, reflog.c.id)
 Index("ix_spawns_parent", spawns.c.parent_tract_id)
 Index("ix_spawns_child", spawns.c.child_tract_id)
 Index("ix_events_tract", events.c.tract_id, events.c.id)
-_is_unsettled = pendings.c.settled_at.is_(None)  # few are, and the inbox asks for no others
+_is_unsettled = pendings.c.settled_at.is_(None)  # few are, and the inbox reads only these
 _partial(
     "ix_pendings_unsettled", pendings.c.tract_id, pendings.c.created_at, pendings.c.pending_id, where=_is_unsettled
 )  # fmt: skip
@@ -422,18 +424,18 @@ Index("ix_grants_name", grants.c.tract_id, grants.c.kind, grants.c.name)
 Index(
     "ix_script_calls_script", script_calls.c.tract_id, script_calls.c.script_hash, script_calls.c.notebook_id
 )
-_is_first = run_events.c.seq == 1  # of each run one, for listing them
+_is_first = run_events.c.seq == 1  # one row of each run, for listing runs
 _partial("ix_run_events_first", run_events.c.tract_id, run_events.c.id, where=_is_first)
 
 
 @cache
 def making(dialect: Dialect) -> tuple[str, ...]:
-    """Return the statements that make an empty store, in order."""
-    made: list[DDLElement] = []
+    """Return the statements that create an empty store, in order."""
+    statements: list[DDLElement] = []
     for table in metadata.sorted_tables:
-        made.append(CreateTable(table))
+        statements.append(CreateTable(table))
         for index in sorted(table.indexes, key=lambda index: str(index.name)):
             if "where" in index.info:
                 index.dialect_options[dialect.name]["where"] = index.info["where"]
-            made.append(CreateIndex(index))
-    return tuple(str(one.compile(dialect=dialect)) for one in made)
+            statements.append(CreateIndex(index))
+    return tuple(str(statement.compile(dialect=dialect)) for statement in statements)

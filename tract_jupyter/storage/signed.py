@@ -1,7 +1,6 @@
-"""Rows that a signature vouches for: specs, handlers, profiles, settings, policies, grants; unchecked, all are text.
+"""Signed rows: specs, handlers, profiles, settings, policies and grants. Their users verify the signatures.
 
-One mechanism for all of them, `SignedRows`: a row has a key, is stored in the place of the one of that key, loses its
-signature, is removed.
+All are based on `SignedRows`: store, replace, unsign or delete the row of a key.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class SignedRows(Rows[Stored]):
-    """Signed rows of one kind of one tract.
+    """One tract's signed rows of one kind.
 
     Attributes:
-        key: the columns that tell one row from another.
+        key: the columns that identify a row.
     """
 
     key: ClassVar[tuple[str, ...]] = ("name",)
 
     def all(self, connection: Connection) -> list[Stored]:
-        """Return every row in its order."""
+        """Return all rows in order."""
         return self.find(connection)
 
     def get(self, connection: Connection, *key: str) -> Stored | None:
@@ -37,17 +36,17 @@ class SignedRows(Rows[Stored]):
         return self.find_one(connection, **self._keyed(key))
 
     def replace(self, connection: Connection, row: Stored) -> None:
-        """Store a row in the place of the one of the same key."""
+        """Store a row, and replace the row with the same key."""
         values = row._asdict()
         key = {name: values.pop(name) for name in self.key}
         self.put(connection, key, {"created_at": now_text(), **values})
 
     def unsign(self, connection: Connection, *key: str) -> None:
-        """Take the signature of a row away."""
+        """Clear the signature of a row."""
         self.update(connection, self._keyed(key), signature="")
 
     def delete(self, connection: Connection, *key: str) -> bool:
-        """Remove the row of a key, or the rows of a key's beginning; False if there is none."""
+        """Remove the row of a key, or all rows of a partial key. False if there is none."""
         return self.remove_where(connection, **self._keyed(key)) > 0
 
     def _keyed(self, key: tuple[str, ...]) -> dict[str, Any]:
@@ -55,7 +54,7 @@ class SignedRows(Rows[Stored]):
 
 
 class StoredSpec(NamedTuple):
-    """An operation's spec as it lies in the store."""
+    """A stored spec of an operation."""
 
     name: str
     spec_json: str
@@ -72,7 +71,7 @@ class SpecRows(SignedRows[StoredSpec]):
 
 
 class StoredHandler(NamedTuple):
-    """A handler as it lies in the store."""
+    """A stored handler."""
 
     operation: str
     name: str
@@ -80,11 +79,11 @@ class StoredHandler(NamedTuple):
     spec_hash: str
     signature: str
     beside_json: str | None
-    """The names of the handlers of its operation in their order, when it was signed."""
+    """The names of the operation's handlers in order, at the time of the signature."""
 
 
 class HandlerRows(SignedRows[StoredHandler]):
-    """The handlers of one tract, in the order in which they were stored; one that is replaced keeps its place."""
+    """The handlers of one tract, in the order of their creation. A replaced handler keeps its position."""
 
     table = handlers
     row = StoredHandler
@@ -92,7 +91,7 @@ class HandlerRows(SignedRows[StoredHandler]):
 
 
 class StoredProfile(NamedTuple):
-    """A profile as it lies in the store."""
+    """A stored profile."""
 
     name: str
     profile_json: str
@@ -101,7 +100,7 @@ class StoredProfile(NamedTuple):
     created_at: str
 
 
-_ACTIVE = Prepared(  # each run looks
+_ACTIVE = Prepared(  # each run reads it
     lambda _: select(*[run_profiles.c[name] for name in StoredProfile._fields]).where(
         run_profiles.c.tract_id == bindparam("tract"), run_profiles.c.is_active == bindparam("active")
     )
@@ -109,19 +108,19 @@ _ACTIVE = Prepared(  # each run looks
 
 
 class RunProfileRows(SignedRows[StoredProfile]):
-    """The profiles of one tract, by name, of which at most one is active."""
+    """The profiles of one tract by name. At most one is active."""
 
     table = run_profiles
     row = StoredProfile
     order = ("name",)
 
     def active(self, connection: Connection) -> StoredProfile | None:
-        """Return the active one."""
+        """Return the active profile."""
         rows = _ACTIVE.rows(connection, {"tract": self.tract_id, "active": True}, StoredProfile._make)
         return rows[0] if rows else None
 
     def replace(self, connection: Connection, row: StoredProfile) -> None:
-        """Store a profile; one of the same name stays as active as it was."""
+        """Store a profile. An existing profile of this name keeps its active state."""
         values: dict[str, object] = {
             "profile_json": row.profile_json,
             "signature": row.signature,
@@ -130,12 +129,12 @@ class RunProfileRows(SignedRows[StoredProfile]):
         self.put(connection, {"name": row.name}, values, is_active=False)
 
     def activate(self, connection: Connection, name: str | None) -> None:
-        """Make one the active profile, or none."""
+        """Set the active profile; None for no active profile."""
         self.update(connection, {}, is_active=False if name is None else self.table.c.name == name)
 
 
 class StoredPolicy(NamedTuple):
-    """A policy as it lies in the store."""
+    """A stored policy."""
 
     name: str
     policy_json: str
@@ -144,7 +143,7 @@ class StoredPolicy(NamedTuple):
     firings: int
 
 
-_ANY_POLICY = Prepared(  # each process looks at its first commit
+_ANY_POLICY = Prepared(  # each process reads it at its first commit
     lambda _: select(policies.c.name).where(policies.c.tract_id == bindparam("tract"))
 )
 
@@ -157,11 +156,11 @@ class PolicyRows(SignedRows[StoredPolicy]):
     order = ("name",)
 
     def any(self, connection: Connection) -> bool:
-        """Return True if there is one."""
+        """Return True if the tract has a policy."""
         return bool(_ANY_POLICY.rows(connection, {"tract": self.tract_id}))
 
     def replace(self, connection: Connection, row: StoredPolicy) -> None:
-        """Store a policy; an existing one keeps the results of its firings."""
+        """Store a policy. An existing policy keeps the results of its firings."""
         values: dict[str, object] = {"policy_json": row.policy_json, "signature": row.signature}
         self.put(
             connection, {"name": row.name}, values,
@@ -169,14 +168,14 @@ class PolicyRows(SignedRows[StoredPolicy]):
         )  # fmt: skip
 
     def remember(self, connection: Connection, known: StoredPolicy, memory_json: str) -> bool:
-        """Store the result of a firing. False if the policy changed or fired elsewhere since the read."""
+        """Store the result of a firing. False if the policy changed, or fired in another process, since the read."""
         where = {"name": known.name, "firings": known.firings, "policy_json": known.policy_json}
         values = {"memory_json": memory_json, "firings": known.firings + 1}
         return self.update(connection, where, **values) == 1
 
 
 class StoredSettings(NamedTuple):
-    """Settings of one kind as they lie in the store."""
+    """Stored settings of one kind."""
 
     name: str
     settings_json: str
@@ -184,7 +183,7 @@ class StoredSettings(NamedTuple):
 
 
 class SettingRows(SignedRows[StoredSettings]):
-    """The settings of one tract, by name: how much happens without a person, an orchestrator's, ..."""
+    """The settings of one tract by name: the autonomy, an orchestrator's settings, ..."""
 
     table = settings
     row = StoredSettings
@@ -192,7 +191,7 @@ class SettingRows(SignedRows[StoredSettings]):
 
 
 class StoredGrant(NamedTuple):
-    """A grant as it lies in the store."""
+    """A stored grant."""
 
     grant_id: str
     kind: str
@@ -211,32 +210,32 @@ class StoredGrant(NamedTuple):
 
 
 class GrantRows(SignedRows[StoredGrant]):
-    """The grants of one tract, revoked and used up ones too, oldest first."""
+    """The grants of one tract, including revoked and used-up ones, oldest first."""
 
     table = grants
     row = StoredGrant
     key = ("grant_id",)
     order = ("created_at",)
-    is_checked = False  # a damaged one does not verify
+    is_checked = False  # the signature of a damaged row is invalid
 
     def live(self, connection: Connection, kind: str, name: str) -> list[StoredGrant]:
-        """Return valid grants for one operation or tool: not revoked, not used up."""
+        """Return the grants for one operation or tool that are not revoked or used up."""
         where = {"kind": kind, "name": name}
-        rows = connection.execute(self._select(where).where(*_is_live()), self._given(where))
+        rows = connection.execute(self._select(where).where(*_is_live()), self._parameters(where))
         return [StoredGrant._make(row) for row in rows]
 
     def use(self, connection: Connection, grant_id: str) -> bool:
-        """Count a use. False if the grant was revoked or used up meanwhile."""
+        """Count a use. False if the grant is revoked or used up."""
         used = grants.update().where(grants.c.grant_id == grant_id, *_is_live())
         return connection.execute(used.values(uses=grants.c.uses + 1)).rowcount == 1
 
     def move(self, connection: Connection, grant: StoredGrant) -> None:
-        """Have a grant be for another version, as it is signed now."""
+        """Store a grant's new definition hash and signature, after a change of its operation or tool."""
         values = {"definition_hash": grant.definition_hash, "signature": grant.signature}
         self.update(connection, self._keyed((grant.grant_id,)), **values)
 
     def revoke(self, connection: Connection, grant_id: str) -> bool:
-        """Revoke a grant for good: its signature goes too. False if there is none, or it was revoked before."""
+        """Revoke a grant, and clear its signature. False if it does not exist or is revoked already."""
         where = (
             grants.c.tract_id == self.tract_id,
             grants.c.grant_id == grant_id,

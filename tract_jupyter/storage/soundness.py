@@ -1,6 +1,6 @@
-"""Integrity of a database: its pages, by SQLite's own check, and foreign objects in its schema.
+"""Integrity of a database: SQLite's own check of the pages, and unexpected objects in the schema.
 
-Opening looks at what costs the same however large a store is; `problems` reads all of it.
+`check_opening` takes constant time; `problems` reads the full database.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 _MOST: Final = 100  # problems of pages; a file that is cut in half has thousands
 _AT_ONCE: Final = 1_000
-# what SQLite makes by itself has no text, or a name that begins so
+# SQLite's own objects have no SQL text, or a name with this prefix
 _SQLITE_OBJECTS: Final = (
     "SELECT type, name, tbl_name FROM sqlite_master WHERE sql IS NOT NULL AND substr(name, 1, 7) != 'sqlite_'"
 )
-# a schema of PostgreSQL may well hold other things, which a store does not touch
+# a PostgreSQL schema may contain other objects; only triggers and rules affect a store
 _POSTGRES_OBJECTS: Final = (
     "SELECT 'trigger', t.tgname, c.relname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "
     "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE NOT t.tgisinternal AND n.nspname = current_schema() "
@@ -37,7 +37,7 @@ _RUN: Final = {"trigger", "rule"}
 
 
 class StoreObject(NamedTuple):
-    """Something in a database that has a name: a table, an index, a view, a trigger, and the table that it is of."""
+    """A named object in a database: a table, an index, a view or a trigger, with its table."""
 
     kind: str
     name: str
@@ -45,7 +45,7 @@ class StoreObject(NamedTuple):
 
     @property
     def runs(self) -> bool:
-        """True if it does something by itself when one of our tables is written."""
+        """True if a write to one of our tables runs the object."""
         return self.kind in _RUN and self.table in metadata.tables
 
     def __str__(self) -> str:
@@ -53,46 +53,46 @@ class StoreObject(NamedTuple):
 
 
 def check_opening(connection: Connection, location: str) -> None:
-    """Check what can be checked in an instant: that nothing runs by itself. SQLite has looked at the file's header.
+    """Check that the store has no triggers or rules. SQLite has checked the file's header before.
 
     Raises:
-        StoreCorruptError: it has triggers, which would run whenever something is written.
+        StoreCorruptError: the store has triggers or rules, which would run with every write.
     """
-    runs = [one for one in _objects(connection) if one.runs]
+    runs = [item for item in _objects(connection) if item.runs]
     if runs:
         on = "" if connection.dialect.name == SQLITE else " ON {0.table}"
-        drops = "; ".join(f"DROP {one.kind.upper()} {one.name}{on.format(one)}" for one in runs)
+        drops = "; ".join(f"DROP {item.kind.upper()} {item.name}{on.format(item)}" for item in runs)
         raise StoreCorruptError(
-            f"somebody has added to {location} what runs whenever a tract is written: {', '.join(map(str, runs))}. It "
-            f"was not opened, and nothing was changed; look at it and drop it ({drops}), or restore a backup."
+            f"{location} has code that runs with every write: {', '.join(map(str, runs))}. It was not opened, and "
+            f"nothing was changed; check and drop the code ({drops}), or restore a backup."
         )
 
 
 def problems(connection: Connection) -> Iterator[str]:
-    """Return the problems of a database and its foreign objects. Reads the full database."""
+    """Yield the problems of a database and its unexpected objects. Reads the full database."""
     is_sqlite, is_sound = connection.dialect.name == SQLITE, True
     if is_sqlite:
-        for (told,) in connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST})"):
-            if told != "ok":
+        for (problem,) in connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST})"):
+            if problem != "ok":
                 is_sound = False
-                yield f"SQLite's own check: {told}"
-    there = list(_objects(connection))
-    for one in there:
-        if (one.kind, one.name) not in _OURS and (is_sqlite or one.runs):
-            yield f"{one} was not made by tract_jupyter"
+                yield f"SQLite's own check: {problem}"
+    existing = list(_objects(connection))
+    for item in existing:
+        if (item.kind, item.name) not in _OURS and (is_sqlite or item.runs):
+            yield f"{item} was not made by tract_jupyter"
     if is_sqlite:
-        for kind, name in sorted(_OURS - {(one.kind, one.name) for one in there}):
+        for kind, name in sorted(_OURS - {(item.kind, item.name) for item in existing}):
             yield f"{kind} {name} is missing"
-        names = {one.name for one in there if is_sound}
+        names = {item.name for item in existing if is_sound}
         for table in metadata.sorted_tables:
             if table.name in names:
                 yield from _values(connection, table)
 
 
 def _values(connection: Connection, table: Table) -> Iterator[str]:
-    """Yield the values of a table that do not fit their columns; SQLite takes a page with such a value for sound.
+    """Yield the number of invalid values of each column. SQLite's own check ignores them.
 
-    Contents have a hash, by which they are checked.
+    Contents are not included, since their hashes are checked.
     """
     columns = [column for column in table.columns if _type(column) != "blob"]
     texts = [column for column in columns if _type(column) == "text"]
@@ -112,23 +112,23 @@ def _values(connection: Connection, table: Table) -> Iterator[str]:
     rows = connection.exec_driver_sql(f'SELECT {bodies or "NULL"} FROM "{table.name}"')  # noqa: S608
     while texts and (some := rows.fetchmany(_AT_ONCE)):
         for column, values in zip(texts, zip(*some, strict=True), strict=True):
-            wrong[column.name] += _unreadable(column.name, [one for one in values if one is not None])
+            wrong[column.name] += _unreadable(column.name, [value for value in values if value is not None])
     for name, count in wrong.items():
         if count:
-            yield f"{table.name}.{name}: {count} of its values cannot be read, or are of another type"
+            yield f"{table.name}.{name}: {count} of its values are unreadable or have the wrong type"
 
 
 def _unreadable(name: str, bodies: list[bytes]) -> int:
-    """Return how many of the values of a column are no text in UTF-8, or no moment."""
+    """Count the values of a column that are not valid UTF-8 or not valid times."""
     try:
-        b"\n".join(bodies).decode()  # a line break ends a cut character: all values are valid, or one is not
+        b"\n".join(bodies).decode()  # a line break cannot complete a character of the value before it
     except UnicodeDecodeError:
         return sum(not _can_be_read(name, body) for body in bodies)
     return sum(not _can_be_read(name, body) for body in bodies) if name.endswith(_MOMENTS) else 0
 
 
 def _type(column: Column[Any]) -> str:
-    """Return the type as which SQLite stores a column's values."""
+    """Return SQLite's type of a column's values."""
     return column.type.kind if isinstance(column.type, Stored) else "text"
 
 

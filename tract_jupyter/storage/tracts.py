@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from tract_jupyter.models import Inheritance, SpawnInfo, TimelineEntry, TractInfo
 
 
-_DEEPEST = 1_000  # generations; a store that names more, or a circle, is not followed any further
+_DEEPEST = 1_000  # generations; limits the search in a damaged store with a cycle
 
 
 class TractRows:
     """The tracts of a store."""
 
     def add(self, connection: Connection, tract_id: str, display_name: str) -> None:
-        """Name a tract."""
+        """Add a tract with its name."""
         row = {"tract_id": tract_id, "display_name": display_name, "created_at": now_text()}
         connection.execute(tracts.insert().values(**row))
 
@@ -39,10 +39,10 @@ class TractRows:
         """Return all tracts with their positions, oldest first."""
         from tract_jupyter.models import TractInfo
 
-        found = []
-        for row in connection.execute(_standing()):
+        infos = []
+        for row in connection.execute(_positions()):
             target, generation = row.symbolic_target, row.generation
-            found.append(
+            infos.append(
                 TractInfo(
                     tract_id=row.tract_id,
                     display_name=row.display_name,
@@ -53,17 +53,17 @@ class TractRows:
                     token_count=row.context_tokens or 0,
                 )
             )
-        return found
+        return infos
 
     def last_worked_on(self, connection: Connection) -> str | None:
-        """Return the tract with the newest commit, or else the newest one; of a child, its first ancestor."""
+        """Return the tract with the newest commit, or else the newest tract. For a child, return its first ancestor."""
         newest = select(commits.c.tract_id).order_by(commits.c.id.desc()).limit(1)
-        made = select(tracts.c.tract_id).order_by(tracts.c.created_at.desc()).limit(1)
-        found = connection.scalar(newest) or connection.scalar(made)
-        return None if found is None else _root(connection, found)
+        newest_tract = select(tracts.c.tract_id).order_by(tracts.c.created_at.desc()).limit(1)
+        tract_id = connection.scalar(newest) or connection.scalar(newest_tract)
+        return None if tract_id is None else _root(connection, tract_id)
 
     def starting_with(self, connection: Connection, prefix: str) -> list[Entry]:
-        """Return at most two commits, of any tract, whose hashes begin with `prefix`."""
+        """Return at most two commits, of any tract, with hashes that begin with `prefix`."""
         query = select(*_columns()).where(commits.c.commit_hash.between(prefix, prefix + "g")).limit(2)
         return [Entry._make((*row, b"")) for row in connection.execute(query)]
 
@@ -71,20 +71,20 @@ class TractRows:
         """Return the newest commits and events of all tracts, newest first."""
         from tract_jupyter.models import TimelineEntry
 
-        made = connection.execute(select(*_columns()).order_by(commits.c.id.desc()).limit(limit))
-        happened = connection.execute(select(events).order_by(events.c.id.desc()).limit(limit))
-        found = [
+        newest_commits = connection.execute(select(*_columns()).order_by(commits.c.id.desc()).limit(limit))
+        newest_events = connection.execute(select(events).order_by(events.c.id.desc()).limit(limit))
+        entries = [
             TimelineEntry(from_text(row.created_at), row.tract_id, "commit", row.message, row.commit_hash)
-            for row in made
+            for row in newest_commits
         ]
-        found += [
-            TimelineEntry(from_text(row.created_at), row.tract_id, row.event_type, _told(row.data_json))
-            for row in happened
+        entries += [
+            TimelineEntry(from_text(row.created_at), row.tract_id, row.event_type, _format(row.data_json))
+            for row in newest_events
         ]
-        return sorted(found, key=lambda entry: entry.created_at, reverse=True)[:limit]
+        return sorted(entries, key=lambda entry: entry.created_at, reverse=True)[:limit]
 
     def contents(self, connection: Connection, tract_id: str | None) -> Iterator[Entry]:
-        """Yield the commits of one tract, or of all, that have a content, newest first. Rows are read lazily."""
+        """Yield the commits with a content, of one tract or of all, newest first. Read rows lazily."""
         query = select(*_columns(), blobs.c.payload).join(
             blobs, blobs.c.content_hash == commits.c.content_hash
         )
@@ -102,7 +102,7 @@ def _columns() -> tuple[Any, ...]:
     return tuple(commits.c[name] for name in Entry._fields[:-1])
 
 
-def _told(data_json: str) -> str:
+def _format(data_json: str) -> str:
     return ", ".join(f"{key}: {value}" for key, value in from_json(data_json, dict).items())
 
 
@@ -112,8 +112,8 @@ def _root(connection: Connection, tract_id: str) -> str:
     is_child = (spawns.c.child_tract_id == line.c.tract_id) & spawns.c.child_branch.is_(None)
     parents = select(spawns.c.parent_tract_id, line.c.depth + 1).where(is_child, line.c.depth < _DEEPEST)
     line = line.union_all(parents)
-    found = connection.scalar(select(line.c.tract_id).order_by(line.c.depth.desc()).limit(1))
-    return tract_id if found is None else str(found)
+    root = connection.scalar(select(line.c.tract_id).order_by(line.c.depth.desc()).limit(1))
+    return tract_id if root is None else str(root)
 
 
 class SpawnRows:
@@ -121,7 +121,7 @@ class SpawnRows:
 
     Args:
         tract_id: the tract.
-        branch: for an agent that was deployed on a branch of it.
+        branch: the branch of a deployed agent.
     """
 
     def __init__(self, tract_id: str, branch: str | None = None) -> None:
@@ -150,18 +150,18 @@ class SpawnRows:
 
     def parent(self, connection: Connection) -> SpawnInfo | None:
         """Return the origin of this tract; None if it has no parent."""
-        found = _found(connection, *self._own())
-        return found[-1] if found else None
+        origins = _spawn_infos(connection, *self._in_tract())
+        return origins[-1] if origins else None
 
     def children(self, connection: Connection) -> list[SpawnInfo]:
-        """Return the children of this tract, oldest first; of an agent, without itself."""
+        """Return the children of this tract, oldest first. For an agent, do not include the agent."""
         columns = spawns.c
         where: list[ColumnElement[bool]] = [columns.parent_tract_id == self.tract_id]
         if self.branch is not None:
             where.append(or_(columns.child_branch.is_(None), columns.child_branch != self.branch))
-        return _found(connection, *where)
+        return _spawn_infos(connection, *where)
 
-    def _own(self) -> tuple[ColumnElement[bool], ...]:
+    def _in_tract(self) -> tuple[ColumnElement[bool], ...]:
         columns = spawns.c
         return (
             columns.child_tract_id == self.tract_id,
@@ -170,17 +170,17 @@ class SpawnRows:
 
 
 @cache
-def _standing() -> Select[Any]:
-    """Select each tract with its branch and tip, the oldest first."""
+def _positions() -> Select[Any]:
+    """Select each tract with its branch and tip, oldest first."""
     head, tip = refs.alias("head"), refs.alias("tip")
-    standing = (tracts, head.c.symbolic_target)
+    columns = (tracts, head.c.symbolic_target)
     at_tip = (
         optional(commits.c.commit_hash),
         optional(commits.c.generation),
         optional(commits.c.context_tokens),
     )
     return (
-        select(*standing, *at_tip)
+        select(*columns, *at_tip)
         .outerjoin(head, and_(head.c.tract_id == tracts.c.tract_id, head.c.name == HEAD))
         .outerjoin(tip, and_(tip.c.tract_id == tracts.c.tract_id, tip.c.name == head.c.symbolic_target))
         .outerjoin(commits, commits.c.commit_hash == func.coalesce(tip.c.commit_hash, head.c.commit_hash))
@@ -188,7 +188,7 @@ def _standing() -> Select[Any]:
     )
 
 
-def _found(connection: Connection, *where: ColumnElement[bool]) -> list[SpawnInfo]:
+def _spawn_infos(connection: Connection, *where: ColumnElement[bool]) -> list[SpawnInfo]:
     joined = spawns.outerjoin(tracts, tracts.c.tract_id == spawns.c.child_tract_id)
     query = (
         select(spawns, optional(tracts.c.display_name))
@@ -200,7 +200,7 @@ def _found(connection: Connection, *where: ColumnElement[bool]) -> list[SpawnInf
 
 
 def _info(row: Any) -> SpawnInfo:
-    from tract_jupyter.models import Inheritance, SpawnInfo  # the first message needs neither
+    from tract_jupyter.models import Inheritance, SpawnInfo  # imported late, for a fast start
 
     return SpawnInfo(
         parent_tract_id=row.parent_tract_id,

@@ -1,13 +1,16 @@
 """Transactions: short, on the thread's own connection, and nestable.
 
-Within a transaction of the same thread, another `read()` or `write()` joins it. If a nested write fails, the whole
-transaction is rolled back, also where the error was caught on the way: half of it is never written.
+Another `read()` or `write()` of the same thread joins an open transaction. If a nested write fails, the whole
+transaction is rolled back, even if the caller catches the error. A transaction is never written in part.
 
-No interrupt of the user cuts a block, but other exceptions can come between any two instructions: an interrupt that is
-repeated, the handler of another signal, another thread, a lack of memory. Such a connection is in doubt: it is closed
-and not used again. The exception may come anywhere. So each step of a transaction can be repeated, and the steps that
-began are recorded in lists that one call of C changes. A `with` statement holds an object, the token, which dies with
-the block even if a traceback stays alive. Its end ends the transaction, if nothing else has.
+A block delays the user's interrupts. Other exceptions can still occur between any two instructions: a repeated
+interrupt, another signal's handler, an exception from another thread, or a lack of memory. After such an exception, the
+state of the connection is unknown, so it is closed. Three rules make this safe:
+
+* Each step of a transaction can be repeated.
+* Lists record the started steps. One C call changes such a list, so no exception can come between.
+* The `with` statement holds a token that dies with the block, even if a traceback stays alive. If the transaction is
+  still open then, the token's death ends it.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ _RELEASE: Final[Any] = type(threading.RLock()).release
 
 
 class Block:
-    """The state of one transaction: the steps that began and have to end.
+    """The state of one transaction: the steps that have started and must end.
 
     Attributes:
         token: dies with the `with` block of the transaction.
@@ -60,27 +63,27 @@ class Block:
         self._before = before
         self._link: ThreadConnection | None = None
         self._lock_calls: list[object] = []
-        """One element if the lock was acquired, two if it was released as well."""
+        """One element after the lock's acquisition, two after its release."""
         self._is_committing = False
         self.token: ref[object] | None = None
 
     @whole
     def enter(self, _transaction: Transaction) -> Connection:
-        """Begin the transaction, as `__enter__` does."""
+        """Begin the transaction. `Transaction.__enter__` calls this."""
         try:
             begin(frame_at(1), self)
             link = self._link = self._connections.of_this_thread()
             self._lock_calls.extend(map(_ACQUIRE, (link.lock,)))
             self._connections.check(link)
-            if link.begun or link.undone:
-                for cut in [one for one in link.begun if one.is_cut]:
-                    cut.settle()
+            if link.open_blocks or link.on_rollback:
+                for block in [block for block in link.open_blocks if block.is_interrupted]:
+                    block.settle()
                 link.undo()
-            link.begun.append(self)
-            return self._join(link) if len(link.begun) > 1 else self._begin(link)
+            link.open_blocks.append(self)
+            return self._join(link) if len(link.open_blocks) > 1 else self._begin(link)
         except BaseException as error:
             self._fail(error)
-            self._let_go()
+            self._release()
             if isinstance(error, UnicodeDecodeError):
                 raise translate(error, self._backend.location) from error
             self._raise_ours(error)
@@ -88,56 +91,56 @@ class Block:
 
     @whole
     def exit(self, *about: Any) -> None:
-        """End the transaction, as `__exit__` does."""
+        """End the transaction. `Transaction.__exit__` calls this."""
         error: BaseException | None = about[1]
         try:
             self._finish(error)
             if error is not None:
                 self._raise_ours(error)
-        except BaseException as cut:
-            self._fail(cut)
+        except BaseException as interruption:
+            self._fail(interruption)
             raise
         finally:
-            self._let_go()
+            self._release()
 
     @property
-    def is_cut(self) -> bool:
-        """True if its block has ended, and the transaction has not."""
+    def is_interrupted(self) -> bool:
+        """True if the `with` block has ended, but the transaction has not."""
         return self.token is not None and self.token() is None
 
     @whole
     def settle(self) -> None:
-        """End a cut transaction, as far as it has begun. Do nothing in another thread."""
+        """End the started steps of an interrupted transaction. In another thread, only end the protected block."""
         link = self._link
         if link is not None and link.is_held:
             self._fail(KeyboardInterrupt())
-            self._let_go()
+            self._release()
         else:
             end(self)
 
     @whole
     def token_died(self, _token: object) -> None:
-        """End the steps that began: the `with` block is gone."""
+        """End the started steps after the end of the `with` block."""
         self.settle()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if len(self._lock_calls) == 1 and self._link is not None:
             self._lock_calls.extend(map(_RELEASE, (self._link.lock,)))
         end(self)
-        self.token = None  # it has ended; until here, the end of the block repeats this
+        self.token = None  # the transaction has ended; until here, the token's death repeats these steps
 
     def _finish(self, error: BaseException | None) -> None:
-        """End the transaction in order: commit it, or roll it back because of an error."""
+        """End the transaction: commit it, or roll it back after an error."""
         link = self._link
-        if link is None or self not in link.begun:
+        if link is None or self not in link.open_blocks:
             if error is None:
                 raise StoreError(
-                    f"this transaction on {self._backend.location} was cut; nothing of it was written"
+                    f"this transaction on {self._backend.location} was interrupted; nothing was written. Try again"
                 )
             return
-        if link.begun[-1] is not self:  # one within it was cut
+        if link.open_blocks[-1] is not self:  # an inner transaction was interrupted
             link.failure = link.failure or KeyboardInterrupt()
-        if link.begun[0] is not self:
+        if link.open_blocks[0] is not self:
             self._end_nested(link, error if self._is_writing else None)
         elif error is None:
             self._commit(link)
@@ -145,21 +148,21 @@ class Block:
             self._undo(link, error)
 
     def _fail(self, error: BaseException) -> None:
-        """End the transaction after an error, however far it came. Do not end a step twice."""
+        """End the started steps of the transaction after an error. Do not end a step twice."""
         link = self._link
-        if link is None or self not in link.begun:
+        if link is None or self not in link.open_blocks:
             return
-        if link.begun[0] is not self:
-            self._end_nested(link, error if _cuts(error) else None)
+        if link.open_blocks[0] is not self:
+            self._end_nested(link, error if _is_asynchronous(error) else None)
         elif self._is_committing and not self._is_of_driver(error) and self._backend.is_idle(link.driver):
-            link.drop_doubtful(self._backend)  # it was too late: all is written
+            link.drop_uncertain(self._backend)  # the commit was complete before the error
             self._end(link)
         else:
             self._undo(link, error)
 
     def _end_nested(self, link: ThreadConnection, error: BaseException | None) -> None:
         link.failure = link.failure or error
-        del link.begun[link.begun.index(self) :]
+        del link.open_blocks[link.open_blocks.index(self) :]
 
     def _begin(self, link: ThreadConnection) -> Connection:
         backend = self._backend
@@ -174,7 +177,7 @@ class Block:
             except backend.driver_errors:
                 if is_fresh or not backend.was_lost(link.driver):
                     raise
-                link.drop()  # it was lost while it rested, so nothing was lost with it
+                link.drop()  # the server ended the idle connection; no changes were lost
                 is_fresh = True
             else:
                 return connection
@@ -192,18 +195,18 @@ class Block:
         if link.is_foreign:
             self._undo(link)
             raise StoreError(FORKED)
-        if failure is not None or (backend.name != SQLITE and backend.is_spoilt(link.driver)):
+        if failure is not None or (backend.name != SQLITE and backend.has_failed(link.driver)):
             self._undo(link)
             raise StoreError(
-                f"a part of this transaction on {backend.location} failed, so nothing of it was written; "
-                f"let its error end the block{f' ({failure})' if failure else ''}"
+                f"a part of this transaction on {backend.location} failed, so nothing was written; do not catch its "
+                f"error within the block{f' ({failure})' if failure else ''}"
             ) from failure
         mark = backend.mark if self._is_writing else None
         try:
             counts = None if mark is None else Counts.of(link.driver)
             self._is_committing = True
             link.connection.commit()  # type: ignore[union-attr]
-            if not backend.is_idle(link.driver):  # no statement went through SQLAlchemy
+            if not backend.is_idle(link.driver):  # true if no statement used SQLAlchemy
                 backend.run(link.driver, "COMMIT")  # `commit` of sqlite3 would compile this each time
         except BaseException as error:
             self._fail(error)
@@ -222,13 +225,13 @@ class Block:
                     link.connection.rollback()
                 is_clean = self._is_rolled_back(link)
         finally:
-            if not is_clean and self._backend.is_shared:  # the only connection is the store
+            if not is_clean and self._backend.is_shared:  # the store exists only in this connection
                 with contextlib.suppress(BaseException):
                     is_clean = self._is_rolled_back(link)
             if not is_clean:
                 link.drop()
-            elif _cuts(error):
-                link.drop_doubtful(self._backend)
+            elif _is_asynchronous(error):
+                link.drop_uncertain(self._backend)
             self._end(link, is_undone=True)
 
     def _is_rolled_back(self, link: ThreadConnection) -> bool:
@@ -244,13 +247,13 @@ class Block:
         link.before_join = None
         link.failure = None
         if not is_undone:
-            link.undone.clear()
-        link.begun.clear()  # from here on it has ended
+            link.on_rollback.clear()
+        link.open_blocks.clear()  # from here on, the transaction has ended
         if self._connections.is_closed:
             link.drop()
             if self._backend.mark is not None:
                 self._backend.mark.close()
-        if link.undone:
+        if link.on_rollback:
             link.undo()
 
     def _is_of_driver(self, error: BaseException) -> bool:
@@ -258,22 +261,23 @@ class Block:
         return isinstance(cause, self._backend.driver_errors)
 
     def _raise_ours(self, error: BaseException, *, committing: bool = False) -> None:
-        """Raise our error in the place of the driver's."""
+        """Raise our error for the driver's error."""
         if self._is_of_driver(error):
             cause: Any = error.orig if isinstance(error, DBAPIError) else error
             raise translate(cause, self._backend.location, committing=committing) from cause
 
 
 class Transaction:
-    """A context manager that gives the connection. Its caller neither commits nor rolls back.
+    """A context manager that returns the connection. It commits or rolls back at its end.
 
-    The methods are bound by `partial`, an object of C: no frame of a traceback refers to it, as one would to `self`.
+    `partial` binds the methods. A frame of a traceback would keep `self` alive, but a `partial` is a C object without a
+    frame.
 
     Args:
-        backend: the database kind.
+        backend: the database.
         connections: the connections to it.
-        is_writing: whether to take the store's write lock.
-        before: a statement that must run outside of transactions, just before this one begins.
+        is_writing: acquire the store's write lock.
+        before: a statement to run before the transaction begins, because it must not run within one.
     """
 
     __slots__ = ("__weakref__", "_block")
@@ -285,21 +289,21 @@ class Transaction:
 
     @property
     def __enter__(self) -> Callable[[], Connection]:
-        """Begins the transaction."""
+        """The method that begins the transaction."""
         block = self._block
         if block.token is None:
             block.token = ref(self, block.token_died)
-        return partial(Block.enter, block, self)  # which lives until it has begun
+        return partial(Block.enter, block, self)  # `self` is the token until the transaction has begun
 
     @property
-    def __exit__(self) -> Callable[..., None]:  # noqa: PLE0302, PYI036 # it returns the method
-        """Ends it. A `with` statement holds this until then."""
+    def __exit__(self) -> Callable[..., None]:  # noqa: PLE0302, PYI036 # a property that returns the method
+        """The method that ends the transaction. The `with` statement holds it until then, so it is the token."""
         block = self._block
         token = partial(Block.exit, block)
         block.token = ref(token, block.token_died)
         return token
 
 
-def _cuts(error: BaseException | None) -> bool:
+def _is_asynchronous(error: BaseException | None) -> bool:
     """Return True for an asynchronous exception, raised between two instructions."""
     return error is not None and (isinstance(error, MemoryError) or not isinstance(error, Exception))

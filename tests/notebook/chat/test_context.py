@@ -244,7 +244,7 @@ def test_texts_of_the_folder_are_sent_and_images_attached(workspace):
         ("../outside.txt", "outside of the workspace"),
         ("../nothing.txt", "outside of the workspace"),
         ("link.txt", "outside of the workspace"),
-        (".", "is no file"),
+        (".", "is a folder"),
         ("binary", "neither text in UTF-8 nor an image"),
         ("large.txt", "at most 100,000"),
         ("a\0b", "there is no file"),

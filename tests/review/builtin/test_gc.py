@@ -69,7 +69,7 @@ def test_a_candidate_is_named_like_every_commit(garbage):
 
 @pytest.mark.parametrize("name", ["", "zzzz", "main"])
 def test_what_is_no_candidate_cannot_be_excluded(garbage, name):
-    with pytest.raises(CommitNotFoundError, match="is not a candidate|no commit is called"):
+    with pytest.raises(CommitNotFoundError, match="is not a candidate|there is no commit"):
         garbage[0].propose_gc(orphan_retention_days=0).exclude(name)
 
 

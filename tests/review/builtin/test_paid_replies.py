@@ -53,7 +53,7 @@ def test_the_branch_that_a_reply_goes_to_is_not_deleted_meanwhile(tract):
 
     def delete():
         tract.branch("other")
-        with pytest.raises(BranchError, match="under way on 'main'|current branch") as caught:
+        with pytest.raises(BranchError, match="running on 'main'|current branch") as caught:
             tract.delete_branch("main", force=True)
         refused.append(caught.value)
 
