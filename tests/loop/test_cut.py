@@ -111,7 +111,7 @@ def test_a_refused_reply_is_not_sent_back(talk, script, done, finish, tools):
     talk.chat("Then this?", tools=tools)
     assert sent(client) == [("user", "How?"), ("user", "Then this?")]
     assert not done
-    assert talk.loop.turns()[0].said[0].message.content == "I will not"  # the history has it
+    assert talk.loop.turns()[0].messages[0].message.content == "I will not"  # the history has it
 
 
 def test_a_refusal_that_the_client_tells_beside_its_text_is_one(talk, script):

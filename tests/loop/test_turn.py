@@ -202,7 +202,7 @@ def test_money_is_a_limit_where_the_price_is_known(talk, script):
     assert (response.outcome, response.steps) == ("limit", 2)
     talk.loop.price = lambda model, usage: None
     response = talk.chat(None, limits=Allowance(usd=1))
-    assert "the price of 'scripted-1' is not known" in response.note
+    assert "the price of 'scripted-1' is unknown" in response.note
 
 
 @pytest.mark.parametrize("wrong", [{"steps": 0}, {"tokens": 1.5}, {"usd": float("nan")}, {"seconds": True}])
