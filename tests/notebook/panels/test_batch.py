@@ -355,7 +355,7 @@ def test_code_was_faster(tract, waiting):
     assert not row["is_open"]
     assert row["refused"] == ""
     assert "too late for you" in row["said"]
-    assert "it is decided already; the first decision counts" in row["said"]
+    assert "it is already decided; the first decision counts" in row["said"]
 
 
 def test_another_panel_was_faster(tract, waiting):
