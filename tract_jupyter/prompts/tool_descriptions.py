@@ -61,8 +61,8 @@ SELF: Final = {
         "get_tags."
     ),
     "register_tag": (
-        "Explain the meaning of one of your tags: write the description of a label, to use it in one sense. Not "
-        "to put it on a message: tag."
+        "Explain what your tag, a label, is meant for: write its description, to use it in one sense. Not to put it on a "
+        "message: tag."
     ),
     "get_tags": (
         "See the tags, or labels, of one message of your context. Not to find messages by their tags: "
