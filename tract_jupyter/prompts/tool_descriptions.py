@@ -61,8 +61,8 @@ SELF: Final = {
         "get_tags."
     ),
     "register_tag": (
-        "Explain the meaning of one of your tags: write the description of a label, to use it in one sense. Not "
-        "to put it on a message: tag."
+        "Explain what your tag, a label, is meant for: write its description, to use it in one sense. Not to put "
+        "it on a message: tag."
     ),
     "get_tags": (
         "See the tags, or labels, of one message of your context. Not to find messages by their tags: "
@@ -109,8 +109,8 @@ SUPERVISOR: Final = {
         "newest entries: status and log cost less."
     ),
     "annotate": (
-        "Say how much a message of the managed agent matters: pin it if it must never be lost or summarized, such "
-        "as the task; skip it if misleading or done. Not to find it: tag."
+        "Say how much a message of the managed agent matters: pin it if it must never be lost or summarized, like "
+        "the task; skip it if misleading or done. Not to find it: tag."
     ),
     "status": (
         "See how full the managed agent's context is: used tokens, its budget, and its branch. A good first call. "
@@ -234,7 +234,7 @@ SUPERVISOR: Final = {
         "Clear all variables of a script notebook; the agent's context stays. Not to undo context changes: reset."
     ),
     "notebook_list": (
-        "List which script notebooks there are, including the agent's own. Not for the contents of one: "
+        "List which script notebooks there are, including the agent's own. Not for their contents: "
         "notebook_variables."
     ),
 }
