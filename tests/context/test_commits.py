@@ -98,8 +98,8 @@ def test_values_without_a_json_form_are_refused(tract, field, value):
 
 @pytest.mark.parametrize(("options", "match"), [
     ({"message": "\ud800"}, "lone surrogate"), ({"tags": ["\ud800"]}, "lone surrogate"),
-    ({"message": "a\0b"}, "NUL"), ({"tags": ["a\0b"]}, "NUL"), ({"message": b"x"}, "is a text"),
-    ({"tags": [""]}, "no tag"), ({"tags": ["x" * 256]}, "no tag"), ({"tags": [1]}, "no tag"),
+    ({"message": "a\0b"}, "NUL"), ({"tags": ["a\0b"]}, "NUL"), ({"message": b"x"}, "must be a string"),
+    ({"tags": [""]}, "not a valid tag"), ({"tags": ["x" * 256]}, "not a valid tag"), ({"tags": [1]}, "not a valid tag"),
 ])  # fmt: skip
 def test_words_that_no_store_can_keep_are_refused(tract, options, match):
     with pytest.raises(ContentError, match=match):

@@ -248,7 +248,7 @@ def test_the_name_of_another_clients_model_is_not_sent(tract):
 
 def test_there_are_no_other_kinds(tract):
     for wrong in (tract.models.use, lambda client, operation: tract.models.client_for(operation)):
-        with pytest.raises(ContentError, match="operation is 'chat' or 'compress'"):
+        with pytest.raises(ContentError, match="operation must be 'chat' or 'compress'"):
             wrong(ScriptedClient("x"), operation="paint")
 
 

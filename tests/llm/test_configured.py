@@ -46,7 +46,7 @@ def test_each_operation_has_its_own(tract, asked):
 @pytest.mark.parametrize(
     ("settings", "error", "told"),
     [
-        ({"operation": "paint"}, ContentError, "operation is 'chat' or 'compress'"),
+        ({"operation": "paint"}, ContentError, "operation must be 'chat' or 'compress'"),
         ({"model": " "}, LLMConfigError, "a model name that the client knows"),
         ({"temperature": -1}, LLMConfigError, "a number of at least 0"),
         ({"temperature": float("nan")}, LLMConfigError, "a number of at least 0"),

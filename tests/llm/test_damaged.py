@@ -69,7 +69,7 @@ END = [{"type": "message_delta", "delta": {"stop_reason": "end_turn"}}, {"type":
 @pytest.mark.parametrize(
     ("make", "answer", "why"),
     [
-        (OpenAIClient, {"choices": [{"message": {"content": 5}}]}, "damaged: 5"),
+        (OpenAIClient, {"choices": [{"message": {"content": 5}}]}, "is 5, not a text"),
         (OpenAIClient, {"choices": []}, r"its choices are \[\]"),
         (OpenAIClient, {"choices": None}, "its choices are None"),
         (OpenAIClient, httpx.Response(307, text="moved"), "Check base_url"),

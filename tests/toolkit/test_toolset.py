@@ -110,7 +110,7 @@ def test_overrides(tract):
     for overrides, told in [({"lg": "x"}, "Did you mean 'log'"), ({"gc": "x"}, "'self' has no tool 'gc'")]:
         with pytest.raises(UnknownToolError, match=told):
             tract.as_tools("self", overrides=overrides)
-    with pytest.raises(ContentError, match="the description of 'log' is a text"):
+    with pytest.raises(ContentError, match="the description of 'log' must be a string"):
         tract.toolset("self", overrides={"log": None})
     assert tract.executor.get("log").description != "Look back."
 

@@ -85,7 +85,7 @@ class ConfiguredClient:
         self._options = options
         self._client = connection.client or client
 
-    def _metered_client(self) -> LLMClient:
+    def _current_client(self) -> LLMClient:
         return self._client or self._models.clients.of(self._connection)
 
     def chat(
@@ -106,7 +106,7 @@ class ConfiguredClient:
         requested = self._connection.asked(sent.get("model"))
 
         def send(on_delta: Callable[..., object] | None) -> Any:
-            client = self._metered_client()
+            client = self._current_client()
             if self._models.workers is not None:
                 client = self._models.workers.client(self._connection, client)
             streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(client) else {}
@@ -152,7 +152,7 @@ class ConfiguredClient:
 
         None if a user's client cannot say. Arguments and errors are the same as for `chat`. No request is sent.
         """
-        ask = getattr(self._metered_client(), "replies_with_blocks", None)
+        ask = getattr(self._current_client(), "replies_with_blocks", None)
         merged = {**self._options, **options}
         return None if ask is None else tuple(ask(with_parts(messages, self._models.read), **merged))
 
